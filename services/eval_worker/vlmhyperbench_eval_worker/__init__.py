@@ -1,0 +1,1 @@
+"""INDEX and SCORE jobs, on the CPU."""

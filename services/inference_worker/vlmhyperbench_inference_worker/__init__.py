@@ -1,0 +1,1 @@
+"""GENERATE jobs: gateway, load generator, sink and device samples."""

@@ -1,0 +1,1 @@
+"""REPORT jobs of a run and of an experiment."""

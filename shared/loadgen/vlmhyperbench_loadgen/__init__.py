@@ -1,0 +1,1 @@
+"""The load generator: a process that sends planned requests and records when every byte arrived."""

@@ -1,0 +1,1 @@
+"""Document datasets: seeded synthetic pages, and annotation CSV with images."""

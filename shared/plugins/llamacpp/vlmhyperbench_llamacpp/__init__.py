@@ -1,0 +1,1 @@
+"""The llama.cpp adapter and the shim that serves it through xllamacpp."""

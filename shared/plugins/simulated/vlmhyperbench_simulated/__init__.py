@@ -1,0 +1,1 @@
+"""A simulated engine with declared timing: an exactly timed server, never chosen silently."""

@@ -1,0 +1,1 @@
+"""Text metrics: exact match, ANLS, CER, WER, BLEU, accuracy."""

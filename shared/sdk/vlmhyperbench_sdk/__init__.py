@@ -1,0 +1,1 @@
+"""Contracts that plugin, adapter and shim authors import; standard library only."""

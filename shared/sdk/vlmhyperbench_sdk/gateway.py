@@ -1,0 +1,63 @@
+"""The gateway's control bodies: what the inference worker and the gateway say to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from vlmhyperbench_sdk.types import JsonObject
+
+ModelState = Literal["unloaded", "loading", "ready", "unloading", "error"]
+
+SECRET_MASK = "********"  # noqa: S105
+"""What stands in place of a secret's value wherever it would be shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadRequest:
+    """Body of `POST /v1/model/load`. `env` holds secret values: it lives in memory and leaves with unload."""
+
+    model: str
+    """The served name, as in the registry."""
+    backend_class: str
+    """Entry-point name of the adapter (group `vlmhyperbench.backends`)."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Role → absolute path (`weights`, `mmproj`); verified by whoever asks."""
+    engine_params: JsonObject = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
+    load_timeout_s: float = 300.0
+    replace: bool = False
+    """Unload whatever is loaded first; without it a second load is refused with 409."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineIdentity:
+    """What cannot be recovered later: recorded once per claim."""
+
+    name: str
+    version: str
+    argv: tuple[str, ...]
+    """Secrets masked; empty for a remote engine."""
+    pid: int | None = None
+    packages: Mapping[str, str] = field(default_factory=dict)
+    """Distribution → version in the engine's environment."""
+    weights_sha256: Mapping[str, str] = field(default_factory=dict)
+    """Role → hash of the file that was loaded."""
+    properties: JsonObject = field(default_factory=dict)
+    """What the engine says of itself (`/props`, `/v1/models`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelStatus:
+    """Answer of `GET /v1/model/status`, `load` and `unload`."""
+
+    state: ModelState
+    model: str | None = None
+    backend_class: str | None = None
+    engine_url: str | None = None
+    """Where the load generator measures when `measured_at` is `engine`."""
+    measured_at: Literal["engine", "gateway"] = "engine"
+    engine: EngineIdentity | None = None
+    error: str | None = None
+    load_duration_ms: int | None = None

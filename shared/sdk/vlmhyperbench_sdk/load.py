@@ -1,0 +1,199 @@
+"""Load plan, record and result: the seam between whoever measures and the load generator.
+
+**Plan**: a folder. `plan.json` is a `LoadPlan`; `requests.npy` is a structured array of `REQUEST_DTYPE`, one row per
+request; `bodies.bin` holds the JSON bodies that its rows point into; `schedule-<phase>.npy` (int64 ns from the phase's
+start) exists for open-loop phases. The folder may be filled after the process has started: one line on the process's
+stdin, a `ReadyLine`, says that it is complete and carries secret header values, which are never written to disk.
+
+**Record**: a folder, append-only: sealed segments `<phase>-<no>.parquet` with `RECORD_COLUMNS`, in order of
+completion, each announced by one `SegmentLine` on stdout; phases by `PhaseLine`; the process's own cost by `EndLine`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from vlmhyperbench_sdk.types import JsonObject
+
+PLAN_VERSION = 1
+
+SEGMENT_ROWS = 256
+SEGMENT_SECONDS = 2.0
+"""A segment is sealed at whichever of the two comes first."""
+
+REQUEST_DTYPE: list[tuple[str, str]] = [
+    ("phase", "<i4"),
+    ("ordinal", "<i8"),
+    ("sample", "<i8"),
+    ("repeat", "<i4"),
+    ("turn", "<i4"),
+    ("member", "<i4"),
+    ("stream", "<i4"),  # -1: any free stream takes it
+    ("body_offset", "<i8"),
+    ("body_bytes", "<i8"),
+    ("think_ns", "<i8"),
+    ("prompt_tokens", "<i4"),  # -1: unknown
+    ("output_tokens", "<i4"),  # -1: not asked for
+    ("request_sha256", "S64"),
+]
+"""Columns of `requests.npy`, as numpy wants them; `sample` is the index in the sample manifest."""
+
+RECORD_COLUMNS: dict[str, str] = {
+    "phase": "i4",
+    "ordinal": "i8",
+    "sample": "i8",
+    "repeat": "i4",
+    "turn": "i4",
+    "member": "i4",
+    "stream": "i4",
+    "scheduled_ns": "i8",
+    "sent_ns": "i8?",
+    "event_ns": "i8[]",
+    "event_tokens": "i4[]",
+    "event_kind": "str[]",  # content | reasoning | tool | role | usage
+    "last_event_ns": "i8?",
+    "stream_end_ns": "i8?",
+    "status": "str",  # ok | error | timeout
+    "http_status": "i4?",
+    "finish_reason": "str?",
+    "error": "str?",
+    "tries": "i4",
+    "prompt_tokens": "i4?",
+    "completion_tokens": "i4?",
+    "token_source": "str?",  # usage | tokenizer | estimated
+    "text": "str?",
+    "reasoning": "str?",
+    "request_sha256": "str",
+}
+"""Columns of a segment, in order: `i4 i8 str`, `?` nullable, `[]` list; the `event_*` lists run in parallel."""
+
+TOKEN_EVENTS = ("content", "reasoning", "tool")
+"""Kinds of events that bear tokens; the others never count in TTFT, ITL, TPOT or latency."""
+
+PhaseKind = Literal[
+    "accuracy", "warmup", "single_stream", "offline", "server", "multi_stream", "interactive", "baseline", "judge"
+]
+PhaseState = Literal["OPEN", "COMPLETE", "STOPPED", "VOID"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhasePlan:
+    """One phase: `params` say how it is driven (`in_flight` for closed loops)."""
+
+    no: int
+    kind: PhaseKind
+    count: int | None = None
+    """Requests in it; None where time bounds it."""
+    params: JsonObject = field(default_factory=dict)
+    slo: JsonObject = field(default_factory=dict)
+    """Metric → limit in ms, as `{"ttft_p99": 500}`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """What is measured."""
+
+    url: str
+    """The whole URL that requests are POSTed to (`…/v1/chat/completions`)."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Header → *name* of the secret whose value comes with the `ReadyLine`."""
+    unix_socket: str | None = None
+    verify: bool = True
+    """Check the TLS certificate."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadLimits:
+    """Bounds of one request and of the whole."""
+
+    request_timeout_s: float = 300.0
+    connect_timeout_s: float = 10.0
+    max_answer_bytes: int = 8 * 1024 * 1024
+    tries: int = 1
+    """More than 1 only in resumable closed-loop phases; only the last try's timing counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadPlan:
+    """`plan.json`."""
+
+    version: int
+    phases: tuple[PhasePlan, ...]
+    endpoint: Endpoint
+    limits: LoadLimits
+    seed: int
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """`requests`, and whatever else the reader may check the folder against."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadyLine:
+    """Worker → load generator, one JSON line on stdin: the folder is complete. `cancel` ends the process instead."""
+
+    event: Literal["ready", "cancel"]
+    secrets: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartedLine:
+    """Load generator → worker, first line: the process is up. `monotonic_ns`/`wall_ns` tie its clock to the wall."""
+
+    event: Literal["started"]
+    pid: int
+    monotonic_ns: int
+    wall_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseLine:
+    """A phase opened or closed."""
+
+    event: Literal["phase"]
+    phase: int
+    kind: PhaseKind
+    params: JsonObject
+    count: int | None
+    state: PhaseState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentLine:
+    """A segment is sealed and will not change."""
+
+    event: Literal["segment"]
+    segment: str
+    """File name inside the record folder."""
+    phase: int
+    rows: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressLine:
+    """Conflated, at most a few a second; never a fact."""
+
+    event: Literal["progress"]
+    phase: int
+    done: int
+    failed: int
+    in_flight: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndLine:
+    """The last line: what measuring itself cost, and why it ended."""
+
+    event: Literal["end"]
+    outcome: Literal["complete", "cancelled", "failed"]
+    error: str | None
+    cpu_s: float
+    peak_rss_bytes: int
+    startup_s: float
+    processes: int
+    send_lag_p50_ms: float | None
+    send_lag_p99_ms: float | None
+    loop_busy_share: float | None
+    """CPU time of the measuring children over the measured window, per child."""
+    schedule_sha256: str

@@ -1,0 +1,1 @@
+"""The shared library of VLMHyperBench; importing it imports nothing else."""

@@ -1,0 +1,1 @@
+"""Postgres: tables, repositories and migrations. Repositories never commit; the edge does."""

@@ -1,0 +1,187 @@
+"""What a run is, pinned: the frozen models that are hashed, stored with the run and read by every service.
+
+Registry entries (`registry.schemas`) are what people write; `registry.resolution` turns names into these.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class Spec(BaseModel):
+    """Base of every pinned model: immutable, and unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PackageRef(Spec):
+    """A plugin's distribution and the version that was resolved."""
+
+    distribution: Name
+    version: str
+
+
+class ModelFile(Spec):
+    """One file of a model: where it is found, and what it must hash to."""
+
+    role: Name
+    location: str
+    """Absolute path, or `package:<distribution>/<path inside it>`."""
+    sha256: Sha256
+
+
+class ModelTarget(Spec):
+    """A model behind an adapter."""
+
+    kind: Literal["model"] = "model"
+    model: Name
+    version: str
+    backend: Name
+    backend_class: Name
+    """Entry-point name of the adapter, or a dotted path."""
+    adapter: PackageRef | None = None
+    files: tuple[ModelFile, ...] = ()
+    engine_params: dict[str, JsonValue] = Field(default_factory=dict)
+    quantization: str | None = None
+    license: str | None = None
+
+
+class EndpointTarget(Spec):
+    """An OpenAI-compatible endpoint that somebody else runs."""
+
+    kind: Literal["endpoint"] = "endpoint"
+    endpoint: Annotated[str, Field(max_length=2000)]
+    model_name: Name
+    backend_class: Name = "openai"
+    engine_params: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+Target = Annotated[ModelTarget | EndpointTarget, Field(discriminator="kind")]
+
+
+class DatasetSpec(Spec):
+    """What INDEX enumerates; two runs with equal dataset specs share one sample manifest."""
+
+    name: Name
+    version: str
+    type: Name
+    """Entry-point name or dotted path."""
+    package: PackageRef | None = None
+    path: str | None = None
+    revision: str | None = None
+    split: str | None = None
+    params: dict[str, JsonValue] = Field(default_factory=dict)
+    seed: int = 0
+    limit: Annotated[int, Field(ge=1)] | None = None
+    """At most so many samples, the first in the dataset's order."""
+    doc_classes: tuple[str, ...] = ()
+    question_types: tuple[str, ...] = ()
+    """Filters on metadata; empty means all."""
+
+
+class PromptText(Spec):
+    """Templates of one kind of document; None falls through to the next level."""
+
+    system_prompt: str | None = None
+    user_prompt: str | None = None
+
+
+class PromptSpec(Spec):
+    """Per field: fixed > mapping by `metadata.doc_type` or `metadata.doc_class` > default.
+
+    Templates are sandboxed Jinja2.
+    """
+
+    name: Name
+    version: str
+    system_prompt: str | None = None
+    user_prompt: str = "{{ question }}"
+    fixed_system_prompt: str | None = None
+    fixed_prompt: str | None = None
+    type_mapping: dict[str, PromptText] = Field(default_factory=dict)
+
+
+class MetricSpec(Spec):
+    """One metric of a run; `(name, profile, version, package)` identify its numbers."""
+
+    name: Name
+    profile: str
+    version: str
+    class_path: str
+    """Entry-point name or dotted path."""
+    package: PackageRef | None = None
+    params: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class Decoding(Spec):
+    """Sampling parameters; what is None is left to the engine."""
+
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = 0.0
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    top_k: Annotated[int, Field(ge=0)] | None = None
+    min_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    max_tokens: Annotated[int, Field(ge=1, le=1_000_000)] = 256
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+    n: Annotated[int, Field(ge=1, le=64)] = 1
+    """Answers per sample: as many repeats of the request."""
+
+
+class Slo(Spec):
+    """Limits in milliseconds by name of the statistic, as `ttft_p99`."""
+
+    limits_ms: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
+
+
+class ScenarioSpec(Spec):
+    """How requests are driven. `offline` is the accuracy phase: every sample once, resumable at the sample."""
+
+    name: Name = "offline"
+    version: str = "1.0.0"
+    kind: Literal["offline", "single_stream"] = "offline"
+    in_flight: Annotated[int, Field(ge=1, le=4096)] = 4
+    """Closed-loop streams; single_stream has one."""
+    warmup_requests: Annotated[int, Field(ge=0, le=10_000)] = 2
+    requests: Annotated[int, Field(ge=1)] | None = None
+    """Bound of a timed phase; None means every sample once."""
+    seed: int = 0
+    slo: Slo = Slo()
+
+
+class Limits(Spec):
+    """Bounds of a run."""
+
+    shard_size: Annotated[int, Field(ge=1, le=100_000)] = 1000
+    request_timeout_s: Annotated[float, Field(gt=0, le=3600)] = 300.0
+    load_timeout_s: Annotated[float, Field(gt=0, le=7200)] = 300.0
+    tries: Annotated[int, Field(ge=1, le=5)] = 5
+    """For transient errors in resumable closed-loop phases."""
+    max_image_bytes: Annotated[int, Field(ge=1)] = 20_000_000
+    max_image_pixels: Annotated[int, Field(ge=1)] = 50_000_000
+
+
+class RunSpec(Spec):
+    """The pinned description of a run: one target, one task, one scenario. Its digest is `digests.digest_of(spec)`."""
+
+    version: Literal[1] = 1
+    target: Target
+    task: Name
+    task_version: str
+    category: str | None = None
+    dataset: DatasetSpec
+    prompt: PromptSpec
+    metrics: tuple[MetricSpec, ...]
+    decoding: Decoding = Decoding()
+    scenario: ScenarioSpec = ScenarioSpec()
+    group_by: tuple[str, ...] = ()
+    reports: tuple[Name, ...] = ("markdown", "html", "json", "csv")
+    response_format: dict[str, JsonValue] | None = None
+    limits: Limits = Limits()
+    secrets: tuple[Name, ...] = ()
+    """Names only; values live in 0600 files that the worker's supervisor reads."""
+    on_model_failure: Literal["zero", "exclude"] = "zero"
