@@ -1,0 +1,83 @@
+# Verbs of the house. A fresh machine needs Python 3.11, make and a package registry; everything else is set up here.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+TOOLS := .venvs/tools
+UV := $(TOOLS)/bin/uv
+MEMBERS := . shared/sdk shared/gateway shared/loadgen $(sort $(wildcard shared/plugins/*)) $(sort $(wildcard services/*))
+PROJECTS := $(addsuffix /pyproject.toml,$(MEMBERS))
+SOURCES := shared services tests benchmarks
+TYPED := shared/sdk/vlmhyperbench_sdk shared/vlmhyperbench shared/gateway/vlmhyperbench_gateway shared/loadgen/vlmhyperbench_loadgen $(wildcard shared/plugins/*/vlmhyperbench_*) $(wildcard services/*/vlmhyperbench_*)
+# What an interpreter of the machine says of itself must not reach the tests.
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
+export UV_NO_PROGRESS = 1
+.DEFAULT_GOAL := help
+.PHONY: help demo setup platform test ci lint types imports format up down isolated e2e bench pins clean
+
+help:  ## Say what each verb does.
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+demo: $(VENV)/.platform  ## Set everything up and run the main job on the embedded default.
+	$(BIN)/vlmhyperbench demo
+
+up: $(VENV)/.platform  ## Start the embedded stack.
+	$(BIN)/vlmhyperbench up
+
+down: $(VENV)/.platform  ## Stop the embedded stack.
+	$(BIN)/vlmhyperbench down
+
+setup: $(VENV)/.dev  ## Install everything that running, testing and linting need.
+
+platform: $(VENV)/.platform  ## Install only what running needs.
+
+$(UV): requirements/uv.txt
+	$(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt $(PROJECTS) | $(UV)
+	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) $(VENV)
+	$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements/dev.txt
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation $(addprefix -e ,$(MEMBERS))
+	@touch $(VENV)/.platform $@
+
+$(VENV)/.platform: requirements/platform.txt $(PROJECTS) | $(UV)
+	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) $(VENV)
+	$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/platform.txt
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation $(addprefix -e ,$(MEMBERS))
+	@touch $@
+
+test: $(VENV)/.dev  ## Set everything up and pass the tests.
+	$(BIN)/pytest -n 2 --dist loadfile
+
+e2e: $(VENV)/.dev  ## Only the tests that go through every service.
+	$(BIN)/pytest tests/e2e
+
+lint: $(VENV)/.dev  ## Style, spelling, file sizes.
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/codespell README.md CHANGELOG.md CONTRIBUTING.md docs registries $(SOURCES)
+
+types: $(VENV)/.dev  ## mypy, strict.
+	$(BIN)/mypy $(TYPED)
+
+imports: $(VENV)/.dev  ## The dependency rule.
+	$(BIN)/lint-imports
+
+isolated: $(VENV)/.dev  ## Import each service's main where only its own dependencies are installed.
+	tests/architecture/isolated_imports.sh $(UV) $(PYTHON)
+
+format: $(VENV)/.dev  ## Put the code into its one form.
+	$(BIN)/ruff check --fix $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+ci: lint types imports isolated test  ## What every change must pass.
+
+bench: $(VENV)/.dev  ## Print the figures, as a table; never part of a verdict.
+	$(BIN)/python -m benchmarks.run
+
+pins: $(UV)  ## Write requirements/*.txt anew from the ranges of every member.
+	requirements/compile.sh $(UV) $(MEMBERS)
+
+clean:  ## Remove what setup made.
+	rm -rf $(VENV) .venvs .mypy_cache .ruff_cache .pytest_cache .hypothesis
