@@ -1,0 +1,135 @@
+"""Children own their group, hold no credentials and die with their parent."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import textwrap
+from asyncio.subprocess import PIPE
+from pathlib import Path
+
+import pytest
+from vlmhyperbench import processes
+from vlmhyperbench_sdk.errors import NotFound
+
+pytestmark = pytest.mark.anyio
+
+PRINT_ENVIRONMENT = "import json, os; print(json.dumps(dict(os.environ)))"
+HOLD = "import sys; print('up', flush=True); sys.stdin.read()"
+IGNORE_TERM = "import signal, sys; signal.signal(15, signal.SIG_IGN); print('up', flush=True); sys.stdin.read()"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+async def test_a_child_holds_no_credentials_but_what_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("VLMHB_DATABASE_URL", "VLMHB_HOME", "REDIS_URL", "DATABASE_URL", "PGPASSWORD", "OPENAI_API_KEY"):
+        monkeypatch.setenv(name, "hidden")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hidden")
+    monkeypatch.setenv("HF_TOKEN", "hidden")
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
+    async with await processes.start_child(python(PRINT_ENVIRONMENT), env={"GIVEN_KEY": "shown"}) as child:
+        assert child.stdout is not None
+        seen = json.loads(await child.stdout.readline())
+    assert "hidden" not in seen.values()
+    assert seen["GIVEN_KEY"] == "shown"
+    assert seen["TOKENIZERS_PARALLELISM"] == "false"
+    assert seen["PATH"] == os.environ["PATH"]
+
+
+async def test_a_child_leads_its_own_process_group() -> None:
+    async with await processes.start_child(python(HOLD)) as child:
+        assert child.stdout is not None
+        assert await child.stdout.readline() == b"up\n"
+        assert os.getpgid(child.pid) == child.pid
+        assert os.getsid(child.pid) == child.pid
+
+
+async def test_sigterm_ends_a_child_that_listens_to_it() -> None:
+    child = await processes.start_child(python(HOLD))
+    assert child.stdout is not None
+    await child.stdout.readline()
+    assert child.returncode is None
+    assert await child.stop(term_s=60) == -signal.SIGTERM
+
+
+async def test_sigkill_follows_for_one_that_does_not_and_takes_its_group_along() -> None:
+    code = f"""
+        import subprocess, sys
+        inner = subprocess.Popen([sys.executable, "-c", {IGNORE_TERM!r}], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        inner.stdout.readline()
+        print(inner.pid, flush=True)
+        sys.stdin.read()
+    """
+    child = await processes.start_child(python(textwrap.dedent(code)))
+    assert child.stdout is not None
+    inner = int(await child.stdout.readline())
+    fd = os.pidfd_open(inner)
+    assert await child.stop(term_s=60) == -signal.SIGTERM
+    assert _ends(fd)
+    stubborn = await processes.start_child(python(IGNORE_TERM))
+    assert stubborn.stdout is not None
+    await stubborn.stdout.readline()
+    assert await stubborn.stop(term_s=0) == -signal.SIGKILL
+    assert await stubborn.stop() == -signal.SIGKILL
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's death")
+def test_a_child_dies_with_its_parent(tmp_path: Path) -> None:
+    code = f"""
+        import asyncio, sys
+        from vlmhyperbench import processes
+        async def main():
+            child = await processes.start_child([sys.executable, "-c", {IGNORE_TERM!r}])
+            await child.stdout.readline()
+            print(child.pid, flush=True)
+            await child.wait()
+        asyncio.run(main())
+    """
+    with subprocess.Popen(python(textwrap.dedent(code)), stdout=PIPE) as parent:
+        assert parent.stdout is not None
+        fd = os.pidfd_open(int(parent.stdout.readline()))
+        parent.kill()
+    assert _ends(fd)
+
+
+def test_a_child_whose_parent_has_already_died_does_not_start() -> None:
+    argv = processes.tied(python("print('ran')"))
+    orphan = [*argv[:6], "1", *argv[7:]]
+    done = subprocess.run(orphan, capture_output=True, check=False)
+    assert done.returncode == 1
+    assert b"ran" not in done.stdout
+
+
+async def test_a_program_that_does_not_exist_is_named() -> None:
+    with pytest.raises(NotFound, match="no-such-program"):
+        await processes.start_child(["no-such-program"])
+
+
+async def test_a_file_that_is_no_program_ends_with_127(tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.write_bytes(b"\x7fELF")
+    broken.chmod(0o755)
+    child = await processes.start_child([str(broken)], stderr=PIPE)
+    assert child.stderr is not None
+    assert b"Cannot start" in await child.stderr.read()
+    assert await child.wait() == 127
+
+
+def _ends(fd: int) -> bool:
+    """Wait for the process behind a pidfd."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    ended = bool(poll.poll(20_000))
+    os.close(fd)
+    return ended
