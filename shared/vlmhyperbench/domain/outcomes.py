@@ -1,0 +1,50 @@
+"""How a claim of a job ended: what a handler returns and what the finishing transaction writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from vlmhyperbench_sdk.types import JsonObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Complete:
+    """Everything of the job is done: for a shard, every ordinal of its range has its row."""
+
+    data: JsonObject = field(default_factory=dict)
+    """What the next stage needs to know; stored in the job's outcome."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopped:
+    """A rule of the run spec said that enough is known."""
+
+    reason: str
+    at: JsonObject = field(default_factory=dict)
+    """The place: how far the work was when the rule fired."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preempted:
+    """The worker had to let go (drain, pause, a full disk); the job goes back and nothing is charged."""
+
+    reason: str = "drain"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """It did not work. What is not permanent is tried again after a pause, within the job's budget."""
+
+    code: str
+    message: str
+    permanent: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancelled:
+    """The run was cancelled and the claim has seen it."""
+
+
+Outcome: TypeAlias = Complete | Stopped | Preempted | Failed
+"""What a handler returns. A cancelled claim may return any of them: the supervisor writes `Cancelled`."""

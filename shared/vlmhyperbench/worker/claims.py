@@ -1,0 +1,237 @@
+"""A job as its handler sees it: everything that is written for it goes through the claim, which is the fence."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal, ParamSpec, TypeAlias, TypeVar
+from uuid import UUID
+
+from vlmhyperbench.bus import Progress
+from vlmhyperbench.db import claims
+from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome, Preempted, Stopped
+from vlmhyperbench.domain.states import STAGE_OF, JobKind, PhaseState
+from vlmhyperbench.errors import Fenced, Unavailable
+from vlmhyperbench.facts.append import Appended, NewChunk, NewFact, append
+from vlmhyperbench.worker.rates import Rate
+from vlmhyperbench_sdk.types import JsonObject
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncSession
+
+    from vlmhyperbench.db.views import JobView
+    from vlmhyperbench.runtime import Runtime
+    from vlmhyperbench.settings import Settings
+    from vlmhyperbench.worker.children import CpuChildren
+
+__all__ = ["ClaimedJob", "Complete", "Failed", "Fenced", "Handler", "Outcome", "Preempted", "Stopped", "WorkerContext"]
+
+RETRY_S = 0.5
+"""Pause between two tries while the database is away; the self-fence ends them."""
+
+PROGRESS_S = 0.5
+"""Progress is published at most so often; what comes sooner is dropped."""
+
+Params = ParamSpec("Params")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerContext:
+    """What a worker's hooks and handlers know of the process that they live in."""
+
+    worker_id: UUID
+    boot_id: UUID
+    name: str
+    runtime: Runtime
+    settings: Settings
+    label: Mapping[str, str]
+    """Environment that every child gets, so that the next boot of this worker can find what an older one left."""
+
+
+class ClaimedJob:
+    """One claim of one job. Handlers get it, write through it, and return an `Outcome`.
+
+    Every write raises `Fenced` once the claim is lost: let it pass, write nothing more. `cancelled` says that the run
+    was cancelled: stop soon, return any outcome. `draining` says that the worker goes or the run is paused: finish the
+    chunk at hand, append it, return `Preempted`.
+    """
+
+    def __init__(self, job: JobView, *, claim_id: UUID, context: WorkerContext, cpu: CpuChildren) -> None:
+        self.job = job
+        self.claim_id = claim_id
+        self.context = context
+        self.runtime = context.runtime
+        self.settings = context.settings
+        self.cancelled = asyncio.Event()
+        self.draining = asyncio.Event()
+        self._cpu = cpu
+        self._rate = Rate()
+        self._published_at = float("-inf")
+
+    @property
+    def run_id(self) -> UUID:
+        """The run of a job of scope `run`.
+
+        Raises:
+            LookupError: the job belongs to an experiment.
+        """
+        if self.job.run_id is None:
+            raise LookupError(f"The job {self.job.id} belongs to an experiment, not to a run.")
+        return self.job.run_id
+
+    @property
+    def stream_id(self) -> UUID:
+        """Where events of this job go: its run, or its experiment."""
+        owner = self.job.run_id if self.job.scope == "run" else self.job.experiment_id
+        assert owner is not None, "a job has an owner by construction"  # noqa: S101
+        return owner
+
+    async def append(self, chunk: NewChunk, rows: Sequence[NewFact]) -> Appended:
+        """Commit a chunk that is already in storage, its rows and the lease in one transaction.
+
+        Tried again while the database is away: appending the same chunk twice changes nothing.
+
+        Raises:
+            Fenced: the claim is lost; nothing was written.
+        """
+        while True:
+            try:
+                async with self.runtime.database.transaction() as session:
+                    appended = await append(session, job_id=self.job.id, claim_id=self.claim_id, chunk=chunk, rows=rows)
+            except Unavailable:
+                await asyncio.sleep(RETRY_S)
+                continue
+            if appended is None:
+                raise self._fenced()
+            if appended.cancel_requested:
+                self.cancelled.set()
+            return appended
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncSession]:
+        """Open a transaction that owns the job: the run (or experiment) is locked first, then the job by its claim.
+
+        Commits on leaving; events that were appended inside are published afterwards.
+
+        Raises:
+            Fenced: the claim is lost; nothing was written.
+        """
+        async with self.runtime.database.transaction() as session:
+            before = await claims.hold(session, job_id=self.job.id, claim_id=self.claim_id)
+            if before is None:
+                raise self._fenced()
+            yield session
+            after = await claims.event_seq(session, self.stream_id)
+        if after > before:
+            await self.runtime.bus.publish(self.stream_id, after)
+
+    async def open_phase(self, kind: str, *, params: JsonObject, count: int | None = None) -> int:
+        """Open a phase that this claim measures and return its number.
+
+        A `warmup` phase never becomes the job's own; any other does, and the rows appended to it are the job's.
+
+        Raises:
+            Fenced: the claim is lost.
+        """
+        async with self.transaction() as session:
+            return await claims.open_phase(session, self.job, self.claim_id, kind=kind, params=params, count=count)
+
+    async def close_phase(self, no: int, state: PhaseState, *, count: int | None = None) -> None:
+        """Close a phase that this claim opened; a phase bounded by time gets its count here.
+
+        Phases that are still open when the claim ends are closed with it: COMPLETE or STOPPED as the job, else VOID.
+
+        Raises:
+            Fenced: the claim is lost.
+        """
+        async with self.transaction() as session:
+            await claims.close_phase(session, self.job, self.claim_id, no=no, state=state, count=count)
+
+    async def record_claim(
+        self,
+        *,
+        engine: JsonObject | None = None,
+        machine: JsonObject | None = None,
+        packages: Mapping[str, str] | None = None,
+        client: JsonObject | None = None,
+        anchor_monotonic_ns: int | None = None,
+        anchor_wall_ns: int | None = None,
+        measured_at: Literal["engine", "gateway"] | None = None,
+    ) -> None:
+        """Store what cannot be recovered later. What is None stays as it is, so it can be told in steps.
+
+        Raises:
+            Fenced: the claim is lost.
+        """
+        async with self.transaction() as session:
+            await claims.record(
+                session,
+                self.claim_id,
+                engine=engine,
+                machine=machine,
+                packages=packages,
+                client=client,
+                anchor_monotonic_ns=anchor_monotonic_ns,
+                anchor_wall_ns=anchor_wall_ns,
+                measured_at=measured_at,
+            )
+
+    async def set_resident(self, target_digests: Sequence[str]) -> None:
+        """Say which targets this worker holds loaded now, so that the scheduler can place jobs beside them."""
+        async with self.runtime.database.transaction() as session:
+            await claims.set_resident(session, self.context.worker_id, target_digests)
+
+    async def progress(self, *, done: int, total: int | None, failed: int = 0, stage: str | None = None) -> None:
+        """Publish where the job is, with its rate and the time that is left; at most twice a second, never an event.
+
+        For a GENERATE job the numbers are its own shard's; the other shards of the run are added here.
+        """
+        now = time.monotonic()
+        if now - self._published_at < PROGRESS_S and done != total:
+            return
+        self._published_at = now
+        run_done, run_failed, run_total = done, failed, total
+        if self.job.kind == JobKind.GENERATE:
+            try:
+                async with self.runtime.database.transaction() as session:
+                    others = await claims.other_shards(session, self.run_id, self.job.id)
+            except Unavailable:
+                return
+            run_done, run_failed = done + others.done, failed + others.failed
+            run_total = others.total if others.total is not None else total
+        rate, eta = self._rate.update(now, run_done, run_total)
+        await self.runtime.bus.publish_progress(
+            self.stream_id,
+            Progress(
+                run_id=self.stream_id,
+                stage=stage or STAGE_OF[JobKind(self.job.kind)],
+                done=run_done,
+                total=run_total,
+                failed=run_failed,
+                rate_per_s=rate,
+                eta_s=eta,
+                at=datetime.now(UTC),
+            ),
+        )
+
+    async def run_cpu(self, function: Callable[Params, Result], *args: Params.args, **kwargs: Params.kwargs) -> Result:
+        """Run a function of a module in a child process of its own (spawned, no credentials) and return its result.
+
+        Cancelling the await kills the child. Whatever the function raises is raised here.
+
+        Raises:
+            Unavailable: the child died, as when the kernel takes its memory.
+        """
+        return await self._cpu.run(function, *args, **kwargs)
+
+    def _fenced(self) -> Fenced:
+        return Fenced(f"The claim {self.claim_id} on the job {self.job.id} is lost.")
+
+
+Handler: TypeAlias = Callable[[ClaimedJob], Awaitable[Outcome]]
+"""The work of one kind of job. What it raises, except `Fenced`, becomes `Failed` that is tried again."""
