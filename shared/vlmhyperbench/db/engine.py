@@ -1,0 +1,73 @@
+"""The way into Postgres: one pool per process, one transaction per request or job."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
+from vlmhyperbench_sdk.errors import Unavailable
+
+_CONNECT_TIMEOUT_S = 5
+_POOL_TIMEOUT_S = 10.0
+_IDLE_IN_TRANSACTION_S = 60
+
+
+class Database:
+    """A pool of connections. Nothing is opened before the first transaction; one event loop uses it."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        statement_timeout_s: float = 5.0,
+        pool_size: int = 4,
+        max_overflow: int = 8,
+        name: str = "vlmhyperbench",
+    ) -> None:
+        options = (
+            f"-c statement_timeout={round(statement_timeout_s * 1000)}"
+            f" -c idle_in_transaction_session_timeout={_IDLE_IN_TRANSACTION_S * 1000}"
+            " -c timezone=UTC"
+        )
+        self._engine = create_async_engine(
+            url,
+            pool_size=pool_size,
+            max_overflow=max_overflow,
+            pool_timeout=_POOL_TIMEOUT_S,
+            pool_pre_ping=True,
+            connect_args={
+                "connect_timeout": _CONNECT_TIMEOUT_S,
+                "options": options,
+                "application_name": name,
+            },
+        )
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncSession]:
+        """Open a transaction: committed when the block ends, rolled back when it raises.
+
+        Raises:
+            Unavailable: Postgres does not answer, ended the connection, ran out of time or space, or broke a
+                deadlock: nothing was committed as far as is known, and repeating may help.
+        """
+        try:
+            async with AsyncSession(self._engine, expire_on_commit=False) as session, session.begin():
+                yield session
+        except (OperationalError, InterfaceError, PoolTimeoutError) as error:
+            raise _unavailable(error) from error
+        except DBAPIError as error:
+            if not error.connection_invalidated:
+                raise
+            raise _unavailable(error) from error
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._engine.dispose()
+
+
+def _unavailable(error: Exception) -> Unavailable:
+    reason = str(getattr(error, "orig", None) or error).strip().splitlines()
+    return Unavailable(f"The database does not do its work: {reason[0] if reason else type(error).__name__}.")

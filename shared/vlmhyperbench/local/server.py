@@ -1,0 +1,198 @@
+"""What the embedded PostgreSQL and Valkey share: one owner per folder, a child that dies with it, leftovers removed."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from vlmhyperbench_sdk.errors import Conflict, Unavailable
+
+from vlmhyperbench.processes import child_environment
+
+_POLL_S = 0.02
+_STOP_S = 30.0
+_LOG_BYTES = 10 * 1024 * 1024
+
+
+class FolderLock:
+    """An exclusive lock on a server's folder; the kernel frees it however its holder ends."""
+
+    def __init__(self, folder: Path, what: str) -> None:
+        self._folder = folder
+        self._what = what
+        self._file: IO[str] | None = None
+
+    def acquire(self) -> None:
+        """Take the lock.
+
+        Raises:
+            Conflict: another process has it.
+        """
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._folder.chmod(0o700)
+        file = (self._folder / "lock").open("a+")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            file.close()
+            raise Conflict(
+                f"{self._what} in {self._folder} is already run by another process.",
+                cure="Stop that stack first, or set VLMHB_HOME to another folder.",
+            ) from error
+        self._file = file
+
+    def release(self) -> None:
+        """Give the lock back; nothing happens where it is not held."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+class ServerProcess:
+    """A running server, started and waited for by a thread of its own.
+
+    Linux sends the parent-death signal when the *thread* that forked ends, so that thread lives as long as the child:
+    a caller may start a server from any short-lived thread.
+    """
+
+    def __init__(self, argv: Sequence[str], *, log: Path, cwd: Path) -> None:
+        self._argv = list(argv)
+        self._log = log
+        self._cwd = cwd
+        self._popen: subprocess.Popen[bytes] | None = None
+        self._failure: OSError | None = None
+        self._started = threading.Event()
+        self._ended = threading.Event()
+        threading.Thread(target=self._keep, name=f"keeper of {log.stem}", daemon=True).start()
+        self._started.wait()
+        if self._failure is not None:
+            raise Unavailable(f"{self._argv[0]} cannot be started: {self._failure}.") from self._failure
+
+    def _keep(self) -> None:
+        try:
+            with _open_log(self._log) as log:
+                self._popen = subprocess.Popen(
+                    self._argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd=self._cwd,
+                    env=child_environment(),
+                    start_new_session=True,
+                )
+        except OSError as error:
+            self._failure = error
+            return
+        finally:
+            self._started.set()
+        self._popen.wait()
+        self._ended.set()
+
+    @property
+    def pid(self) -> int:
+        """Process id of the server."""
+        assert self._popen is not None  # noqa: S101 - the constructor raised otherwise
+        return self._popen.pid
+
+    def is_running(self) -> bool:
+        """Say whether the server has not ended."""
+        return not self._ended.is_set()
+
+    def stop(self, signals: Sequence[signal.Signals], *, each_s: float = _STOP_S) -> None:
+        """Send the signals one after another, each with its time to work, and SIGKILL to the group at last."""
+        for number in (*signals, signal.SIGKILL):
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number) if number != signal.SIGKILL else os.killpg(self.pid, number)
+            if self._ended.wait(each_s):
+                return
+
+
+def end_leftover(pid_file: Path, marker: Path, signals: Sequence[signal.Signals]) -> None:
+    """End the server that an earlier owner left behind, if its pid file still names one that works in our folder.
+
+    A pid that belongs to somebody else by now is left alone: its command line or folder does not name `marker`.
+    """
+    try:
+        pid = int(pid_file.read_text().split("\n", 1)[0])
+    except (OSError, ValueError):
+        return
+    for number in (*signals, signal.SIGKILL):
+        if not _works_in(pid, marker):
+            return
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+        deadline = time.monotonic() + _STOP_S
+        while _works_in(pid, marker) and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+
+
+def wait_until_ready(
+    process: ServerProcess, is_ready: Callable[[], bool], *, log: Path, what: str, timeout_s: float
+) -> None:
+    """Poll until the server serves.
+
+    Raises:
+        Unavailable: it ended or did not become ready in time; the message quotes the end of its log.
+    """
+    deadline = time.monotonic() + timeout_s
+    while not is_ready():
+        if not process.is_running() or time.monotonic() > deadline:
+            state = "did not become ready" if process.is_running() else "ended while it was starting"
+            raise Unavailable(f"{what} {state}: {tail(log)}", cure=f"Read {log}.")
+        time.sleep(_POLL_S)
+
+
+def read_or_make_password(path: Path) -> str:
+    """Return the password in a 0600 file; the first call makes one of 256 random bits."""
+    if not path.exists():
+        write_private(path, secrets.token_hex(32))
+    return path.read_text(encoding="utf-8").strip()
+
+
+def write_private(path: Path, content: str) -> None:
+    """Write a file that only its owner can read, whole or not at all."""
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def tail(log: Path, lines: int = 5) -> str:
+    """Return the last lines of a log on one line."""
+    try:
+        text = log.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return "(no log)"
+    return " | ".join(text.strip().splitlines()[-lines:]) or "(empty log)"
+
+
+def _open_log(path: Path) -> IO[bytes]:
+    if path.exists() and path.stat().st_size > _LOG_BYTES:
+        path.replace(path.with_name(f"{path.name}.1"))
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
+
+
+def _works_in(pid: int, marker: Path) -> bool:
+    """Say whether a live process names the folder or file in its command line, or works in it."""
+    proc = Path("/proc") / str(pid)
+    try:
+        if proc.joinpath("stat").read_text().rpartition(")")[2].split()[0] == "Z":
+            return False
+        arguments = proc.joinpath("cmdline").read_bytes().split(b"\0")
+        return os.fsencode(marker) in arguments or proc.joinpath("cwd").readlink() == marker
+    except (OSError, IndexError):
+        return False

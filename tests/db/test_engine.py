@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from sqlalchemy import text
+from vlmhyperbench.db.engine import Database
+from vlmhyperbench.local.postgres import Postgres
+from vlmhyperbench_sdk.errors import Unavailable
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_transaction_commits_at_its_end(fresh_database: Database) -> None:
+    async with fresh_database.transaction() as session:
+        await session.execute(text("CREATE TABLE probe (a int)"))
+        await session.execute(text("INSERT INTO probe VALUES (1)"))
+    async with fresh_database.transaction() as session:
+        assert (await session.execute(text("SELECT a FROM probe"))).scalar_one() == 1
+
+
+async def test_a_transaction_that_raises_is_rolled_back(fresh_database: Database) -> None:
+    async def fail_half_way() -> None:
+        async with fresh_database.transaction() as session:
+            await session.execute(text("CREATE TABLE probe (a int)"))
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        await fail_half_way()
+    async with fresh_database.transaction() as session:
+        assert (await session.execute(text("SELECT to_regclass('probe')"))).scalar_one() is None
+
+
+async def test_a_statement_that_takes_too_long_is_ended(fresh_database_url: str) -> None:
+    database = Database(fresh_database_url, statement_timeout_s=0.05)
+    with pytest.raises(Unavailable, match="statement timeout"):
+        async with database.transaction() as session:
+            await session.execute(text("SELECT pg_sleep(30)"))
+    await database.close()
+
+
+async def test_a_server_that_is_down_is_unavailable_and_comes_back(make_postgres: Callable[[], Postgres]) -> None:
+    server = make_postgres()
+    database = Database(server.start())
+    async with database.transaction() as session:
+        await session.execute(text("SELECT 1"))
+    server.stop()
+    with pytest.raises(Unavailable):
+        async with database.transaction() as session:
+            await session.execute(text("SELECT 1"))
+    server.start()
+    async with database.transaction() as session:
+        assert (await session.execute(text("SELECT 2"))).scalar_one() == 2
+    await database.close()

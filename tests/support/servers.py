@@ -1,0 +1,146 @@
+"""Real servers: one PostgreSQL and one Valkey per session, a database per module, an empty broker per test."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+import redis
+from sqlalchemy import create_engine
+from sqlalchemy.engine import make_url
+from sqlmodel import SQLModel
+from vlmhyperbench.db import tables
+from vlmhyperbench.db.engine import Database
+from vlmhyperbench.local.postgres import Postgres
+from vlmhyperbench.local.valkey import Valkey
+
+_TEMPLATE = "vlmhb_template"
+_NUMBERS = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Async tests run on asyncio alone."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    """The session's PostgreSQL, shared: a test that stops its server takes `make_postgres`."""
+    server = Postgres(tmp_path_factory.mktemp("pg"), is_durable=False)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def valkey_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
+    """The session's Valkey, shared: a test that stops its server takes `make_valkey`."""
+    server = Valkey(tmp_path_factory.mktemp("vk"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def make_postgres(tmp_path: Path) -> Iterator[Callable[[], Postgres]]:
+    """Make a stopped server of the test's own; it is stopped at the end."""
+    with ExitStack() as stack:
+
+        def make() -> Postgres:
+            server = Postgres(tmp_path / f"pg{next(_NUMBERS)}", is_durable=False)
+            stack.callback(server.stop)
+            return server
+
+        yield make
+
+
+@pytest.fixture
+def make_valkey(tmp_path: Path) -> Iterator[Callable[[], Valkey]]:
+    """Make a stopped server of the test's own; it is stopped at the end."""
+    with ExitStack() as stack:
+
+        def make() -> Valkey:
+            server = Valkey(tmp_path / f"vk{next(_NUMBERS)}")
+            stack.callback(server.stop)
+            return server
+
+        yield make
+
+
+@pytest.fixture(scope="session")
+def template_database(postgres_server: Postgres) -> str:
+    """Name of a migrated database that others are copied from."""
+    execute(postgres_server, f'CREATE DATABASE "{_TEMPLATE}"')
+    engine = create_engine(make_url(postgres_server.url).set(database=_TEMPLATE))
+    assert tables.RunRow.metadata is SQLModel.metadata
+    SQLModel.metadata.create_all(engine)
+    engine.dispose()
+    return _TEMPLATE
+
+
+@pytest.fixture(scope="module")
+def database_url(postgres_server: Postgres, template_database: str) -> Iterator[str]:
+    """URL of a database that this module's tests share; they use ids of their own."""
+    with _copy_of(postgres_server, template_database) as url:
+        yield url
+
+
+@pytest.fixture
+def fresh_database_url(postgres_server: Postgres, template_database: str) -> Iterator[str]:
+    """URL of a database for one test alone."""
+    with _copy_of(postgres_server, template_database) as url:
+        yield url
+
+
+@pytest.fixture
+def empty_database_url(postgres_server: Postgres) -> Iterator[str]:
+    """URL of a database without any table, for tests of migrations."""
+    with _copy_of(postgres_server, "template1") as url:
+        yield url
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    """The module's database, through the product's own pool."""
+    opened = Database(database_url, max_overflow=16)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def fresh_database(fresh_database_url: str) -> AsyncIterator[Database]:
+    """A database for one test alone, through the product's own pool."""
+    opened = Database(fresh_database_url, max_overflow=16)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def redis_url(valkey_server: Valkey) -> str:
+    """URL of the session's Valkey, emptied for this test."""
+    with redis.Redis.from_url(valkey_server.url) as client:
+        client.flushall()
+    return valkey_server.url
+
+
+def execute(server: Postgres, statement: str) -> None:
+    """Run one statement as the server's superuser, outside a transaction."""
+    url = make_url(server.url).set(drivername="postgresql", database="postgres")
+    with psycopg.connect(url.render_as_string(hide_password=False), autocommit=True) as connection:
+        connection.execute(statement.encode())
+
+
+@contextmanager
+def _copy_of(server: Postgres, template: str) -> Iterator[str]:
+    """Copy a database from a template; drop it at the end, whoever is still connected."""
+    name = f"test_{next(_NUMBERS)}"
+    execute(server, f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+    try:
+        yield make_url(server.url).set(database=name).render_as_string(hide_password=False)
+    finally:
+        execute(server, f'DROP DATABASE "{name}" WITH (FORCE)')
