@@ -1,0 +1,166 @@
+"""Experiments, runs, their phases, events, artifacts and manifests."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import ARRAY, BigInteger, Column, Index, String, Text, text
+from sqlmodel import Field, SQLModel
+
+from vlmhyperbench.db.tables.columns import bigint_column, instant_column, json_column, now_column
+
+
+class ExperimentRow(SQLModel, table=True):
+    """A matrix that expands to runs."""
+
+    __tablename__ = "experiment"
+
+    id: UUID = Field(primary_key=True)
+    project_id: str = Field(index=True)
+    created_by: str
+    name: str
+    spec: dict[str, Any] = json_column()
+    spec_digest: str
+    state: str
+    event_seq: int = Field(default=0, sa_type=BigInteger)
+    cancel_requested_at: datetime | None = instant_column()
+    created_at: datetime = now_column()
+    finished_at: datetime | None = instant_column()
+
+
+class RunRow(SQLModel, table=True):
+    """One target, one task, one scenario. `is_dirty` asks the scheduler to advance it."""
+
+    __tablename__ = "run"
+    __table_args__ = (
+        Index("ix_run_project_created", "project_id", "created_at", "id"),
+        Index("ix_run_dirty", "id", postgresql_where=text("is_dirty")),
+        Index("ix_run_open", "state", postgresql_where=text("finished_at IS NULL")),
+    )
+
+    id: UUID = Field(primary_key=True)
+    experiment_id: UUID | None = Field(default=None, foreign_key="experiment.id", index=True)
+    parent_run_id: UUID | None = Field(default=None, foreign_key="run.id", index=True)
+    project_id: str
+    created_by: str
+    name: str
+    position: int = 0
+    """Place in the experiment's matrix; the first is the baseline of a comparison."""
+    spec: dict[str, Any] = json_column()
+    spec_digest: str = Field(index=True)
+    state: str
+    reason: str | None = Field(default=None, sa_type=Text)
+    priority: int = 0
+    is_paused: bool = False
+    is_dirty: bool = True
+    cancel_requested_at: datetime | None = instant_column()
+    event_seq: int = Field(default=0, sa_type=BigInteger)
+    manifest_id: str | None = Field(default=None, foreign_key="sample_manifest.id")
+    total: int | None = bigint_column()
+    """Requests of the accuracy phase, or of the timed one: known once the run is INDEXED."""
+    created_at: datetime = now_column()
+    started_at: datetime | None = instant_column()
+    finished_at: datetime | None = instant_column()
+
+
+class IdempotencyKeyRow(SQLModel, table=True):
+    """A key is scoped by who sent it: the same key and body answer the same id, another body is a conflict."""
+
+    __tablename__ = "idempotency_key"
+
+    principal: str = Field(primary_key=True)
+    key: str = Field(primary_key=True)
+    body_sha256: str
+    resource: str
+    """`run` or `experiment`."""
+    resource_id: UUID
+    created_at: datetime = now_column()
+
+
+class SampleManifestRow(SQLModel, table=True):
+    """A sample manifest, stored by content (id = SHA-256 of the stored file) and shared by runs."""
+
+    __tablename__ = "sample_manifest"
+
+    id: str = Field(primary_key=True)
+    dataset_digest: str = Field(index=True)
+    storage_key: str
+    size_bytes: int = Field(sa_type=BigInteger)
+    samples: int = Field(sa_type=BigInteger)
+    unreadable: int = Field(sa_type=BigInteger)
+    """Samples whose image is no image: they become error rows."""
+    group_columns: list[str] = Field(sa_column=Column(ARRAY(String), nullable=False))
+    created_at: datetime = now_column()
+
+
+class PhaseRow(SQLModel, table=True):
+    """A part of a run whose requests count, or are void, together."""
+
+    __tablename__ = "phase"
+
+    run_id: UUID = Field(primary_key=True, foreign_key="run.id")
+    no: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
+    kind: str
+    params: dict[str, Any] = json_column()
+    state: str
+    claim_id: UUID | None = None
+    """The claim that measures it; None for an accuracy phase, which all shards share."""
+    count: int | None = bigint_column()
+    opened_at: datetime = now_column()
+    closed_at: datetime | None = instant_column()
+
+
+class EventRow(SQLModel, table=True):
+    """Durable events. A stream is a run (or an experiment, for its own few); `seq` is gapless in it."""
+
+    __tablename__ = "event"
+
+    stream_id: UUID = Field(primary_key=True)
+    seq: int = bigint_column(primary_key=True)
+    id: UUID
+    ts: datetime = now_column()
+    type: str
+    project_id: str
+    experiment_id: UUID | None = None
+    run_id: UUID | None = None
+    job_id: UUID | None = None
+    stage: str | None = None
+    data: dict[str, Any] = json_column()
+
+
+class ArtifactRow(SQLModel, table=True):
+    """A file that a run or an experiment produced: a report, a table, a log."""
+
+    __tablename__ = "artifact"
+
+    id: UUID = Field(primary_key=True)
+    project_id: str
+    run_id: UUID | None = Field(default=None, foreign_key="run.id", index=True)
+    experiment_id: UUID | None = Field(default=None, foreign_key="experiment.id", index=True)
+    claim_id: UUID
+    kind: str
+    """`report`, `table`, `log` or `resources`."""
+    name: str
+    """File name as a user sees it, `report.html`."""
+    media_type: str
+    storage_key: str
+    sha256: str
+    size_bytes: int = Field(sa_type=BigInteger)
+    created_at: datetime = now_column()
+
+
+class ApiKeyRow(SQLModel, table=True):
+    """An API key: the secret itself is shown once and never stored."""
+
+    __tablename__ = "api_key"
+
+    prefix: str = Field(primary_key=True)
+    hmac_sha256: str
+    principal: str = Field(index=True)
+    project_id: str
+    scopes: list[str] = Field(sa_column=Column(ARRAY(String), nullable=False))
+    created_at: datetime = now_column()
+    expires_at: datetime | None = instant_column()
+    revoked_at: datetime | None = instant_column()

@@ -1,0 +1,121 @@
+"""The house keeps its rules: sizes, names, public faces, no path of a machine, no registry's host."""
+
+import ast
+import importlib
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MEMBERS = sorted(
+    {
+        ROOT / "pyproject.toml",
+        *ROOT.glob("shared/*/pyproject.toml"),
+        *ROOT.glob("shared/plugins/*/pyproject.toml"),
+        *ROOT.glob("services/*/pyproject.toml"),
+    }
+)
+BARE_IMPORT = "import sys; before = set(sys.modules); import {module}; print(*sorted(set(sys.modules) - before))"
+
+
+def _files(*patterns: str) -> list[Path]:
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return [ROOT / line for line in listed.stdout.splitlines() if (ROOT / line).is_file()]
+
+
+def _project(pyproject: Path) -> dict[str, object]:
+    return tomllib.loads(pyproject.read_text())["project"]
+
+
+def test_no_file_is_longer_than_400_lines():
+    long = {str(path): lines for path in _files("*.py") if (lines := len(path.read_text().splitlines())) > 400}
+    assert not long
+
+
+def test_every_module_says_in_its_first_line_why_it_exists():
+    def is_silent(path: Path) -> bool:
+        tree = ast.parse(path.read_text())
+        return bool(tree.body) and not ast.get_docstring(tree)
+
+    assert not [str(path) for path in _files("shared/*.py", "services/*.py") if "tests" not in path.parts and is_silent(path)]
+
+
+@pytest.mark.parametrize("pyproject", MEMBERS, ids=lambda path: str(path.parent.relative_to(ROOT)))
+def test_a_folder_names_its_distribution_and_its_package(pyproject):
+    name = _project(pyproject)["name"]
+    if pyproject.parent == ROOT:
+        assert name == "vlmhyperbench"
+        return
+    folder = pyproject.parent.name
+    assert name == "vlmhyperbench-" + folder.replace("_", "-")
+    assert (pyproject.parent / f"vlmhyperbench_{folder}" / "__init__.py").is_file()
+
+
+def test_names_of_distributions_are_unique():
+    names = [_project(path)["name"] for path in MEMBERS]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("module", ["vlmhyperbench", "vlmhyperbench.domain", "vlmhyperbench.analysis"])
+def test_importing_a_pure_room_imports_nothing_else(module):
+    printed = subprocess.run(
+        [sys.executable, "-c", BARE_IMPORT.format(module=module)], check=True, capture_output=True, text=True
+    ).stdout.split()
+    assert {name for name in printed if not name.startswith("vlmhyperbench")} <= {"__editable___vlmhyperbench_finder"}
+
+
+def test_the_sdk_needs_the_standard_library_only():
+    assert _project(ROOT / "shared/sdk/pyproject.toml")["dependencies"] == []
+    for path in _files("shared/sdk/vlmhyperbench_sdk/*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            outside = {name.split(".")[0] for name in names} - set(sys.stdlib_module_names) - {"vlmhyperbench_sdk"}
+            assert not outside, f"{path} imports {outside}"
+
+
+def test_public_names_are_sorted_and_exist():
+    for path in _files("shared/**/__init__.py", "services/**/__init__.py"):
+        tree = ast.parse(path.read_text())
+        for node in tree.body:
+            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
+                names = ast.literal_eval(node.value)
+                module = importlib.import_module(_module_of(path))
+                assert names == sorted(names), path
+                assert all(hasattr(module, name) for name in names), path
+
+
+def _module_of(path: Path) -> str:
+    parts = list(path.parent.relative_to(ROOT).parts)
+    start = next(i for i, part in enumerate(parts) if part.startswith("vlmhyperbench"))
+    return ".".join(parts[start:])
+
+
+def test_no_committed_file_names_a_path_of_a_machine_or_a_registry():
+    forbidden = re.compile(r"(^|[\s\"'(=])/(work|root|farm)/|https?://(pypi|files\.pythonhosted|registry\.npmjs|deb\.debian)")
+    hits = [
+        f"{path}: {line.strip()[:100]}"
+        for path in _files()
+        if path.suffix not in {".gguf", ".safetensors", ".png"} and path != Path(__file__)
+        for line in path.read_text(errors="replace").splitlines()
+        if forbidden.search(line)
+    ]
+    assert not hits
+
+
+def test_every_pin_has_a_hash():
+    for name in ("uv", "platform", "dev"):
+        text = (ROOT / f"requirements/{name}.txt").read_text()
+        pins = re.findall(r"^[a-z0-9][\w.\-\[\]]*==", text, flags=re.MULTILINE | re.IGNORECASE)
+        assert pins
+        assert len(re.findall(r"--hash=sha256:", text)) >= len(pins)
