@@ -1,0 +1,72 @@
+"""Run a simulated engine as a process of its own, for tests and benchmarks that must not share its event loop."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+from typing import IO, TYPE_CHECKING, cast
+
+from vlmhyperbench_sdk.errors import Unavailable
+
+from vlmhyperbench_simulated.simulation import Simulation
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class SimulatedProcess:
+    """`with SimulatedProcess(Simulation(…)) as engine:` serves at `engine.url` until the block ends."""
+
+    def __init__(self, simulation: Simulation, *, unix_socket: str | None = None, api_key: str | None = None) -> None:
+        self._params = json.dumps(dataclasses.asdict(simulation))
+        self._unix_socket = unix_socket
+        self._api_key = api_key
+        self._process: subprocess.Popen[str] | None = None
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        """Base URL without `/v1`."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """Id of the process."""
+        assert self._process is not None  # noqa: S101
+        return self._process.pid
+
+    def records(self) -> list[dict[str, object]]:
+        """Fetch what was truly sent, in order of arrival; needs `record=True` and TCP."""
+        with urllib.request.urlopen(f"{self.url}/record", timeout=30) as response:  # noqa: S310
+            return cast("list[dict[str, object]]", json.load(response)["records"])
+
+    def __enter__(self) -> Self:
+        argv = [sys.executable, "-m", "vlmhyperbench_simulated", "--params", self._params]
+        if self._unix_socket is not None:
+            argv += ["--unix-socket", self._unix_socket]
+        env = dict(os.environ)
+        if self._api_key is not None:
+            env["SIMULATED_API_KEY"] = self._api_key
+        self._process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=env)
+        line = cast("IO[str]", self._process.stdout).readline()
+        if not line:
+            raise Unavailable(f"The simulated engine ended with status {self._process.wait()}.")
+        self.port = int(json.loads(line)["port"])
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        process = self._process
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stdout is not None:
+            process.stdout.close()

@@ -1,0 +1,307 @@
+"""The exactly timed server: OpenAI-compatible chat over HTTP/1.1 on a bare asyncio protocol, so that it stays on time.
+
+Covered: keep-alive, bodies with `Content-Length`, `Expect: 100-continue`, TCP and Unix sockets. Not covered: chunked
+request bodies (411), TLS.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from vlmhyperbench_simulated.answers import (
+    Answer,
+    Write,
+    answer,
+    fail,
+    is_chosen_to_fail,
+    refuse,
+    request_digest,
+    respond,
+)
+from vlmhyperbench_simulated.pacing import Pacer
+from vlmhyperbench_simulated.simulation import Simulation
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+MAX_HEAD_BYTES = 65_536
+MAX_BODY_BYTES = 256 * 1024 * 1024
+MAX_RECORDS = 200_000
+"""The oldest records are dropped beyond it."""
+
+
+@dataclass(slots=True)
+class SendRecord:
+    """What was truly sent for one request; instants are `time.monotonic_ns()` just before the write."""
+
+    number: int
+    """Order of arrival, from 0."""
+    connection: int
+    request_id: str | None
+    """Value of the request's `x-request-id`, if it had one."""
+    body_sha256: str
+    received_ns: int
+    answer: Answer
+    write_ns: list[int] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, object]:
+        """Write one record of `GET /record`; every event has the instant of the write that it left in."""
+        events = [
+            [sent_ns, kind, count]
+            for write, sent_ns in zip(self.answer.writes, self.write_ns, strict=False)
+            for kind, count in write.events
+        ]
+        return {
+            "number": self.number,
+            "connection": self.connection,
+            "request_id": self.request_id,
+            "body_sha256": self.body_sha256,
+            "received_ns": self.received_ns,
+            "status": self.answer.status,
+            "event_ns": [event[0] for event in events],
+            "event_kind": [event[1] for event in events],
+            "event_tokens": [event[2] for event in events],
+            "end_ns": self.write_ns[-1] if len(self.write_ns) == len(self.answer.writes) and self.write_ns else None,
+            "prompt_tokens": self.answer.prompt_tokens,
+            "completion_tokens": self.answer.completion_tokens,
+        }
+
+
+class SimulatedServer:
+    """A listening simulated engine; `async with await start_server(…)` closes it."""
+
+    def __init__(self, simulation: Simulation, *, api_key: str | None = None) -> None:
+        self.simulation = simulation
+        self.port = 0
+        """The TCP port; 0 on a Unix socket."""
+        self.requests = 0
+        """Chat requests so far."""
+        self.connections = 0
+        self.records: deque[SendRecord] = deque(maxlen=MAX_RECORDS)
+        self.tries: dict[bytes, int] = {}
+        """Failed tries by request, for `recovers_after`."""
+        self.ready_ns = time.monotonic_ns() + round(simulation.start_ms * 1e6)
+        self.api_key = api_key
+        self.pacer: Pacer
+        self.server: asyncio.Server
+        self.open: set[_Connection] = set()
+
+    @property
+    def url(self) -> str:
+        """Base URL without `/v1`."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def close(self) -> None:
+        """Stop listening and drop every connection."""
+        self.server.close()
+        self.pacer.close()
+        for connection in list(self.open):
+            connection.drop()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+        await self.server.wait_closed()
+
+    def decide(self, body: bytes, digest: bytes) -> Answer:
+        """Choose the answer to the next chat request."""
+        number, simulation = self.requests, self.simulation
+        self.requests += 1
+        try:
+            request = json.loads(body)
+        except (ValueError, RecursionError):
+            return refuse(400, "The body is not JSON.", code="invalid_input")
+        if not isinstance(request, dict) or not isinstance(request.get("messages"), list):
+            return refuse(400, "The body has no messages.", code="invalid_input")
+        if self._fails(number, digest):
+            return fail(simulation, request, digest)
+        return answer(simulation, request, digest)
+
+    def _fails(self, number: int, digest: bytes) -> bool:
+        simulation = self.simulation
+        if simulation.fail_every and number % simulation.fail_every == simulation.fail_every - 1:
+            return True
+        if not is_chosen_to_fail(digest, simulation.failure_rate):
+            return False
+        if simulation.recovers_after:
+            tries = self.tries[digest] = self.tries.get(digest, 0) + 1
+            return tries <= simulation.recovers_after
+        return True
+
+    def describe(self, method: str, path: str) -> Answer:
+        """Answer what is not a chat request."""
+        match method, path:
+            case "GET", "/health":
+                is_ready = time.monotonic_ns() >= self.ready_ns
+                return _json(200 if is_ready else 503, {"status": "ok" if is_ready else "starting"})
+            case "GET", "/v1/models":
+                model = {"id": self.simulation.model, "object": "model", "created": 0, "owned_by": "simulated"}
+                return _json(200, {"object": "list", "data": [model]})
+            case "GET", "/props":
+                shown = {name: getattr(self.simulation, name) for name in self.simulation.__slots__}
+                return _json(200, {"engine": "simulated", "simulation": shown})
+            case "GET", "/record":
+                return _json(200, {"records": [record.to_json() for record in self.records]})
+            case "DELETE", "/record":
+                self.records.clear()
+                return _json(200, {})
+        return refuse(404, f"There is no {method} {path} here.", code="not_found")
+
+
+async def start_server(
+    simulation: Simulation,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    unix_socket: str | None = None,
+    api_key: str | None = None,
+) -> SimulatedServer:
+    """Listen, on a port of the system's choice unless told otherwise.
+
+    Raises:
+        OSError: the port is in use.
+    """
+    loop = asyncio.get_running_loop()
+    simulated = SimulatedServer(simulation, api_key=api_key)
+    simulated.pacer = Pacer(loop)
+    if unix_socket is not None:
+        simulated.server = await loop.create_unix_server(lambda: _Connection(simulated), unix_socket, backlog=4096)
+    else:
+        simulated.server = await loop.create_server(lambda: _Connection(simulated), host, port, backlog=4096)
+        simulated.port = simulated.server.sockets[0].getsockname()[1]
+    return simulated
+
+
+class _Connection(asyncio.Protocol):
+    """One connection: reads a request, sends its writes when they are due, then reads the next."""
+
+    def __init__(self, server: SimulatedServer) -> None:
+        self._server = server
+        self._buffer = bytearray()
+        self._transport: asyncio.Transport | None = None
+        self._is_busy = False
+        self._needed = 0
+        self._keeps_alive = True
+        self._number = server.connections
+        server.connections += 1
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101
+        self._transport = transport
+        self._server.open.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self._transport = None
+        self._server.open.discard(self)
+
+    def drop(self) -> None:
+        """Close without waiting for what is still due."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        received_ns = time.monotonic_ns()
+        self._buffer += data
+        if not self._is_busy and len(self._buffer) >= self._needed:
+            self._read_request(received_ns)
+
+    def _read_request(self, received_ns: int) -> None:
+        end = self._buffer.find(b"\r\n\r\n")
+        if end < 0:
+            self._needed = 0
+            if len(self._buffer) > MAX_HEAD_BYTES:
+                self._begin(refuse(431, "The headers are too long.", code="invalid_input"), received_ns, closes=True)
+            return
+        lines = bytes(self._buffer[:end]).decode("latin-1").split("\r\n")
+        headers = {
+            name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])
+        }
+        method, _, target = lines[0].partition(" ")
+        length = headers.get("content-length", "0")
+        if "transfer-encoding" in headers or not length.isdigit() or int(length) > MAX_BODY_BYTES:
+            self._begin(
+                refuse(411, "Send a body with a Content-Length.", code="invalid_input"), received_ns, closes=True
+            )
+            return
+        self._needed = end + 4 + int(length)
+        if len(self._buffer) < self._needed:
+            if headers.get("expect", "").lower() == "100-continue" and len(self._buffer) == end + 4 and self._transport:
+                self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            return
+        body = bytes(self._buffer[end + 4 : self._needed])
+        del self._buffer[: self._needed]
+        self._needed = 0
+        self._keeps_alive = headers.get("connection", "").lower() != "close"
+        self._answer(method, target.partition(" ")[0].partition("?")[0], headers, body, received_ns)
+
+    def _answer(self, method: str, path: str, headers: dict[str, str], body: bytes, received_ns: int) -> None:
+        server = self._server
+        if method != "POST" or path != "/v1/chat/completions":
+            self._begin(server.describe(method, path), received_ns, closes=not self._keeps_alive)
+            return
+        if server.api_key is not None and not hmac.compare_digest(
+            headers.get("authorization", "").encode(), f"Bearer {server.api_key}".encode()
+        ):
+            self._begin(refuse(401, "The key is wrong.", code="denied"), received_ns, closes=not self._keeps_alive)
+            return
+        digest = request_digest(body, server.simulation.seed)
+        number = server.requests
+        made = server.decide(body, digest)
+        record = None
+        if server.simulation.record:
+            record = SendRecord(
+                number=number,
+                connection=self._number,
+                request_id=headers.get("x-request-id"),
+                body_sha256=hashlib.sha256(body).hexdigest(),
+                received_ns=received_ns,
+                answer=made,
+            )
+            server.records.append(record)
+        self._begin(made, received_ns, closes=made.closes or not self._keeps_alive, record=record)
+
+    def _begin(self, made: Answer, received_ns: int, *, closes: bool, record: SendRecord | None = None) -> None:
+        self._is_busy = True
+        self._send(made.writes, 0, received_ns, closes=closes, record=record)
+
+    def _send(
+        self, writes: tuple[Write, ...], index: int, received_ns: int, *, closes: bool, record: SendRecord | None
+    ) -> None:
+        """Send what is due now, one write after the other, and come back for the rest at its instant."""
+        transport = self._transport
+        while index < len(writes):
+            if transport is None or transport.is_closing():
+                return
+            due_ns = received_ns + writes[index].offset_ns
+            now_ns = time.monotonic_ns()
+            if due_ns > now_ns:
+                self._server.pacer.at(
+                    due_ns, partial(self._send, writes, index, received_ns, closes=closes, record=record)
+                )
+                return
+            if record is not None:
+                record.write_ns.append(now_ns)
+            transport.write(writes[index].data)
+            index += 1
+        self._is_busy = False
+        if transport is None:
+            return
+        if closes:
+            transport.close()
+        elif self._buffer:
+            self._read_request(time.monotonic_ns())
+
+
+def _json(status: int, value: Mapping[str, object]) -> Answer:
+    return Answer(status=status, writes=(Write(offset_ns=0, data=respond(status, json.dumps(value).encode())),))

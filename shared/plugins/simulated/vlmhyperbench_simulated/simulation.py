@@ -1,0 +1,72 @@
+"""What a simulated engine declares about itself: its timing, the shape of its streams and its failures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from vlmhyperbench_sdk.errors import InvalidInput
+
+RoleChunk = Literal["none", "with_first", "at_headers"]
+UsageChunk = Literal["on_request", "always", "never"]
+FailureKind = Literal["status", "reset", "cut"]
+
+_MOST = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulation:
+    """The truth that a client's measurement is judged by. Token *i* is sent `ttft_ms + i·gap_ms` after the request.
+
+    Tokens that share an event leave with the first of them, events that share a write with the first of those. The
+    request counts as arrived when its last byte was read.
+    """
+
+    ttft_ms: float = 0.0
+    gap_ms: float = 0.0
+    tokens: int = 16
+    """Output tokens of an answer, unless the request's `max_tokens` is smaller (then `finish_reason` is `length`)."""
+    answer: str | None = None
+    """A fixed answer, one token per word, in place of `tokens` seeded words."""
+    reasoning_tokens: int = 0
+    """So many of the answer's tokens, the first ones, are reasoning."""
+    tokens_per_event: int = 1
+    events_per_write: int = 1
+    """Events that leave in one write of the socket."""
+    role_chunk: RoleChunk = "none"
+    """A role-only event: none, in the write of the first token, or right after the headers."""
+    tail_ms: float = 0.0
+    """From the last token to usage and `[DONE]`."""
+    usage: UsageChunk = "on_request"
+    failure_rate: float = 0.0
+    """Share of requests that fail, chosen by the hash of seed and body: a request fails always or never."""
+    fail_every: int = 0
+    """Every n-th request to arrive fails; 0: none."""
+    failure: FailureKind = "status"
+    """How: an HTTP status, a connection closed before the answer, or in its middle."""
+    failure_status: int = 503
+    recovers_after: int = 0
+    """A request chosen by `failure_rate` succeeds after so many failed tries; 0: never."""
+    start_ms: float = 0.0
+    """From start to ready; `/health` answers 503 before."""
+    crash_at_start: bool = False
+    """Exit with status 3 in place of getting ready."""
+    model: str = "simulated"
+    seed: int = 0
+    record: bool = False
+    """Keep the true instants of every send for `GET /record`."""
+
+    def __post_init__(self) -> None:
+        for name in ("ttft_ms", "gap_ms", "tail_ms", "start_ms"):
+            _check_range(name, getattr(self, name), 0, 3_600_000)
+        for name in ("tokens", "tokens_per_event", "events_per_write"):
+            _check_range(name, getattr(self, name), 1, _MOST)
+        for name in ("reasoning_tokens", "fail_every", "recovers_after"):
+            _check_range(name, getattr(self, name), 0, _MOST)
+        _check_range("failure_rate", self.failure_rate, 0, 1)
+        _check_range("failure_status", self.failure_status, 400, 599)
+
+
+def _check_range(name: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise InvalidInput(f"The simulated engine's {name} must lie between {low} and {high}, not {value}.")

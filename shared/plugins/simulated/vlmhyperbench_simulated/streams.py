@@ -1,0 +1,67 @@
+"""Name the streams that mislead careless clients, and read a simulation from a registry's parameters."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+from collections.abc import Mapping
+from typing import get_args, get_type_hints
+
+from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.types import JsonObject
+
+from vlmhyperbench_simulated.simulation import Simulation
+
+TRUTH = Simulation(ttft_ms=100.0, gap_ms=10.0, tokens=32, usage="always", record=True)
+"""First token at 100 ms, 32 tokens, 10 ms each: what the seven streams below all mean."""
+
+STREAMS: Mapping[str, Simulation] = {
+    "role_with_first": dataclasses.replace(TRUTH, role_chunk="with_first"),
+    "role_at_headers": dataclasses.replace(TRUTH, role_chunk="at_headers"),
+    "half_reasoning": dataclasses.replace(TRUTH, reasoning_tokens=16),
+    "four_tokens_per_event": dataclasses.replace(TRUTH, tokens_per_event=4),
+    "four_events_per_write": dataclasses.replace(TRUTH, events_per_write=4),
+    "late_tail": dataclasses.replace(TRUTH, tail_ms=300.0),
+    "every_fourth_fails": dataclasses.replace(TRUTH, fail_every=4),
+}
+"""Streams that mislead a careless client, by name; the truth is the same in each."""
+
+
+def parse_simulation(params: JsonObject) -> Simulation:
+    """Make a simulation of untrusted parameters; `stream` names one of `STREAMS` to start from.
+
+    Raises:
+        InvalidInput: a name is unknown, or a value has the wrong type or range.
+    """
+    rest = dict(params)
+    stream = rest.pop("stream", None)
+    if stream is not None and stream not in STREAMS:
+        raise InvalidInput(f"No simulated stream is called {stream!r}.", cure=f"Known: {', '.join(STREAMS)}.")
+    start = STREAMS[stream] if isinstance(stream, str) else Simulation()
+    hints = get_type_hints(Simulation)
+    for name, value in rest.items():
+        if name not in hints:
+            near = difflib.get_close_matches(name, hints, n=1)
+            cure = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(sorted(hints))}."
+            raise InvalidInput(f"The simulated engine has no parameter {name!r}.", cure=cure)
+        _check_type(name, value, hints[name])
+    return dataclasses.replace(start, **rest)  # type: ignore[arg-type]
+
+
+def _check_type(name: str, value: object, wanted: object) -> None:
+    choices = get_args(wanted)
+    if wanted is bool:
+        right, expected = isinstance(value, bool), "true or false"
+    elif wanted is int:
+        right, expected = isinstance(value, int) and not isinstance(value, bool), "a whole number"
+    elif wanted is float:
+        right = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+        expected = "a finite number"
+    elif choices and all(isinstance(choice, str) for choice in choices):
+        right, expected = value in choices, f"one of {', '.join(choices)}"
+    else:
+        right = isinstance(value, str) or (value is None and type(None) in choices)
+        expected = "text"
+    if not right:
+        raise InvalidInput(f"The simulated engine's {name} must be {expected}, not {value!r}.")
