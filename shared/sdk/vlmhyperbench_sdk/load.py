@@ -53,6 +53,7 @@ RECORD_COLUMNS: dict[str, str] = {
     "event_ns": "i8[]",
     "event_tokens": "i4[]",
     "event_kind": "str[]",  # content | reasoning | tool | role | usage
+    "event_token_source": "str?",  # who counted event_tokens: usage (running) | tokenizer | estimated (spread)
     "last_event_ns": "i8?",
     "stream_end_ns": "i8?",
     "status": "str",  # ok | error | timeout
@@ -62,7 +63,7 @@ RECORD_COLUMNS: dict[str, str] = {
     "tries": "i4",
     "prompt_tokens": "i4?",
     "completion_tokens": "i4?",
-    "token_source": "str?",  # usage | tokenizer | estimated
+    "token_source": "str?",  # who counted prompt_tokens and completion_tokens: usage | tokenizer | estimated
     "text": "str?",
     "reasoning": "str?",
     "request_sha256": "str",
@@ -126,6 +127,8 @@ class LoadPlan:
     seed: int
     counts: Mapping[str, int] = field(default_factory=dict)
     """`requests`, and whatever else the reader may check the folder against."""
+    processes: int = 1
+    """Measuring processes that share the streams; a phase never uses more of them than it has streams."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,8 +43,11 @@ class Timing:
 
     @property
     def tpot_ns(self) -> float | None:
-        """Mean time per output token after the first event, or None where no token follows it."""
-        if len(self.event_ns) < 2:
-            return None
-        following = sum(self.event_tokens) - self.event_tokens[0]
+        """Mean time per output token after the first burst, or None where no token follows it.
+
+        Events that arrive in one read share their instant: they are one burst.
+        """
+        following = sum(
+            tokens for at, tokens in zip(self.event_ns, self.event_tokens, strict=True) if at > self.event_ns[0]
+        )
         return (self.event_ns[-1] - self.event_ns[0]) / following if following > 0 else None
