@@ -1,0 +1,113 @@
+"""Set up logging: one line per event on stderr, JSON or for people, with secrets masked wherever they appear.
+
+stdout belongs to data. Third-party libraries that log through `logging` pass the same mask.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+from collections.abc import Iterable, MutableMapping
+from types import TracebackType
+from typing import Literal, cast
+
+import structlog
+from structlog.typing import FilteringBoundLogger, Processor, WrappedLogger
+from vlmhyperbench_sdk.gateway import SECRET_MASK
+
+from vlmhyperbench.logs.masking import SecretMasker, StreamMasker
+
+__all__ = ["SecretMasker", "StreamMasker", "configure_logging", "get_logger", "hide", "process_masker", "unhide"]
+
+Form = Literal["json", "console", "auto"]
+
+process_masker = SecretMasker()
+"""What this process hides in every log line."""
+
+_SECRET_KEY = re.compile(r"(password|passwd|secret|api_?key|authorization|token)$", re.IGNORECASE)
+
+
+def configure_logging(service: str, *, level: str = "INFO", form: Form = "auto") -> None:
+    """Log to stderr from now on; `auto` is for people on a terminal and JSON elsewhere.
+
+    `VLMHB_LOG_LEVEL` and `VLMHB_LOG_FORM` win over the arguments.
+    """
+    level = os.environ.get("VLMHB_LOG_LEVEL", level).upper()
+    form = cast("Form", os.environ.get("VLMHB_LOG_FORM", form))
+    is_json = form == "json" or (form == "auto" and not sys.stderr.isatty())
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
+        _name_service(service),
+        structlog.stdlib.PositionalArgumentsFormatter(),
+        structlog.processors.format_exc_info,
+        _mask,
+    ]
+    renderer: Processor = (
+        structlog.processors.JSONRenderer(default=str)
+        if is_json
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty() and "NO_COLOR" not in os.environ)
+    )
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(level)
+    sys.excepthook = _log_uncaught
+
+
+def get_logger(name: str) -> FilteringBoundLogger:
+    """Return the logger of a module: `get_logger(__name__)`."""
+    return cast("FilteringBoundLogger", structlog.get_logger(name))
+
+
+def hide(secrets: Iterable[str]) -> None:
+    """Mask these values in every log line of this process from now on."""
+    process_masker.add(secrets)
+
+
+def unhide(secrets: Iterable[str]) -> None:
+    """Undo one `hide` of these values."""
+    process_masker.forget(secrets)
+
+
+def _name_service(service: str) -> Processor:
+    def add(_logger: WrappedLogger, _method: str, event: MutableMapping[str, object]) -> MutableMapping[str, object]:
+        event["service"] = service
+        return event
+
+    return add
+
+
+def _mask(_logger: WrappedLogger, _method: str, event: MutableMapping[str, object]) -> MutableMapping[str, object]:
+    for key, value in event.items():
+        if key.startswith("_"):
+            continue
+        event[key] = SECRET_MASK if value and _SECRET_KEY.search(key) else process_masker.mask_value(value)
+    return event
+
+
+def _log_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, error, trace)
+        return
+    get_logger("uncaught").critical("uncaught exception", exc_info=(kind, error, trace))
