@@ -1,0 +1,66 @@
+"""ANLS against its published definition (Biten et al. 2019, eq. 1)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from rapidfuzz.distance import Levenshtein
+from vlmhyperbench_text_metrics import Anls
+
+from .scoring_support import SAMPLES, combined, measure, value_of
+
+
+@pytest.mark.parametrize(
+    ("prediction", "references", "expected"),
+    [
+        ("Ronaldo", ["ronaldo"], 1.0),
+        ("  Rolando ", ["ronaldo"], 1 - 2 / 7),
+        ("abcd", ["abcx"], 0.75),
+        ("abc", ["xyz"], 0.0),
+        ("hello", ["hallo", "hello"], 1.0),
+        ("", [""], 1.0),
+        ("", ["a"], 0.0),
+        ("a", [" "], 0.0),
+    ],
+)
+def test_similarity_is_one_minus_the_normalised_distance(
+    prediction: str, references: list[str], expected: float
+) -> None:
+    assert value_of(Anls(), prediction, *references) == pytest.approx(expected)
+
+
+def test_a_similarity_of_exactly_one_half_counts_in_the_inclusive_profile_only() -> None:
+    assert value_of(Anls(profile="paper"), "ab", "ax") == 0.0
+    assert value_of(Anls(profile="inclusive"), "ab", "ax") == 0.5
+
+
+def test_lengths_are_those_of_the_stripped_text() -> None:
+    assert value_of(Anls(profile="paper"), "      ab      ", "ax") == 0.0
+
+
+def test_below_the_threshold_both_profiles_give_zero() -> None:
+    assert value_of(Anls(profile="inclusive"), "abc", "axy") == 0.0
+
+
+def test_the_value_of_a_group_is_the_mean_over_scored_samples() -> None:
+    measures = measure(Anls(), [("a", ["a"]), ("b", ["a"]), ("c", [])])
+    assert combined(Anls(), measures) == 0.5
+
+
+def _similarity(said: str, true: str, *, inclusive: bool) -> float:
+    said, true = said.strip().casefold(), true.strip().casefold()
+    if not said and not true:
+        return 1.0
+    distance, longest = Levenshtein.distance(said, true), max(len(said), len(true))
+    counts = distance * 2 <= longest if inclusive else distance * 2 < longest
+    return 1 - distance / longest if counts else 0.0
+
+
+@pytest.mark.parametrize("profile", ["paper", "inclusive"])
+@given(samples=SAMPLES)
+def test_the_bulk_of_anls_equals_its_definition(profile: str, samples: list[tuple[str, list[str]]]) -> None:
+    expected = [
+        max(_similarity(said, true, inclusive=profile == "inclusive") for true in own) if own else None
+        for said, own in samples
+    ]
+    assert measure(Anls(profile=profile), samples).values == expected

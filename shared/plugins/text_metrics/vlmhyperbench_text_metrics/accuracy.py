@@ -1,0 +1,75 @@
+"""Accuracy of a classification: the share of answers that name their sample's class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+
+import numpy as np
+from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.protocols import MetricDescription
+from vlmhyperbench_sdk.types import JsonObject, Measures
+
+from vlmhyperbench_text_metrics.normalise import NormaliserV1
+from vlmhyperbench_text_metrics.pairs import lay_out, share
+from vlmhyperbench_text_metrics.profiles import check_profile
+
+PROFILES = ("v1",)
+
+
+class Accuracy:
+    """1 where the answer is the true class, else 0; `unparsed` counts answers that name no known class.
+
+    With `labels` the classes are closed: an answer that is none of them is `unparsed` (and wrong). Without, every
+    non-empty answer names a class.
+    """
+
+    def __init__(self, *, profile: str = "v1", labels: Sequence[str] = ()) -> None:
+        self._profile = check_profile("accuracy", profile, PROFILES)
+        if isinstance(labels, str) or not all(isinstance(label, str) and label.strip() for label in labels):
+            raise InvalidInput("The labels of accuracy are no list of non-empty texts.", cure="Write labels: [a, b].")
+        self._normaliser = NormaliserV1()
+        self._labels = frozenset(map(self._normaliser, labels))
+
+    @property
+    def description(self) -> MetricDescription:
+        return MetricDescription(
+            name="accuracy",
+            profile=self._profile,
+            version="1.0.0",
+            title="Accuracy",
+            kind="classification",
+            unit="1",
+            range=(0.0, 1.0),
+            direction="higher",
+            aggregation="mean",
+            proportion=True,
+            normaliser=str(self._normaliser),
+            formula="samples whose answer is their class / samples; an unparsed answer is wrong",
+            source="ISO/IEC TS 4213:2022, accuracy of multi-class classification",
+        )
+
+    def measure(
+        self,
+        predictions: Sequence[str],
+        references: Sequence[Sequence[str]],
+        *,
+        metadata: Sequence[JsonObject] | None = None,  # noqa: ARG002 (part of the contract)
+    ) -> Measures:
+        pairs = lay_out(predictions, references)
+        plain = self._normaliser.bulk(chain(pairs.predictions, pairs.references))
+        classes = [self._class_of(plain[said]) for said in pairs.predictions]
+        equal = np.array(
+            [said is not None and said == plain[true] for said, true in zip(classes, pairs.references, strict=True)],
+            dtype=np.float64,
+        )
+        correct = equal[pairs.best(equal)]
+        unparsed = np.array([said is None for said in classes], dtype=np.float64)[pairs.starts]
+        return pairs.measures(correct, {"correct": correct, "unparsed": unparsed})
+
+    def combine(self, sums: Mapping[str, float]) -> float | None:
+        return share(sums, "correct")
+
+    def _class_of(self, answer: str) -> str | None:
+        known = answer in self._labels if self._labels else bool(answer)
+        return answer if known else None

@@ -1,0 +1,68 @@
+"""ANLS: average normalised Levenshtein similarity, which forgives small reading errors and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from rapidfuzz.distance import Levenshtein
+from rapidfuzz.process import cpdist
+from vlmhyperbench_sdk.protocols import MetricDescription
+from vlmhyperbench_sdk.types import JsonObject, Measures
+
+from vlmhyperbench_text_metrics.pairs import lay_out, lengths, share
+from vlmhyperbench_text_metrics.profiles import check_profile
+
+PROFILES = ("paper", "inclusive")
+
+
+class Anls:
+    """Best similarity over the references, where it counts; else 0.
+
+    With `d` the Levenshtein distance and `L` the longer length of the stripped, case-folded texts, the normalised
+    distance is `d / L` (0 for two empty texts). Profile `paper`: the similarity `1 − d/L` counts where `d/L < 0.5`.
+    Profile `inclusive`: where `d/L <= 0.5`.
+    """
+
+    def __init__(self, *, profile: str = "paper") -> None:
+        self._profile = check_profile("anls", profile, PROFILES)
+
+    @property
+    def description(self) -> MetricDescription:
+        sign = "<" if self._profile == "paper" else "<="
+        return MetricDescription(
+            name="anls",
+            profile=self._profile,
+            version="1.0.0",
+            title="ANLS",
+            kind="text",
+            unit="1",
+            range=(0.0, 1.0),
+            direction="higher",
+            aggregation="mean",
+            proportion=False,
+            normaliser="strip, casefold",
+            formula=f"max over references of s = 1 - NL if NL {sign} 0.5 else 0, NL = levenshtein / longer length",
+            source="Biten et al. 2019, arXiv:1905.13648, eq. 1",
+        )
+
+    def measure(
+        self,
+        predictions: Sequence[str],
+        references: Sequence[Sequence[str]],
+        *,
+        metadata: Sequence[JsonObject] | None = None,  # noqa: ARG002 (part of the contract)
+    ) -> Measures:
+        plain = [text.strip().casefold() for text in predictions]
+        accepted = [[text.strip().casefold() for text in own] for own in references]
+        pairs = lay_out(plain, accepted)
+        distance = cpdist(pairs.predictions, pairs.references, scorer=Levenshtein.distance, dtype=np.int64)
+        longest = np.maximum(lengths(pairs.predictions), lengths(pairs.references))
+        # Integers decide the threshold: 0.5 itself must not depend on rounding.
+        counts = (2 * distance < longest) if self._profile == "paper" else (2 * distance <= longest)
+        similarity = np.where(counts | (longest == 0), 1.0 - distance / np.maximum(longest, 1), 0.0)
+        best = similarity[pairs.best(similarity)]
+        return pairs.measures(best, {"similarity": best})
+
+    def combine(self, sums: Mapping[str, float]) -> float | None:
+        return share(sums, "similarity")
