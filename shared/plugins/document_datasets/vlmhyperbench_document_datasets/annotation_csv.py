@@ -1,0 +1,162 @@
+"""The dataset `annotation_csv`: questions and answers in a CSV, images in files beside it.
+
+The file is `;`-separated UTF-8, with or without BOM, with the columns
+`data_index;split;image_path;question;answer;doc_class;question_type;answer_bbox`.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from vlmhyperbench_sdk.errors import InvalidInput, NotFound
+from vlmhyperbench_sdk.protocols import DatasetSource
+from vlmhyperbench_sdk.types import Image, JsonValue, Sample
+
+from vlmhyperbench_document_datasets.params import refuse, unknown_params
+
+FILE_NAME = "annotation.csv"
+REQUIRED = ("image_path", "question", "answer")
+OPTIONAL = ("data_index", "split", "doc_class", "question_type", "answer_bbox")
+MOST_ERRORS = 20
+"""So many wrong lines are named; the rest are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    number: int
+    """Place in the file, from 0, whatever the split: the sample's key."""
+    cells: dict[str, str]
+
+
+class AnnotationCsv:
+    """Yield one sample per row; its key is the row's number from 0, whatever split is asked for.
+
+    `path` is the CSV or the folder that holds `annotation.csv`; image paths are relative to that folder, and a row
+    without one is a question on text alone. The whole file is checked before the first sample; a missing or broken
+    image is not its business: the platform makes that sample an error and goes on. Metadata: `doc_class`,
+    `question_type`, `split`, `data_index`, `answer_bbox` (as JSON where it is JSON), each where the cell is not empty.
+    """
+
+    def __init__(self, source: DatasetSource) -> None:
+        refuse("annotation_csv", unknown_params(source.params, ()))
+        self._file = _find(source.path)
+        self._split = source.split
+        splits: set[str] = set()
+        found = False
+        for row in _read(self._file):
+            splits.add(row.cells.get("split", ""))
+            found = found or self._takes(row)
+        if not found:
+            raise InvalidInput(f"{self._file} has no row{_of_split(self._split)}.", cure=_known_splits(splits))
+
+    def __iter__(self) -> Iterator[Sample]:
+        return (_sample_of(row, self._file.parent) for row in _read(self._file) if self._takes(row))
+
+    def _takes(self, row: _Row) -> bool:
+        return self._split is None or row.cells.get("split", "") == self._split
+
+
+def _find(path: Path | None) -> Path:
+    if path is None:
+        raise InvalidInput("The dataset annotation_csv needs a path.", cure="Name the CSV, or the folder it is in.")
+    file = path / FILE_NAME if path.is_dir() else path
+    if not file.is_file():
+        raise NotFound(f"{file} is not a file.", cure=f"Give the path of the CSV, or of the folder with {FILE_NAME}.")
+    return file
+
+
+def _read(file: Path) -> Iterator[_Row]:
+    """Yield the rows of a file, and raise at its end if any line was wrong.
+
+    Raises:
+        InvalidInput: columns are missing, or lines are wrong; all of them are named.
+    """
+    problems: list[str] = []
+    with file.open(encoding="utf-8-sig", newline="") as lines:
+        reader = csv.reader(lines, delimiter=";", strict=True)
+        try:
+            header = next(reader, [])
+            _check_header(file, header)
+            number = 0
+            for cells in reader:
+                if not cells:
+                    continue
+                wrong = _wrong_with(cells, len(header))
+                if wrong:
+                    problems.append(f"{file}:{reader.line_num}: {wrong}")
+                else:
+                    yield _Row(number, dict(zip(header, cells, strict=True)))
+                number += 1
+        except UnicodeDecodeError as error:
+            raise InvalidInput(f"{file} is not UTF-8: {error}.", cure="Save it as UTF-8.") from error
+        except csv.Error as error:
+            raise InvalidInput(f"{file}:{reader.line_num}: {error}.", cure="Correct the quoting.") from error
+    if problems:
+        more = f"\n… and {len(problems) - MOST_ERRORS} more" if len(problems) > MOST_ERRORS else ""
+        raise InvalidInput("\n".join(problems[:MOST_ERRORS]) + more, cure="Correct these lines.")
+
+
+def _check_header(file: Path, header: list[str]) -> None:
+    problems = []
+    for name in REQUIRED:
+        if name not in header:
+            near = difflib.get_close_matches(name, header, n=1)
+            problems.append(f"the column {name} is missing" + (f" (is it {near[0]!r}?)" if near else ""))
+    for name in dict.fromkeys(header):
+        if name not in (*REQUIRED, *OPTIONAL):
+            near = difflib.get_close_matches(name, (*REQUIRED, *OPTIONAL), n=1)
+            problems.append(f"the column {name!r} is not known" + (f" (did you mean {near[0]}?)" if near else ""))
+        if header.count(name) > 1:
+            problems.append(f"the column {name!r} comes twice")
+    if problems:
+        raise InvalidInput(
+            f"{file}:1: {'; '.join(problems)}.", cure=f"Columns, separated by `;`: {', '.join((*REQUIRED, *OPTIONAL))}."
+        )
+
+
+def _wrong_with(cells: list[str], columns: int) -> str:
+    if len(cells) != columns:
+        return f"{len(cells)} cells instead of {columns}"
+    if any("\0" in cell for cell in cells):
+        return "a cell holds a NUL character"
+    return ""
+
+
+def _sample_of(row: _Row, folder: Path) -> Sample:
+    cells = row.cells
+    metadata: dict[str, JsonValue] = {name: cells[name] for name in OPTIONAL if cells.get(name)}
+    if "answer_bbox" in metadata:
+        metadata["answer_bbox"] = _as_json(cells["answer_bbox"])
+    return Sample(
+        key=str(row.number),
+        question=cells["question"],
+        images=(Image(path=folder / cells["image_path"]),) if cells["image_path"] else (),
+        references=(cells["answer"],),
+        metadata=metadata,
+    )
+
+
+def _as_json(text: str) -> JsonValue:
+    try:
+        value: JsonValue = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return text
+    return value
+
+
+def _refuse_constant(name: str) -> JsonValue:
+    raise ValueError(name)
+
+
+def _of_split(split: str | None) -> str:
+    return "" if split is None else f" of the split {split!r}"
+
+
+def _known_splits(splits: set[str]) -> str:
+    named = sorted(splits - {""})
+    return f"It has the splits {', '.join(named)}." if named else ""

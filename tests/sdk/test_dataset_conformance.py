@@ -1,0 +1,93 @@
+"""The conformance suite of datasets catches what it promises to catch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from vlmhyperbench_sdk.errors import InvalidInput, PluginFailure
+from vlmhyperbench_sdk.protocols import DatasetSource
+from vlmhyperbench_sdk.testing.datasets import check_dataset
+from vlmhyperbench_sdk.types import Image, Sample
+
+PNG = b"\x89PNG\r\n\x1a\nrest"
+
+
+class Good:
+    samples: tuple[Sample, ...] = (
+        Sample(key="a", question="What?", images=(Image(data=PNG),), references=("x",), metadata={"doc_class": "c"}),
+        Sample(key="b", question="Why?"),
+    )
+
+    def __init__(self, source: DatasetSource) -> None:
+        if source.params:
+            raise InvalidInput("No params here.")
+
+    def __iter__(self) -> Iterator[Sample]:
+        return iter(self.samples)
+
+
+class Lax(Good):
+    def __init__(self, source: DatasetSource) -> None:
+        pass
+
+
+class Consumed(Good):
+    def __init__(self, source: DatasetSource) -> None:
+        super().__init__(source)
+        self._rest = iter(self.samples)
+
+    def __iter__(self) -> Iterator[Sample]:
+        return self._rest
+
+
+class Restless(Good):
+    readings = 0
+
+    def __iter__(self) -> Iterator[Sample]:
+        type(self).readings += 1
+        return iter((Sample(key="a", question=str(self.readings)),))
+
+
+def _of(*samples: Sample) -> type[Good]:
+    return type("Bad", (Good,), {"samples": samples})
+
+
+def test_a_dataset_that_keeps_the_contract_passes() -> None:
+    assert check_dataset(Good, DatasetSource()) == 2
+    assert check_dataset(Good, DatasetSource(), most=1) == 1
+
+
+def test_a_dataset_that_accepts_unknown_params_fails() -> None:
+    with pytest.raises(PluginFailure, match="accepts a param"):
+        check_dataset(Lax, DatasetSource())
+
+
+def test_a_dataset_that_can_be_read_only_once_fails() -> None:
+    with pytest.raises(PluginFailure, match="a second reading gives 0 samples instead of 2"):
+        check_dataset(Consumed, DatasetSource())
+
+
+def test_a_dataset_that_changes_between_readings_fails() -> None:
+    with pytest.raises(PluginFailure, match="other content"):
+        check_dataset(Restless, DatasetSource())
+
+
+@pytest.mark.parametrize(
+    ("dataset", "breach"),
+    [
+        (_of(), "there is no sample"),
+        (_of(Sample(key="a", question=""), Sample(key="a", question="")), "'a' comes twice"),
+        (_of(Sample(key="", question="")), "its key is empty"),
+        (_of(Sample(key="a", question="\ud800")), "lone surrogate"),
+        (_of(Sample(key="a", question="", references=("a\0",))), "NUL"),
+        (_of(Sample(key="a", question="", references=["x"])), "not a tuple of strings"),  # type: ignore[arg-type]
+        (_of(Sample(key="a", question="", metadata={"x": float("nan")})), "metadata is not JSON"),
+        (_of(Sample(key="a", question="", images=(Image(data=b"GIF89a"),))), "no PNG, JPEG or WEBP"),
+        (_of(Sample(key="a", question="", images=(Image(path=Path("/no/such/file")),))), "cannot be read"),
+    ],
+)
+def test_every_breach_is_named(dataset: type[Good], breach: str) -> None:
+    with pytest.raises(PluginFailure, match=breach):
+        check_dataset(dataset, DatasetSource())
