@@ -10,10 +10,8 @@ from pathlib import Path
 import psycopg
 import pytest
 import redis
-from sqlalchemy import create_engine
 from sqlalchemy.engine import make_url
-from sqlmodel import SQLModel
-from vlmhyperbench.db import tables
+from vlmhyperbench.db import migrations
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.local.postgres import Postgres
 from vlmhyperbench.local.valkey import Valkey
@@ -76,10 +74,7 @@ def make_valkey(tmp_path: Path) -> Iterator[Callable[[], Valkey]]:
 def template_database(postgres_server: Postgres) -> str:
     """Name of a migrated database that others are copied from."""
     execute(postgres_server, f'CREATE DATABASE "{_TEMPLATE}"')
-    engine = create_engine(make_url(postgres_server.url).set(database=_TEMPLATE))
-    assert tables.RunRow.metadata is SQLModel.metadata
-    SQLModel.metadata.create_all(engine)
-    engine.dispose()
+    migrations.upgrade(make_url(postgres_server.url).set(database=_TEMPLATE).render_as_string(hide_password=False))
     return _TEMPLATE
 
 

@@ -1,0 +1,34 @@
+"""Copy a row into its view: columns by name, states as enums, lists as tuples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from enum import StrEnum
+from functools import cache
+from typing import ClassVar, Protocol, TypeVar
+
+
+class View(Protocol):
+    """A frozen copy of a row. `ENUMS` are the columns that hold states."""
+
+    ENUMS: ClassVar[Mapping[str, type[StrEnum]]]
+
+
+V = TypeVar("V", bound=View)
+
+
+def view_of(kind: type[V], row: object) -> V:
+    """Copy a row (an entity or a result row whose columns have the view's names)."""
+    values: dict[str, object] = {}
+    for name in _names(kind):
+        value = getattr(row, name)
+        values[name] = tuple(value) if isinstance(value, list) else value
+    for name, enum in kind.ENUMS.items():
+        values[name] = enum(str(values[name]))
+    return kind(**values)
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))

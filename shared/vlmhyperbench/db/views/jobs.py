@@ -1,0 +1,126 @@
+"""Copies of jobs, claims, workers and what they have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import ClassVar
+from uuid import UUID
+
+from vlmhyperbench_sdk.types import JsonObject
+
+from vlmhyperbench.domain.states import JobKind, JobState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobView:
+    """One unit of work with one lease."""
+
+    ENUMS: ClassVar[Mapping[str, type[StrEnum]]] = {"kind": JobKind, "state": JobState}
+
+    id: UUID
+    kind: JobKind
+    scope: str
+    run_id: UUID | None
+    experiment_id: UUID | None
+    project_id: str
+    state: JobState
+    needs: tuple[UUID, ...]
+    needs_state: str
+    phase: int | None
+    range_start: int | None
+    range_end: int | None
+    target_digest: str | None
+    params: JsonObject
+    priority: int
+    attempt_id: UUID | None
+    attempts: int
+    claim_id: UUID | None
+    worker_id: UUID | None
+    assigned_at: datetime | None
+    lease_until: datetime | None
+    not_before: datetime | None
+    fails: int
+    done: int
+    failed: int
+    outcome: JsonObject | None
+    created_at: datetime
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimView:
+    """What cannot be recovered later, once per claim."""
+
+    ENUMS: ClassVar[Mapping[str, type[StrEnum]]] = {}
+
+    id: UUID
+    job_id: UUID
+    run_id: UUID | None
+    attempt_id: UUID
+    worker_id: UUID
+    host: str
+    boot_id: UUID
+    machine: JsonObject
+    engine: JsonObject | None
+    packages: JsonObject
+    client: JsonObject | None
+    resources: JsonObject | None
+    anchor_monotonic_ns: int | None
+    anchor_wall_ns: int | None
+    measured_at: str | None
+    started_at: datetime
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerView:
+    """A worker: one supervisor and its doorbell."""
+
+    ENUMS: ClassVar[Mapping[str, type[StrEnum]]] = {}
+
+    id: UUID
+    name: str
+    kind: str
+    queue: str
+    host: str
+    boot_id: UUID
+    pid: int
+    state: str
+    slots: int
+    version: str
+    labels: JsonObject
+    resident: tuple[str, ...]
+    registered_at: datetime
+    last_seen_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceView:
+    """A GPU of a worker, or its one CPU slot."""
+
+    ENUMS: ClassVar[Mapping[str, type[StrEnum]]] = {}
+
+    worker_id: UUID
+    no: int
+    kind: str
+    uuid: str
+    name: str
+    memory_bytes: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReservationView:
+    """What an attempt holds on a device."""
+
+    ENUMS: ClassVar[Mapping[str, type[StrEnum]]] = {}
+
+    attempt_id: UUID
+    worker_id: UUID
+    device: int
+    job_id: UUID
+    bytes: int
+    is_exclusive: bool

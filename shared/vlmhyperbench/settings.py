@@ -1,0 +1,195 @@
+"""Every setting of every service, read once at start-up: environment over the embedded stack's file over defaults."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from vlmhyperbench.errors import InvalidInput
+
+
+class Timers(BaseModel):
+    """The protocol's timers in seconds; a set that breaks an inequality is refused at start-up."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    heartbeat_s: float = Field(default=5.0, gt=0)
+    """How often a worker renews its leases; ± 20 %."""
+    lease_s: float = Field(default=30.0, gt=0)
+    """How long a claim is owned without renewal, by the database's clock."""
+    self_fence_s: float = Field(default=20.0, gt=0)
+    """After so long without a renewal a worker kills its own runner, by its monotonic clock."""
+    statement_timeout_s: float = Field(default=5.0, gt=0)
+    kill_s: float = Field(default=3.0, gt=0)
+    """How long killing a runner may take."""
+    reap_grace_s: float = Field(default=5.0, ge=0)
+    """An expired lease is reaped this much later."""
+    unclaimed_s: float = Field(default=15.0, gt=0)
+    """An assignment that nobody takes goes back to READY."""
+    poll_s: float = Field(default=5.0, gt=0)
+    """How often a worker looks for its own assignments, bell or no bell."""
+    tick_s: float = Field(default=1.0, gt=0)
+    """How often the scheduler looks, bell or no bell."""
+    no_reap_s: float = Field(default=30.0, ge=0)
+    """No reaping so long after gaining leadership, or after the database was away."""
+    stall_s: float = Field(default=900.0, gt=0)
+    """A job without a committed sample for so long has stalled."""
+    loading_stall_s: float = Field(default=60.0, gt=0)
+    cancel_term_s: float = Field(default=10.0, gt=0)
+    """From SIGTERM to SIGKILL when a job is cancelled."""
+    drain_s: float = Field(default=30.0, gt=0)
+    """How long a worker that stops may finish its chunk."""
+    stale_worker_s: float = Field(default=30.0, gt=0)
+    """A worker that was not seen for so long is stale."""
+
+    @model_validator(mode="after")
+    def _check_inequalities(self) -> Self:
+        fenced = self.self_fence_s + self.statement_timeout_s + self.kill_s
+        rules = {
+            f"self_fence_s + statement_timeout_s + kill_s ({fenced:g}) < lease_s ({self.lease_s:g})": (
+                fenced < self.lease_s
+            ),
+            f"1.2 heartbeat_s ({1.2 * self.heartbeat_s:g}) < self_fence_s ({self.self_fence_s:g})": (
+                1.2 * self.heartbeat_s < self.self_fence_s
+            ),
+            f"1.2 heartbeat_s ({1.2 * self.heartbeat_s:g}) < stale_worker_s ({self.stale_worker_s:g})": (
+                1.2 * self.heartbeat_s < self.stale_worker_s
+            ),
+            f"poll_s ({self.poll_s:g}) < unclaimed_s ({self.unclaimed_s:g})": self.poll_s < self.unclaimed_s,
+            f"tick_s ({self.tick_s:g}) < unclaimed_s ({self.unclaimed_s:g})": self.tick_s < self.unclaimed_s,
+        }
+        broken = [rule for rule, holds in rules.items() if not holds]
+        if broken:
+            raise ValueError(f"These must hold: {'; '.join(broken)}")
+        return self
+
+
+def default_home() -> Path:
+    """Return the XDG data folder of the product."""
+    data = os.environ.get("XDG_DATA_HOME", "")
+    return (Path(data) if data.startswith("/") else Path.home() / ".local" / "share") / "vlmhyperbench"
+
+
+class Settings(BaseSettings):
+    """Settings of one process; `VLMHB_<NAME>`, nested ones as `VLMHB_TIMERS__LEASE_S`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="VLMHB_",
+        env_nested_delimiter="__",
+        env_ignore_empty=True,
+        frozen=True,
+        extra="forbid",
+        validate_default=True,
+        populate_by_name=True,
+    )
+
+    home: Path = Field(default_factory=default_home)
+    """Where everything lives that the product keeps on this machine."""
+    run_mode: Literal["prod", "dev"] = Field(
+        default="prod", validation_alias=AliasChoices("VLMHB_RUN_MODE", "RUN_MODE", "run_mode")
+    )
+    """`dev` applies the registry's overlays."""
+    database_url: SecretStr = SecretStr("")
+    """SQLAlchemy URL on psycopg; empty where no stack is known."""
+    redis_url: SecretStr = SecretStr("")
+    storage_url: str = Field(default_factory=lambda data: str(data["home"] / "storage"))
+    """A folder, as a path or a `file://` URL."""
+    registries: Path | None = None
+    """Folder of registry files; None means those that lie beside the stack."""
+    secrets_dir: Path = Field(default_factory=lambda data: data["home"] / "secrets")
+    """One 0600 file per secret, its name the secret's."""
+    api_host: str = "127.0.0.1"
+    api_port: int = Field(default=8760, ge=0, le=65535)
+    project: str = Field(default="default", min_length=1, max_length=100)
+    key_pepper: SecretStr = SecretStr("")
+    """Keys the HMAC under which API keys are stored."""
+    worker_name: str = Field(default_factory=socket.gethostname, min_length=1, max_length=200)
+    timers: Timers = Timers()
+
+    @property
+    def api_url(self) -> str:
+        """Base URL of the API, without a path."""
+        host = f"[{self.api_host}]" if ":" in self.api_host else self.api_host
+        return f"http://{host}:{self.api_port}"
+
+    @property
+    def stored_path(self) -> Path:
+        """The embedded stack's own file of settings, 0600."""
+        return _stored_path(self.home)
+
+    @classmethod
+    def load(cls) -> Settings:
+        """Read the settings.
+
+        Raises:
+            InvalidInput: a setting is malformed, or the timers break an inequality; the message names each.
+        """
+        try:
+            return cls()
+        except ValidationError as error:
+            found = "; ".join(
+                f"VLMHB_{'__'.join(str(part) for part in item['loc']).upper()}: {item['msg']}"
+                for item in error.errors(include_input=False, include_url=False)
+            )
+            raise InvalidInput(f"The settings are wrong: {found}.", cure="Correct or unset them.") from error
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the library's signature
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the library's signature
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings, _StoredSource(settings_cls)
+
+
+class _StoredSource(PydanticBaseSettingsSource):
+    """Reads `<home>/run/settings.json`, which the embedded stack writes when it starts."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[object, str, bool]:  # noqa: ARG002
+        return None, field_name, False
+
+    def __call__(self) -> dict[str, object]:
+        path = _stored_path(Path(str(self.current_state.get("home") or default_home())))
+        try:
+            stored = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as error:
+            raise InvalidInput(
+                f"{path} cannot be read: {error}.", cure="Remove it and start the stack anew."
+            ) from error
+        if not isinstance(stored, dict):
+            raise InvalidInput(f"{path} is not an object.", cure="Remove it and start the stack anew.")
+        return stored
+
+
+def store(home: Path, values: Mapping[str, str | int]) -> Path:
+    """Write the embedded stack's settings (names as in `Settings`) whole, readable by their owner alone."""
+    path = _stored_path(home)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.unlink(missing_ok=True)
+    try:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            json.dump(dict(values), file, indent=1, sort_keys=True)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path
+
+
+def _stored_path(home: Path) -> Path:
+    return home / "run" / "settings.json"

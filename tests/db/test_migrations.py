@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
+
+import pytest
+from sqlalchemy import create_engine, inspect
+from vlmhyperbench.db import migrations, tables, views
+from vlmhyperbench.errors import Unavailable
+
+
+def _tables(url: str) -> set[str]:
+    engine = create_engine(url)
+    try:
+        return set(inspect(engine).get_table_names())
+    finally:
+        engine.dispose()
+
+
+def test_upgrade_makes_every_table_and_downgrade_takes_them_away(empty_database_url: str) -> None:
+    assert migrations.current(empty_database_url) is None
+    migrations.upgrade(empty_database_url)
+    assert _tables(empty_database_url) == {*tables.metadata.tables, "alembic_version"}
+    migrations.downgrade(empty_database_url)
+    assert _tables(empty_database_url) == {"alembic_version"}
+    migrations.upgrade(empty_database_url)
+    assert migrations.current(empty_database_url) == "0001"
+
+
+def test_the_schema_is_the_one_that_the_tables_say(empty_database_url: str) -> None:
+    migrations.upgrade(empty_database_url)
+    migrations.check(empty_database_url)
+
+
+def test_two_stacks_that_start_at_once_migrate_one_after_the_other(empty_database_url: str) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(migrations.upgrade, [empty_database_url] * 4))
+    migrations.check(empty_database_url)
+
+
+def test_a_database_that_is_not_there_is_unavailable() -> None:
+    with pytest.raises(Unavailable):
+        migrations.upgrade("postgresql+psycopg://nobody@/nothing?host=/nonexistent")
+
+
+@pytest.mark.parametrize("name", [name for name in views.__all__ if name.endswith("View") and name != "View"])
+def test_a_view_has_the_columns_of_its_table(name: str) -> None:
+    table = getattr(tables, name.removesuffix("View") + "Row")
+    assert [field.name for field in fields(getattr(views, name))] == list(table.__table__.columns.keys())

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+from vlmhyperbench import settings as module
+from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.settings import Settings, Timers
+
+
+@pytest.fixture(autouse=True)
+def _no_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("VLMHB_HOME", "VLMHB_RUN_MODE", "RUN_MODE", "VLMHB_DATABASE_URL", "VLMHB_REDIS_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "xdg"))
+
+
+def test_the_default_home_is_the_xdg_data_folder(tmp_path: Path) -> None:
+    settings = Settings.load()
+    assert settings.home == tmp_path / "xdg" / "vlmhyperbench"
+    assert settings.storage_url == str(settings.home / "storage")
+    assert settings.secrets_dir == settings.home / "secrets"
+    assert settings.api_url == "http://127.0.0.1:8760"
+
+
+def test_the_environment_wins_over_the_stored_file_and_the_file_over_defaults(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = module.store(tmp_path, {"database_url": "stored", "redis_url": "redis-stored", "api_port": 9000})
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    monkeypatch.setenv("VLMHB_HOME", str(tmp_path))
+    monkeypatch.setenv("VLMHB_DATABASE_URL", "from-environment")
+    settings = Settings.load()
+    assert settings.database_url.get_secret_value() == "from-environment"
+    assert settings.redis_url.get_secret_value() == "redis-stored"
+    assert settings.api_port == 9000
+
+
+def test_a_home_that_is_given_reads_its_own_stored_file(tmp_path: Path) -> None:
+    module.store(tmp_path, {"api_port": 9001})
+    assert Settings(home=tmp_path).api_port == 9001
+
+
+def test_secrets_are_not_shown(tmp_path: Path) -> None:
+    module.store(tmp_path, {"database_url": "postgresql://u:hunter2@/x"})
+    assert "hunter2" not in repr(Settings(home=tmp_path))
+
+
+def test_nested_timers_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLMHB_TIMERS__LEASE_S", "40")
+    assert Settings.load().timers.lease_s == 40.0
+
+
+def test_the_run_mode_is_read_under_its_old_name_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RUN_MODE", "dev")
+    assert Settings.load().run_mode == "dev"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"lease_s": 28.0},
+        {"self_fence_s": 6.0},
+        {"stale_worker_s": 6.0},
+        {"poll_s": 15.0},
+        {"tick_s": 15.0},
+    ],
+)
+def test_timers_that_break_an_inequality_are_refused(values: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="must hold"):
+        Timers.model_validate(values)
+
+
+def test_a_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLMHB_API_PORT", "eighty")
+    monkeypatch.setenv("VLMHB_TIMERS__LEASE_S", "1")
+    with pytest.raises(InvalidInput, match=r"VLMHB_API_PORT.*VLMHB_TIMERS"):
+        Settings.load()
+
+
+@pytest.mark.parametrize("content", ["{", "[]"])
+def test_a_damaged_stored_file_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "settings.json").write_text(content)
+    with pytest.raises(InvalidInput, match=r"settings\.json"):
+        Settings(home=tmp_path)
+
+
+def test_an_unknown_stored_setting_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module.store(tmp_path, {"databse_url": "x"})
+    monkeypatch.setenv("VLMHB_HOME", str(tmp_path))
+    with pytest.raises(InvalidInput, match="DATABSE_URL"):
+        Settings.load()
