@@ -1,0 +1,81 @@
+"""Make the chat request of a sample: pure, and the thing whose hash identifies what was asked.
+
+Images stand in it by hash; the child that writes bodies puts the bytes in their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.specs import Decoding
+from vlmhyperbench_sdk.types import Prompt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageRef:
+    """An image of the sample manifest."""
+
+    sha256: str
+    media_type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRequest:
+    """One request of a phase, rendered: what is sent, and what is kept with its answer."""
+
+    phase: int
+    ordinal: int
+    sample: int
+    repeat: int
+    prompt: Prompt
+    images: tuple[ImageRef, ...]
+    request: dict[str, JsonValue]
+    request_sha256: str
+
+
+def chat_request(
+    *,
+    model: str,
+    prompt: Prompt,
+    images: Sequence[ImageRef],
+    decoding: Decoding,
+    repeat: int,
+    response_format: dict[str, JsonValue] | None,
+) -> dict[str, JsonValue]:
+    """Build an OpenAI chat request that streams and reports usage.
+
+    A seed is advanced by the repeat, so that repeats of one sample differ and a rerun gives the same ones.
+    """
+    parts: list[JsonValue] = [
+        {"type": "image_url", "image_url": {"url": f"sha256:{image.sha256}", "media_type": image.media_type}}
+        for image in images
+    ]
+    parts.append({"type": "text", "text": prompt.user})
+    messages: list[JsonValue] = [{"role": "system", "content": prompt.system}] if prompt.system else []
+    messages.append({"role": "user", "content": parts if images else prompt.user})
+    request: dict[str, JsonValue] = {
+        "model": model,
+        "messages": messages,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "max_tokens": decoding.max_tokens,
+    }
+    sampling: dict[str, JsonValue] = {
+        "temperature": decoding.temperature,
+        "top_p": decoding.top_p,
+        "top_k": decoding.top_k,
+        "min_p": decoding.min_p,
+        "seed": None if decoding.seed is None else decoding.seed + repeat,
+        "stop": list(decoding.stop) or None,
+        "response_format": response_format,
+    }
+    return request | {name: value for name, value in sampling.items() if value is not None}
+
+
+def request_digest(request: dict[str, JsonValue]) -> str:
+    """Hash a request with its images by hash: equal for equal questions on every engine."""
+    return digest_of(request)

@@ -1,0 +1,233 @@
+"""One loaded target: a gateway child, the model it holds, and the child that writes request bodies for it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import DEVNULL
+from typing import Self
+
+import httpx2
+from pydantic import TypeAdapter
+
+from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget
+from vlmhyperbench.processes import Child, start_child
+from vlmhyperbench_inference_worker import models
+from vlmhyperbench_sdk.errors import InvalidInput, NotFound, Unavailable, VlmHyperBenchError
+from vlmhyperbench_sdk.gateway import EngineIdentity, LoadRequest, ModelStatus
+
+START_TIMEOUT_S = 30.0
+CONTROL_TIMEOUT_S = 10.0
+_STATUS: TypeAdapter[ModelStatus] = TypeAdapter(ModelStatus)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What the load generator is pointed at."""
+
+    url: str
+    headers: Mapping[str, str]
+    """Header → name of its secret."""
+    secrets: Mapping[str, str]
+    """Name of a secret → header value; goes over the load generator's stdin only."""
+    through: str
+    """`engine` or `gateway`."""
+
+
+class Serving:
+    """A gateway process with one model loaded; `async with` is not used because it outlives jobs (residency)."""
+
+    def __init__(self, digest: str, gateway: Child, client: httpx2.AsyncClient, key: str) -> None:
+        self.digest = digest
+        self.status = ModelStatus(state="unloaded")
+        self._gateway = gateway
+        self._client = client
+        self._key = key
+        self._bodies: Child | None = None
+        self._bodies_lock = asyncio.Lock()
+        self._secrets: dict[str, str] = {}
+
+    @classmethod
+    async def start(
+        cls,
+        digest: str,
+        target: ModelTarget | EndpointTarget,
+        *,
+        secret_values: Mapping[str, str],
+        load_timeout_s: float,
+        label: Mapping[str, str],
+        log_path: Path,
+    ) -> Self:
+        """Start a gateway and load the target into it.
+
+        Raises:
+            NotFound: a model file is missing.
+            InvalidInput: a parameter or a file's hash is wrong: repeating it cannot help.
+            Unavailable: gateway or engine did not come up.
+        """
+        files = await asyncio.to_thread(models.locate, target.files) if isinstance(target, ModelTarget) else {}
+        key = secrets.token_urlsafe(32)
+        gateway, port = await _start_gateway(key, label=label, log_path=log_path)
+        client = httpx2.AsyncClient(
+            base_url=f"http://127.0.0.1:{port}", headers={"X-API-Key": key}, timeout=CONTROL_TIMEOUT_S, trust_env=False
+        )
+        serving = cls(digest, gateway, client, key)
+        serving._secrets = dict(secret_values)
+        try:
+            await serving._load(target, files, load_timeout_s)
+        except BaseException:
+            await serving.close()
+            raise
+        return serving
+
+    @property
+    def engine(self) -> EngineIdentity | None:
+        """What the gateway knows of the engine."""
+        return self.status.engine
+
+    @property
+    def measured(self) -> Measured:
+        """Where requests go: the engine's own URL, unless the adapter needs the gateway's help."""
+        if self.status.measured_at == "engine" and self.status.engine_url is not None:
+            headers, values = {}, {}
+            if name := next(iter(self._secrets), None):
+                headers, values = {"Authorization": name}, {name: f"Bearer {self._secrets[name]}"}
+            url = self.status.engine_url.rstrip("/") + "/v1/chat/completions"
+            return Measured(url=url, headers=headers, secrets=values, through="engine")
+        url = f"{self._client.base_url}".rstrip("/") + "/v1/chat/completions"
+        return Measured(url=url, headers={"X-API-Key": "gateway"}, secrets={"gateway": self._key}, through="gateway")
+
+    async def is_alive(self) -> bool:
+        """Ask the gateway whether the engine is still there."""
+        if self._gateway.returncode is not None:
+            return False
+        try:
+            answer = await self._client.get("/v1/model/status")
+            answer.raise_for_status()
+        except httpx2.HTTPError:
+            return False
+        self.status = _STATUS.validate_json(answer.content)
+        return self.status.state == "ready"
+
+    async def write_bodies(
+        self, backend_class: str, requests: Path, out: Path, images: Mapping[str, Path]
+    ) -> None:
+        """Have the gateway's environment write the body of every request, with `to_engine`, beside a table of offsets.
+
+        Raises:
+            InvalidInput: the engine cannot do what a request asks.
+            Unavailable: the child ended.
+        """
+        order = {
+            "backend_class": backend_class,
+            "requests": str(requests),
+            "out": str(out),
+            "images": {digest: str(path) for digest, path in images.items()},
+        }
+        async with self._bodies_lock:
+            child = await self._bodies_child()
+            assert child.stdin is not None and child.stdout is not None  # noqa: PT018, S101
+            child.stdin.write(json.dumps(order).encode() + b"\n")
+            await child.stdin.drain()
+            line = await child.stdout.readline()
+        if not line:
+            raise Unavailable("The process that writes request bodies ended.")
+        answer = json.loads(line)
+        if answer["event"] != "done":
+            raise InvalidInput(
+                f"The request of ordinal {answer.get('ordinal')} cannot be sent to {backend_class}: {answer['message']}",
+                code=answer.get("code"),
+            )
+
+    async def close(self) -> None:
+        """Unload and end every process; the gateway ends its engine."""
+        if self._bodies is not None:
+            await self._bodies.stop(term_s=2)
+        if self._gateway.returncode is None:
+            try:
+                await self._client.post("/v1/model/unload")
+            except httpx2.HTTPError:
+                pass  # the signal below ends it all the same
+        await self._client.aclose()
+        await self._gateway.stop()
+
+    async def warm(self) -> None:
+        """Start the child that writes bodies before it is needed."""
+        async with self._bodies_lock:
+            await self._bodies_child()
+
+    async def _bodies_child(self) -> Child:
+        if self._bodies is None or self._bodies.returncode is not None:
+            self._bodies = await start_child([sys.executable, "-m", "vlmhyperbench_gateway.bodies"])
+        return self._bodies
+
+    async def _load(self, target: ModelTarget | EndpointTarget, files: Mapping[str, str], timeout_s: float) -> None:
+        params = dict(target.engine_params)
+        if isinstance(target, EndpointTarget):
+            params["url"] = target.endpoint
+        request = LoadRequest(
+            model=target.model if isinstance(target, ModelTarget) else target.model_name,
+            backend_class=target.backend_class,
+            files=files,
+            engine_params=params,
+            env=self._secrets,
+            load_timeout_s=timeout_s,
+        )
+        body = TypeAdapter(LoadRequest).dump_json(request)
+        try:
+            answer = await self._client.post(
+                "/v1/model/load",
+                content=body,
+                headers={"Content-Type": "application/json"},
+                timeout=timeout_s + CONTROL_TIMEOUT_S,
+            )
+        except httpx2.HTTPError as error:
+            raise Unavailable(f"The gateway did not answer the load of {request.model!r}: {error!r}.") from error
+        if answer.status_code >= 400:
+            raise _refusal(answer, request.model)
+        self.status = _STATUS.validate_json(answer.content)
+        if self.status.state != "ready":
+            raise Unavailable(f"The model {request.model!r} did not load: {self.status.error}.")
+
+
+async def _start_gateway(key: str, *, label: Mapping[str, str], log_path: Path) -> tuple[Child, int]:
+    log_path.parent.mkdir(parents=True, exist_ok=True)
+    with log_path.open("ab") as log:
+        child = await start_child(
+            [sys.executable, "-m", "vlmhyperbench_gateway", "--host", "127.0.0.1", "--port", "0"],
+            env={**label, "VLMHB_GATEWAY_KEY": key},
+            stdin=DEVNULL,
+            stderr=log,
+        )
+    assert child.stdout is not None  # noqa: S101
+    try:
+        async with asyncio.timeout(START_TIMEOUT_S):
+            line = await child.stdout.readline()
+    except TimeoutError as error:
+        await child.stop()
+        raise Unavailable(f"The gateway did not listen within {START_TIMEOUT_S:.0f} s.") from error
+    if not line:
+        await child.stop()
+        raise Unavailable(f"The gateway ended at its start; see {log_path.name}.")
+    return child, int(json.loads(line)["port"])
+
+
+def _refusal(answer: httpx2.Response, model: str) -> VlmHyperBenchError:
+    try:
+        problem = answer.json()
+    except ValueError:
+        problem = {}
+    detail = problem.get("error", problem) if isinstance(problem, dict) else {}
+    message = detail.get("message") or detail.get("detail") or f"HTTP {answer.status_code}"
+    text = f"The model {model!r} was not loaded: {message}"
+    code = detail.get("code") if isinstance(detail.get("code"), str) else None
+    if answer.status_code == 404:
+        return NotFound(text, code=code)
+    if answer.status_code < 500:
+        return InvalidInput(text, code=code)
+    return Unavailable(text, code=code)

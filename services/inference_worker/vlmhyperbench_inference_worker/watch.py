@@ -1,0 +1,193 @@
+"""The one owner of device samples: CPU, memory, GPU and the engine's own memory, ten times a second.
+
+Samples carry the monotonic clock of this machine, so that they join with the load generator's instants. A claim keeps
+them as a Parquet file; what the report states of them is a `ResourceSummary` over the measured window.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import platform
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Self
+
+import psutil
+
+from vlmhyperbench.worker.devices import DeviceInfo
+from vlmhyperbench_inference_worker import nvml
+
+INTERVAL_S = 0.1
+TREE_REFRESH_S = 1.0
+"""How often the engine's process tree is walked anew; between walks the known processes are read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceSummary:
+    """Peaks and means over a window; None where nothing was sampled or the machine has no such thing."""
+
+    samples: int
+    coverage: float
+    """Share of the window's expected samples that exist."""
+    cpu_util_percent_mean: float | None
+    memory_used_bytes_peak: int | None
+    engine_rss_bytes_peak: int | None
+    accelerator_memory_used_bytes_peak: int | None
+    accelerator_util_percent_mean: float | None
+    power_accelerator_w_mean: float | None
+    energy_accelerator_j: float | None
+    """Trapezoid of the sampled power of all accelerators."""
+
+
+@dataclass(slots=True)
+class _Columns:
+    monotonic_ns: list[int] = field(default_factory=list)
+    wall_ns: list[int] = field(default_factory=list)
+    cpu_util_percent: list[float] = field(default_factory=list)
+    memory_used_bytes: list[int] = field(default_factory=list)
+    engine_rss_bytes: list[int | None] = field(default_factory=list)
+    accelerator_memory_used_bytes: list[int | None] = field(default_factory=list)
+    accelerator_util_percent: list[float | None] = field(default_factory=list)
+    power_accelerator_w: list[float | None] = field(default_factory=list)
+    temperature_accelerator_c: list[float | None] = field(default_factory=list)
+
+
+class Watch:
+    """Samples from `async with` to its end; `engine_pid` is set once the engine runs."""
+
+    def __init__(self, devices: Sequence[DeviceInfo], *, interval_s: float = INTERVAL_S) -> None:
+        self.engine_pid: int | None = None
+        self._gpus = [device.no for device in devices if device.kind == "gpu"]
+        self._interval_s = interval_s
+        self._columns = _Columns()
+        self._tree: list[psutil.Process] = []
+        self._tree_until = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        psutil.cpu_percent()  # the first call only sets the reference for the next
+        self._task = asyncio.create_task(self._run(), name="watch")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def latest(self) -> dict[str, float | int | None]:
+        """The newest sample, for the live view; empty before the first."""
+        columns = asdict(self._columns)
+        return {name: values[-1] for name, values in columns.items()} if self._columns.wall_ns else {}
+
+    def parquet(self) -> bytes:
+        """All samples so far, one row each, as Parquet."""
+        import polars
+
+        optional = {"engine_rss_bytes": polars.Int64, "accelerator_memory_used_bytes": polars.Int64}
+        frame = polars.DataFrame(asdict(self._columns), strict=False).with_columns(
+            polars.col(name).cast(optional.get(name, polars.Float64))
+            for name in (
+                "engine_rss_bytes",
+                "accelerator_memory_used_bytes",
+                "accelerator_util_percent",
+                "power_accelerator_w",
+                "temperature_accelerator_c",
+            )
+        )
+        buffer = io.BytesIO()
+        frame.write_parquet(buffer)
+        return buffer.getvalue()
+
+    def summary(self, start_ns: int, end_ns: int) -> ResourceSummary:
+        """Summarise the samples between two monotonic instants, both inclusive."""
+        columns = self._columns
+        rows = [i for i, at in enumerate(columns.monotonic_ns) if start_ns <= at <= end_ns]
+        expected = max(1.0, (end_ns - start_ns) / 1e9 / self._interval_s)
+        power = [(columns.monotonic_ns[i], columns.power_accelerator_w[i]) for i in rows]
+        known = [(at, watts) for at, watts in power if watts is not None]
+        return ResourceSummary(
+            samples=len(rows),
+            coverage=min(1.0, len(rows) / expected),
+            cpu_util_percent_mean=_mean([columns.cpu_util_percent[i] for i in rows]),
+            memory_used_bytes_peak=max((columns.memory_used_bytes[i] for i in rows), default=None),
+            engine_rss_bytes_peak=_peak([columns.engine_rss_bytes[i] for i in rows]),
+            accelerator_memory_used_bytes_peak=_peak([columns.accelerator_memory_used_bytes[i] for i in rows]),
+            accelerator_util_percent_mean=_mean([columns.accelerator_util_percent[i] for i in rows]),
+            power_accelerator_w_mean=_mean([watts for _, watts in known]),
+            energy_accelerator_j=_trapezoid(known) if len(known) > 1 else None,
+        )
+
+    async def _run(self) -> None:
+        due = time.monotonic()
+        while True:
+            self._sample()
+            due = max(due + self._interval_s, time.monotonic())
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+
+    def _sample(self) -> None:
+        columns, reading = self._columns, nvml.read(self._gpus) if self._gpus else None
+        columns.monotonic_ns.append(time.monotonic_ns())
+        columns.wall_ns.append(time.time_ns())
+        columns.cpu_util_percent.append(psutil.cpu_percent())
+        columns.memory_used_bytes.append(int(psutil.virtual_memory().used))
+        columns.engine_rss_bytes.append(self._engine_rss_bytes())
+        columns.accelerator_memory_used_bytes.append(reading.memory_used_bytes if reading else None)
+        columns.accelerator_util_percent.append(reading.util_percent if reading else None)
+        columns.power_accelerator_w.append(reading.power_w if reading else None)
+        columns.temperature_accelerator_c.append(reading.temperature_c if reading else None)
+
+    def _engine_rss_bytes(self) -> int | None:
+        if self.engine_pid is None:
+            return None
+        try:
+            if time.monotonic() >= self._tree_until:
+                root = psutil.Process(self.engine_pid)
+                self._tree = [root, *root.children(recursive=True)]
+                self._tree_until = time.monotonic() + TREE_REFRESH_S
+            return sum(process.memory_info().rss for process in self._tree)
+        except psutil.NoSuchProcess:
+            self._tree_until = 0.0
+            return None
+
+
+def machine() -> dict[str, str | int | float | None]:
+    """Describe this machine, as a claim records it: CPU, cores, memory, kernel, Python."""
+    frequency = psutil.cpu_freq()
+    return {
+        "cpu_model": _cpu_model(),
+        "cpu_cores": psutil.cpu_count(logical=False) or psutil.cpu_count() or 1,
+        "cpu_threads": psutil.cpu_count() or 1,
+        "cpu_frequency_mhz": round(frequency.max or frequency.current) if frequency else None,
+        "memory_total_bytes": int(psutil.virtual_memory().total),
+        "kernel": platform.release(),
+        "system": platform.system(),
+        "architecture": platform.machine(),
+        "python": platform.python_version(),
+    }
+
+
+def _cpu_model() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:  # noqa: PTH123
+            for line in lines:
+                if line.lower().startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        return platform.processor() or "unknown"
+    return platform.processor() or "unknown"
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _peak(values: Sequence[int | None]) -> int | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _trapezoid(points: Sequence[tuple[int, float]]) -> float:
+    pairs = zip(points, points[1:], strict=False)
+    return sum((b[0] - a[0]) / 1e9 * (a[1] + b[1]) / 2 for a, b in pairs)

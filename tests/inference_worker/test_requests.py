@@ -1,0 +1,59 @@
+"""The chat request of a sample: what is asked, and the hash that identifies it."""
+
+from vlmhyperbench.domain.specs import Decoding
+from vlmhyperbench_inference_worker.requests import ImageRef, chat_request, request_digest
+from vlmhyperbench_sdk.types import Prompt
+
+IMAGE = ImageRef(sha256="a" * 64, media_type="image/png")
+
+
+def request(**changes):
+    given = {
+        "model": "tiny",
+        "prompt": Prompt(user="What is the total?"),
+        "images": [IMAGE],
+        "decoding": Decoding(max_tokens=32),
+        "repeat": 0,
+        "response_format": None,
+    }
+    return chat_request(**{**given, **changes})
+
+
+def test_an_image_stands_before_the_question_and_by_its_hash():
+    parts = request()["messages"][0]["content"]
+    assert [part["type"] for part in parts] == ["image_url", "text"]
+    assert parts[0]["image_url"] == {"url": "sha256:" + "a" * 64, "media_type": "image/png"}
+
+
+def test_a_question_without_image_is_plain_text():
+    assert request(images=[])["messages"] == [{"role": "user", "content": "What is the total?"}]
+
+
+def test_a_system_prompt_is_a_message_of_its_own():
+    messages = request(prompt=Prompt(user="Q", system="Be brief."))["messages"]
+    assert messages[0] == {"role": "system", "content": "Be brief."}
+
+
+def test_what_decoding_leaves_open_is_not_sent():
+    assert not {"top_p", "top_k", "min_p", "seed", "stop", "response_format"} & set(request())
+
+
+def test_repeats_of_a_seeded_sample_get_seeds_of_their_own():
+    decoding = Decoding(temperature=1.0, seed=7, n=3)
+    assert [request(decoding=decoding, repeat=i)["seed"] for i in range(3)] == [7, 8, 9]
+
+
+def test_every_part_of_a_request_changes_its_hash():
+    variants = [
+        request(),
+        request(model="other"),
+        request(prompt=Prompt(user="What is the date?")),
+        request(prompt=Prompt(user="What is the total?", system="Be brief.")),
+        request(images=[ImageRef(sha256="b" * 64, media_type="image/png")]),
+        request(images=[]),
+        request(decoding=Decoding(max_tokens=33)),
+        request(decoding=Decoding(max_tokens=32, temperature=0.5)),
+        request(response_format={"type": "json_object"}),
+    ]
+    assert len({request_digest(variant) for variant in variants}) == len(variants)
+    assert request_digest(request()) == request_digest(request())

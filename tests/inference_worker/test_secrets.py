@@ -1,0 +1,47 @@
+"""Secrets come from 0600 files by name, and everything else is refused with its cure."""
+
+import pytest
+from vlmhyperbench_inference_worker.secrets import read_secrets
+from vlmhyperbench_sdk.errors import InvalidInput, NotFound
+
+
+def write(folder, name, text, mode=0o600):
+    path = folder / name
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+def test_a_secret_is_the_one_line_of_its_file(tmp_path):
+    write(tmp_path, "openai", "sk-abc\n")
+    assert read_secrets(tmp_path, ["openai"]) == {"openai": "sk-abc"}
+
+
+def test_a_missing_secret_names_the_file_to_write(tmp_path):
+    with pytest.raises(NotFound, match=str(tmp_path / "nobody")):
+        read_secrets(tmp_path, ["nobody"])
+
+
+def test_a_secret_that_others_may_read_is_refused(tmp_path):
+    write(tmp_path, "open", "x", mode=0o644)
+    with pytest.raises(InvalidInput, match="chmod 600"):
+        read_secrets(tmp_path, ["open"])
+
+
+def test_a_name_cannot_leave_the_folder(tmp_path):
+    with pytest.raises(InvalidInput, match="not the name"):
+        read_secrets(tmp_path, ["../etc/passwd"])
+
+
+def test_a_link_is_no_secret(tmp_path):
+    write(tmp_path, "real", "x")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with pytest.raises(InvalidInput):
+        read_secrets(tmp_path, ["link"])
+
+
+@pytest.mark.parametrize("text", ["", "  \n", "two\nlines", "tab\there"])
+def test_what_is_no_header_value_is_refused(tmp_path, text):
+    write(tmp_path, "bad", text)
+    with pytest.raises(InvalidInput, match="control characters"):
+        read_secrets(tmp_path, ["bad"])
