@@ -1,0 +1,174 @@
+"""Score the answers of a run by one metric: every row gets an outcome, and a value or a reason why it has none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal
+
+from vlmhyperbench_sdk.errors import PluginFailure
+from vlmhyperbench_sdk.protocols import Metric
+from vlmhyperbench_sdk.types import JsonObject, Measure, Measures
+
+from vlmhyperbench.scoring.extraction import DEFAULT_EXTRACTOR, extract
+
+ModelFailurePolicy = Literal["zero", "exclude"]
+
+_REASON_CHARS = 300
+_NOWHERE_RIGHT = "\N{REPLACEMENT CHARACTER}"
+
+
+class Outcome(StrEnum):
+    """What became of a row: who is to blame where there is no ordinary score."""
+
+    SCORED = "scored"
+    MODEL_FAILURE = "model_failure"
+    """Refusal, over-long context, time-out of generation: counts against the model, by policy."""
+    INFRASTRUCTURE_FAILURE = "infrastructure_failure"
+    """Crash, quarantine, network, unreadable image: never counts against the model."""
+    UNSCORED = "unscored"
+    """There is an answer, but the metric cannot give a number for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What scoring has to know of one fact and its sample."""
+
+    status: str
+    """`ok`, `error` or `quarantined`."""
+    text: str | None = None
+    references: Sequence[str] = ()
+    metadata: JsonObject = field(default_factory=dict)
+    failure: str | None = None
+    """Of an error: `model` or `infrastructure`; None counts as `infrastructure`."""
+    error_code: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """The measure of one row with its outcome."""
+
+    outcome: Outcome
+    measure: Measure
+    wrong: Measure | None = None
+    """What the row would add to pooled statistics if its answer were wrong; only where it has no value."""
+    right: Measure | None = None
+    """The same if its answer were its first reference."""
+
+
+def outcome_of(row: Row) -> Outcome:
+    """Say who is to blame, before any metric is asked."""
+    if row.status == "ok":
+        return Outcome.SCORED
+    is_model = row.status == "error" and row.failure == "model"
+    return Outcome.MODEL_FAILURE if is_model else Outcome.INFRASTRUCTURE_FAILURE
+
+
+def score(
+    metric: Metric,
+    rows: Sequence[Row],
+    *,
+    extractor: str = DEFAULT_EXTRACTOR,
+    on_model_failure: ModelFailurePolicy = "zero",
+) -> list[Score]:
+    """Score rows in one batch.
+
+    A model failure under the policy `zero` is scored as an empty answer, and under `exclude` not at all; an
+    infrastructure failure is never scored. A metric that raises on a row leaves that row unscored, and no other.
+
+    Raises:
+        NotFound: there is no such extractor.
+    """
+    outcomes = [outcome_of(row) for row in rows]
+    asked = [
+        outcome is Outcome.SCORED or (outcome is Outcome.MODEL_FAILURE and on_model_failure == "zero")
+        for outcome in outcomes
+    ]
+    parsed = extract([row.text or "" for row in rows], extractor=extractor)
+    predictions = [
+        answer if outcome is Outcome.SCORED else wrong_answer(row.references)
+        for answer, outcome, row in zip(parsed, outcomes, rows, strict=True)
+    ]
+    scored = iter(measure_all(metric, *_chosen(predictions, rows, asked)))
+    measures = [
+        next(scored) if is_asked else Measure.unscored(row.error_code or row.status)
+        for row, is_asked in zip(rows, asked, strict=True)
+    ]
+    bounds = iter(_bounds(metric, rows, measures))
+    return [
+        Score(outcome=_final(outcome, measure), measure=measure, wrong=wrong, right=right)
+        for outcome, measure, (wrong, right) in zip(outcomes, measures, bounds, strict=True)
+    ]
+
+
+def wrong_answer(references: Sequence[str]) -> str:
+    """Return the answer that a failure counts as: empty, or what no reference is where one of them is empty."""
+    return "" if all(reference.strip() for reference in references) else _NOWHERE_RIGHT
+
+
+def measure_all(metric: Metric, predictions: Sequence[str], rows: Sequence[Row]) -> list[Measure]:
+    """Measure a batch; where the metric raises or breaks its contract, only the rows that make it do so are lost."""
+    if not rows:
+        return []
+    try:
+        measures = metric.measure(
+            predictions, [row.references for row in rows], metadata=[row.metadata for row in rows]
+        )
+        return _checked(measures, len(rows))
+    except Exception as error:  # noqa: BLE001 (the door where a plugin is called)
+        if len(rows) == 1:
+            return [Measure.unscored(_reason(f"metric_error: {type(error).__name__}: {error}"))]
+    half = len(rows) // 2
+    first = measure_all(metric, predictions[:half], rows[:half])
+    return first + measure_all(metric, predictions[half:], rows[half:])
+
+
+def _chosen(predictions: Sequence[str], rows: Sequence[Row], asked: Sequence[bool]) -> tuple[list[str], list[Row]]:
+    return (
+        [prediction for prediction, is_asked in zip(predictions, asked, strict=True) if is_asked],
+        [row for row, is_asked in zip(rows, asked, strict=True) if is_asked],
+    )
+
+
+def _final(outcome: Outcome, measure: Measure) -> Outcome:
+    return Outcome.UNSCORED if outcome is Outcome.SCORED and measure.value is None else outcome
+
+
+def _bounds(
+    metric: Metric, rows: Sequence[Row], measures: Sequence[Measure]
+) -> Iterable[tuple[Measure | None, Measure | None]]:
+    """Only pooled metrics need them: the bounds of a mean follow from the metric's range."""
+    is_open = [
+        measure.value is None and bool(row.references) and metric.description.aggregation == "pooled"
+        for row, measure in zip(rows, measures, strict=True)
+    ]
+    missing = [row for row, without in zip(rows, is_open, strict=True) if without]
+    wrong = iter(measure_all(metric, [wrong_answer(row.references) for row in missing], missing))
+    right = iter(measure_all(metric, [row.references[0] for row in missing], missing))
+    return [(next(wrong), next(right)) if without else (None, None) for without in is_open]
+
+
+def _checked(measures: Measures, count: int) -> list[Measure]:
+    """Refuse what must not be stored: a missing row, a number that is none, statistics of an unscored sample."""
+    columns = [measures.values, measures.reasons, *measures.statistics.values()]
+    if any(len(column) != count for column in columns):
+        raise PluginFailure(f"A metric gave columns of other lengths than its batch of {count}.")
+    return [_checked_row(measures[index]) for index in range(count)]
+
+
+def _checked_row(measure: Measure) -> Measure:
+    numbers = list(measure.statistics.values())
+    if not all(map(math.isfinite, [*numbers, 0.0 if measure.value is None else measure.value])):
+        raise PluginFailure("A metric gave a number that is not finite.")
+    if measure.value is not None:
+        return measure
+    if not measure.reason or any(numbers):
+        raise PluginFailure("A metric left a sample unscored without a reason, or with statistics.")
+    return Measure.unscored(_reason(measure.reason))
+
+
+def _reason(text: str) -> str:
+    """Make a plugin's text fit for storage: bounded, and valid UTF-8."""
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\x00", "\N{REPLACEMENT CHARACTER}")[:_REASON_CHARS]
