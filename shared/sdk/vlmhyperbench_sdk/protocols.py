@@ -107,6 +107,10 @@ class EngineLaunch:
     env: Mapping[str, str] = field(default_factory=dict)
     engine: str = ""
     """Name of the engine, as in manifests."""
+    distribution: str = ""
+    """The distribution in the engine's environment whose version is the engine's."""
+    warmup: JsonObject | None = None
+    """A chat body that is sent once before the engine is called ready."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

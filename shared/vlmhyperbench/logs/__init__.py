@@ -11,13 +11,14 @@ import re
 import sys
 from collections.abc import Iterable, MutableMapping
 from types import TracebackType
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
-import structlog
-from structlog.typing import FilteringBoundLogger, Processor, WrappedLogger
 from vlmhyperbench_sdk.gateway import SECRET_MASK
 
 from vlmhyperbench.logs.masking import SecretMasker, StreamMasker
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger, Processor, WrappedLogger
 
 __all__ = ["SecretMasker", "StreamMasker", "configure_logging", "get_logger", "hide", "process_masker", "unhide"]
 
@@ -34,6 +35,8 @@ def configure_logging(service: str, *, level: str = "INFO", form: Form = "auto")
 
     `VLMHB_LOG_LEVEL` and `VLMHB_LOG_FORM` win over the arguments.
     """
+    import structlog  # costs 0.3 s, which whoever only masks need not pay
+
     level = os.environ.get("VLMHB_LOG_LEVEL", level).upper()
     form = cast("Form", os.environ.get("VLMHB_LOG_FORM", form))
     is_json = form == "json" or (form == "auto" and not sys.stderr.isatty())
@@ -77,6 +80,8 @@ def configure_logging(service: str, *, level: str = "INFO", form: Form = "auto")
 
 def get_logger(name: str) -> FilteringBoundLogger:
     """Return the logger of a module: `get_logger(__name__)`."""
+    import structlog  # see configure_logging
+
     return cast("FilteringBoundLogger", structlog.get_logger(name))
 
 

@@ -1,0 +1,125 @@
+"""The llama.cpp adapter: a GGUF model behind llama.cpp's own server, with everything pinned that otherwise varies."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from vlmhyperbench_sdk.chat import translate
+from vlmhyperbench_sdk.errors import InvalidInput, NotFound
+from vlmhyperbench_sdk.gateway import LoadRequest
+from vlmhyperbench_sdk.protocols import EngineLaunch, MemoryEstimate, RemoteEngine
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
+
+SHIM = Path(__file__).with_name("shim.py")
+
+INTEGERS: Mapping[str, tuple[int, int, int]] = {
+    "n_ctx": (4096, 256, 10_000_000),
+    "parallel": (4, 1, 256),
+    "threads": (0, 0, 1024),
+    "n_batch": (2048, 1, 65_536),
+    "n_ubatch": (512, 1, 65_536),
+    "n_gpu_layers": (0, -1, 100_000),
+}
+"""Parameter → default, least, most. `n_ctx` is the context of one slot, in tokens; 0 threads means every core."""
+
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "flash_attn": ("on", "off"),
+    "cache_type_k": ("f16", "f32", "bf16", "q8_0", "q4_0"),
+    "cache_type_v": ("f16", "f32", "bf16", "q8_0", "q4_0"),
+}
+"""Parameter → what it may be; the first is the default."""
+
+SAMPLING = ("top_k", "min_p", "typical_p", "repeat_penalty", "repeat_last_n", "dry_multiplier", "mirostat", "samplers")
+"""What `model_params` may hold."""
+
+_PROCESS_BYTES = 150 * 1024 * 1024
+
+
+class LlamaCpp:
+    """GGUF weights (role `weights`) and an optional image projector (role `mmproj`)."""
+
+    measured_at: Literal["engine", "gateway"] = "engine"
+
+    def plan_engine(self, load: LoadRequest, *, port: int, python: str) -> EngineLaunch | RemoteEngine:
+        """Start the shim, which serves llama.cpp through `xllamacpp`.
+
+        Raises:
+            InvalidInput: a parameter is unknown or out of range.
+            NotFound: a model file is missing.
+        """
+        params = _effective(load.engine_params)
+        for role in load.files:
+            if role not in {"weights", "mmproj"}:
+                raise InvalidInput(f"llama.cpp takes no file in the role {role!r}.", cure="Give weights and mmproj.")
+        argv = [python, "-I", str(SHIM), "--port", str(port), "--alias", load.model]
+        argv += ["--model", str(_file(load, "weights"))]
+        if "mmproj" in load.files:
+            argv += ["--mmproj", str(_file(load, "mmproj"))]
+        for name, value in params.items():
+            argv += [f"--{name.replace('_', '-')}", str(value)]
+        warmup: JsonObject = {
+            "model": load.model,
+            "messages": [{"role": "user", "content": "Hello"}],
+            "max_tokens": 1,
+            "cache_prompt": False,
+        }
+        return EngineLaunch(
+            argv=tuple(argv),
+            url=f"http://127.0.0.1:{port}",
+            engine="llama.cpp",
+            distribution="xllamacpp",
+            warmup=warmup,
+        )
+
+    def to_engine(self, request: JsonObject) -> dict[str, JsonValue]:
+        """Name llama.cpp's own fields; its prompt cache stays off, or repeated images would falsify TTFT.
+
+        Raises:
+            InvalidInput: the request is malformed, or asks for an answer by regular expression.
+        """
+        body = translate(request, formats=("text", "json_object", "json_schema"), model_params=SAMPLING)
+        body["cache_prompt"] = False
+        return body
+
+    def estimate_memory(self, load: LoadRequest) -> MemoryEstimate | None:
+        """Estimate from the files' sizes: weights where the layers are, and what every process needs; no KV cache."""
+        sizes = [Path(path).stat().st_size for path in load.files.values() if Path(path).is_file()]
+        if not sizes:
+            return None
+        on_device = sum(sizes) if _effective(load.engine_params)["n_gpu_layers"] else 0
+        return MemoryEstimate(
+            device_bytes=on_device, host_bytes=sum(sizes) - on_device + _PROCESS_BYTES, source="static"
+        )
+
+
+def _effective(given: JsonObject) -> dict[str, int | str]:
+    """Every parameter that is pinned, given or default."""
+    for name in given:
+        if name not in INTEGERS and name not in CHOICES:
+            known = ", ".join((*INTEGERS, *CHOICES))
+            raise InvalidInput(f"llama.cpp has no engine parameter {name!r}.", cure=f"Known: {known}.")
+    params: dict[str, int | str] = {}
+    for name, (default, least, most) in INTEGERS.items():
+        value = given.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise InvalidInput(f"llama.cpp's {name} must be a whole number between {least} and {most}.")
+        params[name] = value
+    for name, allowed in CHOICES.items():
+        choice = given.get(name, allowed[0])
+        if choice not in allowed:
+            raise InvalidInput(f"llama.cpp's {name} must be one of {', '.join(allowed)}.")
+        params[name] = str(choice)
+    params["threads"] = params["threads"] or os.cpu_count() or 1
+    return params
+
+
+def _file(load: LoadRequest, role: str) -> Path:
+    path = load.files.get(role)
+    if path is None:
+        raise NotFound(f"The model {load.model} has no file in the role {role}.", cure="Name it in the registry.")
+    if not Path(path).is_file():
+        raise NotFound(f"There is no file {path}.", cure="Fetch the model's files first.")
+    return Path(path)

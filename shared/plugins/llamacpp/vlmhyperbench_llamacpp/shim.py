@@ -1,0 +1,86 @@
+"""Serve one GGUF model with llama.cpp's own server through `xllamacpp`; started by path, in the engine's environment.
+
+Needs nothing but `xllamacpp` and the standard library. Everything that llama.cpp would choose by itself is set: no
+fitting of the context to the memory, no prompt cache, no context shift, no network. Ends with SIGTERM.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import threading
+
+import xllamacpp  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+
+def main() -> int:
+    """Load the model, serve on loopback and wait for the signal; exit 1 where the model cannot be loaded."""
+    args = _parse()
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        server = xllamacpp.Server(_params(args))
+    except (RuntimeError, ValueError) as error:
+        print(f"llama.cpp cannot load {args.model}: {error}", file=sys.stderr, flush=True)
+        return 1
+    print(json.dumps({"event": "listening", "url": server.listening_address}), flush=True)
+    stop.wait()
+    return 0
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in ("model", "alias", "flash-attn", "cache-type-k", "cache-type-v"):
+        parser.add_argument(f"--{name}", required=True)
+    for name in ("port", "n-ctx", "parallel", "threads", "n-batch", "n-ubatch", "n-gpu-layers"):
+        parser.add_argument(f"--{name}", type=int, required=True)
+    parser.add_argument("--mmproj")
+    return parser.parse_args()
+
+
+def _params(args: argparse.Namespace) -> xllamacpp.CommonParams:
+    params = xllamacpp.CommonParams()
+    params.model.path = args.model
+    params.model_alias = {args.alias}
+    if args.mmproj:
+        params.mmproj.path = args.mmproj
+        params.mmproj_use_gpu = args.n_gpu_layers != 0
+    params.hostnames = ["127.0.0.1"]
+    params.port = args.port
+
+    params.n_ctx = args.n_ctx * args.parallel
+    params.n_parallel = args.parallel
+    params.kv_unified = False
+    params.fit_params = False
+    params.n_gpu_layers = args.n_gpu_layers
+    params.n_batch = args.n_batch
+    params.n_ubatch = args.n_ubatch
+    params.cpuparams.n_threads = args.threads
+    params.cpuparams_batch.n_threads = args.threads
+    params.flash_attn_type = getattr(
+        xllamacpp.llama_flash_attn_type,
+        f"LLAMA_FLASH_ATTN_TYPE_{'ENABLED' if args.flash_attn == 'on' else 'DISABLED'}",
+    )
+    params.cache_type_k = getattr(xllamacpp.ggml_type, f"GGML_TYPE_{args.cache_type_k.upper()}")
+    params.cache_type_v = getattr(xllamacpp.ggml_type, f"GGML_TYPE_{args.cache_type_v.upper()}")
+
+    params.cache_prompt = False
+    params.cache_ram_mib = 0
+    params.cache_idle_slots = False
+    params.n_cache_reuse = 0
+    params.n_ctx_checkpoints = 0
+    params.slot_prompt_similarity = 0.0
+    params.ctx_shift = False
+    params.warmup = True
+    params.endpoint_metrics = True
+    params.offline = True
+    params.ui = False
+    params.models_autoload = False
+    return params
+
+
+if __name__ == "__main__":
+    sys.exit(main())

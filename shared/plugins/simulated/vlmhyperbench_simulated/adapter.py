@@ -1,0 +1,49 @@
+"""The adapter of the simulated engine: the timed server as a backend, started only where it is asked for by name."""
+
+from __future__ import annotations
+
+import json
+from typing import Literal
+
+from vlmhyperbench_sdk.chat import Format, translate
+from vlmhyperbench_sdk.gateway import LoadRequest
+from vlmhyperbench_sdk.protocols import EngineLaunch, MemoryEstimate, RemoteEngine
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
+
+from vlmhyperbench_simulated.streams import parse_simulation
+
+FORMATS: tuple[Format, ...] = ("text",)
+"""A simulated engine cannot constrain its answers."""
+
+_RSS_BYTES = 30 * 1024 * 1024
+
+
+class Simulated:
+    """A server with declared timing in place of an engine; `engine_params` are those of `Simulation` and `stream`."""
+
+    measured_at: Literal["engine", "gateway"] = "engine"
+
+    def plan_engine(self, load: LoadRequest, *, port: int, python: str) -> EngineLaunch | RemoteEngine:
+        """Start the timed server.
+
+        Raises:
+            InvalidInput: a parameter is unknown or out of range.
+        """
+        params = {"model": load.model, **load.engine_params}
+        parse_simulation(params)
+        argv = (python, "-m", "vlmhyperbench_simulated", "--port", str(port), "--params", json.dumps(params))
+        return EngineLaunch(
+            argv=argv, url=f"http://127.0.0.1:{port}", engine="simulated", distribution="vlmhyperbench-simulated"
+        )
+
+    def to_engine(self, request: JsonObject) -> dict[str, JsonValue]:
+        """Pass the request on.
+
+        Raises:
+            InvalidInput: the request is malformed, or asks for a format.
+        """
+        return translate(request, formats=FORMATS)
+
+    def estimate_memory(self, load: LoadRequest) -> MemoryEstimate | None:  # noqa: ARG002
+        """Estimate the server's own memory."""
+        return MemoryEstimate(device_bytes=0, host_bytes=_RSS_BYTES, source="measured")
