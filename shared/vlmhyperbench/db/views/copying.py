@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import fields
 from enum import StrEnum
 from functools import cache
-from typing import ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
+
+from sqlalchemy import Row
 
 
 class View(Protocol):
@@ -18,11 +20,12 @@ class View(Protocol):
 V = TypeVar("V", bound=View)
 
 
-def view_of(kind: type[V], row: object) -> V:
-    """Copy a row (an entity or a result row whose columns have the view's names)."""
+def view_of(kind: type[V], row: Row[Any]) -> V:
+    """Copy a result row whose columns have the view's names."""
+    columns = row._mapping  # noqa: SLF001 - SQLAlchemy's public way to a column whose name a tuple has too (`count`)
     values: dict[str, object] = {}
     for name in _names(kind):
-        value = getattr(row, name)
+        value = columns[name]
         values[name] = tuple(value) if isinstance(value, list) else value
     for name, enum in kind.ENUMS.items():
         values[name] = enum(str(values[name]))

@@ -1,0 +1,241 @@
+"""Hints over Redis: how far a stream goes, progress, wakes. Any of them may be lost, and Redis may be down."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from datetime import datetime
+from typing import Literal, TypeVar
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from vlmhyperbench.logs import get_logger
+
+T = TypeVar("T")
+
+_CHANNEL = "vlmhb:live"
+_WAKE = "vlmhb:scheduler.wake"
+_WAKE_LENGTH = 64
+_PROGRESS_TTL_S = 60
+_RESOURCES_TTL_S = 30
+_CALL_S = 1.0
+"""No call takes longer while Redis is there but does not answer."""
+_REST_S = 1.0
+"""After a failure Redis is left alone for so long: callers go on at once."""
+_RESUBSCRIBE_S = 1.0
+
+_LOG = get_logger(__name__)
+
+
+class Progress(BaseModel):
+    """Where a stage of a run is. Conflated: only the newest is kept, and it is no fact."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    run_id: UUID
+    """The run, or the experiment of a job that belongs to none."""
+    stage: str
+    done: int = Field(ge=0)
+    total: int | None = Field(default=None, ge=0)
+    failed: int = Field(default=0, ge=0)
+    rate_per_s: float | None = None
+    eta_s: float | None = None
+    at: datetime
+
+
+class StreamAdvanced(BaseModel):
+    """A stream of events goes as far as `seq`: read the rest from the database."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["events"] = "events"
+    stream_id: UUID
+    seq: int = Field(ge=1)
+
+
+class ProgressMade(BaseModel):
+    """A newer progress."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["progress"] = "progress"
+    progress: Progress
+
+
+class Resources(BaseModel):
+    """A newer sample of a worker's devices."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["resources"] = "resources"
+    worker: str
+    sample: dict[str, JsonValue]
+
+
+BusMessage = StreamAdvanced | ProgressMade | Resources
+_MESSAGE: TypeAdapter[BusMessage] = TypeAdapter(BusMessage)
+
+
+class Bus:
+    """One process's way to Redis. No call raises because of Redis, and none waits long for it."""
+
+    def __init__(self, url: str) -> None:
+        self._redis: Redis = Redis.from_url(
+            url,
+            socket_timeout=_CALL_S,
+            socket_connect_timeout=_CALL_S,
+            socket_keepalive=True,
+            health_check_interval=5,
+            retry=None,
+        )
+        self._waiting: Redis = Redis.from_url(url, socket_connect_timeout=_CALL_S, socket_keepalive=True, retry=None)
+        self._silent_until = 0.0
+        self._is_down = False
+
+    async def publish(self, stream_id: UUID, seq: int) -> None:
+        """Say that a stream has events up to `seq`; call it after the commit."""
+        await self._send(StreamAdvanced(stream_id=stream_id, seq=seq))
+
+    async def publish_progress(self, run_id: UUID, progress: Progress) -> None:
+        """Say how far a run is, to who listens now and to who asks within a minute."""
+        kept = (_progress_key(run_id), progress.model_dump_json(), _PROGRESS_TTL_S)
+        await self._send(ProgressMade(progress=progress), kept)
+
+    async def publish_resources(self, worker: str, sample: Mapping[str, JsonValue]) -> None:
+        """Say what a worker's devices do, to who listens now and to who asks within half a minute."""
+        kept = (_resources_key(worker), json.dumps(dict(sample)), _RESOURCES_TTL_S)
+        await self._send(Resources(worker=worker, sample=dict(sample)), kept)
+
+    async def progress(self, run_id: UUID) -> Progress | None:
+        """Return the newest progress of a run, or None where none is known."""
+        kept = await self._call(self._redis.get(_progress_key(run_id)), None)
+        try:
+            return None if kept is None else Progress.model_validate_json(kept)
+        except ValidationError:
+            return None
+
+    async def resources(self, worker: str) -> dict[str, JsonValue] | None:
+        """Return the newest sample of a worker's devices, or None where none is known."""
+        kept = await self._call(self._redis.get(_resources_key(worker)), None)
+        try:
+            return None if kept is None else Resources(worker=worker, sample=json.loads(kept)).sample
+        except ValueError:
+            return None
+
+    async def push_wake(self) -> None:
+        """Wake the scheduler; a lost wake costs one tick."""
+
+        async def push() -> None:
+            async with self._redis.pipeline(transaction=False) as pipe:
+                pipe.lpush(_WAKE, "1")
+                pipe.ltrim(_WAKE, 0, _WAKE_LENGTH - 1)
+                await pipe.execute()
+
+        await self._call(push(), None)
+
+    async def wait_wake(self, timeout_s: float) -> bool:
+        """Wait until somebody wakes the scheduler, at most so long; several wakes are one. Say whether one came."""
+        deadline = time.monotonic() + timeout_s
+
+        async def pop() -> bool:
+            woken = await self._waiting.blpop([_WAKE], timeout=timeout_s)
+            if woken is not None:
+                await self._waiting.delete(_WAKE)
+            return woken is not None
+
+        if await self._call(pop(), False, limit_s=timeout_s + _CALL_S):
+            return True
+        await asyncio.sleep(max(0.0, deadline - time.monotonic()))
+        return False
+
+    async def subscribe(self) -> AsyncIterator[BusMessage]:
+        """Yield what is published from now on, for as long as the caller wants; subscribe anew when Redis was away.
+
+        What is published while Redis is away is lost: the caller polls the database beside it.
+        """
+        while True:
+            try:
+                async with self._waiting.pubsub(ignore_subscribe_messages=True) as channel:
+                    await channel.subscribe(_CHANNEL)
+                    self._answered()
+                    while True:
+                        message = await channel.get_message(timeout=_RESUBSCRIBE_S)
+                        parsed = None if message is None else _parse(message["data"])
+                        if parsed is not None:
+                            yield parsed
+            except (RedisError, OSError, TimeoutError) as error:  # noqa: PERF203 - once per outage
+                self._failed(error)
+                await asyncio.sleep(_RESUBSCRIBE_S)
+
+    async def is_up(self) -> bool:
+        """Say whether Redis answers now."""
+        self._silent_until = 0.0
+        return bool(await self._call(self._redis.ping(), False))
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._redis.aclose()
+        await self._waiting.aclose()
+
+    async def _send(self, message: BusMessage, kept: tuple[str, str, int] | None = None) -> None:
+        async def send() -> None:
+            async with self._redis.pipeline(transaction=False) as pipe:
+                if kept is not None:
+                    key, value, ttl_s = kept
+                    pipe.set(key, value, ex=ttl_s)
+                pipe.publish(_CHANNEL, message.model_dump_json())
+                await pipe.execute()
+
+        await self._call(send(), None)
+
+    async def _call(self, call: Awaitable[T], fallback: T, *, limit_s: float = 2 * _CALL_S) -> T:
+        """Await a call to Redis; the fallback where Redis is down, or was a moment ago."""
+        if time.monotonic() < self._silent_until:
+            _discard(call)
+            return fallback
+        try:
+            async with asyncio.timeout(limit_s):
+                answer = await call
+        except (RedisError, OSError, TimeoutError) as error:
+            self._failed(error)
+            return fallback
+        self._answered()
+        return answer
+
+    def _failed(self, error: Exception) -> None:
+        self._silent_until = time.monotonic() + _REST_S
+        if not self._is_down:
+            self._is_down = True
+            _LOG.warning("bus.away", reason=str(error) or type(error).__name__)
+
+    def _answered(self) -> None:
+        if self._is_down:
+            self._is_down = False
+            _LOG.info("bus.back")
+
+
+def _discard(call: Awaitable[object]) -> None:
+    close = getattr(call, "close", None)
+    if close is not None:
+        close()
+
+
+def _parse(data: object) -> BusMessage | None:
+    """Return a message, or None for what is none: the channel is not trusted."""
+    try:
+        return _MESSAGE.validate_json(data if isinstance(data, (str, bytes)) else b"")
+    except ValidationError:
+        return None
+
+
+def _progress_key(run_id: UUID) -> str:
+    return f"vlmhb:progress:{run_id}"
+
+
+def _resources_key(worker: str) -> str:
+    return f"vlmhb:resources:{worker}"

@@ -1,0 +1,97 @@
+"""Experiments: added with their first event, listed, asked to stop. Their states follow from their runs'."""
+
+from __future__ import annotations
+
+from uuid import UUID, uuid4
+
+from sqlalchemy import func, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+from vlmhyperbench_sdk.types import JsonObject
+
+from vlmhyperbench.db import events, runs
+from vlmhyperbench.db.queries import PageKey, after_key, fetch_all, fetch_one, page_size, table_of
+from vlmhyperbench.db.tables import ExperimentRow, RunRow
+from vlmhyperbench.db.views import ExperimentView
+from vlmhyperbench.domain.states import ExperimentState
+from vlmhyperbench.events import EventType
+
+_EXPERIMENT = table_of(ExperimentRow)
+_RUN = table_of(RunRow)
+
+
+async def add(
+    session: AsyncSession,
+    *,
+    project_id: str,
+    created_by: str,
+    name: str,
+    spec: JsonObject,
+    spec_digest: str,
+    experiment_id: UUID | None = None,
+) -> ExperimentView:
+    """Add an OPEN experiment with its event `experiment.opened`; its runs are added after it."""
+    new_id = experiment_id or uuid4()
+    await session.execute(
+        insert(_EXPERIMENT).values(
+            id=new_id,
+            project_id=project_id,
+            created_by=created_by,
+            name=name,
+            spec=dict(spec),
+            spec_digest=spec_digest,
+            state=ExperimentState.OPEN.value,
+            event_seq=0,
+        )
+    )
+    await events.append(
+        session, stream_id=new_id, type=EventType.EXPERIMENT_OPENED, data={"name": name, "spec_digest": spec_digest}
+    )
+    added = await get(session, new_id)
+    assert added is not None  # noqa: S101 - this transaction has just written it
+    return added
+
+
+async def get(session: AsyncSession, experiment_id: UUID, *, project_id: str | None = None) -> ExperimentView | None:
+    """Read an experiment; None where it does not exist, or belongs to another project than the one that is given."""
+    statement = select(_EXPERIMENT).where(_EXPERIMENT.c.id == experiment_id)
+    if project_id is not None:
+        statement = statement.where(_EXPERIMENT.c.project_id == project_id)
+    return await fetch_one(session, ExperimentView, statement)
+
+
+async def page(
+    session: AsyncSession,
+    *,
+    project_id: str,
+    after: PageKey | None = None,
+    limit: int = 50,
+    state: ExperimentState | None = None,
+) -> list[ExperimentView]:
+    """Read a page of a project's experiments, newest first; the next one begins after the last row's key."""
+    statement = select(_EXPERIMENT).where(_EXPERIMENT.c.project_id == project_id)
+    if state is not None:
+        statement = statement.where(_EXPERIMENT.c.state == state.value)
+    follows = after_key(_EXPERIMENT.c.created_at, _EXPERIMENT.c.id, after)
+    if follows is not None:
+        statement = statement.where(follows)
+    statement = statement.order_by(_EXPERIMENT.c.created_at.desc(), _EXPERIMENT.c.id.desc()).limit(page_size(limit))
+    return await fetch_all(session, ExperimentView, statement)
+
+
+async def request_cancel(session: AsyncSession, experiment_id: UUID) -> ExperimentView | None:
+    """Ask for the end of an open experiment and of each of its open runs. None where there is no such experiment."""
+    await session.execute(
+        update(_EXPERIMENT)
+        .where(
+            _EXPERIMENT.c.id == experiment_id,
+            _EXPERIMENT.c.finished_at.is_(None),
+            _EXPERIMENT.c.cancel_requested_at.is_(None),
+        )
+        .values(cancel_requested_at=func.now())
+    )
+    open_runs = await session.execute(
+        select(_RUN.c.id).where(_RUN.c.experiment_id == experiment_id, _RUN.c.finished_at.is_(None)).order_by(_RUN.c.id)
+    )
+    for run_id in open_runs.scalars().all():
+        await runs.request_cancel(session, run_id)
+    return await get(session, experiment_id)

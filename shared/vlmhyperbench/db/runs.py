@@ -1,0 +1,140 @@
+"""Runs: added with their first event, listed, asked to stop. Their states are changed by the scheduler's own SQL."""
+
+from __future__ import annotations
+
+from uuid import UUID, uuid4
+
+from sqlalchemy import func, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from vlmhyperbench.db import events
+from vlmhyperbench.db.queries import PageKey, after_key, fetch_all, fetch_one, page_size, table_of
+from vlmhyperbench.db.tables import RunRow
+from vlmhyperbench.db.views import RunView
+from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.specs import RunSpec
+from vlmhyperbench.domain.states import RunState
+from vlmhyperbench.events import EventType
+
+_RUN = table_of(RunRow)
+
+
+async def add(
+    session: AsyncSession,
+    *,
+    project_id: str,
+    created_by: str,
+    name: str,
+    spec: RunSpec,
+    run_id: UUID | None = None,
+    experiment_id: UUID | None = None,
+    parent_run_id: UUID | None = None,
+    position: int = 0,
+    priority: int = 0,
+) -> RunView:
+    """Add a QUEUED run with its event `run.queued`; the scheduler looks at it because it is dirty."""
+    new_id = run_id or uuid4()
+    digest = digest_of(spec)
+    await session.execute(
+        insert(_RUN).values(
+            id=new_id,
+            experiment_id=experiment_id,
+            parent_run_id=parent_run_id,
+            project_id=project_id,
+            created_by=created_by,
+            name=name,
+            position=position,
+            spec=spec.model_dump(mode="json"),
+            spec_digest=digest,
+            state=RunState.QUEUED.value,
+            priority=priority,
+            is_paused=False,
+            is_dirty=True,
+            event_seq=0,
+        )
+    )
+    await events.append(
+        session, stream_id=new_id, type=EventType.RUN_QUEUED, data={"name": name, "spec_digest": digest}
+    )
+    added = await get(session, new_id)
+    assert added is not None  # noqa: S101 - this transaction has just written it
+    return added
+
+
+async def get(session: AsyncSession, run_id: UUID, *, project_id: str | None = None) -> RunView | None:
+    """Read a run; None where it does not exist, or belongs to another project than the one that is given."""
+    statement = select(_RUN).where(_RUN.c.id == run_id)
+    if project_id is not None:
+        statement = statement.where(_RUN.c.project_id == project_id)
+    return await fetch_one(session, RunView, statement)
+
+
+async def page(
+    session: AsyncSession,
+    *,
+    project_id: str,
+    after: PageKey | None = None,
+    limit: int = 50,
+    state: RunState | None = None,
+    experiment_id: UUID | None = None,
+    parent_run_id: UUID | None = None,
+) -> list[RunView]:
+    """Read a page of a project's runs, newest first; the next one begins after the last row's (created_at, id)."""
+    statement = select(_RUN).where(_RUN.c.project_id == project_id)
+    if state is not None:
+        statement = statement.where(_RUN.c.state == state.value)
+    if experiment_id is not None:
+        statement = statement.where(_RUN.c.experiment_id == experiment_id)
+    if parent_run_id is not None:
+        statement = statement.where(_RUN.c.parent_run_id == parent_run_id)
+    follows = after_key(_RUN.c.created_at, _RUN.c.id, after)
+    if follows is not None:
+        statement = statement.where(follows)
+    statement = statement.order_by(_RUN.c.created_at.desc(), _RUN.c.id.desc()).limit(page_size(limit))
+    return await fetch_all(session, RunView, statement)
+
+
+async def of_experiment(session: AsyncSession, experiment_id: UUID) -> list[RunView]:
+    """Read every run of an experiment, the baseline first."""
+    statement = select(_RUN).where(_RUN.c.experiment_id == experiment_id).order_by(_RUN.c.position, _RUN.c.id)
+    return await fetch_all(session, RunView, statement)
+
+
+async def request_cancel(session: AsyncSession, run_id: UUID) -> RunView | None:
+    """Ask for an open run's end, once: from here on no job of it is claimed. A run that has ended stays as it is.
+
+    None where there is no such run.
+    """
+    asked = (
+        await session.execute(
+            update(_RUN)
+            .where(_RUN.c.id == run_id, _RUN.c.finished_at.is_(None), _RUN.c.cancel_requested_at.is_(None))
+            .values(cancel_requested_at=func.now(), is_dirty=True)
+            .returning(_RUN.c.id)
+        )
+    ).one_or_none()
+    if asked is not None:
+        await events.append(session, stream_id=run_id, type=EventType.RUN_CANCEL_REQUESTED)
+    return await get(session, run_id)
+
+
+async def set_paused(session: AsyncSession, run_id: UUID, *, is_paused: bool) -> RunView | None:
+    """Pause an open run (its jobs are not assigned, running ones drain) or let it go on. None: no such run."""
+    changed = (
+        await session.execute(
+            update(_RUN)
+            .where(_RUN.c.id == run_id, _RUN.c.finished_at.is_(None), _RUN.c.is_paused != is_paused)
+            .values(is_paused=is_paused, is_dirty=True)
+            .returning(_RUN.c.id)
+        )
+    ).one_or_none()
+    if changed is not None:
+        kind = EventType.RUN_PAUSED if is_paused else EventType.RUN_RESUMED
+        await events.append(session, stream_id=run_id, type=kind)
+    return await get(session, run_id)
+
+
+async def is_referenced(session: AsyncSession, run_id: UUID) -> bool:
+    """Say whether another run descends from this one: then it is not deleted."""
+    found = await session.execute(select(_RUN.c.id).where(_RUN.c.parent_run_id == run_id).limit(1))
+    return found.first() is not None

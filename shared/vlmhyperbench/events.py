@@ -1,0 +1,66 @@
+"""Durable events: their names, and the envelope that clients get."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+
+class EventType(StrEnum):
+    """Everything that can have happened, in the past tense."""
+
+    EXPERIMENT_OPENED = "experiment.opened"
+    EXPERIMENT_DONE = "experiment.done"
+    EXPERIMENT_PARTIAL = "experiment.partial"
+    EXPERIMENT_CANCELLED = "experiment.cancelled"
+    RUN_QUEUED = "run.queued"
+    RUN_INDEXED = "run.indexed"
+    RUN_RUNNING = "run.running"
+    RUN_SUCCEEDED = "run.succeeded"
+    RUN_PARTIAL = "run.partial"
+    RUN_FAILED = "run.failed"
+    RUN_CANCELLED = "run.cancelled"
+    RUN_CANCEL_REQUESTED = "run.cancel_requested"
+    RUN_PAUSED = "run.paused"
+    RUN_RESUMED = "run.resumed"
+    JOB_ASSIGNED = "job.assigned"
+    JOB_CLAIMED = "job.claimed"
+    JOB_REQUEUED = "job.requeued"
+    JOB_DONE = "job.done"
+    JOB_FAILED = "job.failed"
+    JOB_CANCELLED = "job.cancelled"
+    PHASE_OPENED = "phase.opened"
+    PHASE_COMPLETE = "phase.complete"
+    PHASE_STOPPED = "phase.stopped"
+    PHASE_VOID = "phase.void"
+    ARTIFACT_READY = "artifact.ready"
+    ALERT_RAISED = "alert.raised"
+    WORKER_STALE = "worker.stale"
+    WORKER_DRAINED = "worker.drained"
+
+
+class Event(BaseModel):
+    """One event of a stream (a run, or an experiment for its own few); `seq` is gapless in it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, from_attributes=True)
+
+    v: Literal[1] = 1
+    id: UUID
+    seq: int = Field(ge=1)
+    ts: datetime
+    type: str
+    """One of `EventType`; a reader ignores what it does not know."""
+    experiment_id: UUID | None = None
+    run_id: UUID | None = None
+    job_id: UUID | None = None
+    stage: str | None = None
+    data: dict[str, JsonValue] = Field(default_factory=dict)
+
+    @property
+    def stream_id(self) -> UUID | None:
+        """The run, or the experiment of an event that belongs to no run."""
+        return self.run_id or self.experiment_id

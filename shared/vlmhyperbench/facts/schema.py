@@ -1,0 +1,69 @@
+"""What a chunk holds: the load record's columns, what was really asked, and whose failure it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vlmhyperbench_sdk.load import RECORD_COLUMNS
+
+from vlmhyperbench.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import polars
+
+CHUNK_COLUMNS: dict[str, str] = {
+    **RECORD_COLUMNS,
+    "system_prompt": "str?",
+    "user_prompt": "str?",
+    "images": "str[]",  # SHA-256 of each, in the order in which they were sent
+    "failure": "str?",  # model | infrastructure
+    "error_code": "str?",
+}
+"""Columns of a chunk, in order; types as in `RECORD_COLUMNS`. A fact's `row` is its place in the file."""
+
+PAYLOAD_COLUMNS = (
+    "text",
+    "reasoning",
+    "error",
+    "system_prompt",
+    "user_prompt",
+    "event_ns",
+    "event_tokens",
+    "event_kind",
+    "event_token_source",
+    "last_event_ns",
+)
+"""What `facts.read` takes from chunks; everything else is in the fact's row."""
+
+
+def polars_schema(columns: dict[str, str] | None = None) -> polars.Schema:
+    """Return the schema of a chunk (or of other columns in the same notation) for polars."""
+    import polars  # a supervisor pays for it when the first chunk comes
+
+    plain = {"i4": polars.Int32, "i8": polars.Int64, "f8": polars.Float64, "str": polars.String, "bool": polars.Boolean}
+
+    def typed(name: str) -> polars.DataType | type[polars.DataType]:
+        base = plain[name.removesuffix("?").removesuffix("[]")]
+        return polars.List(base) if "[]" in name else base
+
+    return polars.Schema({name: typed(kind) for name, kind in (columns or CHUNK_COLUMNS).items()})
+
+
+def write_chunk(frame: polars.DataFrame, path: Path) -> None:
+    """Write a chunk's Parquet file: exactly the schema's columns, in its order.
+
+    Raises:
+        InvalidInput: a column is missing, or its values do not fit.
+    """
+    import polars
+
+    schema = polars_schema()
+    missing = [name for name in schema if name not in frame.columns]
+    if missing:
+        raise InvalidInput(f"A chunk lacks {', '.join(missing)}.")
+    try:
+        fitted = frame.select([polars.col(name).cast(kind) for name, kind in schema.items()])
+    except polars.exceptions.PolarsError as error:
+        raise InvalidInput(f"A chunk does not fit its schema: {error}") from error
+    fitted.write_parquet(path, compression="zstd", statistics=False)

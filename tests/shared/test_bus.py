@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+from uuid import UUID, uuid4
+
+import pytest
+from redis.asyncio import Redis
+from vlmhyperbench.bus import Bus, BusMessage, Progress, ProgressMade, Resources, StreamAdvanced
+from vlmhyperbench.local.valkey import Valkey
+
+pytestmark = pytest.mark.anyio
+
+
+def _progress(run_id: UUID, done: int = 3) -> Progress:
+    return Progress(run_id=run_id, stage="inference", done=done, total=10, at=datetime(2026, 1, 2, tzinfo=UTC))
+
+
+@pytest.fixture
+async def bus(redis_url: str) -> AsyncIterator[Bus]:
+    opened = Bus(redis_url)
+    yield opened
+    await opened.close()
+
+
+async def _listen(bus: Bus, count: int) -> list[BusMessage]:
+    heard: list[BusMessage] = []
+    async for message in bus.subscribe():
+        heard.append(message)
+        if len(heard) == count:
+            return heard
+    raise AssertionError
+
+
+async def _until_someone_listens(url: str) -> None:
+    async with Redis.from_url(url) as client, asyncio.timeout(10):
+        while not dict(await client.pubsub_numsub("vlmhb:live")).get(b"vlmhb:live"):  # noqa: ASYNC110 - another process
+            await asyncio.sleep(0.01)
+
+
+async def test_a_subscriber_hears_every_kind_of_message(bus: Bus, redis_url: str) -> None:
+    run_id = uuid4()
+    async with asyncio.TaskGroup() as group:
+        listening = group.create_task(_listen(bus, 3))
+        await _until_someone_listens(redis_url)
+        await bus.publish(run_id, 7)
+        await bus.publish_progress(run_id, _progress(run_id))
+        await bus.publish_resources("worker", {"cpu_percent": 12.5})
+    assert listening.result() == [
+        StreamAdvanced(stream_id=run_id, seq=7),
+        ProgressMade(progress=_progress(run_id)),
+        Resources(worker="worker", sample={"cpu_percent": 12.5}),
+    ]
+
+
+async def test_what_is_no_message_is_skipped(bus: Bus, redis_url: str) -> None:
+    run_id = uuid4()
+    async with asyncio.TaskGroup() as group:
+        listening = group.create_task(_listen(bus, 1))
+        await _until_someone_listens(redis_url)
+        async with Redis.from_url(redis_url) as client:
+            await client.publish("vlmhb:live", b"\xff not json")
+            await client.publish("vlmhb:live", b'{"kind": "other"}')
+        await bus.publish(run_id, 1)
+    assert listening.result() == [StreamAdvanced(stream_id=run_id, seq=1)]
+
+
+async def test_only_the_newest_progress_is_kept_and_it_expires(bus: Bus, redis_url: str) -> None:
+    run_id = uuid4()
+    assert await bus.progress(run_id) is None
+    await bus.publish_progress(run_id, _progress(run_id, 3))
+    await bus.publish_progress(run_id, _progress(run_id, 4))
+    kept = await bus.progress(run_id)
+    assert kept is not None
+    assert kept.done == 4
+    async with Redis.from_url(redis_url) as client:
+        assert 0 < await client.ttl(f"vlmhb:progress:{run_id}") <= 60
+
+
+async def test_the_newest_sample_of_a_workers_devices_is_kept(bus: Bus) -> None:
+    assert await bus.resources("w") is None
+    await bus.publish_resources("w", {"gpu": 1})
+    assert await bus.resources("w") == {"gpu": 1}
+
+
+async def test_a_wake_ends_the_wait_and_several_are_one(bus: Bus) -> None:
+    async with asyncio.TaskGroup() as group:
+        waiting = group.create_task(bus.wait_wake(30))
+        for _ in range(100):
+            await bus.push_wake()
+    assert waiting.result() is True
+    await bus.push_wake()
+    await bus.push_wake()
+    assert await bus.wait_wake(30) is True
+    assert await bus.wait_wake(0.01) is False
+
+
+async def test_every_call_returns_while_redis_is_down(make_valkey: Callable[[], Valkey]) -> None:
+    server = make_valkey()
+    url = server.start()
+    server.stop()
+    bus = Bus(url)
+    run_id = uuid4()
+    began = time.monotonic()
+    await bus.publish(run_id, 1)
+    await bus.publish_progress(run_id, _progress(run_id))
+    await bus.publish_resources("w", {})
+    await bus.push_wake()
+    assert await bus.progress(run_id) is None
+    assert await bus.resources("w") is None
+    assert await bus.is_up() is False
+    assert time.monotonic() - began < 5
+    assert await bus.wait_wake(0.2) is False
+    await bus.close()
+
+
+async def test_a_wait_is_not_cut_short_while_redis_is_down(make_valkey: Callable[[], Valkey]) -> None:
+    server = make_valkey()
+    bus = Bus(server.start())
+    server.stop()
+    began = time.monotonic()
+    assert await bus.wait_wake(0.3) is False
+    assert time.monotonic() - began >= 0.3
+    await bus.close()
+
+
+async def test_a_subscriber_hears_again_after_redis_was_away(make_valkey: Callable[[], Valkey]) -> None:
+    server = make_valkey()
+    url = server.start()
+    bus = Bus(url)
+    run_id = uuid4()
+    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+        listening = group.create_task(_listen(bus, 1))
+        await _until_someone_listens(url)
+        await asyncio.to_thread(server.stop)
+        assert await asyncio.to_thread(server.start) == url
+        await _until_someone_listens(url)
+        assert await bus.is_up() is True
+        await bus.publish(run_id, 2)
+    assert listening.result() == [StreamAdvanced(stream_id=run_id, seq=2)]
+    await bus.close()
+
+
+async def test_a_redis_that_hangs_delays_nobody_for_long(make_valkey: Callable[[], Valkey]) -> None:
+    server = make_valkey()
+    bus = Bus(server.start())
+    assert await bus.is_up()
+    assert server.pid is not None
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        for seq in range(1, 100):
+            await bus.publish(uuid4(), seq)
+        assert time.monotonic() - began < 10
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+    await bus.close()
