@@ -1,0 +1,1 @@
+"""Statistics, comparison and figures: pure functions of values. Importing the package itself costs nothing."""

@@ -1,0 +1,1 @@
+"""Reports: a document is built from values, then written as Markdown, HTML, JSON and tables."""

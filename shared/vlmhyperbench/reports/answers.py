@@ -1,0 +1,80 @@
+"""Facts and measures joined: one row per answer of a run, and which of them are wrong, and how."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+import polars
+
+from vlmhyperbench.analysis.comparison import Measured
+from vlmhyperbench.analysis.mistakes import kind_of_mistake, normalise
+from vlmhyperbench.reports.evidence import RunEvidence, ScoredMetric
+
+ROW = ("phase", "ordinal")
+
+
+def answers_of(run: RunEvidence, scored: ScoredMetric) -> polars.DataFrame:
+    """Return the facts of a run with one metric's `value`, `outcome`, `reason` and statistics; whole samples only.
+
+    `cluster` names the document: the images of the sample, or its key where it has none. A row that the metric did not
+    reach has no value.
+    """
+    measures = scored.measures.filter(polars.col("field").is_null()).drop("field", "extractor", strict=False)
+    cluster = polars.when(polars.col("images").list.len() > 0).then(polars.col("images").list.join("+"))
+    return run.facts.with_columns(cluster.otherwise(polars.col("key")).alias("cluster")).join(
+        measures, on=list(ROW), how="left", maintain_order="left"
+    )
+
+
+def measured(run: RunEvidence, scored: ScoredMetric) -> Measured:
+    """Return what paired comparisons need of a metric."""
+    frame = answers_of(run, scored)
+    kept = ["key", "repeat", "turn", "cluster", "value", *(name for name in frame.columns if name.startswith("stat."))]
+    return Measured(
+        label=scored.label, description=scored.description, combine=scored.metric.combine, frame=frame.select(kept)
+    )
+
+
+def wrong_answers(run: RunEvidence) -> polars.DataFrame:
+    """Return the rows that are not right by the primary metric, with the `kind` of each mistake.
+
+    A failure of the model is a mistake too; what the infrastructure failed is none.
+    """
+    primary = run.primary
+    if primary is None or primary.perfect is None:
+        return polars.DataFrame(schema={"kind": polars.String})
+    frame = answers_of(run, primary).filter(
+        (polars.col("value").is_not_null() & (polars.col("value") != primary.perfect))
+        | ((polars.col("status") == "error") & (polars.col("failure") == "model"))
+    )
+    neighbours = _answers_by_page(run.facts)
+    kinds = [_kind(row, neighbours) for row in frame.iter_rows(named=True)]
+    return frame.with_columns(polars.Series("kind", kinds, dtype=polars.String))
+
+
+def _kind(row: Mapping[str, object], neighbours: Mapping[str, Mapping[str, set[str]]]) -> str:
+    if row["status"] != "ok":
+        return f"failed: {row['error_code'] or 'unknown'}"
+    others = {
+        answer
+        for key, answers in neighbours.get(str(row["cluster"]), {}).items()
+        if key != row["key"]
+        for answer in answers
+    }
+    references = row["references"]
+    return kind_of_mistake(
+        str(row["text"] or ""),
+        [str(reference) for reference in references] if isinstance(references, list) else [],
+        finish_reason=str(row["finish_reason"] or ""),
+        neighbours=others,
+    )
+
+
+def _answers_by_page(facts: polars.DataFrame) -> dict[str, dict[str, set[str]]]:
+    """Page → sample → its normalised references, so that an answer to another question is recognised."""
+    pages: dict[str, dict[str, set[str]]] = defaultdict(dict)
+    for images, key, references in facts.select("images", "key", "references").iter_rows():
+        if images:
+            pages["+".join(images)][key] = {normalise(reference) for reference in references}
+    return pages

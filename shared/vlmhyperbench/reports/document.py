@@ -1,0 +1,259 @@
+"""A report as a value: sections of blocks that every writer (Markdown, HTML, JSON) can write, and nothing else.
+
+`run_report.run_document` and `comparison_report.comparison_document` build it from values; it holds no clock, no path
+and no markup. Texts in it may come from a model or a data set: writers escape all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Literal
+
+from vlmhyperbench_sdk.types import JsonObject
+
+from vlmhyperbench.analysis.figures import FigureSpec, short
+
+MAX_TEXT = 600
+"""Longer questions, references and answers are cut in cases; the tables and the samples hold them whole."""
+
+COMPARABLE = 0.5
+"""Below this similarity a comparison character by character says nothing, and the whole answer is marked."""
+
+SpanKind = Literal["same", "missing", "extra"]
+Tone = Literal["good", "bad", "neutral"]
+ColumnKind = Literal["text", "code", "number", "estimate"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A value with its interval; writers draw the interval where they can."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    digits: int = 3
+    """Decimal places that its scale deserves."""
+    suffix: str = ""
+    """Unit, with the space before it."""
+    is_signed: bool = False
+    """A difference: always shown with its sign."""
+    scale: tuple[float, float] | None = None
+    """Ends of the scale on which the interval is drawn; None draws none."""
+
+
+Cell = str | int | float | None | Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of a table."""
+
+    title: str
+    kind: ColumnKind = "text"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows under columns."""
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+    is_collapsed: bool = False
+    """Long and for reference: HTML folds it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Names and values: configuration, provenance."""
+
+    title: str
+    items: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """Verbatim text: a prompt, a command line."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Points:
+    """A list of sentences."""
+
+    title: str
+    items: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A piece of an answer, compared with the nearest reference: `missing` stands in the reference only."""
+
+    text: str
+    kind: SpanKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What one run answered to a case."""
+
+    run: str
+    """Name of the run; empty where the report has only one."""
+    spans: tuple[Span, ...]
+    tone: Tone
+    score: str
+    """The primary metric's value, or why there is none."""
+    note: str = ""
+    """Cut off, failed, reasoning left out …"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One sample worth reading, with its images by content hash."""
+
+    key: str
+    tags: tuple[str, ...]
+    images: tuple[str, ...]
+    question: str
+    references: tuple[str, ...]
+    answers: tuple[Answer, ...]
+    kind: str
+    """Kind of mistake, or of flip: what readers filter by."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cases:
+    """Samples worth reading, and how they were chosen."""
+
+    name: str
+    title: str
+    items: tuple[Case, ...]
+    note: str
+
+
+Block = Table | FigureSpec | Facts | Listing | Points | Cases
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A chapter; `lead` is what a hurried reader needs of it."""
+
+    name: str
+    title: str
+    lead: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """One of the few numbers at the top."""
+
+    label: str
+    value: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A whole report."""
+
+    scope: Literal["run", "experiment"]
+    id: str
+    title: str
+    subtitle: str
+    state: str
+    tone: Tone
+    finished_at: str
+    """When what it reports on ended, ISO 8601 in UTC, or empty."""
+    verdict: tuple[str, str, str]
+    tiles: tuple[Tile, ...]
+    sections: tuple[Section, ...]
+    headline: tuple[JsonObject, ...]
+    """One row per run, for machines: what the command line's comparison table shows."""
+    data: Mapping[str, JsonObject]
+    """Per run id everything that was summarised, for machines."""
+
+    @property
+    def figures(self) -> tuple[FigureSpec, ...]:
+        """Every figure, in order."""
+        return tuple(block for section in self.sections for block in section.blocks if isinstance(block, FigureSpec))
+
+    @property
+    def images(self) -> tuple[str, ...]:
+        """Content hashes of every image that a case shows, in order, once each."""
+        cases = (block for section in self.sections for block in section.blocks if isinstance(block, Cases))
+        return tuple(dict.fromkeys(image for block in cases for case in block.items for image in case.images))
+
+
+def compare_text(answer: str, references: Sequence[str]) -> tuple[Span, ...]:
+    """Say where an answer differs from the reference that is nearest to it, character by character."""
+    shown = cut(answer)
+    if not references:
+        return (Span(text=shown, kind="same"),) if shown else ()
+    expected = max((cut(reference) for reference in references[:8]), key=lambda text: _matcher(text, shown).ratio())
+    matcher = _matcher(expected, shown)
+    if matcher.ratio() < COMPARABLE:
+        return (Span(text=shown, kind="extra"),) if shown else ()
+    spans: list[Span] = []
+    for operation, from_a, to_a, from_b, to_b in matcher.get_opcodes():
+        if operation == "equal":
+            spans.append(Span(text=shown[from_b:to_b], kind="same"))
+            continue
+        if to_a > from_a:
+            spans.append(Span(text=expected[from_a:to_a], kind="missing"))
+        if to_b > from_b:
+            spans.append(Span(text=shown[from_b:to_b], kind="extra"))
+    return tuple(spans)
+
+
+def _matcher(a: str, b: str) -> SequenceMatcher[str]:
+    return SequenceMatcher(None, a, b, autojunk=False)
+
+
+def cut(text: str) -> str:
+    """Shorten a long text and say by how much."""
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}… ({len(text) - MAX_TEXT} more characters)"
+
+
+def write_number(value: float | None, digits: int = 3) -> str:
+    """Write a number with fixed decimals and a thin group separator; unknown is a dash."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    return f"{value:,.{digits}f}".replace(",", "\u202f").replace("-", "\u2212")
+
+
+def write_estimate(estimate: Estimate) -> str:
+    """Write a value without its interval."""
+    text = write_number(estimate.value, estimate.digits)
+    sign = "+" if estimate.is_signed and estimate.value is not None and estimate.value > 0 else ""
+    return f"{sign}{text}{estimate.suffix if estimate.value is not None else ''}"
+
+
+def write_interval(estimate: Estimate) -> str:
+    """Write the interval alone, or nothing where there is none."""
+    if estimate.low is None or estimate.high is None:
+        return ""
+    return f"{write_number(estimate.low, estimate.digits)} to {write_number(estimate.high, estimate.digits)}"
+
+
+def write_cell(cell: Cell) -> str:
+    """Write any cell as text."""
+    match cell:
+        case None:
+            return "–"
+        case Estimate():
+            interval = write_interval(cell)
+            return f"{write_estimate(cell)} ({interval})" if interval else write_estimate(cell)
+        case bool() | str():
+            return str(cell)
+        case int():
+            return f"{cell:,}".replace(",", "\u202f")
+        case float():
+            return short(cell)

@@ -1,0 +1,120 @@
+"""What a report is made from: plain values that a service reads from the database, or a command from a bundle.
+
+Frames: `facts` has one row per fact with payloads and manifest columns (`facts.read`); `measures` one per measure
+(the columns that SCORE writes). Group columns are named `group.<name>`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import polars
+from vlmhyperbench_sdk.protocols import Metric, MetricDescription
+from vlmhyperbench_sdk.types import JsonObject
+
+from vlmhyperbench.domain.specs import MetricSpec, RunSpec
+
+GROUP = "group."
+_USUAL_GROUPS = ("doc_class", "question_type")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredMetric:
+    """One metric of a run with its measures; `metric` combines sums of its statistics for any group."""
+
+    spec: MetricSpec
+    metric: Metric
+    environment: str
+    """Digest of the packages that computed it."""
+    measures: polars.DataFrame
+
+    @property
+    def description(self) -> MetricDescription:
+        return self.metric.description
+
+    @property
+    def label(self) -> str:
+        """How tables name it: with its profile, where that says something."""
+        profile = self.spec.profile
+        return self.spec.name if profile in {"", "default", self.spec.name} else f"{self.spec.name}@{profile}"
+
+    @property
+    def perfect(self) -> float | None:
+        """The value of a right answer, where the range has such an end."""
+        low, high = self.description.range
+        return high if self.description.direction == "higher" else low
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimEvidence:
+    """What one claim recorded of the machine and the engine that answered."""
+
+    id: str
+    job: str
+    """Kind of the job: `GENERATE`, `SCORE` …"""
+    host: str
+    machine: JsonObject
+    engine: JsonObject | None
+    packages: JsonObject
+    client: JsonObject | None
+    measured_at: str | None
+    resources: JsonObject | None = None
+    anchor_monotonic_ns: int | None = None
+    anchor_wall_ns: int | None = None
+    started_at: str = ""
+    ended_at: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseEvidence:
+    """A phase of the run, void ones too."""
+
+    no: int
+    kind: str
+    state: str
+    count: int | None
+    params: JsonObject = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEvidence:
+    """Everything that a report says of one run follows from this."""
+
+    id: str
+    name: str
+    state: str
+    reason: str | None
+    spec: RunSpec
+    spec_digest: str
+    total: int | None
+    """Requests that the run was to make."""
+    manifest_id: str | None
+    samples: int | None
+    unreadable: int
+    facts: polars.DataFrame
+    scored: Sequence[ScoredMetric]
+    claims: Sequence[ClaimEvidence]
+    phases: Sequence[PhaseEvidence]
+    created_at: str = ""
+    started_at: str = ""
+    finished_at: str = ""
+    parent_run_id: str | None = None
+    platform_version: str = ""
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Columns by which quality is shown: those the run asks for, else the usual ones that its data set has."""
+        present = [column.removeprefix(GROUP) for column in self.facts.columns if column.startswith(GROUP)]
+        wanted = self.spec.group_by or _USUAL_GROUPS
+        return tuple(name for name in wanted if name in present)
+
+    @property
+    def primary(self) -> ScoredMetric | None:
+        """The first metric of the task: wrong answers are wrong by it."""
+        return self.scored[0] if self.scored else None
+
+    @property
+    def generating(self) -> tuple[ClaimEvidence, ...]:
+        """Claims that measured something."""
+        return tuple(claim for claim in self.claims if claim.job == "GENERATE")

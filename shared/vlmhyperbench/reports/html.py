@@ -1,0 +1,127 @@
+"""Write a document as one self-contained HTML file: no request leaves it, and texts from models stay texts.
+
+The policy allows one style sheet and one script, by their hashes, and images that lie in the page; every value is
+escaped by Jinja2. What the script adds (filters, enlarging, reading values off curves) is a convenience: everything is
+there without it, and on paper.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+from vlmhyperbench_sdk.types import JsonValue
+
+from vlmhyperbench.analysis.figures import FigureSpec
+from vlmhyperbench.reports.document import (
+    Block,
+    Cell,
+    Document,
+    Estimate,
+    write_cell,
+    write_estimate,
+    write_interval,
+)
+from vlmhyperbench.reports.plots import to_inline_svg
+from vlmhyperbench.reports.plots.palette import DARK, LIGHT, css_classes
+from vlmhyperbench.reports.thumbnails import Thumbnail
+
+MAX_BYTES = 5_000_000
+"""Budget of a report, with all its images."""
+
+
+def to_html(document: Document, *, thumbnails: Mapping[str, Thumbnail]) -> bytes:
+    """Return the page. `thumbnails` maps an image's content hash to its picture; a missing one is named instead."""
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string(_resource("report.html.j2"))
+    style = _theme() + _resource("report.css")
+    script = _resource("report.js")
+    page = template.render(
+        document=document,
+        thumbnails=thumbnails,
+        policy=_policy(style=style, script=script),
+        style=Markup(style),  # noqa: S704 -- our own file
+        script=Markup(script),  # noqa: S704 -- our own file
+        embedded=Markup(embed(_embedded(document))),  # noqa: S704 -- escaped by embed
+        svg_of=_svg_of,
+        kind_of=_kind_of,
+        is_estimate=_is_estimate,
+        interval_bar=_interval_bar,
+        write_cell=write_cell,
+        write_estimate=write_estimate,
+        write_interval=write_interval,
+    )
+    return page.encode()
+
+
+def embed(value: JsonValue) -> str:
+    """Write JSON that is safe inside a script element of any type: no tag, comment or line separator survives."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _policy(*, style: str, script: str) -> str:
+    return (
+        f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _theme() -> str:
+    pairs = "".join(f"--fig-{name}:light-dark({LIGHT[name]},{DARK[name]});" for name in LIGHT)
+    return f":root{{{pairs}}}{css_classes()}\n"
+
+
+def _embedded(document: Document) -> JsonValue:
+    return {
+        "headline": [dict(row) for row in document.headline],
+        "figures": {
+            figure.name: {
+                "kind": figure.kind,
+                "unit": figure.x.unit,
+                "series": [{"name": one.name, "x": list(one.x), "y": list(one.y)} for one in figure.series],
+            }
+            for figure in document.figures
+            if figure.kind in {"curve", "histogram"}
+        },
+    }
+
+
+def _svg_of(figure: FigureSpec) -> Markup:
+    return Markup(to_inline_svg(figure))  # noqa: S704 -- serialised by an XML writer that escapes every text
+
+
+def _kind_of(block: Block) -> str:
+    return type(block).__name__
+
+
+def _is_estimate(cell: Cell) -> bool:
+    return isinstance(cell, Estimate)
+
+
+def _interval_bar(estimate: Estimate) -> dict[str, float | None] | None:
+    """Place an interval on its scale, in hundredths of the width; None where there is nothing to draw."""
+    if estimate.scale is None or estimate.value is None or estimate.low is None or estimate.high is None:
+        return None
+    low, high = estimate.scale
+
+    def place(value: float) -> float:
+        return round(100 * min(1.0, max(0.0, (value - low) / (high - low))), 1)
+
+    zero = place(0.0) if low < 0 < high else None
+    return {"low": place(estimate.low), "at": place(estimate.value), "high": place(estimate.high), "zero": zero}
+
+
+def _resource(name: str) -> str:
+    return (files("vlmhyperbench.reports") / "templates" / name).read_text(encoding="utf-8")

@@ -1,0 +1,240 @@
+"""Draw a `FigureSpec` with matplotlib, without pyplot and without global state."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import matplotlib as mpl
+import numpy
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from vlmhyperbench.analysis.figures import FigureSpec, short
+from vlmhyperbench.reports.plots.palette import LIGHT, MARKERS, MATRIX_SHADE, series_colour
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WIDTH = 7.6
+_LINES = ("-", (0, (5, 2)), (0, (5, 1.5, 1, 1.5)), (0, (1, 1.5)))
+_STYLE = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": LIGHT["muted"],
+    "axes.facecolor": "none",
+    "axes.grid": True,
+    "axes.labelcolor": LIGHT["muted"],
+    "axes.labelsize": 10,
+    "axes.spines.left": False,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "figure.facecolor": "none",
+    "font.family": "DejaVu Sans",
+    "font.size": 10,
+    "grid.color": LIGHT["grid"],
+    "grid.linewidth": 0.8,
+    "legend.fontsize": 10,
+    "legend.frameon": False,
+    "legend.labelcolor": LIGHT["ink"],
+    "savefig.facecolor": "none",
+    "svg.fonttype": "none",
+    "text.color": LIGHT["ink"],
+    "text.parse_math": False,
+    "xtick.color": LIGHT["muted"],
+    "ytick.color": LIGHT["muted"],
+    "ytick.left": False,
+}
+
+
+def to_matplotlib(spec: FigureSpec) -> Figure:
+    """Return a matplotlib figure of a spec; the title is left to the page around it."""
+    with drawing_style():
+        figure = Figure(figsize=(WIDTH, _height(spec)), layout="constrained")
+        axes = figure.add_subplot()
+        _DRAW[spec.kind](axes, spec)
+        axes.set_xlabel(spec.x.label)
+        axes.tick_params(length=3)
+        figure.canvas.draw()
+    return figure
+
+
+@contextmanager
+def drawing_style() -> Iterator[None]:
+    """Apply the style while drawing and saving; labels that the font lacks are drawn by the reader's own font."""
+    with mpl.rc_context(_STYLE), warnings.catch_warnings():  # type: ignore[arg-type]
+        warnings.filterwarnings("ignore", message=r"Glyph .* missing from font", category=UserWarning)
+        yield
+
+
+def _height(spec: FigureSpec) -> float:
+    legend = 0.35 if len(spec.series) > 1 else 0.0
+    match spec.kind:
+        case "interval":
+            return 0.85 + legend + len(spec.categories) * max(0.34, 0.2 * len(spec.series))
+        case "bars":
+            return 0.85 + legend + len(spec.categories) * max(0.36, 0.22 * len(spec.series))
+        case "matrix":
+            return 1.0 + 0.42 * len(spec.categories)
+        case _:
+            return 3.3
+
+
+def _draw_interval(axes: Axes, spec: FigureSpec) -> None:
+    step = 0.62 / max(1, len(spec.series))
+    for index, series in enumerate(spec.series):
+        colour = series_colour(index)
+        shift = (index - (len(spec.series) - 1) / 2) * step
+        points = [
+            (x, y + shift, low, high)
+            for x, y, low, high in zip(series.x, series.y, series.low, series.high, strict=True)
+            if x is not None
+        ]
+        for _, y, low, high in points:
+            if low is not None and high is not None:
+                axes.plot([low, high], [y, y], color=colour, linewidth=2.2, solid_capstyle="round", alpha=0.45)
+        axes.plot(
+            [point[0] for point in points],
+            [point[1] for point in points],
+            linestyle="none",
+            marker=MARKERS[index % len(MARKERS)],
+            markersize=6.5,
+            color=colour,
+            label=series.name,
+        )
+    _name_rows(axes, spec)
+    axes.set_xlim(spec.x.low, spec.x.high)
+    _draw_marks(axes, spec)
+    _add_legend(axes, spec)
+
+
+def _draw_curve(axes: Axes, spec: FigureSpec) -> None:
+    for index, series in enumerate(spec.series):
+        axes.step(
+            [value for value in series.x if value is not None],
+            series.y,
+            where="post",
+            color=series_colour(index),
+            linewidth=2.0,
+            linestyle=_LINES[index % len(_LINES)],
+            label=" · ".join([series.name, *(mark.label for mark in spec.marks if mark.series == index)]),
+        )
+    axes.set_ylim(0, 1.02)
+    axes.set_xlim(left=0)
+    axes.set_ylabel(spec.y.label)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0%}"))
+    _draw_marks(axes, spec)
+    _add_legend(axes, spec)
+
+
+def _draw_histogram(axes: Axes, spec: FigureSpec) -> None:
+    for index, series in enumerate(spec.series):
+        edges = [value for value in series.x if value is not None]
+        colour = series_colour(index)
+        if len(spec.series) == 1:
+            axes.bar(
+                edges[:-1], series.y, width=numpy.diff(edges) * 0.92, align="edge", color=colour, label=series.name
+            )
+        else:
+            axes.stairs(series.y, edges, color=colour, fill=True, alpha=0.16)
+            axes.stairs(
+                series.y,
+                edges,
+                color=colour,
+                linewidth=1.8,
+                linestyle=_LINES[index % len(_LINES)],
+                label=series.name,
+            )
+    axes.set_ylabel(spec.y.label)
+    axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+    axes.grid(visible=False, axis="x")
+    _add_legend(axes, spec)
+
+
+def _draw_bars(axes: Axes, spec: FigureSpec) -> None:
+    thick = 0.68 / max(1, len(spec.series))
+    longest = max((value for series in spec.series for value in series.x if value is not None), default=1.0) or 1.0
+    for index, series in enumerate(spec.series):
+        shift = (index - (len(spec.series) - 1) / 2) * thick
+        lengths = [value or 0.0 for value in series.x]
+        axes.barh(
+            [y + shift for y in series.y],
+            lengths,
+            height=thick * 0.9,
+            color=series_colour(index),
+            label=series.name,
+        )
+        for y, length in zip(series.y, lengths, strict=True):
+            axes.text(length + longest * 0.01, y + shift, short(length), va="center", fontsize=9, color=LIGHT["ink"])
+    _name_rows(axes, spec)
+    axes.set_xlim(0, longest * 1.1)
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    _add_legend(axes, spec)
+
+
+def _draw_matrix(axes: Axes, spec: FigureSpec) -> None:
+    axes.grid(visible=False)
+    for row, line in enumerate(spec.cells):
+        for column, shade in enumerate(line):
+            if shade is None:
+                continue
+            axes.add_patch(
+                mpl.patches.Rectangle(
+                    (column - 0.485, row - 0.46),
+                    0.97,
+                    0.92,
+                    facecolor=series_colour(0),
+                    alpha=0.05 + (MATRIX_SHADE - 0.05) * min(1.0, max(0.0, shade)),
+                    linewidth=0,
+                )
+            )
+            axes.text(column, row, spec.cell_labels[row][column], ha="center", va="center", fontsize=9.5)
+    axes.set_xlim(-0.5, max(0.5, len(spec.columns) - 0.5))
+    axes.set_xticks(range(len(spec.columns)), spec.columns, rotation=30 if len(spec.columns) > 7 else 0)
+    for label in axes.get_xticklabels():
+        label.set_horizontalalignment("right" if len(spec.columns) > 7 else "center")
+    axes.xaxis.set_ticks_position("bottom")
+    axes.spines["bottom"].set_visible(False)
+    _name_rows(axes, spec)
+    axes.set_ylabel(spec.y.label)
+
+
+def _name_rows(axes: Axes, spec: FigureSpec) -> None:
+    axes.set_yticks(range(len(spec.categories)), spec.categories)
+    axes.tick_params(axis="y", labelcolor=LIGHT["ink"], labelsize=10)
+    axes.set_ylim(len(spec.categories) - 0.5, -0.5)
+    axes.grid(visible=False, axis="y")
+
+
+def _draw_marks(axes: Axes, spec: FigureSpec) -> None:
+    for mark in spec.marks:
+        colour = LIGHT["muted"] if mark.series is None else series_colour(mark.series)
+        draw = axes.axvline if mark.axis == "x" else axes.axhline
+        if mark.series is None or len(spec.series) == 1:
+            draw(mark.at, color=colour, linewidth=1.1, linestyle=(0, (2, 2)))
+        if mark.series is not None and len(spec.series) == 1:
+            low, high = axes.get_ylim()
+            axes.annotate(
+                mark.label,
+                (mark.at, low + 0.04 * (high - low)),
+                xytext=(4, 0),
+                textcoords="offset points",
+                color=LIGHT["ink"],
+                fontsize=9.5,
+            )
+
+
+def _add_legend(axes: Axes, spec: FigureSpec) -> None:
+    if len(spec.series) > 1:
+        axes.legend(loc="lower left", bbox_to_anchor=(-0.01, 1.0), ncols=min(3, len(spec.series)), borderaxespad=0.2)
+
+
+_DRAW: dict[str, Callable[[Axes, FigureSpec], None]] = {
+    "interval": _draw_interval,
+    "curve": _draw_curve,
+    "histogram": _draw_histogram,
+    "bars": _draw_bars,
+    "matrix": _draw_matrix,
+}

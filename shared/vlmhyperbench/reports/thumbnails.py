@@ -1,0 +1,48 @@
+"""Small pictures of pages for reports: at most `MAX_COUNT` of at most `MAX_BYTES`, re-encoded, never the raw upload."""
+
+from __future__ import annotations
+
+import base64
+import io
+from dataclasses import dataclass
+
+from PIL import Image, UnidentifiedImageError
+
+MAX_COUNT = 30
+MAX_BYTES = 20_000
+_SIDES = (560, 420, 320, 240, 160, 96)
+_QUALITIES = (85, 70, 50)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thumbnail:
+    """A WEBP picture and its size in pixels."""
+
+    data: bytes
+    width: int
+    height: int
+    media_type: str = "image/webp"
+
+    @property
+    def data_url(self) -> str:
+        return f"data:{self.media_type};base64,{base64.b64encode(self.data).decode()}"
+
+
+def make_thumbnail(data: bytes, *, max_pixels: int) -> Thumbnail | None:
+    """Shrink a PNG, JPEG or WEBP until it fits, or return None for what is no such image or exceeds `max_pixels`."""
+    try:
+        with Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "WEBP")) as image:
+            if image.width * image.height > max_pixels:
+                return None
+            picture = image.convert("RGB")
+    except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        return None
+    for side in _SIDES:
+        small = picture.copy()
+        small.thumbnail((side, side), Image.Resampling.LANCZOS)
+        for quality in _QUALITIES:
+            buffer = io.BytesIO()
+            small.save(buffer, "WEBP", quality=quality, method=4)
+            if buffer.tell() <= MAX_BYTES:
+                return Thumbnail(data=buffer.getvalue(), width=small.width, height=small.height)
+    return None

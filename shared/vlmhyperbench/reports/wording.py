@@ -1,0 +1,79 @@
+"""Sentences and labels that several reports share: numbers in words, never an opinion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vlmhyperbench_sdk.types import JsonValue
+
+from vlmhyperbench.analysis.figures import short
+from vlmhyperbench.domain.specs import EndpointTarget, RunSpec
+from vlmhyperbench.reports.document import write_number
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def target_of(spec: RunSpec) -> str:
+    """Name what was measured."""
+    target = spec.target
+    if isinstance(target, EndpointTarget):
+        return target.model_name
+    return f"{target.model} ({target.quantization})" if target.quantization else target.model
+
+
+def path_of(spec: RunSpec) -> str:
+    """Name what answers: the adapter, or the endpoint's address without query or user."""
+    target = spec.target
+    if isinstance(target, EndpointTarget):
+        return target.endpoint.split("?")[0].rpartition("@")[2]
+    return target.backend
+
+
+def percent(share: float | None, *, digits: int = 1) -> str:
+    """Write a share as a percentage."""
+    return "–" if share is None else f"{write_number(100 * share, digits)} %"
+
+
+def milliseconds(value: float | None) -> str:
+    """Write a time with three significant digits, in seconds from 10 s on."""
+    if value is None:
+        return "–"
+    return f"{short(value)} ms" if value < 10_000 else f"{short(value / 1000)} s"
+
+
+def size(value: float | None) -> str:
+    """Write a number of bytes."""
+    if value is None:
+        return "–"
+    step = 0
+    while value >= 1024 and step < len(_UNITS) - 1:
+        value, step = value / 1024, step + 1
+    return f"{short(value)} {_UNITS[step]}"
+
+
+def plural(count: int, noun: str, nouns: str = "") -> str:
+    """Write a count with its noun."""
+    return f"{write_number(count, 0)} {noun if count == 1 else nouns or noun + 's'}"
+
+
+def listed(parts: list[str]) -> str:
+    """Join parts as a sentence does."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""
+
+
+def upper_first(sentence: str) -> str:
+    """Begin a sentence with a capital, and leave the rest alone."""
+    return sentence[:1].upper() + sentence[1:]
+
+
+def plain(value: JsonValue) -> str:
+    """Write a JSON value for people: scalars bare, the rest as `key=value`."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={plain(value[key])}" for key in sorted(value)) or "–"
+    if isinstance(value, str | int | float):
+        return str(value)
+    return ", ".join(plain(item) for item in value) or "–"
