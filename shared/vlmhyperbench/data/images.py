@@ -1,0 +1,120 @@
+"""What counts as an image: PNG, JPEG or WEBP within bounds of bytes and pixels that are checked before decoding."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import struct
+import warnings
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from PIL import Image as Pillow
+from PIL import UnidentifiedImageError
+from pydantic import JsonValue
+from vlmhyperbench_sdk.types import Image
+
+from vlmhyperbench.domain.specs import Limits
+from vlmhyperbench.errors import InvalidInput
+
+MEDIA_TYPES: Final = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
+_DECODING_ERRORS: Final = (
+    *(OSError, SyntaxError, ValueError, EOFError, TypeError, AttributeError, ArithmeticError, LookupError),
+    *(struct.error, zlib.error, Pillow.DecompressionBombError),
+)
+"""What Pillow's decoders raise for hostile bytes."""
+
+
+class InvalidImage(InvalidInput):
+    """An image that no model is asked about: its sample becomes an error row and the run goes on."""
+
+    code = "invalid_image"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageInfo:
+    """One image of a sample manifest; its bytes are stored once, by content."""
+
+    sha256: str
+    media_type: str
+    width: int
+    """Pixels."""
+    height: int
+    size_bytes: int
+
+    @property
+    def storage_key(self) -> str:
+        return image_key(self.sha256)
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """As the sample manifest and the bodies process write it."""
+        return {name: getattr(self, name) for name in ("sha256", "media_type", "width", "height", "size_bytes")}
+
+
+def image_key(sha256: str) -> str:
+    """Where an image's bytes lie in storage."""
+    return f"images/{sha256[:2]}/{sha256}"
+
+
+def read_image(image: Image, *, root: Path | None, limits: Limits) -> bytes:
+    """Read an image's bytes; a file must lie inside the dataset's folder, links followed, and be a regular file.
+
+    Raises:
+        InvalidImage: it lies elsewhere, is missing, is no regular file, or is too large.
+    """
+    if image.path is None:
+        return image.read()
+    name = str(image.path)
+    try:
+        if root is None:
+            raise InvalidImage(f"The image {name!r} is a file, but its dataset has no folder.")
+        path = image.path.resolve(strict=True)
+        if not path.is_relative_to(root.resolve(strict=True)):
+            raise InvalidImage(f"The image {name!r} lies outside of the dataset's folder.")
+        if not path.is_file():
+            raise InvalidImage(f"The image {name!r} is not a regular file.")
+        with path.open("rb") as file:
+            data = file.read(limits.max_image_bytes + 1)
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InvalidImage(f"The image {name!r} cannot be read: {reason}.") from error
+    return data
+
+
+def check(data: bytes, limits: Limits) -> ImageInfo:
+    """Decode an image once to know that it is one; bytes and pixels are bounded before anything is decoded.
+
+    Raises:
+        InvalidImage: it is none, is broken, or is too large.
+    """
+    if not data:
+        raise InvalidImage("The image is empty.")
+    if len(data) > limits.max_image_bytes:
+        raise InvalidImage(f"The image is larger than {limits.max_image_bytes} bytes.")
+    try:
+        with warnings.catch_warnings():
+            # Pillow's own bound on pixels only warns; ours is checked below, before anything is decoded.
+            warnings.simplefilter("ignore")
+            with Pillow.open(io.BytesIO(data), formats=list(MEDIA_TYPES)) as image:
+                width, height = image.size
+                if width * height > limits.max_image_pixels:
+                    raise InvalidImage(
+                        f"The image has {width} × {height} pixels, more than {limits.max_image_pixels} in all."
+                    )
+                media_type = MEDIA_TYPES[image.format or ""]
+                image.verify()  # checks what decoding forgives: checksums and the end of a PNG
+            with Pillow.open(io.BytesIO(data), formats=list(MEDIA_TYPES)) as image:
+                image.load()
+    except UnidentifiedImageError as error:
+        raise InvalidImage("The file is no PNG, JPEG or WEBP image.") from error
+    except _DECODING_ERRORS as error:
+        raise InvalidImage(f"The image is broken: {error}.") from error
+    return ImageInfo(
+        sha256=hashlib.sha256(data).hexdigest(),
+        media_type=media_type,
+        width=width,
+        height=height,
+        size_bytes=len(data),
+    )

@@ -1,0 +1,65 @@
+"""Where a model's files lie on this machine, and whether they are the files that the run was pinned to."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from pathlib import Path
+
+from vlmhyperbench.domain.specs import ModelFile
+from vlmhyperbench.errors import Conflict, InvalidInput, NotFound
+
+PACKAGE = "package:"
+
+
+def locate(location: str) -> Path:
+    """Return the path of a `ModelFile.location`: an absolute path, or `package:<distribution>/<path inside it>`.
+
+    Nothing is imported.
+
+    Raises:
+        InvalidInput: the location is neither, or leaves its package.
+        NotFound: the package is not installed, or there is no such file.
+    """
+    if location.startswith(PACKAGE):
+        distribution, _, inside = location.removeprefix(PACKAGE).partition("/")
+        path = _package_folder(distribution) / inside
+        if not path.resolve().is_relative_to(_package_folder(distribution).resolve()):
+            raise InvalidInput(f"The model file {location!r} leaves its package.")
+    else:
+        path = Path(location)
+        if not path.is_absolute():
+            raise InvalidInput(f"The model file {location!r} is no absolute path.", cure=f"Or write {PACKAGE}<name>/….")
+    if not path.is_file():
+        raise NotFound(
+            f"The model file {location!r} does not exist ({path}).", cure="Put it there, or correct the path."
+        )
+    return path
+
+
+def verify(file: ModelFile) -> Path:
+    """Return the path of a model's file once its hash is the pinned one.
+
+    Raises:
+        InvalidInput: see `locate`.
+        NotFound: see `locate`.
+        Conflict: it is another file.
+    """
+    path = locate(file.location)
+    with path.open("rb") as data:
+        found = hashlib.file_digest(data, "sha256").hexdigest()
+    if found != file.sha256:
+        raise Conflict(
+            f"The model file {file.location!r} ({file.role}) has the SHA-256 {found}, not {file.sha256}.",
+            cure="Fetch the file anew, or correct the hash in the registry.",
+            code="wrong_hash",
+        )
+    return path
+
+
+def _package_folder(distribution: str) -> Path:
+    name = distribution.replace("-", "_")
+    spec = importlib.util.find_spec(name) if name.isidentifier() else None
+    if spec is None or not spec.submodule_search_locations:
+        raise NotFound(f"The package {distribution!r} is not installed.", cure=f"Install {distribution}.")
+    return Path(next(iter(spec.submodule_search_locations)))

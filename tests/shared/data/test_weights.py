@@ -1,0 +1,56 @@
+"""A model's files: found without importing anything, and verified."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+from vlmhyperbench.data.weights import locate, verify
+from vlmhyperbench.domain.specs import ModelFile
+from vlmhyperbench.errors import Conflict, InvalidInput, NotFound
+
+TINY = "package:vlmhyperbench-tiny-doc-vlm"
+
+
+def _file(location: str, content: bytes) -> ModelFile:
+    return ModelFile(role="weights", location=location, sha256=hashlib.sha256(content).hexdigest())
+
+
+def test_a_file_of_a_package_is_found_by_its_distribution() -> None:
+    assert locate(f"{TINY}/files/config.json").name == "config.json"
+
+
+def test_an_absolute_path_is_taken_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "w.gguf").write_bytes(b"GGUF")
+    assert locate(str(tmp_path / "w.gguf")) == tmp_path / "w.gguf"
+
+
+@pytest.mark.parametrize(
+    ("location", "error", "message"),
+    [
+        ("weights/w.gguf", InvalidInput, "no absolute path"),
+        ("/no/such/w.gguf", NotFound, "does not exist"),
+        (f"{TINY}/files/q2.gguf", NotFound, "does not exist"),
+        (f"{TINY}/files", NotFound, "does not exist"),
+        (f"{TINY}/../../pyproject.toml", InvalidInput, "leaves its package"),
+        (f"{TINY}//etc/passwd", InvalidInput, "leaves its package"),
+        ("package:no-such-package/w.gguf", NotFound, "'no-such-package' is not installed"),
+        ("package:../etc/w.gguf", NotFound, "is not installed"),
+        ("package:json.decoder/w.gguf", NotFound, "is not installed"),
+    ],
+)
+def test_what_cannot_be_found_says_why(location: str, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        locate(location)
+
+
+def test_a_file_with_the_pinned_hash_is_returned(tmp_path: Path) -> None:
+    (tmp_path / "w.gguf").write_bytes(b"GGUF")
+    assert verify(_file(str(tmp_path / "w.gguf"), b"GGUF")) == tmp_path / "w.gguf"
+
+
+def test_another_file_than_the_pinned_one_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "w.gguf").write_bytes(b"GGUF2")
+    with pytest.raises(Conflict, match=r"\(weights\) has the SHA-256 [0-9a-f]{64}, not"):
+        verify(_file(str(tmp_path / "w.gguf"), b"GGUF"))
