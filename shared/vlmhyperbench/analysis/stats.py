@@ -1,0 +1,292 @@
+"""Intervals and paired tests: how much a number may be trusted. scipy computes; this says what is asked of it.
+
+Everything works on **units**: what was drawn independently, so the samples of one document together are one unit. A
+unit is its row of additive sums (for a mean: sum and count), and an **estimator** makes the value of any set of units
+from the sums of their rows. Means, corpus BLEU and pooled CER are then the same case.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+Estimator = Callable[[FloatArray], FloatArray]
+"""Sums of shape (…, statistics) → values of shape (…); NaN where a value is undefined."""
+
+CONFIDENCE = 0.95
+BOOTSTRAP_UNITS = 5000
+"""Above so many units, intervals are cluster-robust normal ones."""
+RESAMPLES = 2000
+PERMUTATIONS = 9999
+_BATCH_NUMBERS = 2_000_000
+
+Method = Literal["wilson", "bca", "cluster_normal"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """A confidence interval, and how it was made."""
+
+    low: float
+    high: float
+    method: Method
+    units: int
+    confidence: float = CONFIDENCE
+
+    def excludes(self, value: float) -> bool:
+        """Say whether a value lies outside."""
+        return value < self.low or value > self.high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedComparison:
+    """Two targets on the same units; `difference` is the second minus the first."""
+
+    units: int
+    difference: float
+    interval: Interval | None
+    p_value: float
+    test: Literal["mcnemar_exact", "permutation"]
+
+
+def wilson(successes: int, n: int, *, confidence: float = CONFIDENCE) -> Interval | None:
+    """Give Wilson's score interval of a proportion (Wilson 1927); None without a trial."""
+    if n == 0:
+        return None
+    found = stats.binomtest(successes, n).proportion_ci(confidence_level=confidence, method="wilson")
+    return Interval(low=float(found.low), high=float(found.high), method="wilson", units=n, confidence=confidence)
+
+
+def by_unit(statistics: FloatArray, units: Sequence[str] | npt.NDArray[np.str_] | IntArray) -> FloatArray:
+    """Sum the statistics of the samples of each unit, units in order of their names.
+
+    Args:
+        statistics: additive statistics. Shape: (samples, statistics).
+        units: which unit each sample belongs to. Shape: (samples,).
+
+    Returns:
+        Shape: (units, statistics).
+    """
+    _, place = np.unique(np.asarray(units), return_inverse=True)
+    sums = np.zeros((int(place.max(initial=-1)) + 1, statistics.shape[1]))
+    np.add.at(sums, place, statistics)
+    return sums
+
+
+def mean_of(sums: FloatArray) -> FloatArray:
+    """Estimate a mean from (sum, count). Shape: (…, 2) → (…)."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return sums[..., 0] / sums[..., 1]
+
+
+def pooled(combine: Callable[[Mapping[str, float]], float | None], names: Sequence[str]) -> Estimator:
+    """Make an estimator of a metric's `combine`; `names` are the statistics in the order of the columns."""
+
+    def value_of(row: Sequence[float]) -> float:
+        value = combine(dict(zip(names, row, strict=True)))
+        return float("nan") if value is None else value
+
+    def estimate(sums: FloatArray) -> FloatArray:
+        rows = sums.reshape(-1, sums.shape[-1]).tolist()
+        return np.array([value_of(row) for row in rows]).reshape(sums.shape[:-1])
+
+    return estimate
+
+
+def proportion_interval(
+    successes: FloatArray, units: FloatArray, *, seed: int, confidence: float = CONFIDENCE
+) -> Interval | None:
+    """Give the interval of a share of samples: Wilson's where every unit is one sample, else by document.
+
+    Where all samples of several documents agree, resampling knows no spread: then each document is one trial.
+
+    Args:
+        successes: right samples of each unit. Shape: (units,).
+        units: samples of each unit. Shape: (units,).
+        seed: of the bootstrap.
+        confidence: of the interval.
+    """
+    right, n = successes.sum(), units.sum()
+    if n == len(units):
+        return wilson(round(right), len(units), confidence=confidence)
+    if right in (0.0, n):
+        return wilson(len(units) if right else 0, len(units), confidence=confidence)
+    return interval(np.column_stack([successes, units]), mean_of, seed=seed, confidence=confidence)
+
+
+def interval(units: FloatArray, estimator: Estimator, *, seed: int, confidence: float = CONFIDENCE) -> Interval | None:
+    """Give the interval of an estimate: BCa bootstrap up to 5,000 units, cluster-robust normal above.
+
+    None where it is undefined: fewer than two units, or no spread among them.
+
+    Args:
+        units: additive sums of each unit. Shape: (units, statistics).
+        estimator: from sums to value.
+        seed: of the bootstrap; the same seed gives the same interval.
+        confidence: of the interval.
+    """
+    count = len(units)
+    if count < 2:
+        return None
+    influence = _influence(units, estimator)
+    if not np.isfinite(influence).all() or np.ptp(influence) <= 1e-12:
+        return None
+    if count > BOOTSTRAP_UNITS:
+        low, high = _cluster_normal(units, estimator, influence, confidence)
+        method: Method = "cluster_normal"
+    else:
+        low, high = _bca(units, estimator, seed, confidence)
+        method = "bca"
+    if not (np.isfinite(low) and np.isfinite(high)):
+        return None
+    return Interval(low=low, high=high, method=method, units=count, confidence=confidence)
+
+
+def compare_paired(
+    first: FloatArray,
+    second: FloatArray,
+    estimator: Estimator,
+    *,
+    seed: int,
+    is_binary: bool = False,
+    confidence: float = CONFIDENCE,
+) -> PairedComparison | None:
+    """Compare two targets measured on the same units; None without a unit or where a value is undefined.
+
+    McNemar's exact test where every unit is one right or wrong sample; else a permutation test that exchanges the
+    two targets' whole units, so that the samples of one document stay together.
+
+    Args:
+        first: sums of each unit for one target. Shape: (units, statistics).
+        second: the same units, in the same order, for the other. Shape: (units, statistics).
+        estimator: from sums to value.
+        seed: of bootstrap and permutation.
+        is_binary: the first statistic counts right samples, the second samples.
+        confidence: of the interval of the difference.
+    """
+    both = np.hstack([first, second])
+    width = first.shape[1]
+
+    def difference(sums: FloatArray) -> FloatArray:
+        return estimator(sums[..., width:]) - estimator(sums[..., :width])
+
+    observed = float(difference(both.sum(axis=0)))
+    if len(both) == 0 or not np.isfinite(observed):
+        return None
+    is_mcnemar = is_binary and bool((first[:, 1] == 1).all() and (second[:, 1] == 1).all())
+    return PairedComparison(
+        units=len(both),
+        difference=observed,
+        interval=interval(both, difference, seed=seed, confidence=confidence),
+        p_value=_mcnemar(first[:, 0], second[:, 0]) if is_mcnemar else _permutation(first, second, estimator, seed),
+        test="mcnemar_exact" if is_mcnemar else "permutation",
+    )
+
+
+def mcnemar_exact(only_first: int, only_second: int) -> float:
+    """Give the two-sided exact p-value of McNemar's test from the discordant pairs (McNemar 1947)."""
+    discordant = only_first + only_second
+    return float(stats.binomtest(only_first, discordant, 0.5).pvalue) if discordant else 1.0
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Adjust p-values for having asked several questions at once (Holm 1979), in the order given."""
+    order = np.argsort(p_values, kind="stable")
+    ranked = np.asarray(p_values, dtype=np.float64)[order] * np.arange(len(order), 0, -1)
+    adjusted = np.empty(len(order))
+    adjusted[order] = np.minimum(np.maximum.accumulate(ranked), 1.0)
+    result: list[float] = adjusted.tolist()
+    return result
+
+
+def nearest_rank(values: FloatArray, percentile: float) -> float | None:
+    """Give a percentile by nearest rank: the smallest value that at least so many percent do not exceed."""
+    if len(values) == 0:
+        return None
+    # Multiplied before it is divided: 7 % of 100 is rank 7, not 8.
+    rank = max(math.ceil(len(values) * percentile / 100), 1)
+    return float(np.partition(values, rank - 1)[rank - 1])
+
+
+def _influence(units: FloatArray, estimator: Estimator) -> FloatArray:
+    """How much the estimate moves when one unit is left out. Shape: (units,)."""
+    total = units.sum(axis=0)
+    return np.asarray(estimator(total) - estimator(total - units))
+
+
+def _cluster_normal(
+    units: FloatArray, estimator: Estimator, influence: FloatArray, confidence: float
+) -> tuple[float, float]:
+    """Jackknife over clusters: for a mean it is the sandwich variance up to terms of 1/units."""
+    count = len(units)
+    error = float(np.sqrt((count - 1) / count * np.sum((influence - influence.mean()) ** 2)))
+    value = float(estimator(units.sum(axis=0)))
+    reach = float(stats.norm.ppf((1 + confidence) / 2)) * error
+    return value - reach, value + reach
+
+
+def _bca(units: FloatArray, estimator: Estimator, seed: int, confidence: float) -> tuple[float, float]:
+    columns = np.ascontiguousarray(units.T)
+
+    def statistic(indices: IntArray, axis: int) -> FloatArray:
+        del axis  # scipy always resamples along the last one
+        return estimator(np.stack([column[indices].sum(axis=-1) for column in columns], axis=-1))
+
+    with warnings.catch_warnings():
+        # Resamples without a defined value give NaN, which the caller turns into "no interval".
+        warnings.simplefilter("ignore", stats.DegenerateDataWarning)
+        found = stats.bootstrap(
+            (np.arange(len(units)),),
+            statistic,
+            n_resamples=RESAMPLES,
+            batch=_batch(units),
+            vectorized=True,
+            confidence_level=confidence,
+            method="BCa",
+            rng=np.random.default_rng(seed),
+        )
+    return float(found.confidence_interval.low), float(found.confidence_interval.high)
+
+
+def _permutation(first: FloatArray, second: FloatArray, estimator: Estimator, seed: int) -> float:
+    """Exchange the two targets' units at random; all exchanges where they are few enough, then the test is exact."""
+    change = second - first
+    total_first, total_second = first.sum(axis=0), second.sum(axis=0)
+    observed = abs(float(estimator(total_second) - estimator(total_first)))
+    count = len(first)
+    is_exact = 2**count <= PERMUTATIONS + 1
+    rng = np.random.default_rng(seed)
+    extreme, tried = 0, 0
+    while tried < (2**count if is_exact else PERMUTATIONS):
+        many = 2**count if is_exact else min(_batch(change), PERMUTATIONS - tried)
+        swaps = _all_swaps(count) if is_exact else rng.integers(0, 2, size=(many, count), dtype=np.int8)
+        moved = swaps.astype(np.float64) @ change
+        found = np.abs(estimator(total_second - moved) - estimator(total_first + moved))
+        # Sums in another order differ in the last digits: an equal exchange must count as equal.
+        extreme += int((~(found < observed * (1 - 1e-9) - 1e-12)).sum())
+        tried += many
+    return extreme / tried if is_exact else (extreme + 1) / (tried + 1)
+
+
+def _all_swaps(count: int) -> npt.NDArray[np.int8]:
+    """Every way to exchange some of so many units. Shape: (2 ** count, count)."""
+    return ((np.arange(2**count)[:, None] >> np.arange(count)) & 1).astype(np.int8)
+
+
+def _mcnemar(first: FloatArray, second: FloatArray) -> float:
+    return mcnemar_exact(int(((first == 1) & (second == 0)).sum()), int(((first == 0) & (second == 1)).sum()))
+
+
+def _batch(units: FloatArray) -> int:
+    """How many resamples fit into a bounded piece of memory."""
+    return max(1, _BATCH_NUMBERS // max(units.size, 1))
