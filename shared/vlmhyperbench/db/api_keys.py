@@ -1,0 +1,75 @@
+"""API keys, by their public prefix; what is stored of the secret is an HMAC."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import func, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from vlmhyperbench.db.queries import fetch_all, fetch_one, table_of
+from vlmhyperbench.db.tables import ApiKeyRow
+from vlmhyperbench.db.views import ApiKeyView
+
+_KEY = table_of(ApiKeyRow)
+
+
+async def add(
+    session: AsyncSession,
+    *,
+    prefix: str,
+    hmac_sha256: str,
+    principal: str,
+    project_id: str,
+    scopes: Sequence[str],
+    expires_at: datetime | None = None,
+) -> ApiKeyView:
+    """Add a key; one with the same prefix gets the new secret and scopes, and is no longer revoked."""
+    values = {
+        "hmac_sha256": hmac_sha256,
+        "principal": principal,
+        "project_id": project_id,
+        "scopes": list(scopes),
+        "expires_at": expires_at,
+        "revoked_at": None,
+    }
+    await session.execute(
+        insert(_KEY).values(prefix=prefix, **values).on_conflict_do_update(index_elements=[_KEY.c.prefix], set_=values)
+    )
+    added = await by_prefix(session, prefix)
+    assert added is not None  # noqa: S101 - this transaction has just written it
+    return added
+
+
+async def by_prefix(session: AsyncSession, prefix: str) -> ApiKeyView | None:
+    """Read a key, valid or not."""
+    return await fetch_one(session, ApiKeyView, select(_KEY).where(_KEY.c.prefix == prefix))
+
+
+async def valid(session: AsyncSession, prefix: str) -> ApiKeyView | None:
+    """Read a key that is neither revoked nor expired, by the database's clock."""
+    statement = select(_KEY).where(
+        _KEY.c.prefix == prefix,
+        _KEY.c.revoked_at.is_(None),
+        _KEY.c.expires_at.is_(None) | (_KEY.c.expires_at > func.now()),
+    )
+    return await fetch_one(session, ApiKeyView, statement)
+
+
+async def of_project(session: AsyncSession, project_id: str) -> list[ApiKeyView]:
+    """Read a project's keys, oldest first."""
+    statement = select(_KEY).where(_KEY.c.project_id == project_id).order_by(_KEY.c.created_at, _KEY.c.prefix)
+    return await fetch_all(session, ApiKeyView, statement)
+
+
+async def revoke(session: AsyncSession, prefix: str) -> bool:
+    """Revoke a key, and say whether it was valid before."""
+    found = await session.execute(
+        update(_KEY)
+        .where(_KEY.c.prefix == prefix, _KEY.c.revoked_at.is_(None))
+        .values(revoked_at=func.now())
+        .returning(_KEY.c.prefix)
+    )
+    return found.one_or_none() is not None

@@ -1,0 +1,95 @@
+"""Artifacts: files that a run or an experiment produced, in storage under keys that name the claim."""
+
+from __future__ import annotations
+
+from typing import Literal
+from uuid import UUID, uuid4
+
+from sqlalchemy import Column, insert, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from vlmhyperbench.db.queries import PageKey, after_key, fetch_all, fetch_one, page_size, table_of
+from vlmhyperbench.db.tables import ArtifactRow
+from vlmhyperbench.db.views import ArtifactView
+
+_ARTIFACT = table_of(ArtifactRow)
+
+ArtifactKind = Literal["report", "table", "log", "resources"]
+
+
+async def add(
+    session: AsyncSession,
+    *,
+    project_id: str,
+    claim_id: UUID,
+    kind: ArtifactKind,
+    name: str,
+    media_type: str,
+    storage_key: str,
+    sha256: str,
+    size_bytes: int,
+    run_id: UUID | None = None,
+    experiment_id: UUID | None = None,
+) -> UUID:
+    """Add an artifact that lies in storage already and return its id; the caller holds the job by its claim.
+
+    A run's artifact names the run alone, an experiment's own the experiment alone. Its event, `artifact.ready`, is
+    the caller's.
+    """
+    new_id = uuid4()
+    await session.execute(
+        insert(_ARTIFACT).values(
+            id=new_id,
+            project_id=project_id,
+            run_id=run_id,
+            experiment_id=experiment_id,
+            claim_id=claim_id,
+            kind=kind,
+            name=name,
+            media_type=media_type,
+            storage_key=storage_key,
+            sha256=sha256,
+            size_bytes=size_bytes,
+        )
+    )
+    return new_id
+
+
+async def get(session: AsyncSession, artifact_id: UUID, *, project_id: str | None = None) -> ArtifactView | None:
+    """Read an artifact; None where it does not exist, or belongs to another project than the one that is given."""
+    statement = select(_ARTIFACT).where(_ARTIFACT.c.id == artifact_id)
+    if project_id is not None:
+        statement = statement.where(_ARTIFACT.c.project_id == project_id)
+    return await fetch_one(session, ArtifactView, statement)
+
+
+async def of_run(session: AsyncSession, run_id: UUID) -> list[ArtifactView]:
+    """Read a run's artifacts by name: of each name the newest, which replaces those of an earlier claim."""
+    return await _newest(session, _ARTIFACT.c.run_id, run_id)
+
+
+async def of_experiment(session: AsyncSession, experiment_id: UUID) -> list[ArtifactView]:
+    """Read an experiment's own artifacts by name, as `of_run`."""
+    return await _newest(session, _ARTIFACT.c.experiment_id, experiment_id)
+
+
+async def page(
+    session: AsyncSession, *, project_id: str, after: PageKey | None = None, limit: int = 50
+) -> list[ArtifactView]:
+    """Read a page of a project's artifacts, newest first; the next one begins after the last row's key."""
+    statement = select(_ARTIFACT).where(_ARTIFACT.c.project_id == project_id)
+    follows = after_key(_ARTIFACT.c.created_at, _ARTIFACT.c.id, after)
+    if follows is not None:
+        statement = statement.where(follows)
+    statement = statement.order_by(_ARTIFACT.c.created_at.desc(), _ARTIFACT.c.id.desc()).limit(page_size(limit))
+    return await fetch_all(session, ArtifactView, statement)
+
+
+async def _newest(session: AsyncSession, owner: Column[UUID], owner_id: UUID) -> list[ArtifactView]:
+    statement = (
+        select(_ARTIFACT)
+        .where(owner == owner_id)
+        .distinct(_ARTIFACT.c.name)
+        .order_by(_ARTIFACT.c.name, _ARTIFACT.c.created_at.desc(), _ARTIFACT.c.id)
+    )
+    return await fetch_all(session, ArtifactView, statement)

@@ -1,0 +1,65 @@
+"""Facts as readers see them, narrow and without payloads: `facts.append` writes them, `facts.read` joins them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy import func, select, tuple_
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from vlmhyperbench.db.queries import fetch_all, fetch_one, page_size, table_of
+from vlmhyperbench.db.tables import FactRow
+from vlmhyperbench.db.views import FactView
+from vlmhyperbench.domain.states import FactStatus
+
+_FACT = table_of(FactRow)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactCount:
+    """How many own rows of a phase have a status, and whose failure it was."""
+
+    phase: int
+    status: FactStatus
+    failure: str | None
+    rows: int
+
+
+async def get(session: AsyncSession, run_id: UUID, phase: int, ordinal: int) -> FactView | None:
+    """Read one of a run's own facts."""
+    statement = select(_FACT).where(_FACT.c.run_id == run_id, _FACT.c.phase == phase, _FACT.c.ordinal == ordinal)
+    return await fetch_one(session, FactView, statement)
+
+
+async def page(
+    session: AsyncSession,
+    run_id: UUID,
+    *,
+    after: tuple[int, int] | None = None,
+    limit: int = 100,
+    phase: int | None = None,
+    status: FactStatus | None = None,
+) -> list[FactView]:
+    """Read a page of a run's own facts by (phase, ordinal); the next one begins after the last row's."""
+    statement = select(_FACT).where(_FACT.c.run_id == run_id)
+    if phase is not None:
+        statement = statement.where(_FACT.c.phase == phase)
+    if status is not None:
+        statement = statement.where(_FACT.c.status == status.value)
+    if after is not None:
+        statement = statement.where(tuple_(_FACT.c.phase, _FACT.c.ordinal) > after)
+    return await fetch_all(
+        session, FactView, statement.order_by(_FACT.c.phase, _FACT.c.ordinal).limit(page_size(limit))
+    )
+
+
+async def counts(session: AsyncSession, run_id: UUID) -> list[FactCount]:
+    """Count a run's own facts by phase, status and failure."""
+    keys = (_FACT.c.phase, _FACT.c.status, _FACT.c.failure)
+    found = await session.execute(
+        select(*keys, func.count().label("rows")).where(_FACT.c.run_id == run_id).group_by(*keys).order_by(*keys)
+    )
+    return [
+        FactCount(phase=row.phase, status=FactStatus(row.status), failure=row.failure, rows=row.rows) for row in found
+    ]

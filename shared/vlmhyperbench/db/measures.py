@@ -1,0 +1,66 @@
+"""Manifests of measures: one Parquet file each, keyed by the claim that wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from sqlalchemy import and_, func, insert, select
+from sqlalchemy.ext.asyncio import AsyncSession
+from vlmhyperbench_sdk.types import JsonObject
+
+from vlmhyperbench.db.queries import fetch_all, table_of
+from vlmhyperbench.db.tables import MeasureManifestRow
+from vlmhyperbench.db.views import MeasureManifestView
+
+_MEASURES = table_of(MeasureManifestRow)
+
+
+async def add(
+    session: AsyncSession,
+    *,
+    run_id: UUID,
+    claim_id: UUID,
+    no: int,
+    job_id: UUID,
+    storage_key: str,
+    sha256: str,
+    size_bytes: int,
+    rows: int,
+    metrics: Sequence[JsonObject],
+    environment: str,
+) -> None:
+    """Add the manifest of a file that lies in storage already; the caller holds the job by its claim."""
+    await session.execute(
+        insert(_MEASURES).values(
+            run_id=run_id,
+            claim_id=claim_id,
+            no=no,
+            job_id=job_id,
+            storage_key=storage_key,
+            sha256=sha256,
+            size_bytes=size_bytes,
+            rows=rows,
+            metrics=[dict(metric) for metric in metrics],
+            environment=environment,
+        )
+    )
+
+
+async def of_run(session: AsyncSession, run_id: UUID) -> list[MeasureManifestView]:
+    """Read the measures that count: of each SCORE job, those of the newest claim that wrote any."""
+    newest = (
+        select(_MEASURES.c.job_id, _MEASURES.c.claim_id)
+        .where(_MEASURES.c.run_id == run_id)
+        .group_by(_MEASURES.c.job_id, _MEASURES.c.claim_id)
+        .distinct(_MEASURES.c.job_id)
+        .order_by(_MEASURES.c.job_id, func.max(_MEASURES.c.created_at).desc(), _MEASURES.c.claim_id)
+        .subquery()
+    )
+    statement = (
+        select(_MEASURES)
+        .join(newest, and_(newest.c.job_id == _MEASURES.c.job_id, newest.c.claim_id == _MEASURES.c.claim_id))
+        .where(_MEASURES.c.run_id == run_id)
+        .order_by(_MEASURES.c.created_at, _MEASURES.c.job_id, _MEASURES.c.no)
+    )
+    return await fetch_all(session, MeasureManifestView, statement)

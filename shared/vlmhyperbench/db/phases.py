@@ -1,0 +1,59 @@
+"""Phases as readers see them. They are opened and closed with the jobs and claims that own them."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from sqlalchemy import insert, select
+from sqlalchemy.ext.asyncio import AsyncSession
+from vlmhyperbench_sdk.load import PhaseKind
+from vlmhyperbench_sdk.types import JsonObject
+
+from vlmhyperbench.db import events
+from vlmhyperbench.db.queries import fetch_all, fetch_one, table_of
+from vlmhyperbench.db.tables import PhaseRow
+from vlmhyperbench.db.views import PhaseView
+from vlmhyperbench.domain.states import PhaseState
+from vlmhyperbench.events import EventType
+
+_PHASE = table_of(PhaseRow)
+
+
+async def add(
+    session: AsyncSession,
+    *,
+    run_id: UUID,
+    no: int,
+    kind: PhaseKind,
+    params: JsonObject,
+    count: int | None = None,
+    claim_id: UUID | None = None,
+) -> PhaseView:
+    """Open a phase with its event `phase.opened`."""
+    await events.append(
+        session, stream_id=run_id, type=EventType.PHASE_OPENED, data={"phase": no, "kind": kind, "count": count}
+    )
+    await session.execute(
+        insert(_PHASE).values(
+            run_id=run_id,
+            no=no,
+            kind=kind,
+            params=dict(params),
+            state=PhaseState.OPEN.value,
+            claim_id=claim_id,
+            count=count,
+        )
+    )
+    added = await get(session, run_id, no)
+    assert added is not None  # noqa: S101 - this transaction has just written it
+    return added
+
+
+async def get(session: AsyncSession, run_id: UUID, no: int) -> PhaseView | None:
+    """Read a phase."""
+    return await fetch_one(session, PhaseView, select(_PHASE).where(_PHASE.c.run_id == run_id, _PHASE.c.no == no))
+
+
+async def of_run(session: AsyncSession, run_id: UUID) -> list[PhaseView]:
+    """Read every phase of a run in order, void ones too."""
+    return await fetch_all(session, PhaseView, select(_PHASE).where(_PHASE.c.run_id == run_id).order_by(_PHASE.c.no))
