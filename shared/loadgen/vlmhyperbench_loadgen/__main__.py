@@ -1,0 +1,37 @@
+"""`python -m vlmhyperbench_loadgen PLAN RECORD`: drive a plan, write its record, say so in JSON lines on stdout."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import sys
+from pathlib import Path
+
+import orjson
+
+from vlmhyperbench_loadgen.parent import Parent
+
+
+def main() -> int:
+    """Exit 0 when the plan is driven or cancelled, 1 when that failed, 2 for wrong arguments."""
+    parser = argparse.ArgumentParser(prog="python -m vlmhyperbench_loadgen", description=__doc__)
+    parser.add_argument("plan", type=Path, help="folder with plan.json, requests.npy and bodies.bin")
+    parser.add_argument("record", type=Path, help="folder for the segments; made if it is not there")
+    args = parser.parse_args()
+    try:
+        return Parent(args.plan, args.record, _say).run()
+    except BrokenPipeError:
+        # Nobody listens any more; what is sealed stays, and stdout must not be flushed again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _say(line: object) -> None:
+    assert dataclasses.is_dataclass(line)  # noqa: S101
+    sys.stdout.buffer.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

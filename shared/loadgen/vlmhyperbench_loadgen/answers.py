@@ -1,0 +1,267 @@
+"""Turn the bytes of one answer, and the instants at which they came, into events, text and token counts; pure.
+
+Covers OpenAI chat (and plain) completions, streamed as server-sent events or whole as JSON. An event's instant is
+that of the read which brought the end of its last data line, so events of one read share it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import orjson
+
+from vlmhyperbench_loadgen.http1 import Body
+
+EventKind = Literal["content", "reasoning", "tool", "role", "usage"]
+MAX_TOKENS = 2**31 - 1
+_MESSAGE_CHARACTERS = 500
+_FINISH_CHARACTERS = 64
+
+
+@dataclass(slots=True)
+class Answer:
+    """What one answer said; `event_*` run in parallel, in order of arrival."""
+
+    event_ns: list[int] = field(default_factory=list)
+    event_tokens: list[int] = field(default_factory=list)
+    event_kind: list[EventKind] = field(default_factory=list)
+    event_token_source: str | None = None
+    text: str = ""
+    reasoning: str = ""
+    finish_reason: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    error: str | None = None
+    """`code: message` where the answer itself is one, or is not what it should be."""
+    is_transient: bool = False
+    """The error is one that may pass."""
+
+
+@dataclass(slots=True)
+class _Reading:
+    """An answer in the making."""
+
+    answer: Answer = field(default_factory=Answer)
+    text: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    characters: list[int] = field(default_factory=list)
+    """Of each token-bearing event."""
+    running: list[int | None] = field(default_factory=list)
+    """Completion tokens so far, as said by each token-bearing event."""
+
+    def finish(self) -> Answer:
+        answer = self.answer
+        answer.text = "".join(self.text)
+        answer.reasoning = "".join(self.reasoning)
+        _count_tokens(answer, self.characters, self.running)
+        return answer
+
+
+def read_stream(body: Body, ends: list[int], times: list[int], *, is_complete: bool) -> Answer:
+    """Read server-sent events; read *i* brought the received bytes up to `ends[i]` at `times[i]`."""
+    reading = _Reading()
+    answer = reading.answer
+    is_done = False
+    for data, at_ns in _events(body, ends, times):
+        if data == b"[DONE]":
+            is_done = True
+            break
+        try:
+            event = _load(data)
+        except ValueError:
+            answer.error = f"bad_answer: an event is not JSON: {_show(data)}"
+            break
+        if not isinstance(event, dict):
+            answer.error = f"bad_answer: an event is not an object: {_show(data)}"
+            break
+        if event.get("error"):
+            answer.error, answer.is_transient = _stated_error(event["error"])
+            break
+        _take_event(reading, event, at_ns, "delta")
+    if answer.error is None and is_complete and not is_done and answer.finish_reason is None:
+        answer.error, answer.is_transient = "incomplete_stream: it ended without finish_reason and [DONE]", True
+    return reading.finish()
+
+
+def read_whole(payload: bytes, at_ns: int) -> Answer:
+    """Read an answer that is one JSON document: one event, at the instant when all of it was there."""
+    reading = _Reading()
+    answer = reading.answer
+    try:
+        document = _load(payload)
+    except ValueError:
+        answer.error = f"bad_answer: it is not JSON: {_show(payload)}"
+        return answer
+    if not isinstance(document, dict) or not (document.get("choices") or document.get("error")):
+        answer.error = f"bad_answer: it has no choices: {_show(payload)}"
+        return answer
+    if document.get("error"):
+        answer.error, answer.is_transient = _stated_error(document["error"])
+        return answer
+    _take_event(reading, document, at_ns, "message")
+    return reading.finish()
+
+
+def read_refusal(status: int, payload: bytes) -> str:
+    """Say in one line what an answer with an error status said."""
+    try:
+        document = _load(payload)
+    except ValueError:
+        document = None
+    message: object = None
+    if isinstance(document, dict):
+        stated = document.get("error")
+        message = stated.get("message") if isinstance(stated, dict) else stated
+        message = message or document.get("detail") or document.get("message")
+    return f"http_{status}: {_limit(message) if isinstance(message, str) else _show(payload)}"
+
+
+def _events(body: Body, ends: list[int], times: list[int]) -> Iterator[tuple[bytes, int]]:
+    """Yield each event's data and the instant at which its last data line was complete."""
+    payload, starts, shifts = body.payload, body.starts, body.shifts
+    piece, read, last_piece, last_read = 0, 0, len(starts) - 1, len(ends) - 1
+    at, data, at_ns = 0, b"", 0
+    for line in payload.split(b"\n"):
+        at += len(line) + 1
+        if line.startswith(b"data:"):
+            value = line[5:].strip()
+            place = min(at, len(payload)) - 1
+            while piece < last_piece and starts[piece + 1] <= place:
+                piece += 1
+            place += shifts[piece]
+            while read < last_read and ends[read] <= place:
+                read += 1
+            at_ns = times[read]
+            data = data + b"\n" + value if data else value
+        elif data and (not line or line == b"\r"):
+            yield data, at_ns
+            data = b""
+    if data:
+        yield data, at_ns
+
+
+def _take_event(reading: _Reading, event: dict[str, Any], at_ns: int, key: str) -> None:
+    answer = reading.answer
+    usage = event.get("usage")
+    completion = None
+    if isinstance(usage, dict):
+        completion = _count(usage.get("completion_tokens"))
+        answer.completion_tokens = completion if completion is not None else answer.completion_tokens
+        prompt = _count(usage.get("prompt_tokens"))
+        answer.prompt_tokens = prompt if prompt is not None else answer.prompt_tokens
+    choices = event.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    kind: EventKind | None = "usage" if completion is not None else None
+    characters = 0
+    if isinstance(choice, dict):
+        reason = choice.get("finish_reason")
+        if isinstance(reason, str) and reason:
+            answer.finish_reason = reason[:_FINISH_CHARACTERS]
+        delta = choice.get(key)
+        said, characters = _take_delta(reading, delta if isinstance(delta, dict) else {"content": choice.get("text")})
+        kind = said or kind
+    if kind is None:
+        return
+    answer.event_ns.append(at_ns)
+    answer.event_kind.append(kind)
+    answer.event_tokens.append(0)
+    if kind in ("content", "reasoning", "tool"):
+        reading.characters.append(characters)
+        reading.running.append(completion)
+
+
+def _take_delta(reading: _Reading, delta: dict[str, Any]) -> tuple[EventKind | None, int]:
+    """Keep what a delta (or message) says; return its kind and the characters that it bears."""
+    content = _text(delta.get("content"))
+    reasoning = _text(delta.get("reasoning_content")) or _text(delta.get("reasoning"))
+    calls = delta.get("tool_calls") or delta.get("function_call")
+    reading.text.append(content)
+    reading.reasoning.append(reasoning)
+    if calls:
+        return "tool", len(content) + len(reasoning) + len(str(calls))
+    if content:
+        return "content", len(content) + len(reasoning)
+    if reasoning:
+        return "reasoning", len(reasoning)
+    return ("role" if delta.get("role") else None), 0
+
+
+def _count_tokens(answer: Answer, characters: list[int], running: list[int | None]) -> None:
+    """Say how many tokens each token-bearing event holds: running usage, else N spread by characters."""
+    bearing = [index for index, kind in enumerate(answer.event_kind) if kind in ("content", "reasoning", "tool")]
+    total = answer.completion_tokens
+    if total is None or not bearing:
+        return
+    counted = [count for count in running if count is not None]
+    if len(counted) == len(bearing) and counted == sorted(counted):
+        tokens = [now - before for before, now in zip([0, *counted], counted, strict=False)]
+        answer.event_token_source = "usage"  # noqa: S105
+    else:
+        tokens = spread(total, characters)
+        answer.event_token_source = "usage" if total == len(bearing) else "estimated"
+    for index, count in zip(bearing, tokens, strict=True):
+        answer.event_tokens[index] = count
+
+
+def spread(total: int, characters: list[int]) -> list[int]:
+    """Spread `total` tokens over events: one for each where that many exist, the rest by characters."""
+    least = 1 if total >= len(characters) else 0
+    rest = total - least * len(characters)
+    weights = characters if any(characters) else [1] * len(characters)
+    whole, seen, given = sum(weights), 0, 0
+    tokens = []
+    for weight in weights:
+        seen += weight
+        due = (2 * rest * seen + whole) // (2 * whole)
+        tokens.append(least + due - given)
+        given = due
+    return tokens
+
+
+def _load(data: bytes) -> Any:
+    """Parse JSON; text that is not valid Unicode comes with U+FFFD in place of what is broken.
+
+    Raises:
+        ValueError: it is not JSON.
+    """
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        try:
+            loaded = json.loads(data.decode("utf-8", "replace"))
+            text = json.dumps(loaded, ensure_ascii=False, allow_nan=False)
+        except RecursionError as error:
+            raise ValueError("nested too deeply") from error
+        return orjson.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+
+
+def _stated_error(stated: object) -> tuple[str, bool]:
+    message: object = stated
+    code: object = None
+    if isinstance(stated, dict):
+        message, code = stated.get("message"), stated.get("code")
+    is_transient = not isinstance(code, int) or code == 429 or code >= 500
+    return f"stream_error: {_limit(message) if isinstance(message, str) else 'no message'}", is_transient
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "".join(part["text"] for part in value if isinstance(part, dict) and isinstance(part.get("text"), str))
+    return ""
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_TOKENS else None
+
+
+def _show(data: bytes) -> str:
+    return _limit(data[:_MESSAGE_CHARACTERS].decode("utf-8", "replace")) or "nothing"
+
+
+def _limit(text: str) -> str:
+    return " ".join(text[:_MESSAGE_CHARACTERS].split())

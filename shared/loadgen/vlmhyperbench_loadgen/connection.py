@@ -1,0 +1,229 @@
+"""One keep-alive connection and the answer that is coming in on it: non-blocking, over TCP, TLS or a Unix socket."""
+
+from __future__ import annotations
+
+import os
+import socket
+from selectors import EVENT_READ, EVENT_WRITE
+from ssl import SSLSocket, SSLWantReadError, SSLWantWriteError
+from typing import Literal
+
+from vlmhyperbench_loadgen.http1 import Head, read_head, skip_chunks
+from vlmhyperbench_loadgen.target import Target
+
+READ_BYTES = 65_536
+
+
+class Reply:
+    """The bytes of an answer as they came. Adding is the hot path: an instant, an append, a look at the tail."""
+
+    __slots__ = ("_at", "_needed", "ends", "head", "is_whole", "received", "times")
+
+    def __init__(self) -> None:
+        self.received = bytearray()
+        self.ends: list[int] = []
+        """Length of `received` after each read."""
+        self.times: list[int] = []
+        """Instant of each read."""
+        self.head: Head | None = None
+        self.is_whole = False
+        self._at = 0
+        self._needed = 0
+
+    def add(self, data: bytes, at_ns: int) -> bool:
+        """Take what one read brought; say whether the answer is whole.
+
+        Raises:
+            NotHttp: it is no HTTP answer.
+        """
+        received = self.received
+        received += data
+        self.ends.append(len(received))
+        self.times.append(at_ns)
+        head = self.head
+        if head is None:
+            head = self.head = read_head(received)
+            if head is None:
+                return False
+            self._at = head.body_start
+            self._needed = head.body_start + head.content_length
+        if head.framing == "chunked":
+            # A chunked body always ends in an empty line; what else does is told apart by walking the chunks.
+            if received.endswith(b"\r\n\r\n"):
+                self._at, self.is_whole = skip_chunks(received, self._at)
+        elif head.framing == "length":
+            self.is_whole = len(received) >= self._needed
+        return self.is_whole
+
+    def end(self) -> bool:
+        """Take the end of the connection; say whether the answer is whole by that."""
+        self.is_whole = self.head is not None and self.head.framing == "close"
+        return self.is_whole
+
+    @property
+    def leaves_connection_usable(self) -> bool:
+        """Another request may follow on the same connection."""
+        end = self._at if self.head and self.head.framing == "chunked" else self._needed
+        return self.is_whole and self.head is not None and self.head.keeps_alive and len(self.received) == end
+
+
+class Connection:
+    """A socket with the life `closed → connecting → handshaking → open → closed`."""
+
+    __slots__ = ("_address", "_is_broken", "_out", "_target", "_tried", "fd", "requests", "sock", "state", "wants")
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._out: list[memoryview] = []
+        self._is_broken = False
+        self._tried = 0
+        self._address = 0
+        self.sock: socket.socket | None = None
+        self.fd = -1
+        self.state: Literal["closed", "connecting", "handshaking", "open"] = "closed"
+        self.wants = EVENT_READ
+        """What the selector should wait for."""
+        self.requests = 0
+        """Sent on this connection so far."""
+
+    @property
+    def is_sending(self) -> bool:
+        """Part of a request has not left yet."""
+        return bool(self._out)
+
+    @property
+    def is_usable(self) -> bool:
+        """The request has left whole and nothing has broken."""
+        return not self._out and not self._is_broken
+
+    def open(self) -> None:
+        """Begin to connect, to the address that answered last.
+
+        Raises:
+            OSError: refused at once, by every address.
+        """
+        self._tried = 0
+        self._address = self._target.preferred
+        self._connect()
+
+    def _connect(self) -> None:
+        while True:
+            address = self._target.addresses[self._address]
+            sock = socket.socket(address.family, socket.SOCK_STREAM)
+            sock.setblocking(False)
+            if address.family != socket.AF_UNIX:
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.sock, self.fd = sock, sock.fileno()
+            self.state, self.wants, self.requests, self._is_broken = "connecting", EVENT_WRITE, 0, False
+            try:
+                sock.connect(address.sockaddr)
+            except BlockingIOError:
+                return
+            except OSError:
+                self.close()
+                if not self._has_another_address():
+                    raise
+            else:
+                return
+
+    def _has_another_address(self) -> bool:
+        self._tried += 1
+        self._address = (self._address + 1) % len(self._target.addresses)
+        return self._tried < len(self._target.addresses)
+
+    def go_on_opening(self) -> bool:
+        """Take the next step once the socket is ready; say whether the connection is open.
+
+        The socket, and with it `fd`, may be another one afterwards.
+
+        Raises:
+            OSError: no address took it, or TLS failed (`ssl.SSLError`).
+        """
+        assert self.sock is not None  # noqa: S101
+        if self.state == "connecting":
+            failure = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if failure:
+                self.close()
+                if self._has_another_address():
+                    self._connect()
+                    return False
+                raise OSError(failure, os.strerror(failure))
+            self._target.preferred = self._address
+            if self._target.tls is None:
+                self.state, self.wants = "open", EVENT_READ
+                return True
+            self.sock = self._target.tls.wrap_socket(
+                self.sock, server_hostname=self._target.server_name, do_handshake_on_connect=False
+            )
+            self.state = "handshaking"
+        assert isinstance(self.sock, SSLSocket)  # noqa: S101
+        try:
+            self.sock.do_handshake()
+        except SSLWantReadError:
+            self.wants = EVENT_READ
+            return False
+        except SSLWantWriteError:
+            self.wants = EVENT_WRITE
+            return False
+        self.state, self.wants = "open", EVENT_READ
+        return True
+
+    def send(self, body: memoryview) -> None:
+        """Begin to send a request.
+
+        Raises:
+            OSError: the connection is gone.
+        """
+        self.requests += 1
+        self._out = [memoryview(b"%b%d\r\n\r\n" % (self._target.head, len(body))), body]
+        self.go_on_sending()
+
+    def go_on_sending(self) -> None:
+        """Send what the socket takes.
+
+        Raises:
+            OSError: the connection is gone.
+        """
+        sock, out = self.sock, self._out
+        assert sock is not None  # noqa: S101
+        try:
+            while out:
+                sent = sock.send(out[0]) if isinstance(sock, SSLSocket) else sock.sendmsg(out)
+                while out and sent >= len(out[0]):
+                    sent -= len(out.pop(0))
+                if sent:
+                    out[0] = out[0][sent:]
+        except (BlockingIOError, SSLWantWriteError):
+            self.wants = EVENT_READ | EVENT_WRITE
+        except SSLWantReadError:
+            self.wants = EVENT_READ
+        else:
+            self.wants = EVENT_READ
+
+    def give_up_sending(self) -> None:
+        """Send no more of the request: the other side has stopped to read."""
+        self._out, self._is_broken, self.wants = [], True, EVENT_READ
+
+    def receive(self) -> bytes | None:
+        """Read once: the bytes, `b""` at the end of input, None where nothing is there.
+
+        Raises:
+            OSError: the connection is gone.
+        """
+        assert self.sock is not None  # noqa: S101
+        try:
+            return self.sock.recv(READ_BYTES)
+        except (BlockingIOError, SSLWantReadError, SSLWantWriteError):
+            return None
+
+    @property
+    def has_buffered(self) -> bool:
+        """TLS holds decrypted bytes for which the selector will not wake anybody."""
+        return isinstance(self.sock, SSLSocket) and self.sock.pending() > 0
+
+    def close(self) -> None:
+        """Close at once; closing twice is no error."""
+        if self.sock is not None:
+            self.sock.close()
+        self.sock, self.fd, self.state, self.wants = None, -1, "closed", EVENT_READ
+        self._out = []

@@ -1,0 +1,15 @@
+"""What goes wrong inside the load generator; the parent turns each into the `error` of its end line."""
+
+from __future__ import annotations
+
+
+class LoadError(Exception):
+    """Measuring cannot go on; the text is one sentence that names the thing."""
+
+
+class PlanError(LoadError):
+    """The plan is wrong or incomplete; running it again unchanged cannot help."""
+
+
+class ChildDied(LoadError):
+    """A measuring process ended before its work did."""

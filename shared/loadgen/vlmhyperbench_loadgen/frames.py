@@ -1,0 +1,115 @@
+"""What parent and measuring processes say to each other over their pipes: length-prefixed JSON up, JSON lines down."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections import deque
+from selectors import EVENT_READ, EVENT_WRITE
+from typing import Any, TypeAlias
+
+import orjson
+
+from vlmhyperbench_loadgen.eventloop import EventLoop
+
+Frame: TypeAlias = dict[str, Any]
+"""`{"event": …}`: up, opened, rows, closed, end, failed. Both ends are this package."""
+
+_LENGTH = struct.Struct("<I")
+_HIGH_WATER_BYTES = 64 * 1024 * 1024
+_READ_BYTES = 1024 * 1024
+
+
+def encode(frame: Frame) -> bytes:
+    """Make the bytes of a frame."""
+    data = orjson.dumps(frame)
+    return _LENGTH.pack(len(data)) + data
+
+
+class FrameReader:
+    """Cuts a byte stream into frames."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """Take bytes; return the frames that are whole by now."""
+        self._buffer += data
+        frames: list[Frame] = []
+        at = 0
+        while len(self._buffer) - at >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(self._buffer, at)
+            end = at + _LENGTH.size + length
+            if len(self._buffer) < end:
+                break
+            frames.append(orjson.loads(memoryview(self._buffer)[at + _LENGTH.size : end]))
+            at = end
+        del self._buffer[:at]
+        return frames
+
+
+class Outbox:
+    """A pipe to the parent that is written only when it takes something, so that nobody waits for the parent."""
+
+    def __init__(self, loop: EventLoop, fd: int) -> None:
+        os.set_blocking(fd, False)
+        self._loop = loop
+        self._fd = fd
+        self._buffer = bytearray()
+        self._is_watched = False
+
+    def put(self, frame: Frame) -> None:
+        """Send a frame, now or as soon as the pipe takes it; wait only where far too much piles up."""
+        self._buffer += encode(frame)
+        self._write()
+        if len(self._buffer) > _HIGH_WATER_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Wait until everything is written."""
+        os.set_blocking(self._fd, True)
+        while self._buffer:
+            self._write()
+        os.set_blocking(self._fd, False)
+
+    def ready(self, fd: int, mask: int) -> None:  # noqa: ARG002
+        """The pipe takes something."""
+        self._write()
+
+    def _write(self) -> None:
+        try:
+            while self._buffer:
+                sent = os.write(self._fd, memoryview(self._buffer)[:_READ_BYTES])
+                del self._buffer[:sent]
+        except BlockingIOError:
+            pass
+        wants = bool(self._buffer)
+        if wants != self._is_watched:
+            self._is_watched = wants
+            if wants:
+                self._loop.watch(self._fd, EVENT_WRITE, self)
+            else:
+                self._loop.unwatch(self._fd)
+
+
+class Inbox:
+    """The parent's commands, one JSON object a line; the end of input is a command too."""
+
+    def __init__(self, loop: EventLoop, fd: int) -> None:
+        os.set_blocking(fd, False)
+        loop.watch(fd, EVENT_READ, self)
+        self._loop = loop
+        self._buffer = bytearray()
+        self.commands: deque[Frame] = deque()
+
+    def ready(self, fd: int, mask: int) -> None:  # noqa: ARG002
+        """Something has come."""
+        data = os.read(fd, _READ_BYTES)
+        if not data:
+            self._loop.unwatch(fd)
+            self.commands.append({"do": "end"})
+            return
+        self._buffer += data
+        *lines, rest = bytes(self._buffer).split(b"\n")
+        self._buffer = bytearray(rest)
+        self.commands.extend(orjson.loads(line) for line in lines if line)

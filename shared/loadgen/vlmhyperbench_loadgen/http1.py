@@ -1,0 +1,157 @@
+"""Read HTTP/1.1 answers: the head, where the body ends, and the body without its chunk frames."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+MAX_HEAD_BYTES = 64 * 1024
+_MAX_CHUNK_LINE_BYTES = 1024
+_HEX = b"0123456789abcdefABCDEF"
+
+Framing = Literal["length", "chunked", "close"]
+
+
+class NotHttp(Exception):
+    """What came is not an HTTP/1.1 answer; the text says in which way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Status line and headers of a final (not 1xx) answer."""
+
+    status: int
+    headers: dict[bytes, bytes]
+    """Lower-case names; of repeated ones the last."""
+    body_start: int
+    framing: Framing
+    content_length: int
+    """0 unless the framing is `length`."""
+    keeps_alive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A body's payload and where its bytes lay in what was received."""
+
+    payload: bytes
+    starts: list[int]
+    """Where each piece begins in the payload, ascending."""
+    shifts: list[int]
+    """For each piece: place in the received bytes minus place in the payload."""
+
+
+def read_head(received: bytearray) -> Head | None:
+    """Read the head, skipping interim (1xx) answers; None while it is incomplete.
+
+    Raises:
+        NotHttp: it cannot become a valid head any more.
+    """
+    start = 0
+    while True:
+        end = received.find(b"\r\n\r\n", start)
+        if end < 0:
+            if len(received) - start > MAX_HEAD_BYTES:
+                raise NotHttp("the head is longer than 64 KiB")
+            if not received[start : start + 5] == b"HTTP/"[: len(received) - start]:
+                raise NotHttp(f"it begins with {bytes(received[start : start + 20])!r}")
+            return None
+        lines = bytes(received[start:end]).split(b"\r\n")
+        status = _read_status(lines[0])
+        if status >= 200:
+            return _finish(lines, status, end + 4)
+        start = end + 4
+
+
+def _read_status(line: bytes) -> int:
+    version, _, rest = line.partition(b" ")
+    code = rest[:3]
+    if version not in (b"HTTP/1.1", b"HTTP/1.0") or len(code) != 3 or not code.isdigit() or code < b"100":
+        raise NotHttp(f"its status line is {line[:60]!r}")
+    return int(code)
+
+
+def _finish(lines: list[bytes], status: int, body_start: int) -> Head:
+    headers: dict[bytes, bytes] = {}
+    for line in lines[1:]:
+        name, colon, value = line.partition(b":")
+        if not colon:
+            raise NotHttp(f"a header line is {line[:60]!r}")
+        headers[name.strip().lower()] = value.strip()
+    keeps_alive = lines[0].startswith(b"HTTP/1.1") and headers.get(b"connection", b"").lower() != b"close"
+    framing: Framing = "close"
+    length = headers.get(b"content-length", b"0")
+    if headers.get(b"transfer-encoding", b"").lower().endswith(b"chunked"):
+        framing = "chunked"
+    elif b"content-length" in headers or status in (204, 304):
+        framing = "length"
+        if not length.isdigit() or len(length) > 18:
+            raise NotHttp(f"its Content-Length is {length[:60]!r}")
+    return Head(
+        status=status,
+        headers=headers,
+        body_start=body_start,
+        framing=framing,
+        content_length=int(length) if framing == "length" else 0,
+        keeps_alive=keeps_alive and framing != "close",
+    )
+
+
+def skip_chunks(received: bytearray, at: int) -> tuple[int, bool]:
+    """Go on over whole chunks from `at`, the start of a chunk; say where that led and whether the body is complete.
+
+    Raises:
+        NotHttp: the frames are broken.
+    """
+    while True:
+        line_end, size = _read_chunk_line(received, at)
+        if line_end < 0:
+            return at, False
+        if size == 0:
+            end = received.find(b"\r\n\r\n", line_end)
+            return (end + 4, True) if end >= 0 else (at, False)
+        following = line_end + 2 + size + 2
+        if following > len(received):
+            return at, False
+        if received[following - 2 : following] != b"\r\n":
+            raise NotHttp("a chunk is longer than its size says")
+        at = following
+
+
+def read_body(received: bytearray, head: Head) -> Body:
+    """Take the payload out of its frames, as far as it came.
+
+    Raises:
+        NotHttp: the frames are broken.
+    """
+    if head.framing != "chunked":
+        stop = head.body_start + head.content_length if head.framing == "length" else len(received)
+        return Body(payload=bytes(received[head.body_start : stop]), starts=[0], shifts=[head.body_start])
+    pieces: list[bytearray] = []
+    starts: list[int] = []
+    shifts: list[int] = []
+    at, length = head.body_start, 0
+    while True:
+        line_end, size = _read_chunk_line(received, at)
+        if line_end < 0 or size == 0:
+            return Body(payload=b"".join(pieces), starts=starts, shifts=shifts)
+        first = line_end + 2
+        piece = received[first : first + size]
+        pieces.append(piece)
+        starts.append(length)
+        shifts.append(first - length)
+        length += len(piece)
+        at = first + size + 2
+
+
+def _read_chunk_line(received: bytearray, at: int) -> tuple[int, int]:
+    """Return (where the size line ends, the size), or (-1, 0) while the line is incomplete."""
+    line_end = received.find(b"\r\n", at, at + _MAX_CHUNK_LINE_BYTES)
+    if line_end < 0:
+        if len(received) - at > _MAX_CHUNK_LINE_BYTES:
+            raise NotHttp("a chunk has no size")
+        return -1, 0
+    digits = bytes(received[at:line_end]).partition(b";")[0].strip()
+    if not 0 < len(digits) <= 15 or digits.strip(_HEX):
+        raise NotHttp(f"a chunk's size is {digits[:20]!r}")
+    return line_end, int(digits, 16)

@@ -1,0 +1,208 @@
+"""`python -m vlmhyperbench_loadgen.measuring`: the process that sends, receives and takes the instants.
+
+It imports nothing heavy, runs one event loop, and obeys its parent's commands: plan, open, go, cancel, end.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+from vlmhyperbench_loadgen.answers import Answer
+from vlmhyperbench_loadgen.eventloop import EventLoop
+from vlmhyperbench_loadgen.failures import LoadError
+from vlmhyperbench_loadgen.frames import Frame, Inbox, Outbox
+from vlmhyperbench_loadgen.rows import Row, make_row
+from vlmhyperbench_loadgen.streams import Bounds, Stream
+from vlmhyperbench_loadgen.table import Request, open_bodies, read_requests
+from vlmhyperbench_loadgen.target import Target, open_target
+from vlmhyperbench_loadgen.usage import die_with_parent, peak_rss_bytes
+from vlmhyperbench_loadgen.work import Try, Work
+
+ROWS_A_FRAME = 32
+FRAME_NS = 250_000_000
+"""Rows go to the parent when so many are there or so old."""
+
+
+class Measurement:
+    """One measuring process: its share of the plan, its streams and its pipes."""
+
+    def __init__(self, loop: EventLoop, inbox: Inbox, outbox: Outbox) -> None:
+        self._loop = loop
+        self._inbox = inbox
+        self._outbox = outbox
+        self._share, self._of = 0, 1
+        self._requests: list[Request] = []
+        self._bodies = memoryview(b"")
+        self._target: Target | None = None
+        self._bounds = Bounds(request_timeout_s=0.0, connect_timeout_s=0.0, max_answer_bytes=0)
+        self._streams: list[Stream] = []
+        self._rows: list[Row] = []
+        self._rows_since_ns = 0
+        self._is_cancelled = False
+        self._seed = 0
+
+    def serve(self) -> None:
+        """Obey until told to end."""
+        self._outbox.put({"event": "up"})
+        while True:
+            while not self._inbox.commands:
+                self._loop.step(waits=True)
+            command = self._inbox.commands.popleft()
+            match command["do"]:
+                case "plan":
+                    self._read_plan(command)
+                case "open":
+                    self._open(int(command["phase"]), int(command["streams"]))
+                case "go":
+                    self._go(command)
+                case "cancel":
+                    self._is_cancelled = True
+                case _:
+                    break
+        for stream in self._streams:
+            stream.stop(keeps_connection=False)
+        self._outbox.put({"event": "end", "peak_rss_bytes": peak_rss_bytes()})
+        self._outbox.flush()
+
+    def _read_plan(self, command: Frame) -> None:
+        self._share, self._of = command["share"], command["of"]
+        folder = Path(command["folder"])
+        self._requests = read_requests(folder / "requests.npy")
+        self._bodies = open_bodies(folder / "bodies.bin")
+        self._target = open_target(
+            command["url"],
+            headers=command["headers"],
+            unix_socket=command["unix_socket"],
+            verify=command["verify"],
+        )
+        self._bounds = Bounds(**command["bounds"])
+        self._seed = command["seed"]
+        self._outbox.put({"event": "planned"})
+
+    def _open(self, phase: int, streams: int) -> None:
+        """Open the pool; streams are numbered over all processes, and this one has every `of`-th."""
+        assert self._target is not None  # noqa: S101
+        for index in range(self._share + len(self._streams) * self._of, streams, self._of):
+            self._streams.append(
+                Stream(index, loop=self._loop, target=self._target, bounds=self._bounds, bodies=self._bodies)
+            )
+        taking_part = [stream for stream in self._streams if stream.index < streams]
+        for stream in taking_part:
+            stream.open()
+        while any(stream.state == "opening" for stream in taking_part) and not self._must_stop():
+            self._loop.step(waits=True)
+        failures = [stream.open_failure for stream in taking_part if stream.open_failure is not None]
+        self._outbox.put(
+            {
+                "event": "opened",
+                "phase": phase,
+                "streams": len(taking_part),
+                "failed": len(failures),
+                "failure": self._target.mask(failures[0]) if failures else None,
+            }
+        )
+
+    def _go(self, command: Frame) -> None:
+        assert self._target is not None  # noqa: S101
+        phase, streams = int(command["phase"]), int(command["streams"])
+        mine = [
+            request
+            for number, request in enumerate(row for row in self._requests if row.phase == phase)
+            if (number if request.stream < 0 else request.stream) % self._of == self._share
+        ]
+        rng = random.Random(f"{self._seed}/{phase}/{self._share}")  # noqa: S311
+        work = Work(mine, tries=int(command["tries"]), rng=rng, report=self._report)
+        taking_part = [stream for stream in self._streams if stream.index < streams]
+        work.wake = lambda now_ns: self._wake_one(taking_part, now_ns)
+        gc.collect()
+        gc.freeze()
+        gc.disable()
+        cpu_ns, started_ns = time.process_time_ns(), time.monotonic_ns()
+        for stream in taking_part:
+            stream.start(work, started_ns)
+        while work.remaining and not self._must_stop():
+            had_events = self._loop.step(waits=not work.has_backlog, at_most_s=self._flush_in_s())
+            if work.has_backlog and (not had_events or work.is_behind):
+                work.read_one()
+            self._send_rows(in_flight=sum(s.is_busy for s in taking_part) if self._are_rows_due() else 0)
+        ended_ns = time.monotonic_ns()
+        cpu_ns = time.process_time_ns() - cpu_ns
+        for stream in taking_part:
+            stream.stop(keeps_connection=not self._is_cancelled)
+        while work.has_backlog:
+            work.read_one()
+        gc.enable()
+        gc.unfreeze()
+        self._send_rows(in_flight=0, is_last=True)
+        self._outbox.put(
+            {
+                "event": "closed",
+                "phase": phase,
+                "remaining": work.remaining,
+                "wall_ns": ended_ns - started_ns,
+                "cpu_ns": cpu_ns,
+            }
+        )
+
+    def _must_stop(self) -> bool:
+        if any(command["do"] in ("cancel", "end") for command in self._inbox.commands):
+            self._is_cancelled = True
+        return self._is_cancelled
+
+    @staticmethod
+    def _wake_one(streams: list[Stream], now_ns: int) -> None:
+        for stream in streams:
+            if stream.state == "idle":
+                stream.wake(now_ns)
+                return
+
+    def _report(self, done: Try, answer: Answer) -> None:
+        assert self._target is not None  # noqa: S101
+        if not self._rows:
+            self._rows_since_ns = time.monotonic_ns()
+        self._rows.append(make_row(done, answer, self._target.mask))
+
+    def _are_rows_due(self) -> bool:
+        rows = len(self._rows)
+        return rows >= ROWS_A_FRAME or (rows > 0 and time.monotonic_ns() - self._rows_since_ns >= FRAME_NS)
+
+    def _flush_in_s(self) -> float | None:
+        if not self._rows:
+            return None
+        return max(0.0, (self._rows_since_ns + FRAME_NS - time.monotonic_ns()) / 1e9)
+
+    def _send_rows(self, *, in_flight: int, is_last: bool = False) -> None:
+        if self._rows and (is_last or self._are_rows_due()):
+            self._outbox.put({"event": "rows", "rows": self._rows, "in_flight": in_flight})
+            self._rows = []
+
+
+def main() -> int:
+    """Measure for the parent whose id is the one argument."""
+    die_with_parent(int(sys.argv[1]))
+    # Ctrl-C and a group's SIGTERM are the parent's to answer: it lets this process finish what is done.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    output = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    loop = EventLoop()
+    outbox = Outbox(loop, output)
+    try:
+        Measurement(loop, Inbox(loop, sys.stdin.fileno()), outbox).serve()
+    except LoadError as error:
+        outbox.put({"event": "failed", "error": str(error)})
+        outbox.flush()
+        return 1
+    except BrokenPipeError:
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

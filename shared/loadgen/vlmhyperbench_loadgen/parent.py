@@ -1,0 +1,351 @@
+"""The load generator's parent process: checks the plan, conducts its measuring processes, seals what they hand up."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+from vlmhyperbench_sdk.load import (
+    SEGMENT_ROWS,
+    SEGMENT_SECONDS,
+    EndLine,
+    PhaseLine,
+    PhasePlan,
+    ProgressLine,
+    StartedLine,
+)
+
+from vlmhyperbench_loadgen.children import MeasuringProcess
+from vlmhyperbench_loadgen.failures import ChildDied, LoadError, PlanError
+from vlmhyperbench_loadgen.frames import Frame
+from vlmhyperbench_loadgen.plan import CheckedPlan, read_plan
+from vlmhyperbench_loadgen.rows import COLUMNS, Row
+from vlmhyperbench_loadgen.segments import Recorder
+from vlmhyperbench_loadgen.usage import cpu_s, peak_rss_bytes, process_age_s
+
+PROGRESS_S = 0.5
+WARM_AFTER_S = 0.3
+"""After so long without work polars is imported, ahead of the first segment."""
+
+_SCHEDULED, _SENT, _STATUS = (COLUMNS.index(name) for name in ("scheduled_ns", "sent_ns", "status"))
+
+
+class Cancelled(Exception):
+    """Somebody asked to end: by a line or by a signal."""
+
+
+class Parent:
+    """One run of the load generator, from `started` to `end`."""
+
+    def __init__(self, plan_folder: Path, record_folder: Path, say: Callable[[object], None]) -> None:
+        self._plan_folder = plan_folder
+        self._record_folder = record_folder
+        self._say = say
+        self._recorder = Recorder(record_folder)
+        self._selector = selectors.DefaultSelector()
+        self._children: list[MeasuringProcess] = []
+        self._lines: deque[dict[str, Any]] = deque()
+        self._input = bytearray()
+        self._is_cancelled = False
+        self._heard: dict[str, list[Frame]] = {}
+        self._rows: list[Row] = []
+        self._rows_since_s = 0.0
+        self._phase = 0
+        self._done = 0
+        self._failed = 0
+        self._in_flight: dict[int, int] = {}
+        self._said_at_s = 0.0
+        self._lags_ns: list[int] = []
+        self._busy: list[tuple[int, int]] = []
+        self._startup_s = 0.0
+        self._ready_ns = 0
+        self._age_s = process_age_s()
+
+    def run(self) -> int:
+        """Drive the whole plan; return the exit status."""
+        self._say(
+            StartedLine(event="started", pid=os.getpid(), monotonic_ns=time.monotonic_ns(), wall_ns=time.time_ns())
+        )
+        outcome, error, schedule, processes = "complete", None, "", 0
+        try:
+            self._listen()
+            self._start_child()
+            secrets = self._await_ready()
+            checked = read_plan(self._plan_folder)
+            schedule = checked.schedule_sha256
+            self._prepare(checked, secrets)
+            for phase in checked.plan.phases:
+                self._drive(checked, phase)
+        except Cancelled:
+            outcome = "cancelled"
+        except (LoadError, OSError) as failure:
+            outcome, error = "failed", str(failure)
+        processes = len(self._children)
+        try:
+            self._end_children(cancel=outcome != "complete")
+            self._seal()
+        except OSError as failure:
+            outcome, error = "failed", error or str(failure)
+        self._say_end(outcome, error, schedule, processes)
+        return 1 if outcome == "failed" else 0
+
+    def _listen(self) -> None:
+        self._record_folder.mkdir(parents=True, exist_ok=True)
+        if any(self._record_folder.glob("*.parquet")):
+            raise PlanError(f"{self._record_folder.name} holds the segments of another run.")
+        reading, writing = os.pipe()
+        for fd in (0, reading, writing):
+            os.set_blocking(fd, False)
+        signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: None)
+        self._selector.register(reading, selectors.EVENT_READ, self._take_signal)
+        try:
+            self._selector.register(0, selectors.EVENT_READ, self._take_input)
+        except PermissionError as error:
+            raise PlanError("stdin must be a pipe, a terminal or a socket: the ready line comes by it.") from error
+
+    def _start_child(self) -> None:
+        child = MeasuringProcess()
+        self._children.append(child)
+        self._selector.register(child.fd, selectors.EVENT_READ, lambda _fd: self._take_frames(child))
+
+    def _await_ready(self) -> Mapping[str, str]:
+        started_s = time.monotonic()
+        while not self._lines:
+            self._turn(WARM_AFTER_S)
+            if time.monotonic() - started_s >= WARM_AFTER_S:
+                _import_in_background()
+                started_s = float("inf")
+        line = self._lines.popleft()
+        secrets = line.get("secrets", {})
+        if line.get("event") != "ready" or not isinstance(secrets, dict):
+            raise PlanError("The first line on stdin must be a ready line.")
+        self._ready_ns = time.monotonic_ns()
+        return secrets
+
+    def _prepare(self, checked: CheckedPlan, secrets: Mapping[str, str]) -> None:
+        plan = checked.plan
+        headers: dict[str, str] = {}
+        for header, name in plan.endpoint.headers.items():
+            value = secrets.get(name)
+            if not isinstance(value, str):
+                raise PlanError(f"The ready line brings no secret {name!r} for the header {header!r}.")
+            headers[header] = value
+        wanted = min(plan.processes, max(checked.streams_of(phase) for phase in plan.phases))
+        while len(self._children) < wanted:
+            self._start_child()
+        for share, child in enumerate(self._children):
+            child.command(
+                "plan",
+                share=share,
+                of=wanted,
+                folder=str(self._plan_folder),
+                url=plan.endpoint.url,
+                headers=headers,
+                unix_socket=plan.endpoint.unix_socket,
+                verify=plan.endpoint.verify,
+                seed=plan.seed,
+                bounds={
+                    "request_timeout_s": plan.limits.request_timeout_s,
+                    "connect_timeout_s": plan.limits.connect_timeout_s,
+                    "max_answer_bytes": plan.limits.max_answer_bytes,
+                },
+            )
+        self._await("planned")
+
+    def _drive(self, checked: CheckedPlan, phase: PhasePlan) -> None:
+        """One phase: open the pool, start all clocks, hear until every request is reported."""
+        count, streams = checked.requests.get(phase.no, 0), checked.streams_of(phase)
+        for child in self._children:
+            child.command("open", phase=phase.no, streams=streams)
+        opened = self._await("opened")
+        failures = [str(frame["failure"]) for frame in opened if frame["failure"] is not None]
+        if failures and sum(frame["failed"] for frame in opened) == sum(frame["streams"] for frame in opened):
+            raise LoadError(failures[0])
+        self._phase, self._done, self._failed, self._in_flight = phase.no, 0, 0, {}
+        self._say_phase(phase, count, "OPEN")
+        if self._startup_s == 0.0:
+            self._startup_s = self._age_s + (time.monotonic_ns() - self._ready_ns) / 1e9
+        for child in self._children:
+            child.command("go", phase=phase.no, streams=streams, tries=checked.tries_of(phase))
+        _import_in_background()
+        closed = self._await("closed")
+        self._busy.extend((frame["cpu_ns"], frame["wall_ns"]) for frame in closed)
+        if self._done != count:
+            raise LoadError(f"Phase {phase.no} has {count} requests, and {self._done} were accounted for.")
+        self._seal()
+        self._say_progress()
+        self._say_phase(phase, count, "COMPLETE")
+
+    def _await(self, event: str) -> list[Frame]:
+        """Hear until every measuring process has sent this event."""
+        while len(self._heard.get(event, [])) < len(self._children):
+            self._turn(PROGRESS_S)
+        return self._heard.pop(event)
+
+    def _turn(self, at_most_s: float) -> None:
+        """Handle what comes within a while, then seal and tell what is due.
+
+        Raises:
+            Cancelled: asked to end.
+            ChildDied: a measuring process is gone.
+        """
+        now_s = time.monotonic()
+        if self._rows:
+            at_most_s = min(at_most_s, max(0.0, self._rows_since_s + SEGMENT_SECONDS - now_s))
+        for key, _ in self._selector.select(at_most_s):
+            key.data(key.fd)
+        now_s = time.monotonic()
+        if self._rows and now_s - self._rows_since_s >= SEGMENT_SECONDS:
+            self._seal()
+        if self._done and now_s - self._said_at_s >= PROGRESS_S:
+            self._say_progress()
+        if self._is_cancelled:
+            raise Cancelled
+
+    def _take_signal(self, fd: int) -> None:
+        os.read(fd, 64)
+        self._is_cancelled = True
+
+    def _take_input(self, fd: int) -> None:
+        data = os.read(fd, 1024 * 1024)
+        if not data:
+            self._selector.unregister(fd)
+            if self._ready_ns == 0 and not self._lines:
+                raise PlanError("stdin ended before the ready line.")
+            return
+        self._input += data
+        *lines, rest = bytes(self._input).split(b"\n")
+        self._input = bytearray(rest)
+        for text in lines:
+            try:
+                line = orjson.loads(text)
+            except orjson.JSONDecodeError as error:
+                raise PlanError("A line on stdin is not JSON.") from error
+            if not isinstance(line, dict):
+                raise PlanError("A line on stdin is not an object.")
+            if line.get("event") == "cancel":
+                self._is_cancelled = True
+            else:
+                self._lines.append(line)
+
+    def _take_frames(self, child: MeasuringProcess) -> None:
+        for frame in child.hear():
+            match frame["event"]:
+                case "rows":
+                    self._in_flight[child.pid] = frame["in_flight"]
+                    self._take_rows(frame["rows"])
+                case "failed":
+                    raise LoadError(frame["error"])
+                case event:
+                    self._heard.setdefault(event, []).append(frame)
+        if child.has_ended:
+            self._selector.unregister(child.fd)
+
+    def _take_rows(self, rows: list[Row]) -> None:
+        for row in rows:
+            if not self._rows:
+                self._rows_since_s = time.monotonic()
+            self._rows.append(row)
+            self._done += 1
+            self._failed += row[_STATUS] != "ok"
+            sent, scheduled = row[_SENT], row[_SCHEDULED]
+            if isinstance(sent, int) and isinstance(scheduled, int):
+                self._lags_ns.append(sent - scheduled)
+            if len(self._rows) == SEGMENT_ROWS:
+                self._seal()
+
+    def _seal(self) -> None:
+        if self._rows:
+            rows, self._rows = self._rows, []
+            self._say(self._recorder.seal(self._phase, rows))
+
+    def _end_children(self, *, cancel: bool) -> None:
+        """End the measuring processes, taking the rows that they have finished."""
+        try:
+            self._hear_out(cancel=cancel)
+        finally:
+            for child in self._children:
+                child.stop()
+
+    def _hear_out(self, *, cancel: bool) -> None:
+        waiting = []
+        for child in self._children:
+            try:
+                if cancel:
+                    child.command("cancel")
+                child.command("end")
+            except ChildDied:
+                continue
+            waiting.append(child)
+        until_s = time.monotonic() + 2.0
+        while waiting and time.monotonic() < until_s:
+            for key, _ in self._selector.select(0.1):
+                if key.fd == 0:
+                    self._selector.unregister(0)
+                    continue
+                try:
+                    key.data(key.fd)
+                except LoadError:
+                    self._selector.unregister(key.fd)
+                    waiting = [child for child in waiting if child.fd != key.fd]
+            waiting = [child for child in waiting if not child.has_ended]
+
+    def _say_phase(self, phase: PhasePlan, count: int, state: str) -> None:
+        self._say(
+            PhaseLine(
+                event="phase",
+                phase=phase.no,
+                kind=phase.kind,
+                params=phase.params,
+                count=count,
+                state=state,  # type: ignore[arg-type]
+            )
+        )
+
+    def _say_progress(self) -> None:
+        self._said_at_s = time.monotonic()
+        self._say(
+            ProgressLine(
+                event="progress",
+                phase=self._phase,
+                done=self._done,
+                failed=self._failed,
+                in_flight=sum(self._in_flight.values()),
+            )
+        )
+
+    def _say_end(self, outcome: str, error: str | None, schedule: str, processes: int) -> None:
+        from vlmhyperbench.analysis.performance import nearest_rank
+
+        lags = sorted(self._lags_ns)
+        p50, p99 = nearest_rank(lags, 50), nearest_rank(lags, 99)
+        self._say(
+            EndLine(
+                event="end",
+                outcome=outcome,  # type: ignore[arg-type]
+                error=error,
+                cpu_s=cpu_s(),
+                peak_rss_bytes=peak_rss_bytes() + sum(child.peak_rss_bytes for child in self._children),
+                startup_s=self._startup_s,
+                processes=processes,
+                send_lag_p50_ms=None if p50 is None else p50 / 1e6,
+                send_lag_p99_ms=None if p99 is None else p99 / 1e6,
+                loop_busy_share=max((cpu / wall for cpu, wall in self._busy if wall > 0), default=None),
+                schedule_sha256=schedule,
+            )
+        )
+
+
+def _import_in_background() -> None:
+    """Import polars beside the waiting, so that the first segment does not wait for it."""
+    threading.Thread(target=__import__, args=("polars",), daemon=True).start()

@@ -1,0 +1,191 @@
+"""Read and check `plan.json`: unknown fields, kinds that this load generator does not drive, counts that disagree."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from vlmhyperbench_sdk.load import PLAN_VERSION, Endpoint, LoadLimits, LoadPlan, PhasePlan
+
+from vlmhyperbench_loadgen.failures import PlanError
+from vlmhyperbench_loadgen.table import Request, read_requests
+from vlmhyperbench_loadgen.target import parse_url
+
+CLOSED_LOOP_KINDS = frozenset({"accuracy", "warmup", "offline", "judge", "baseline", "single_stream"})
+"""Kinds that N streams drive, each with one request at a time."""
+
+RESUMABLE_KINDS = frozenset({"accuracy", "offline", "judge"})
+"""Kinds in which a request may be tried again: no timing of a whole phase hangs on it."""
+
+MOST_STREAMS = 4096
+MOST_PROCESSES = 64
+_T = TypeVar("_T")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CheckedPlan:
+    """A plan that can be driven."""
+
+    plan: LoadPlan
+    requests: dict[int, int]
+    """Phase → number of its requests."""
+    schedule_sha256: str
+    """Hash of what is sent in which order; a closed loop draws no arrivals."""
+
+    def streams_of(self, phase: PhasePlan) -> int:
+        """Closed-loop streams of a phase."""
+        return 1 if phase.kind == "single_stream" else int(str(phase.params.get("in_flight", 1)))
+
+    def tries_of(self, phase: PhasePlan) -> int:
+        """How often a request of a phase may be tried."""
+        return self.plan.limits.tries if phase.kind in RESUMABLE_KINDS else 1
+
+
+def read_plan(folder: Path) -> CheckedPlan:
+    """Read the plan and its table of requests.
+
+    Raises:
+        PlanError: something is missing, malformed, contradictory, or beyond what closed loops can do.
+    """
+    path = folder / "plan.json"
+    try:
+        document = json.loads(path.read_bytes())
+    except OSError as error:
+        raise PlanError(f"plan.json cannot be read: {error.strerror}.") from error
+    except (ValueError, RecursionError) as error:
+        raise PlanError("plan.json is not JSON.") from error
+    plan = _make_plan(document)
+    rows = read_requests(folder / "requests.npy")
+    _check_plan(plan)
+    _check_rows(plan, rows, _size(folder / "bodies.bin"))
+    return CheckedPlan(
+        plan=plan,
+        requests=dict(Counter(row.phase for row in rows)),
+        schedule_sha256=hashlib.sha256((folder / "requests.npy").read_bytes()).hexdigest(),
+    )
+
+
+def _make_plan(document: object) -> LoadPlan:
+    fields = _fields(LoadPlan, document, "plan")
+    phases = fields.get("phases")
+    if not isinstance(phases, list):
+        raise PlanError("plan.phases must be a list.")
+    fields["phases"] = tuple(_make(PhasePlan, phase, f"plan.phases[{index}]") for index, phase in enumerate(phases))
+    fields["endpoint"] = _make(Endpoint, fields.get("endpoint"), "plan.endpoint")
+    fields["limits"] = _make(LoadLimits, fields.get("limits"), "plan.limits")
+    return _build(LoadPlan, fields, "plan")
+
+
+def _make(kind: type[_T], document: object, place: str) -> _T:
+    return _build(kind, _fields(kind, document, place), place)
+
+
+def _fields(kind: type[_T], document: object, place: str) -> dict[str, Any]:
+    if not isinstance(document, dict):
+        raise PlanError(f"{place} must be an object.")
+    known = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    unknown = sorted(set(document) - known)
+    if unknown:
+        raise PlanError(f"{place} has no field {unknown[0]!r}; known are {', '.join(sorted(known))}.")
+    return dict(document)
+
+
+def _build(kind: type[_T], fields: dict[str, Any], place: str) -> _T:
+    try:
+        return kind(**fields)
+    except TypeError as error:
+        raise PlanError(f"{place} is incomplete: {error}.") from error
+
+
+def _check_plan(plan: LoadPlan) -> None:
+    if plan.version != PLAN_VERSION:
+        raise PlanError(f"plan.version is {plan.version!r}; this load generator reads {PLAN_VERSION}.")
+    if not _is_int(plan.processes, 1, MOST_PROCESSES):
+        raise PlanError(f"plan.processes must lie between 1 and {MOST_PROCESSES}.")
+    if not _is_int(plan.seed, -(2**63), 2**63 - 1):
+        raise PlanError("plan.seed must be a whole number of 64 bits.")
+    if not plan.phases:
+        raise PlanError("The plan has no phase.")
+    if len({phase.no for phase in plan.phases}) != len(plan.phases):
+        raise PlanError("Two phases have the same number.")
+    for phase in plan.phases:
+        _check_phase(phase)
+    limits = plan.limits
+    if not (_is_seconds(limits.request_timeout_s) and _is_seconds(limits.connect_timeout_s)):
+        raise PlanError("The time-outs in plan.limits must be seconds above 0, at most a day.")
+    if not _is_int(limits.max_answer_bytes, 1, 2**40) or not _is_int(limits.tries, 1, 100):
+        raise PlanError("plan.limits.max_answer_bytes and tries must be whole numbers, at least 1.")
+    endpoint = plan.endpoint
+    if not isinstance(endpoint.url, str) or not isinstance(endpoint.verify, bool):
+        raise PlanError("plan.endpoint needs a url, and verify as true or false.")
+    parse_url(endpoint.url)
+    if not isinstance(endpoint.headers, Mapping) or not all(isinstance(v, str) for v in endpoint.headers.values()):
+        raise PlanError("plan.endpoint.headers must name a secret for each header.")
+    if endpoint.unix_socket is not None and not isinstance(endpoint.unix_socket, str):
+        raise PlanError("plan.endpoint.unix_socket must be a path.")
+
+
+def _check_phase(phase: PhasePlan) -> None:
+    if not _is_int(phase.no, 0, 2**31 - 1):
+        raise PlanError("A phase's number must be a whole number, at least 0.")
+    if phase.kind not in CLOSED_LOOP_KINDS:
+        raise PlanError(
+            f"Phase {phase.no} is of kind {phase.kind!r}; "
+            f"this load generator drives closed loops: {', '.join(sorted(CLOSED_LOOP_KINDS))}."
+        )
+    if not isinstance(phase.params, dict) or not _is_int(phase.params.get("in_flight", 1), 1, MOST_STREAMS):
+        raise PlanError(f"Phase {phase.no} needs params.in_flight between 1 and {MOST_STREAMS}.")
+    if "search" in phase.params:
+        raise PlanError(f"Phase {phase.no} asks for a search, which needs open loops.")
+
+
+def _check_rows(plan: LoadPlan, rows: list[Request], body_bytes: int) -> None:
+    found = Counter(row.phase for row in rows)
+    known = {phase.no: phase for phase in plan.phases}
+    if "requests" in plan.counts and plan.counts["requests"] != len(rows):
+        raise PlanError(f"The plan announces {plan.counts['requests']} requests and holds {len(rows)}.")
+    for phase in plan.phases:
+        if phase.count is None or phase.count != found[phase.no]:
+            raise PlanError(f"Phase {phase.no} announces {phase.count} requests and has {found[phase.no]}.")
+    seen: set[tuple[int, int]] = set()
+    for row in rows:
+        if row.phase not in known:
+            raise PlanError(f"A request belongs to phase {row.phase}, which the plan does not have.")
+        if not 0 <= row.body_offset <= row.body_offset + row.body_bytes <= body_bytes:
+            raise PlanError(f"The body of request {row.ordinal} of phase {row.phase} lies outside bodies.bin.")
+        if row.turn != 0:
+            raise PlanError("Requests of a conversation's later turns need a kind of phase that builds them.")
+        if row.think_ns < 0 or not -1 <= row.stream < MOST_STREAMS:
+            raise PlanError(f"Request {row.ordinal} of phase {row.phase} has a wrong stream or think time.")
+        seen.add((row.phase, row.ordinal))
+    if len(seen) != len(rows):
+        raise PlanError("Two requests have the same phase and ordinal.")
+    _check_streams(known, rows)
+
+
+def _check_streams(phases: dict[int, PhasePlan], rows: list[Request]) -> None:
+    for row in rows:
+        phase = phases[row.phase]
+        streams = 1 if phase.kind == "single_stream" else int(str(phase.params.get("in_flight", 1)))
+        if row.stream >= streams:
+            raise PlanError(f"Request {row.ordinal} wants stream {row.stream}; phase {phase.no} has {streams}.")
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError as error:
+        raise PlanError(f"{path.name} cannot be read: {error.strerror}.") from error
+
+
+def _is_int(value: object, low: int, high: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+
+
+def _is_seconds(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= 86_400

@@ -1,0 +1,287 @@
+"""One closed-loop stream: it sends a request, takes the answer in, and at that instant the next request is due."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from selectors import EVENT_READ
+from typing import Literal
+
+from vlmhyperbench_loadgen.connection import Connection, Reply
+from vlmhyperbench_loadgen.eventloop import EventLoop
+from vlmhyperbench_loadgen.http1 import NotHttp
+from vlmhyperbench_loadgen.target import Target
+from vlmhyperbench_loadgen.work import Try, Work
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Limits of one request."""
+
+    request_timeout_s: float
+    connect_timeout_s: float
+    max_answer_bytes: int
+
+
+class Stream:
+    """A connection and what is under way on it."""
+
+    def __init__(self, index: int, *, loop: EventLoop, target: Target, bounds: Bounds, bodies: memoryview) -> None:
+        self.index = index
+        self.connection = Connection(target)
+        self.state: Literal["idle", "opening", "busy", "waiting"] = "idle"
+        self.deadline_ns = 0
+        self.armed_ns = 0
+        self.open_failure: str | None = None
+        """Why the connection could not be opened before the clock started."""
+        self._loop = loop
+        self._bounds = bounds
+        self._bodies = bodies
+        self._work: Work | None = None
+        self._try: Try | None = None
+        self._has_resent = False
+        self._watched = (-1, 0)
+
+    @property
+    def is_busy(self) -> bool:
+        """A request is under way."""
+        return self._try is not None
+
+    def open(self) -> None:
+        """Begin to open the connection while no clock runs; `state` is idle again once that has ended."""
+        if self.connection.state == "open":
+            return
+        self.open_failure = None
+        self._open(time.monotonic_ns())
+
+    def start(self, work: Work, now_ns: int) -> None:
+        """Take the first request of a phase, due at `now_ns`."""
+        self._work = work
+        self._advance(now_ns, now_ns)
+
+    def wake(self, now_ns: int) -> None:
+        """Look for work again, if there was none."""
+        if self.state == "idle" and self._work is not None:
+            self._advance(now_ns, time.monotonic_ns())
+
+    def stop(self, *, keeps_connection: bool) -> None:
+        """Give up what is under way and take no more."""
+        is_under_way = self._try is not None or self.state == "opening"
+        self._work = self._try = None
+        self.state = "idle"
+        self._loop.wake_at(self, 0)
+        if is_under_way or not keeps_connection:
+            self._close()
+
+    def _advance(self, free_ns: int, now_ns: int) -> None:
+        """Take the next request, due when the stream got free."""
+        assert self._work is not None  # noqa: S101
+        self._try = None
+        taken = self._work.take(self.index, now_ns)
+        if taken is None:
+            self.state = "idle"
+            self._loop.wake_at(self, 0)
+        elif isinstance(taken, int):
+            self._wait(taken)
+        else:
+            request, number, due_ns = taken
+            self._try = Try(request=request, number=number, scheduled_ns=due_ns or free_ns, stream=self.index)
+            self._has_resent = False
+            if request.think_ns > 0 and number == 1:
+                self._try.scheduled_ns += request.think_ns
+                self._wait(self._try.scheduled_ns)
+            else:
+                self._begin(now_ns)
+
+    def _wait(self, until_ns: int) -> None:
+        self.state = "waiting"
+        self._loop.wake_at(self, until_ns)
+
+    def _begin(self, now_ns: int) -> None:
+        if self.connection.state == "open":
+            self._send()
+        else:
+            self._open(now_ns)
+
+    def _open(self, now_ns: int) -> None:
+        self.state = "opening"
+        self._loop.wake_at(self, now_ns + round(self._bounds.connect_timeout_s * 1e9))
+        try:
+            self.connection.open()
+        except OSError as error:
+            self._end_opening(f"connect_failed: {error.strerror or error}", time.monotonic_ns())
+            return
+        self._watch()
+
+    def _go_on_opening(self) -> None:
+        self._unwatch()
+        try:
+            is_open = self.connection.go_on_opening()
+        except OSError as error:
+            self._end_opening(f"connect_failed: {error.strerror or error}", time.monotonic_ns())
+            return
+        self._watch()
+        if is_open:
+            self._loop.wake_at(self, 0)
+            if self._try is None:
+                self.state = "idle"
+            else:
+                self._send()
+
+    def _end_opening(self, failure: str, now_ns: int) -> None:
+        self._close()
+        if self._try is None:
+            self.state = "idle"
+            self.open_failure = failure
+            self._loop.wake_at(self, 0)
+        else:
+            self._finish(now_ns, failure)
+
+    def _send(self) -> None:
+        assert self._try is not None  # noqa: S101
+        request = self._try.request
+        body = self._bodies[request.body_offset : request.body_offset + request.body_bytes]
+        self.state = "busy"
+        self._try.reply = Reply()
+        sent_ns = self._try.sent_ns = time.monotonic_ns()
+        self._loop.wake_at(self, sent_ns + round(self._bounds.request_timeout_s * 1e9))
+        try:
+            self.connection.send(body)
+        except OSError:
+            self._hear_out()
+            return
+        if self.connection.is_sending:
+            self._watch()
+
+    def ready(self, fd: int, mask: int) -> None:
+        """The socket has something, or takes something."""
+        if fd != self.connection.fd:
+            return
+        if self.state == "opening":
+            self._go_on_opening()
+        elif self.state == "busy":
+            if mask & EVENT_READ:
+                self._receive()
+            if fd == self.connection.fd and self.connection.is_sending:
+                self._go_on_sending()
+        else:
+            self._look_at_unexpected()
+
+    def _look_at_unexpected(self) -> None:
+        """Between requests only TLS has something to say; whatever else comes ends the connection."""
+        try:
+            is_quiet = self.connection.receive() is None
+        except OSError:
+            is_quiet = False
+        if not is_quiet:
+            self._close()
+
+    def _go_on_sending(self) -> None:
+        try:
+            self.connection.go_on_sending()
+        except OSError:
+            self._hear_out()
+            return
+        self._watch()
+
+    def _hear_out(self) -> None:
+        """The server takes no more of the request; it may have said why."""
+        self.connection.give_up_sending()
+        self._watch()
+        self._receive()
+
+    def _receive(self) -> None:
+        done, connection = self._try, self.connection
+        assert done is not None  # noqa: S101
+        reply = done.reply
+        assert reply is not None  # noqa: S101
+        while True:
+            try:
+                data = connection.receive()
+            except OSError:
+                self._lose()
+                return
+            now_ns = time.monotonic_ns()
+            if data is None:
+                return
+            if not data:
+                if reply.end():
+                    self._finish(now_ns, None)
+                else:
+                    self._lose()
+                return
+            try:
+                is_whole = reply.add(data, now_ns)
+            except NotHttp as error:
+                self._finish(now_ns, f"bad_answer: it is no HTTP answer: {error}")
+                return
+            if len(reply.received) > self._bounds.max_answer_bytes:
+                self._finish(now_ns, f"answer_too_large: more than {self._bounds.max_answer_bytes} bytes")
+                return
+            if is_whole:
+                self._finish(now_ns, None)
+                return
+            if not connection.has_buffered:
+                return
+
+    def _lose(self) -> None:
+        """The connection is gone. One that the server closed before it could know of the request is opened anew."""
+        assert self._try is not None  # noqa: S101
+        assert self._try.reply is not None  # noqa: S101
+        now_ns = time.monotonic_ns()
+        is_stale = self.connection.requests > 1 and not self._try.reply.received
+        self._close()
+        if is_stale and not self._has_resent:
+            self._has_resent = True
+            self._open(now_ns)
+        else:
+            self._finish(now_ns, "connection_lost: the server closed the connection before the answer's end")
+
+    def due(self, now_ns: int) -> None:
+        """The deadline has passed: of opening, of the request, or of a wait."""
+        match self.state:
+            case "opening":
+                self._end_opening(f"connect_failed: no connection within {self._bounds.connect_timeout_s:g} s", now_ns)
+            case "busy":
+                self._finish(now_ns, f"timeout: no end within {self._bounds.request_timeout_s:g} s")
+            case "waiting" if self._try is not None:
+                self._begin(now_ns)
+            case "waiting":
+                self._advance(now_ns, now_ns)
+            case "idle":
+                return
+
+    def _finish(self, end_ns: int, failure: str | None) -> None:
+        done, work = self._try, self._work
+        assert done is not None  # noqa: S101
+        assert work is not None  # noqa: S101
+        done.end_ns, done.failure = end_ns, failure
+        is_usable = done.reply is not None and done.reply.leaves_connection_usable and self.connection.is_usable
+        if failure is not None or not is_usable:
+            self._close()
+        hold_ns = work.finish(done)
+        self._try = None
+        if failure is None and hold_ns is None:
+            self._advance(end_ns, time.monotonic_ns())
+        else:
+            # By way of the loop even where nothing holds it back: a dead server would make this recur without end.
+            self._wait(hold_ns or end_ns)
+
+    def _watch(self) -> None:
+        wanted = (self.connection.fd, self.connection.wants)
+        if wanted == self._watched:
+            return
+        if wanted[0] == self._watched[0]:
+            self._loop.change(*wanted, self)
+        else:
+            self._loop.watch(*wanted, self)
+        self._watched = wanted
+
+    def _unwatch(self) -> None:
+        if self._watched[0] >= 0:
+            self._loop.unwatch(self._watched[0])
+        self._watched = (-1, 0)
+
+    def _close(self) -> None:
+        self._unwatch()
+        self.connection.close()

@@ -1,0 +1,91 @@
+"""Read the plan's `requests.npy` and `bodies.bin` without numpy, whose import alone takes half of the start-up time."""
+
+from __future__ import annotations
+
+import ast
+import mmap
+import struct
+from pathlib import Path
+from typing import NamedTuple
+
+from vlmhyperbench_loadgen.failures import PlanError
+
+_MAGIC = b"\x93NUMPY"
+_FORMATS = {"<i4": "i", "<i8": "q", "S64": "64s"}
+
+
+class Request(NamedTuple):
+    """One row of `requests.npy`, in the order of `vlmhyperbench_sdk.load.REQUEST_DTYPE`."""
+
+    phase: int
+    ordinal: int
+    sample: int
+    repeat: int
+    turn: int
+    member: int
+    stream: int
+    body_offset: int
+    body_bytes: int
+    think_ns: int
+    prompt_tokens: int
+    output_tokens: int
+    request_sha256: bytes
+
+
+DTYPE = (
+    *((name, "<i4") for name in ("phase",)),
+    *((name, "<i8") for name in ("ordinal", "sample")),
+    *((name, "<i4") for name in ("repeat", "turn", "member", "stream")),
+    *((name, "<i8") for name in ("body_offset", "body_bytes", "think_ns")),
+    *((name, "<i4") for name in ("prompt_tokens", "output_tokens")),
+    ("request_sha256", "S64"),
+)
+"""`REQUEST_DTYPE` again, so that a measuring process need not import the SDK; a test compares the two."""
+
+_ROW = struct.Struct("<" + "".join(_FORMATS[kind] for _, kind in DTYPE))
+
+
+def read_requests(path: Path) -> list[Request]:
+    """Read the table, in order.
+
+    Raises:
+        PlanError: the file is missing, or not a structured array of `REQUEST_DTYPE`.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise PlanError(f"{path.name} cannot be read: {error.strerror}.") from error
+    if data[:6] != _MAGIC or len(data) < 12:
+        raise PlanError(f"{path.name} is not an array saved by numpy.")
+    size, start = (
+        (struct.unpack_from("<H", data, 8)[0], 10) if data[6] == 1 else (*struct.unpack_from("<I", data, 8), 12)
+    )
+    try:
+        header = ast.literal_eval(data[start : start + size].decode("utf-8").strip())
+        columns, shape, is_fortran = header["descr"], header["shape"], header["fortran_order"]
+    except (ValueError, SyntaxError, KeyError, TypeError) as error:
+        raise PlanError(f"{path.name} has no readable numpy header.") from error
+    if columns != [(name, kind.replace("S64", "|S64")) for name, kind in DTYPE] or is_fortran or len(shape) != 1:
+        raise PlanError(f"{path.name} does not have the columns of REQUEST_DTYPE.")
+    rows = memoryview(data)[start + size :]
+    if len(rows) != shape[0] * _ROW.size:
+        raise PlanError(f"{path.name} should have {shape[0]} rows and is cut or too long.")
+    return [Request._make(row) for row in _ROW.iter_unpack(rows)]
+
+
+def open_bodies(path: Path) -> memoryview:
+    """Map the file of bodies into memory, asking the system to read it ahead.
+
+    Raises:
+        PlanError: it cannot be read.
+    """
+    try:
+        if path.stat().st_size == 0:
+            return memoryview(b"")
+        with path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError as error:
+        raise PlanError(f"{path.name} cannot be read: {error.strerror}.") from error
+    if hasattr(mmap, "MADV_WILLNEED"):
+        mapped.madvise(mmap.MADV_WILLNEED)
+    return memoryview(mapped)

@@ -1,0 +1,50 @@
+"""What this process is to the system: when it started, how much memory it took, whose death it must not survive."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+import time
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent(parent: int) -> None:
+    """Ask Linux for SIGKILL when the parent dies; exit at once if it is dead already."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    if os.getppid() != parent:
+        sys.exit("The load generator died before this process had started.")
+
+
+def peak_rss_bytes() -> int:
+    """The most resident memory of this process so far."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def cpu_s() -> float:
+    """CPU time of this process and of its ended children, user and system."""
+    total = 0.0
+    for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
+        used = resource.getrusage(who)
+        total += used.ru_utime + used.ru_stime
+    return total
+
+
+def process_age_s() -> float:
+    """Seconds since this process was started, to 10 ms; CPU time where the system does not tell."""
+    stat = Path("/proc/self/stat")
+    if not stat.exists():
+        return time.process_time()
+    started_ticks = int(stat.read_text().rpartition(")")[2].split()[19])
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - started_ticks / os.sysconf("SC_CLK_TCK")

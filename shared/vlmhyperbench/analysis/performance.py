@@ -1,0 +1,228 @@
+"""From the instants of requests to latency, TTFT, ITL, TPOT, throughput and goodput; pure, standard library only.
+
+The load generator's parent imports this, so numpy stays out. Definitions: metrics.md ("Performance") and loadgen.md
+("Definitions"), which live on as the docstrings here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.load import TOKEN_EVENTS
+
+SLO_METRICS = ("ttft", "tpot", "itl", "latency")
+"""What an SLO may bound, with or without a percentile: `ttft_p99`, `latency`."""
+
+CDF_POINTS = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestTimes:
+    """The times of one request in nanoseconds; what nobody can define is None."""
+
+    queue_ns: int | None
+    """Sent minus scheduled: how late the client was."""
+    ttft_user_ns: int | None
+    """First token-bearing event minus scheduled: what the user waits, the one SLOs mean."""
+    ttft_service_ns: int | None
+    """First token-bearing event minus sent."""
+    first_content_ns: int | None
+    """First event with content minus scheduled; later than the first token where the model reasons."""
+    first_reasoning_ns: int | None
+    latency_ns: int | None
+    """Last token-bearing event minus scheduled; usage, `[DONE]` and the stream's end do not move it."""
+    tpot_ns: float | None
+    """(last − first) / (N − tokens in the first burst); None where no token follows it."""
+    itl_ns: tuple[float, ...]
+    """Per-token gap after the first burst, one value a token: the gap before a burst over the tokens in it."""
+
+
+def times_of(
+    *,
+    scheduled_ns: int,
+    sent_ns: int | None,
+    event_ns: Sequence[int],
+    event_kind: Sequence[str],
+    event_tokens: Sequence[int],
+    completion_tokens: int | None = None,
+) -> RequestTimes:
+    """Derive the times of one request from the columns of its record.
+
+    Events that share an instant came in one read and are one burst. A burst without a known token passes its gap on to
+    the next. `completion_tokens` is N where the server said it; else the events' tokens are summed.
+    """
+    bursts: list[tuple[int, int]] = []
+    firsts: dict[str, int] = {}
+    for at, kind, tokens in zip(event_ns, event_kind, event_tokens, strict=True):
+        if kind not in TOKEN_EVENTS:
+            continue
+        firsts.setdefault(kind, at - scheduled_ns)
+        if bursts and bursts[-1][0] == at:
+            bursts[-1] = (at, bursts[-1][1] + tokens)
+        else:
+            bursts.append((at, tokens))
+    first, last = (bursts[0][0], bursts[-1][0]) if bursts else (None, None)
+    return RequestTimes(
+        queue_ns=None if sent_ns is None else sent_ns - scheduled_ns,
+        ttft_user_ns=None if first is None else first - scheduled_ns,
+        ttft_service_ns=None if first is None or sent_ns is None else first - sent_ns,
+        first_content_ns=firsts.get("content"),
+        first_reasoning_ns=firsts.get("reasoning"),
+        latency_ns=None if last is None else last - scheduled_ns,
+        tpot_ns=_tpot(bursts, completion_tokens),
+        itl_ns=_gaps(bursts),
+    )
+
+
+def _tpot(bursts: Sequence[tuple[int, int]], completion_tokens: int | None) -> float | None:
+    # Without counts in the events nobody knows what the first one held; and one burst has no duration.
+    if len(bursts) < 2 or not any(tokens for _, tokens in bursts):
+        return None
+    total = sum(tokens for _, tokens in bursts) if completion_tokens is None else completion_tokens
+    following = total - bursts[0][1]
+    return (bursts[-1][0] - bursts[0][0]) / following if following > 0 else None
+
+
+def _gaps(bursts: Sequence[tuple[int, int]]) -> tuple[float, ...]:
+    gaps: list[float] = []
+    before = bursts[0][0] if bursts else 0
+    for at, tokens in bursts[1:]:
+        if tokens > 0:
+            gaps.extend([(at - before) / tokens] * tokens)
+            before = at
+    return tuple(gaps)
+
+
+def nearest_rank(ordered: Sequence[float], percent: float) -> float | None:
+    """Return the smallest value that at least `percent` % of the values do not exceed; None of none.
+
+    `ordered` is ascending.
+    """
+    if not ordered:
+        return None
+    # Rounded first: 99.9 % of 1000 is rank 999, though the product in floating point lies a little above.
+    rank = math.ceil(round(percent * len(ordered) / 100, 9))
+    return ordered[max(rank, 1) - 1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distribution:
+    """What a set of times looks like, in milliseconds; percentiles by nearest rank."""
+
+    n: int
+    mean: float | None
+    p50: float | None
+    p90: float | None
+    p99: float | None
+    max: float | None
+
+
+def distribution_of(values_ns: Iterable[float | None]) -> Distribution:
+    """Summarise times in nanoseconds; what is None does not take part."""
+    ordered = sorted(value / 1e6 for value in values_ns if value is not None)
+    return Distribution(
+        n=len(ordered),
+        mean=math.fsum(ordered) / len(ordered) if ordered else None,
+        p50=nearest_rank(ordered, 50),
+        p90=nearest_rank(ordered, 90),
+        p99=nearest_rank(ordered, 99),
+        max=ordered[-1] if ordered else None,
+    )
+
+
+def cdf_points(values_ns: Iterable[float | None], *, most: int = CDF_POINTS) -> list[tuple[float, float]]:
+    """Return (milliseconds, share of requests at or below it) for a curve of at most `most` points.
+
+    Every point is a measured value at its exact share, the first and the last among them.
+    """
+    ordered = sorted(value / 1e6 for value in values_ns if value is not None)
+    n = len(ordered)
+    ranks = range(1, n + 1) if n <= most else sorted({1 + round(step * (n - 1) / (most - 1)) for step in range(most)})
+    return [(ordered[rank - 1], rank / n) for rank in ranks]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredRequest:
+    """One request as throughput and goodput see it."""
+
+    is_ok: bool
+    scheduled_ns: int
+    end_ns: int | None
+    """When its stream closed, or it failed; None where it was never sent."""
+    times: RequestTimes
+    prompt_tokens: int | None
+    completion_tokens: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throughput:
+    """Rates over the measured window, from the first scheduled request to the last end; nothing is cut off."""
+
+    duration_s: float
+    requests_per_s: float | None
+    """Requests that succeeded."""
+    output_tokens_per_s: float | None
+    """None where a request that succeeded has no token count."""
+    goodput_per_s: float | None
+    """Requests that succeeded and met every limit of the SLO; None without an SLO."""
+
+
+def throughput_of(requests: Sequence[MeasuredRequest], slo: Mapping[str, float] | None = None) -> Throughput:
+    """Compute the rates; failed and timed-out requests count for nothing, and their time counts.
+
+    Raises:
+        InvalidInput: the SLO names something that cannot be measured.
+    """
+    ends = [request.end_ns for request in requests if request.end_ns is not None]
+    start = min((request.scheduled_ns for request in requests), default=0)
+    duration_s = max(0.0, (max(ends) - start) / 1e9) if ends else 0.0
+    good = [request for request in requests if request.is_ok]
+    counts = [request.completion_tokens for request in good]
+    known = [count for count in counts if count is not None]
+    met = sum(meets(request.times, slo) for request in good) if slo else None
+    return Throughput(
+        duration_s=duration_s,
+        requests_per_s=_rate(len(good), duration_s),
+        output_tokens_per_s=_rate(sum(known), duration_s) if len(known) == len(counts) else None,
+        goodput_per_s=None if met is None else _rate(met, duration_s),
+    )
+
+
+def _rate(count: int, duration_s: float) -> float | None:
+    return count / duration_s if duration_s > 0 else None
+
+
+def meets(times: RequestTimes, slo: Mapping[str, float]) -> bool:
+    """Say whether one request keeps every limit (name of the statistic → milliseconds).
+
+    A request without such a time does not keep a limit on it, except that an answer of one burst has no gaps to bound.
+
+    Raises:
+        InvalidInput: a name is not one of `SLO_METRICS` with or without a percentile.
+    """
+    return all(_keeps(times, _slo_metric(name), limit_ms * 1e6) for name, limit_ms in slo.items())
+
+
+def _slo_metric(name: str) -> str:
+    metric, _, statistic = name.partition("_")
+    if metric not in SLO_METRICS or (statistic and not (statistic[0] == "p" and statistic[1:].isdigit())):
+        raise InvalidInput(
+            f"The SLO bounds {name!r}, which is not measured.",
+            cure=f"Write one of {', '.join(SLO_METRICS)}, with a percentile if you like: ttft_p99.",
+        )
+    return metric
+
+
+def _keeps(times: RequestTimes, metric: str, limit_ns: float) -> bool:
+    match metric:
+        case "ttft":
+            return times.ttft_user_ns is not None and times.ttft_user_ns <= limit_ns
+        case "latency":
+            return times.latency_ns is not None and times.latency_ns <= limit_ns
+        case "tpot":
+            return times.latency_ns is not None and (times.tpot_ns is None or times.tpot_ns <= limit_ns)
+        case _:
+            return times.latency_ns is not None and max(times.itl_ns, default=0.0) <= limit_ns

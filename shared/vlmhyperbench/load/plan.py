@@ -1,0 +1,95 @@
+"""Write the folder that the load generator reads: `plan.json`, `requests.npy`, `bodies.bin`."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.load import REQUEST_DTYPE, LoadPlan
+
+RequestTable: TypeAlias = npt.NDArray[np.void]
+"""Rows of `REQUEST_DTYPE`. Shape: (requests,)."""
+
+BODIES = "bodies.bin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRequest:
+    """One request and where its body lies."""
+
+    ordinal: int
+    sample: int
+    body_offset: int
+    body_bytes: int
+    request_sha256: str
+    repeat: int = 0
+    turn: int = 0
+    member: int = 0
+    stream: int = -1
+    think_ns: int = 0
+    prompt_tokens: int = -1
+    output_tokens: int = -1
+
+
+def make_requests(phase: int, requests: Iterable[PlannedRequest]) -> RequestTable:
+    """Lay the requests of one phase out as rows of the table; `numpy.concatenate` joins phases."""
+    names = [name for name, _ in REQUEST_DTYPE]
+    rows = [tuple(phase if name == "phase" else getattr(request, name) for name in names) for request in requests]
+    return np.array(rows, dtype=REQUEST_DTYPE)
+
+
+def write_plan(folder: Path, *, plan: LoadPlan, requests: RequestTable) -> None:
+    """Write `plan.json` and `requests.npy`; `bodies.bin` is already there or is written before the ready line.
+
+    Raises:
+        InvalidInput: the table's columns are not those of `REQUEST_DTYPE`, or the counts disagree.
+        OSError: the disk is full or the folder cannot be written.
+    """
+    if requests.dtype != np.dtype(REQUEST_DTYPE):
+        raise InvalidInput("The table of requests does not have the columns of REQUEST_DTYPE.")
+    for phase in plan.phases:
+        found = int(np.count_nonzero(requests["phase"] == phase.no))
+        if phase.count != found:
+            raise InvalidInput(f"Phase {phase.no} announces {phase.count} requests and has {found}.")
+    folder.mkdir(parents=True, exist_ok=True)
+    np.save(folder / "requests.npy", requests, allow_pickle=False)
+    counted = dataclasses.replace(plan, counts={**plan.counts, "requests": len(requests)})
+    (folder / "plan.json").write_text(json.dumps(dataclasses.asdict(counted)))
+
+
+def write_bodies(folder: Path, bodies: Iterable[bytes]) -> list[PlannedRequest]:
+    """Write complete JSON bodies one after the other; their ordinals and samples are their positions.
+
+    Raises:
+        OSError: the disk is full or the folder cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    requests: list[PlannedRequest] = []
+    offset = 0
+    with (folder / BODIES).open("wb") as file:
+        for ordinal, body in enumerate(bodies):
+            file.write(body)
+            requests.append(
+                PlannedRequest(
+                    ordinal=ordinal,
+                    sample=ordinal,
+                    body_offset=offset,
+                    body_bytes=len(body),
+                    request_sha256=hashlib.sha256(body).hexdigest(),
+                )
+            )
+            offset += len(body)
+    return requests
+
+
+def join_tables(tables: Sequence[RequestTable]) -> RequestTable:
+    """Join the tables of several phases, in order."""
+    return np.concatenate(list(tables)) if tables else np.empty(0, dtype=REQUEST_DTYPE)
