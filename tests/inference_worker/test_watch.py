@@ -10,14 +10,18 @@ import pytest
 from vlmhyperbench_inference_worker.watch import Watch, machine
 
 
+async def until(holds):
+    async with asyncio.timeout(10):
+        while not holds():  # noqa: ASYNC110 - the sampler has no event to wait for
+            await asyncio.sleep(0.01)
+
+
 @pytest.mark.anyio
 async def test_a_watched_process_shows_its_memory_within_the_window():
     async with Watch([], interval_s=0.01) as watch:
         watch.engine_pid = os.getpid()
         start = time.monotonic_ns()
-        async with asyncio.timeout(10):
-            while len(polars.read_parquet(io.BytesIO(watch.parquet()))) < 5:
-                await asyncio.sleep(0.01)
+        await until(lambda: len(polars.read_parquet(io.BytesIO(watch.parquet()))) >= 5)
         summary = watch.summary(start, time.monotonic_ns())
     assert summary.samples >= 4
     assert summary.engine_rss_bytes_peak > 1_000_000
@@ -37,9 +41,7 @@ async def test_a_window_without_samples_has_no_numbers():
 async def test_a_process_that_is_gone_is_no_error():
     async with Watch([], interval_s=0.01) as watch:
         watch.engine_pid = 2**22 - 1
-        async with asyncio.timeout(10):
-            while not watch.latest():
-                await asyncio.sleep(0.01)
+        await until(lambda: bool(watch.latest()))
     assert watch.latest()["engine_rss_bytes"] is None
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 
@@ -60,27 +61,25 @@ def inventory() -> list[Gpu]:
 def read(indices: Sequence[int]) -> Reading:
     """Read the given GPUs once."""
     handles = [pynvml.nvmlDeviceGetHandleByIndex(no) for no in indices] if _is_available() else []
-    memory = [_maybe(lambda h=h: pynvml.nvmlDeviceGetMemoryInfo(h).used) for h in handles]
-    util = [_maybe(lambda h=h: pynvml.nvmlDeviceGetUtilizationRates(h).gpu) for h in handles]
-    power = [_maybe(lambda h=h: pynvml.nvmlDeviceGetPowerUsage(h) / 1000) for h in handles]
-    heat = [_maybe(lambda h=h: pynvml.nvmlDeviceGetTemperature(h, pynvml.NVML_TEMPERATURE_GPU)) for h in handles]
+    memory = _each(handles, lambda handle: pynvml.nvmlDeviceGetMemoryInfo(handle).used)
+    util = _each(handles, lambda handle: pynvml.nvmlDeviceGetUtilizationRates(handle).gpu)
+    power = _each(handles, lambda handle: pynvml.nvmlDeviceGetPowerUsage(handle) / 1000)
+    heat = _each(handles, lambda handle: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU))
     return Reading(
-        memory_used_bytes=int(sum(known)) if (known := _known(memory)) else None,
-        util_percent=sum(known) / len(known) if (known := _known(util)) else None,
-        power_w=sum(known) if (known := _known(power)) else None,
-        temperature_c=max(known) if (known := _known(heat)) else None,
+        memory_used_bytes=int(sum(memory)) if memory else None,
+        util_percent=sum(util) / len(util) if util else None,
+        power_w=sum(power) if power else None,
+        temperature_c=max(heat) if heat else None,
     )
 
 
-def _maybe(query):  # type: ignore[no-untyped-def]
-    try:
-        return float(query())
-    except pynvml.NVMLError:
-        return None
-
-
-def _known(values: Sequence[float | None]) -> list[float]:
-    return [value for value in values if value is not None]
+def _each(handles: Sequence[object], query: Callable[[object], float]) -> list[float]:
+    """Ask every GPU; one that does not tell is left out."""
+    values = []
+    for handle in handles:
+        with suppress(pynvml.NVMLError):
+            values.append(float(query(handle)))
+    return values
 
 
 def _text(value: str | bytes) -> str:

@@ -6,18 +6,18 @@ import asyncio
 import json
 import secrets
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import DEVNULL
-from typing import Self
+from typing import Literal, Self
 
 import httpx2
 from pydantic import TypeAdapter
-
+from vlmhyperbench.data import weights
 from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget
 from vlmhyperbench.processes import Child, start_child
-from vlmhyperbench_inference_worker import models
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound, Unavailable, VlmHyperBenchError
 from vlmhyperbench_sdk.gateway import EngineIdentity, LoadRequest, ModelStatus
 
@@ -35,7 +35,7 @@ class Measured:
     """Header → name of its secret."""
     secrets: Mapping[str, str]
     """Name of a secret → header value; goes over the load generator's stdin only."""
-    through: str
+    through: Literal["engine", "gateway"]
     """`engine` or `gateway`."""
 
 
@@ -62,17 +62,19 @@ class Serving:
         load_timeout_s: float,
         label: Mapping[str, str],
         log_path: Path,
+        lock_fds: Sequence[int] = (),
     ) -> Self:
         """Start a gateway and load the target into it.
 
         Raises:
             NotFound: a model file is missing.
-            InvalidInput: a parameter or a file's hash is wrong: repeating it cannot help.
+            Conflict: a model file is not the one that was pinned.
+            InvalidInput: a parameter is wrong.
             Unavailable: gateway or engine did not come up.
         """
-        files = await asyncio.to_thread(models.locate, target.files) if isinstance(target, ModelTarget) else {}
+        files = await asyncio.to_thread(_verified, target) if isinstance(target, ModelTarget) else {}
         key = secrets.token_urlsafe(32)
-        gateway, port = await _start_gateway(key, label=label, log_path=log_path)
+        gateway, port = await _start_gateway(key, label=label, log_path=log_path, lock_fds=lock_fds)
         client = httpx2.AsyncClient(
             base_url=f"http://127.0.0.1:{port}", headers={"X-API-Key": key}, timeout=CONTROL_TIMEOUT_S, trust_env=False
         )
@@ -114,9 +116,7 @@ class Serving:
         self.status = _STATUS.validate_json(answer.content)
         return self.status.state == "ready"
 
-    async def write_bodies(
-        self, backend_class: str, requests: Path, out: Path, images: Mapping[str, Path]
-    ) -> None:
+    async def write_bodies(self, backend_class: str, requests: Path, out: Path, images: Mapping[str, Path]) -> None:
         """Have the gateway's environment write the body of every request, with `to_engine`, beside a table of offsets.
 
         Raises:
@@ -139,20 +139,18 @@ class Serving:
             raise Unavailable("The process that writes request bodies ended.")
         answer = json.loads(line)
         if answer["event"] != "done":
-            raise InvalidInput(
-                f"The request of ordinal {answer.get('ordinal')} cannot be sent to {backend_class}: {answer['message']}",
-                code=answer.get("code"),
+            message = (
+                f"Request {answer.get('ordinal')} of this job cannot be sent to {backend_class}: {answer['message']}"
             )
+            raise InvalidInput(message, code=answer.get("code"))
 
     async def close(self) -> None:
         """Unload and end every process; the gateway ends its engine."""
         if self._bodies is not None:
             await self._bodies.stop(term_s=2)
         if self._gateway.returncode is None:
-            try:
+            with suppress(httpx2.HTTPError):  # the signal below ends it all the same
                 await self._client.post("/v1/model/unload")
-            except httpx2.HTTPError:
-                pass  # the signal below ends it all the same
         await self._client.aclose()
         await self._gateway.stop()
 
@@ -195,7 +193,13 @@ class Serving:
             raise Unavailable(f"The model {request.model!r} did not load: {self.status.error}.")
 
 
-async def _start_gateway(key: str, *, label: Mapping[str, str], log_path: Path) -> tuple[Child, int]:
+def _verified(target: ModelTarget) -> dict[str, str]:
+    return {file.role: str(weights.verify(file)) for file in target.files}
+
+
+async def _start_gateway(
+    key: str, *, label: Mapping[str, str], log_path: Path, lock_fds: Sequence[int]
+) -> tuple[Child, int]:
     log_path.parent.mkdir(parents=True, exist_ok=True)
     with log_path.open("ab") as log:
         child = await start_child(
@@ -203,6 +207,7 @@ async def _start_gateway(key: str, *, label: Mapping[str, str], log_path: Path) 
             env={**label, "VLMHB_GATEWAY_KEY": key},
             stdin=DEVNULL,
             stderr=log,
+            pass_fds=lock_fds,
         )
     assert child.stdout is not None  # noqa: S101
     try:

@@ -12,11 +12,12 @@ import platform
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from typing import Self
 
 import psutil
-
 from vlmhyperbench.worker.devices import DeviceInfo
+
 from vlmhyperbench_inference_worker import nvml
 
 INTERVAL_S = 0.1
@@ -189,5 +190,4 @@ def _peak(values: Sequence[int | None]) -> int | None:
 
 
 def _trapezoid(points: Sequence[tuple[int, float]]) -> float:
-    pairs = zip(points, points[1:], strict=False)
-    return sum((b[0] - a[0]) / 1e9 * (a[1] + b[1]) / 2 for a, b in pairs)
+    return sum((b[0] - a[0]) / 1e9 * (a[1] + b[1]) / 2 for a, b in pairwise(points))

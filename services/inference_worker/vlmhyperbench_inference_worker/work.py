@@ -9,7 +9,9 @@ from vlmhyperbench.data import manifest
 from vlmhyperbench.db import claims, manifests, runs
 from vlmhyperbench.domain.prompts import render
 from vlmhyperbench.domain.specs import ModelTarget, RunSpec
+from vlmhyperbench.errors import NotFound
 from vlmhyperbench.worker.claims import ClaimedJob
+
 from vlmhyperbench_inference_worker.requests import ImageRef, PlannedRequest, chat_request, request_digest
 
 
@@ -28,21 +30,49 @@ class Work:
         target = self.spec.target
         return target.model if isinstance(target, ModelTarget) else target.model_name
 
+    @property
+    def is_timed(self) -> bool:
+        """The scenario restarts whole: its phase belongs to the claim that measures it."""
+        return self.spec.scenario.kind == "single_stream"
+
+    @property
+    def in_flight(self) -> int:
+        """Closed-loop streams."""
+        return 1 if self.is_timed else self.spec.scenario.in_flight
+
+    def sample_of(self, ordinal: int) -> manifest.ManifestSample:
+        """The sample of an ordinal: ordinal = repeat · samples + sample."""
+        return self.samples[ordinal % len(self.samples)]
+
+    def warmup(self) -> list[int]:
+        """Ordinals of the warm-up phase: the first samples that can be asked."""
+        readable = (sample.index for sample in self.samples if sample.error is None)
+        return [index for index, _ in zip(readable, range(self.spec.scenario.warmup_requests), strict=False)]
+
 
 async def read_work(job: ClaimedJob) -> Work:
-    """Read the run's spec, its sample manifest and what is missing of the job's range."""
+    """Read the run's spec, its sample manifest and what is missing of the job's range.
+
+    Raises:
+        NotFound: the run or its manifest does not exist any more.
+    """
     async with job.runtime.database.transaction() as session:
         run = await runs.get(session, job.run_id)
-        found = await manifests.get(session, run.manifest_id or "")
+        found = await manifests.get(session, run.manifest_id or "") if run else None
         missing = await claims.missing_ordinals(session, job.job)
-    samples = await asyncio.to_thread(manifest.read, job.runtime.storage, found.storage_key)
+    if run is None or found is None:
+        raise NotFound(f"The run {job.run_id} or its sample manifest does not exist.")
+    samples = await asyncio.to_thread(_read_manifest, job, found.storage_key)
     return Work(spec=RunSpec.model_validate(run.spec), samples=samples, missing=missing)
 
 
-def plan_request(work: Work, *, phase: int, ordinal: int) -> PlannedRequest:
-    """Render the request of an ordinal: ordinal = repeat · samples + sample."""
-    repeat, index = divmod(ordinal, len(work.samples))
-    sample, spec = work.samples[index], work.spec
+def plan_requests(work: Work, ordinals: list[int], *, phase: int) -> list[PlannedRequest]:
+    """Render the requests of ordinals, in their order."""
+    return [_plan(work, phase, ordinal) for ordinal in ordinals]
+
+
+def _plan(work: Work, phase: int, ordinal: int) -> PlannedRequest:
+    sample, spec, repeat = work.sample_of(ordinal), work.spec, ordinal // len(work.samples)
     prompt = render(spec.prompt, question=sample.question, metadata=sample.metadata)
     images = tuple(ImageRef(sha256=image.sha256, media_type=image.media_type) for image in sample.images)
     request = chat_request(
@@ -56,10 +86,14 @@ def plan_request(work: Work, *, phase: int, ordinal: int) -> PlannedRequest:
     return PlannedRequest(
         phase=phase,
         ordinal=ordinal,
-        sample=index,
+        sample=sample.index,
         repeat=repeat,
         prompt=prompt,
         images=images,
         request=request,
         request_sha256=request_digest(request),
     )
+
+
+def _read_manifest(job: ClaimedJob, key: str) -> list[manifest.ManifestSample]:
+    return list(manifest.samples_of(manifest.read(job.runtime.storage.path(key))))

@@ -1,0 +1,161 @@
+"""Drive one claim's load: start the load generator's clock, commit what it seals, notice when the engine is gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from vlmhyperbench.domain.states import PhaseState
+from vlmhyperbench.load.process import LoadProcess
+from vlmhyperbench.worker.claims import ClaimedJob
+from vlmhyperbench_sdk.errors import InvalidInput, Unavailable
+from vlmhyperbench_sdk.load import EndLine, PhaseLine, ProgressLine, SegmentLine, StartedLine
+
+from vlmhyperbench_inference_worker.requests import PlannedRequest
+from vlmhyperbench_inference_worker.serving import Serving
+from vlmhyperbench_inference_worker.sink import Sealed, Sink
+from vlmhyperbench_inference_worker.watch import Watch
+
+
+class EngineLost(Unavailable):
+    """The engine died, or nobody answers at its address; what was in flight is asked again by the next attempt."""
+
+    code = "engine_lost"
+
+
+class KeyRefused(InvalidInput):
+    """The endpoint refuses the key; asking again cannot help."""
+
+    code = "endpoint_key_refused"
+
+
+@dataclass(slots=True)
+class Driven:
+    """What a claim learned while it drove."""
+
+    end: EndLine | None = None
+    started: StartedLine | None = None
+    first_sent_ns: int | None = None
+    last_event_ns: int | None = None
+    closed: set[int] = field(default_factory=set)
+
+
+async def drive(
+    job: ClaimedJob,
+    process: LoadProcess,
+    *,
+    serving: Serving,
+    sink: Sink,
+    watch: Watch,
+    record: Path,
+    planned: Sequence[PlannedRequest],
+    phase: int,
+) -> Driven:
+    """Follow the load generator's lines until it ends; every sealed segment is committed before the next is read.
+
+    Raises:
+        EngineLost: the engine is gone; rows it could not answer are not written.
+        KeyRefused: the endpoint answers 401 or 403.
+        Fenced: the claim is lost.
+    """
+    driven = Driven()
+    by_phase: dict[int, dict[int, PlannedRequest]] = {}
+    for request in planned:
+        by_phase.setdefault(request.phase, {})[request.ordinal] = request
+    before_done, before_failed = job.job.done, job.job.failed
+    async with _ending(job, process):
+        await process.ready(serving.measured.secrets)
+        async for line in process.lines():
+            match line:
+                case StartedLine():
+                    driven.started = line
+                case SegmentLine():
+                    await _commit(job, line, record / line.segment, by_phase[line.phase], serving, sink, driven, phase)
+                case ProgressLine() if line.phase == phase:
+                    await job.progress(
+                        done=before_done + line.done, total=_size(job), failed=before_failed + line.failed
+                    )
+                    await job.runtime.bus.publish_resources(job.context.name, watch.latest())
+                case PhaseLine(state="COMPLETE") if line.phase != phase or job.job.phase is None:
+                    await job.close_phase(line.phase, PhaseState.COMPLETE)
+                    driven.closed.add(line.phase)
+                case EndLine():
+                    driven.end = line
+                case _:
+                    continue
+    return driven
+
+
+async def _commit(
+    job: ClaimedJob,
+    line: SegmentLine,
+    path: Path,
+    planned: Mapping[int, PlannedRequest],
+    serving: Serving,
+    sink: Sink,
+    driven: Driven,
+    phase: int,
+) -> None:
+    sealed = await asyncio.to_thread(
+        lambda: sink.seal(path, planned, phase=line.phase, sha256=line.sha256, keep_unanswered=True)
+    )
+    lost = bool(sealed and sealed.unanswered) and not await _is_reachable(serving, sealed)
+    if lost:
+        sealed = await asyncio.to_thread(
+            lambda: sink.seal(path, planned, phase=line.phase, sha256=line.sha256, keep_unanswered=False)
+        )
+    await asyncio.to_thread(path.unlink)
+    if sealed and sealed.refused_key:
+        raise KeyRefused(
+            f"The endpoint {serving.measured.url} refuses the key.",
+            cure="Correct the secret that the run names, then start the run again.",
+        )
+    if sealed:
+        await job.append(sealed.chunk, sealed.rows)
+        if line.phase == phase:
+            driven.first_sent_ns = _least(driven.first_sent_ns, sealed.first_sent_ns)
+            driven.last_event_ns = _most(driven.last_event_ns, sealed.last_event_ns)
+    if lost:
+        raise EngineLost(f"The engine at {serving.measured.url} does not answer any more: {serving.status.error}.")
+
+
+async def _is_reachable(serving: Serving, sealed: Sealed | None) -> bool:
+    everything_failed = sealed is not None and sealed.unanswered == len(sealed.rows)
+    return await serving.is_alive() and not everything_failed
+
+
+def _size(job: ClaimedJob) -> int | None:
+    start, end = job.job.range_start, job.job.range_end
+    return None if start is None or end is None else end - start
+
+
+def _least(a: int | None, b: int | None) -> int | None:
+    return min((value for value in (a, b) if value is not None), default=None)
+
+
+def _most(a: int | None, b: int | None) -> int | None:
+    return max((value for value in (a, b) if value is not None), default=None)
+
+
+@asynccontextmanager
+async def _ending(job: ClaimedJob, process: LoadProcess) -> AsyncIterator[None]:
+    """Ask the load generator to end when the job is cancelled or drains: what it has sealed still comes."""
+
+    async def ask() -> None:
+        waits = [asyncio.ensure_future(event.wait()) for event in (job.cancelled, job.draining)]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            await process.cancel()
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    asking = asyncio.create_task(ask(), name="end-load")
+    try:
+        yield
+    finally:
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)

@@ -1,0 +1,196 @@
+"""GENERATE: bring the target up, ask every sample that has no row, commit what comes, say what it cost."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import asdict
+from pathlib import Path
+
+from vlmhyperbench.data.cache import DatasetCache
+from vlmhyperbench.db import artifacts
+from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome, Preempted
+from vlmhyperbench.domain.planning import target_digest
+from vlmhyperbench.domain.specs import EndpointTarget
+from vlmhyperbench.domain.states import PhaseState
+from vlmhyperbench.errors import Conflict, InvalidInput, NotFound, Unavailable
+from vlmhyperbench.load.process import LoadProcess
+from vlmhyperbench.worker.claims import ClaimedJob
+from vlmhyperbench.worker.devices import DeviceInfo
+from vlmhyperbench_sdk.load import PhaseKind, PhasePlan
+
+from vlmhyperbench_inference_worker import plan
+from vlmhyperbench_inference_worker.drive import Driven, EngineLost, drive
+from vlmhyperbench_inference_worker.fleet import Fleet
+from vlmhyperbench_inference_worker.secrets import read_secrets
+from vlmhyperbench_inference_worker.serving import Serving
+from vlmhyperbench_inference_worker.sink import Sink
+from vlmhyperbench_inference_worker.watch import Watch, machine
+from vlmhyperbench_inference_worker.work import Work, plan_requests, read_work
+
+
+async def handle_generate(job: ClaimedJob, *, fleet: Fleet, devices: Sequence[DeviceInfo]) -> Outcome:
+    """Do one GENERATE job; the door of the inference worker."""
+    folder = job.settings.home / "work" / str(job.claim_id)
+    try:
+        await asyncio.to_thread(_make_folders, folder)
+        async with Watch(devices) as watch:
+            return await _generate(job, fleet, watch, folder)
+    except (InvalidInput, NotFound, Conflict) as error:
+        return Failed(code=error.code, message=str(error), permanent=True)
+    except EngineLost as error:
+        await fleet.discard()
+        return Failed(code=error.code, message=str(error))
+    except Unavailable as error:
+        if error.code == "storage_full":
+            return Preempted(reason=error.code)
+        return Failed(code=error.code, message=str(error))
+    finally:
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+
+async def _generate(job: ClaimedJob, fleet: Fleet, watch: Watch, folder: Path) -> Outcome:
+    work = await read_work(job)
+    if not work.missing:
+        return Complete(data={"requests": 0})
+    async with AsyncExitStack() as stack:
+        starting = asyncio.create_task(LoadProcess.start(folder / "plan", folder / "record"), name="start-load")
+        stack.push_async_callback(_end_process, starting)
+        serving = await fleet.acquire(target_digest(work.spec), lambda: _load(job, work))
+        await job.set_resident(fleet.resident)
+        engine = serving.engine
+        watch.engine_pid = engine.pid if engine else None
+        await job.record_claim(
+            engine=asdict(engine) if engine else None, machine=machine(), measured_at=serving.measured.through
+        )
+        return await _measure(job, work, serving, watch, await starting, folder)
+
+
+async def _measure(
+    job: ClaimedJob, work: Work, serving: Serving, watch: Watch, process: LoadProcess, folder: Path
+) -> Outcome:
+    params = {"in_flight": work.in_flight}
+    kind: PhaseKind = "single_stream" if work.is_timed else "accuracy"
+    phase = job.job.phase
+    if work.is_timed or phase is None:
+        phase = await job.open_phase(kind, params=params, count=len(work.missing))
+    sink = Sink(job.runtime.storage, run_id=job.run_id, claim_id=job.claim_id, folder=folder)
+    readable = await _write_unreadable(job, work, sink, phase)
+    if not readable:
+        return await _complete(job, work, phase, requests=0)
+    warmup = work.warmup()
+    phases = [PhasePlan(no=phase, kind=kind, count=len(readable), params=params)]
+    planned = await asyncio.to_thread(plan_requests, work, readable, phase=phase)
+    if warmup:
+        no = await job.open_phase("warmup", params=params, count=len(warmup))
+        phases.insert(0, PhasePlan(no=no, kind="warmup", count=len(warmup), params=params))
+        planned = [*plan_requests(work, warmup, phase=no), *planned]
+    cache = DatasetCache(job.settings.home / "cache" / "images")
+    await plan.fill(
+        folder / "plan",
+        work,
+        serving,
+        phases=phases,
+        planned=planned,
+        storage=job.runtime.storage,
+        cache=cache,
+    )
+    driven = await drive(
+        job,
+        process,
+        serving=serving,
+        sink=sink,
+        watch=watch,
+        record=folder / "record",
+        planned=planned,
+        phase=phase,
+    )
+    await _record_cost(job, driven, watch)
+    if job.cancelled.is_set() or job.draining.is_set():
+        return Preempted()
+    if driven.end is None or driven.end.outcome != "complete":
+        reason = driven.end.error if driven.end else "it ended without a last line"
+        return Failed(code="load_generator", message=f"The load generator did not finish: {reason}.")
+    return await _complete(job, work, phase, requests=len(readable))
+
+
+async def _complete(job: ClaimedJob, work: Work, phase: int, *, requests: int) -> Outcome:
+    if work.is_timed and not requests:
+        await job.close_phase(phase, PhaseState.COMPLETE, count=len(work.missing))
+    return Complete(data={"requests": requests, "phase": phase})
+
+
+async def _write_unreadable(job: ClaimedJob, work: Work, sink: Sink, phase: int) -> list[int]:
+    """Give samples that cannot be asked their error rows, and return the ordinals that can."""
+    reasons = {ordinal: work.sample_of(ordinal).error for ordinal in work.missing}
+    broken = [ordinal for ordinal, reason in reasons.items() if reason is not None]
+    if broken:
+        planned = zip(plan_requests(work, broken, phase=phase), (reasons[at] or "" for at in broken), strict=True)
+        sealed = await asyncio.to_thread(sink.unreadable, list(planned), phase=phase)
+        await job.append(sealed.chunk, sealed.rows)
+    return [ordinal for ordinal, reason in reasons.items() if reason is None]
+
+
+async def _load(job: ClaimedJob, work: Work) -> Serving:
+    values = await asyncio.to_thread(read_secrets, job.settings.secrets_dir, _secret_names(work))
+    return await Serving.start(
+        target_digest(work.spec),
+        work.spec.target,
+        secret_values=values,
+        load_timeout_s=work.spec.limits.load_timeout_s,
+        label=job.context.label,
+        log_path=job.settings.home / "logs" / f"gateway-{job.context.name}.log",
+        lock_fds=job.context.lock_fds,
+    )
+
+
+def _secret_names(work: Work) -> list[str]:
+    named = list(work.spec.secrets)
+    target = work.spec.target
+    key = target.engine_params.get("api_key_secret") if isinstance(target, EndpointTarget) else None
+    return named if not isinstance(key, str) or key in named else [*named, key]
+
+
+async def _record_cost(job: ClaimedJob, driven: Driven, watch: Watch) -> None:
+    """Keep what cannot be measured again: clocks, the client's own cost, the device samples."""
+    start, end = driven.first_sent_ns, driven.last_event_ns
+    summary = watch.summary(start, end) if start is not None and end is not None else None
+    await job.record_claim(
+        client=asdict(driven.end) if driven.end else None,
+        resources=asdict(summary) if summary else None,
+        anchor_monotonic_ns=driven.started.monotonic_ns if driven.started else None,
+        anchor_wall_ns=driven.started.wall_ns if driven.started else None,
+    )
+    key = f"runs/{job.run_id}/resources/{job.claim_id}.parquet"
+    data = await asyncio.to_thread(watch.parquet)
+    media_type = "application/vnd.apache.parquet"
+    stored = await asyncio.to_thread(lambda: job.runtime.storage.put(key, data, media_type=media_type))
+    async with job.transaction() as session:
+        await artifacts.add(
+            session,
+            project_id=job.job.project_id,
+            run_id=job.run_id,
+            claim_id=job.claim_id,
+            kind="resources",
+            name=f"resources-{job.claim_id}.parquet",
+            media_type=media_type,
+            storage_key=stored.key,
+            sha256=stored.sha256,
+            size_bytes=stored.size_bytes,
+        )
+
+
+async def _end_process(starting: asyncio.Task[LoadProcess]) -> None:
+    """End the load generator, whether it was needed or not."""
+    try:
+        process = await starting
+    except Unavailable:
+        return  # whoever awaited it first has raised it already
+    await process.stop()
+
+
+def _make_folders(folder: Path) -> None:
+    for name in ("plan", "record"):
+        (folder / name).mkdir(parents=True, exist_ok=True)

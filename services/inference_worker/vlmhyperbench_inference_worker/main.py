@@ -1,0 +1,46 @@
+"""The inference worker: takes GENERATE jobs on one device, keeps its target loaded between them."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+from functools import partial
+
+import psutil
+from vlmhyperbench.domain.states import JobKind
+from vlmhyperbench.settings import Settings
+from vlmhyperbench.worker.devices import DeviceInfo
+from vlmhyperbench.worker.supervisor import run_worker
+
+from vlmhyperbench_inference_worker import nvml
+from vlmhyperbench_inference_worker.fleet import Fleet
+from vlmhyperbench_inference_worker.generation import handle_generate
+
+
+def devices() -> list[DeviceInfo]:
+    """List what a job can be pinned to: the GPUs that NVML sees, or the machine's one CPU slot."""
+    gpus = [
+        DeviceInfo(no=gpu.no, kind="gpu", uuid=gpu.uuid, name=gpu.name, memory_bytes=gpu.memory_bytes)
+        for gpu in nvml.inventory()
+    ]
+    memory = int(psutil.virtual_memory().total)
+    return gpus or [DeviceInfo(no=0, kind="cpu", uuid=f"cpu-{platform.node()}", name="cpu", memory_bytes=memory)]
+
+
+def main() -> None:
+    """Run until SIGTERM."""
+    fleet, found = Fleet(), devices()
+    handlers = {JobKind.GENERATE: partial(handle_generate, fleet=fleet, devices=found)}
+    asyncio.run(
+        run_worker(
+            Settings.load(),
+            kind="inference",
+            handlers=handlers,
+            devices=found,
+            on_stop=lambda _: fleet.discard(),
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""Fill the load plan's folder: rendered requests become bodies by the adapter's `to_engine`, and a table of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from vlmhyperbench.data.cache import DatasetCache
+from vlmhyperbench.load.plan import write_plan
+from vlmhyperbench.storage import Storage
+from vlmhyperbench_sdk.load import (
+    PLAN_VERSION,
+    REQUEST_DTYPE,
+    Endpoint,
+    LoadLimits,
+    LoadPlan,
+    PhasePlan,
+)
+
+from vlmhyperbench_inference_worker.requests import PlannedRequest
+from vlmhyperbench_inference_worker.serving import Serving
+from vlmhyperbench_inference_worker.work import Work
+
+BODIES = "bodies.bin"
+
+
+async def fill(
+    folder: Path,
+    work: Work,
+    serving: Serving,
+    *,
+    phases: Sequence[PhasePlan],
+    planned: Sequence[PlannedRequest],
+    storage: Storage,
+    cache: DatasetCache,
+) -> None:
+    """Write bodies, requests table and `plan.json`, in this order.
+
+    Raises:
+        InvalidInput: the engine cannot do what a request asks.
+        Unavailable: the child that writes bodies ended, or an image cannot be read.
+    """
+    hashes = {image.sha256 for request in planned for image in request.images}
+    images = await asyncio.to_thread(lambda: {digest: cache.fetch(storage, digest) for digest in hashes})
+    rendered = folder / "rendered.jsonl"
+    await asyncio.to_thread(_write_rendered, rendered, planned)
+    await serving.write_bodies(work.spec.target.backend_class, rendered, folder / BODIES, images)
+    await asyncio.to_thread(rendered.unlink)
+    measured, spec = serving.measured, work.spec
+    plan = LoadPlan(
+        version=PLAN_VERSION,
+        phases=tuple(phases),
+        endpoint=Endpoint(url=measured.url, headers=measured.headers),
+        limits=LoadLimits(
+            request_timeout_s=spec.limits.request_timeout_s, tries=1 if work.is_timed else spec.limits.tries
+        ),
+        seed=spec.scenario.seed,
+        counts={"requests": len(planned)},
+    )
+    await asyncio.to_thread(lambda: write_plan(folder, plan=plan, requests=_table(folder, planned)))
+
+
+def _write_rendered(path: Path, planned: Sequence[PlannedRequest]) -> None:
+    with path.open("w", encoding="utf-8") as lines:
+        for place, request in enumerate(planned):
+            lines.write(json.dumps({"ordinal": place, "request": request.request}) + "\n")
+
+
+def _table(folder: Path, planned: Sequence[PlannedRequest]) -> np.ndarray:
+    offsets_path = folder / f"{BODIES}.npy"
+    offsets = np.load(offsets_path, allow_pickle=False)
+    offsets_path.unlink()
+    table = np.zeros(len(planned), dtype=REQUEST_DTYPE)
+    for name in ("phase", "ordinal", "sample", "repeat", "request_sha256"):
+        table[name] = [getattr(request, name) for request in planned]
+    table["body_offset"], table["body_bytes"] = offsets["offset"], offsets["bytes"]
+    table["stream"] = table["prompt_tokens"] = table["output_tokens"] = -1
+    return table

@@ -1,0 +1,193 @@
+"""Turn a sealed segment into a chunk in storage and the narrow rows that are appended with it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vlmhyperbench.domain.failures import classify
+from vlmhyperbench.domain.states import FactStatus
+from vlmhyperbench.facts.append import NewChunk, NewFact, chunk_key
+from vlmhyperbench.facts.schema import polars_schema, write_chunk
+from vlmhyperbench.storage import Storage
+from vlmhyperbench_sdk.load import TOKEN_EVENTS
+from vlmhyperbench_sdk.timing import Timing
+
+from vlmhyperbench_inference_worker.requests import PlannedRequest
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sealed:
+    """A chunk that lies in storage, its rows, and what the generation looks at in them."""
+
+    chunk: NewChunk
+    rows: Sequence[NewFact]
+    unanswered: int
+    """Rows without any answer of the endpoint: the connection failed."""
+    refused_key: bool
+    """The endpoint answered 401 or 403."""
+    first_sent_ns: int | None
+    last_event_ns: int | None
+
+
+class Sink:
+    """Numbers a claim's chunks, phase by phase, and writes them. Calls block; run them in a thread."""
+
+    def __init__(self, storage: Storage, *, run_id: UUID, claim_id: UUID, folder: Path) -> None:
+        self._storage = storage
+        self._run_id = run_id
+        self._claim_id = claim_id
+        self._folder = folder
+        self._next: dict[int, int] = {}
+
+    def seal(
+        self, segment: Path, planned: Mapping[int, PlannedRequest], *, phase: int, sha256: str, keep_unanswered: bool
+    ) -> Sealed | None:
+        """Store a segment as a chunk; None where no row is left.
+
+        Args:
+            segment: the load generator's file.
+            planned: ordinal → what was asked, of this phase.
+            phase: the phase's number.
+            sha256: what the file must hash to.
+            keep_unanswered: False drops the rows of failed connections: the engine is gone, they are asked again.
+
+        Raises:
+            Conflict: the file is not what was announced.
+            Unavailable: storage is full or away.
+        """
+        import polars
+
+        data = segment.read_bytes()
+        if hashlib.sha256(data).hexdigest() != sha256:
+            raise ValueError(f"The segment {segment.name} is not the file that the load generator announced.")
+        records = polars.read_parquet(data).to_dicts()
+        rows = [_complete(record, planned[record["ordinal"]]) for record in records]
+        if not keep_unanswered:
+            rows = [row for row in rows if row["error_code"] != "connection"]
+        return self._store(rows, phase=phase) if rows else None
+
+    def unreadable(self, planned: Sequence[tuple[PlannedRequest, str]], *, phase: int) -> Sealed:
+        """Store the rows of samples that cannot be asked, each with its reason.
+
+        Raises:
+            Unavailable: storage is full or away.
+        """
+        rows = []
+        for stream_less, reason in planned:
+            blank: dict[str, Any] = dict.fromkeys(polars_schema())
+            blank |= {
+                "phase": phase,
+                "ordinal": stream_less.ordinal,
+                "sample": stream_less.sample,
+                "repeat": stream_less.repeat,
+                "turn": 0,
+                "member": 0,
+                "stream": 0,
+                "event_ns": [],
+                "event_tokens": [],
+                "event_kind": [],
+                "status": "error",
+                "error": reason,
+                "tries": 0,
+                "request_sha256": stream_less.request_sha256,
+            }
+            row = _complete(blank, stream_less)
+            row["error_code"] = "unreadable_sample"
+            rows.append(row)
+        return self._store(rows, phase=phase)
+
+    def _store(self, rows: list[dict[str, Any]], *, phase: int) -> Sealed:
+        import polars
+
+        no = self._next.get(phase, 0)
+        self._next[phase] = no + 1
+        path = self._folder / f"chunk-{phase}-{no}.parquet"
+        write_chunk(polars.DataFrame(rows, schema=polars_schema(), strict=False), path)
+        stored = self._storage.put(
+            chunk_key(self._run_id, self._claim_id, phase, no), path, media_type="application/vnd.apache.parquet"
+        )
+        path.unlink()
+        sent = [row["sent_ns"] for row in rows if row["sent_ns"] is not None]
+        ended = [row["last_event_ns"] for row in rows if row["last_event_ns"] is not None]
+        return Sealed(
+            chunk=NewChunk(
+                phase=phase,
+                no=no,
+                storage_key=stored.key,
+                sha256=stored.sha256,
+                size_bytes=stored.size_bytes,
+                rows=len(rows),
+            ),
+            rows=[_fact(row, place) for place, row in enumerate(rows)],
+            unanswered=sum(row["error_code"] == "connection" for row in rows),
+            refused_key=any(row["http_status"] in {401, 403} for row in rows),
+            first_sent_ns=min(sent, default=None),
+            last_event_ns=max(ended, default=None),
+        )
+
+
+def _complete(record: dict[str, Any], planned: PlannedRequest) -> dict[str, Any]:
+    """Add to a record what was asked and whose failure it was."""
+    failed = classify(status=record["status"], http_status=record["http_status"])
+    return record | {
+        "request_sha256": planned.request_sha256,
+        "system_prompt": planned.prompt.system,
+        "user_prompt": planned.prompt.user,
+        "images": [image.sha256 for image in planned.images],
+        "failure": failed.failure if failed else None,
+        "error_code": failed.code if failed else None,
+    }
+
+
+def _fact(row: Mapping[str, Any], place: int) -> NewFact:
+    timing = _timing(row)
+    text = row["text"]
+    return NewFact(
+        ordinal=row["ordinal"],
+        row=place,
+        sample=row["sample"],
+        repeat=row["repeat"],
+        turn=row["turn"],
+        member=row["member"],
+        stream=row["stream"],
+        status=FactStatus.OK if row["failure"] is None else FactStatus.ERROR,
+        failure=row["failure"],
+        error_code=row["error_code"],
+        http_status=row["http_status"],
+        finish_reason=row["finish_reason"],
+        tries=row["tries"],
+        prompt_tokens=row["prompt_tokens"],
+        completion_tokens=row["completion_tokens"],
+        token_source=row["token_source"],
+        scheduled_ns=row["scheduled_ns"],
+        sent_ns=row["sent_ns"],
+        queue_ns=timing.queue_ns if timing else None,
+        ttft_user_ns=timing.ttft_user_ns if timing else None,
+        ttft_service_ns=timing.ttft_service_ns if timing else None,
+        tpot_ns=timing.tpot_ns if timing else None,
+        latency_ns=timing.latency_ns if timing else None,
+        stream_end_ns=row["stream_end_ns"],
+        request_sha256=row["request_sha256"],
+        text_sha256=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() if text is not None else None,
+    )
+
+
+def _timing(row: Mapping[str, Any]) -> Timing | None:
+    """The times of an answer; a failed request has none, however far it came."""
+    if row["failure"] is not None or row["sent_ns"] is None or row["stream_end_ns"] is None:
+        return None
+    bearing = [i for i, kind in enumerate(row["event_kind"]) if kind in TOKEN_EVENTS]
+    return Timing(
+        scheduled_ns=row["scheduled_ns"],
+        sent_ns=row["sent_ns"],
+        event_ns=tuple(row["event_ns"][i] for i in bearing),
+        event_tokens=tuple(row["event_tokens"][i] for i in bearing),
+        stream_end_ns=row["stream_end_ns"],
+    )
