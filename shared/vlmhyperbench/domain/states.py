@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import StrEnum
 
 
@@ -21,6 +22,32 @@ class RunState(StrEnum):
         return self in {RunState.SUCCEEDED, RunState.PARTIAL, RunState.FAILED, RunState.CANCELLED}
 
 
+class RunEvent(StrEnum):
+    """What can happen to a run."""
+
+    INDEX = "index"
+    START = "start"
+    SUCCEED = "succeed"
+    END_PARTIAL = "end_partial"
+    FAIL = "fail"
+    CANCEL = "cancel"
+
+
+RUN_TABLE: dict[tuple[RunState, RunEvent], RunState] = {
+    (RunState.QUEUED, RunEvent.INDEX): RunState.INDEXED,
+    (RunState.QUEUED, RunEvent.FAIL): RunState.FAILED,
+    (RunState.QUEUED, RunEvent.CANCEL): RunState.CANCELLED,
+    (RunState.INDEXED, RunEvent.START): RunState.RUNNING,
+    (RunState.INDEXED, RunEvent.FAIL): RunState.FAILED,
+    (RunState.INDEXED, RunEvent.CANCEL): RunState.CANCELLED,
+    (RunState.RUNNING, RunEvent.SUCCEED): RunState.SUCCEEDED,
+    (RunState.RUNNING, RunEvent.END_PARTIAL): RunState.PARTIAL,
+    (RunState.RUNNING, RunEvent.FAIL): RunState.FAILED,
+    (RunState.RUNNING, RunEvent.CANCEL): RunState.CANCELLED,
+}
+"""A run is RUNNING from the first claim of a job of its own after INDEX."""
+
+
 class ExperimentState(StrEnum):
     """Derived from an experiment's runs."""
 
@@ -32,6 +59,17 @@ class ExperimentState(StrEnum):
     @property
     def is_terminal(self) -> bool:
         return self is not ExperimentState.OPEN
+
+
+def experiment_state(runs: Collection[RunState]) -> ExperimentState:
+    """Derive an experiment's state from its runs: OPEN while one of them is; an experiment without runs is DONE."""
+    if not all(state.is_terminal for state in runs):
+        return ExperimentState.OPEN
+    if all(state is RunState.SUCCEEDED for state in runs):
+        return ExperimentState.DONE
+    if all(state is RunState.CANCELLED for state in runs):
+        return ExperimentState.CANCELLED
+    return ExperimentState.PARTIAL
 
 
 class JobKind(StrEnum):
@@ -102,6 +140,25 @@ class PhaseState(StrEnum):
     STOPPED = "STOPPED"
     VOID = "VOID"
 
+    @property
+    def is_terminal(self) -> bool:
+        return self is not PhaseState.OPEN
+
+
+class PhaseEvent(StrEnum):
+    """What can happen to a phase."""
+
+    COMPLETE = "complete"
+    STOP = "stop"
+    VOID = "void"
+
+
+PHASE_TABLE: dict[tuple[PhaseState, PhaseEvent], PhaseState] = {
+    (PhaseState.OPEN, PhaseEvent.COMPLETE): PhaseState.COMPLETE,
+    (PhaseState.OPEN, PhaseEvent.STOP): PhaseState.STOPPED,
+    (PhaseState.OPEN, PhaseEvent.VOID): PhaseState.VOID,
+}
+
 
 class FactStatus(StrEnum):
     """What a fact says of its request."""
@@ -126,6 +183,16 @@ STAGE_OF: dict[JobKind, Stage] = {
     JobKind.SCORE: Stage.EVALUATION,
     JobKind.REPORT: Stage.REPORT,
 }
+
+
+def next_run_state(state: RunState, event: RunEvent) -> RunState | None:
+    """Return the state after an event, or None where the event does not apply."""
+    return RUN_TABLE.get((state, event))
+
+
+def next_phase_state(state: PhaseState, event: PhaseEvent) -> PhaseState | None:
+    """Return the state after an event, or None where the event does not apply."""
+    return PHASE_TABLE.get((state, event))
 
 
 def next_job_state(state: JobState, event: JobEvent) -> JobState | None:

@@ -11,14 +11,15 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, ParamSpec, TypeAlias, TypeVar
 from uuid import UUID
 
+from vlmhyperbench_sdk.types import JsonObject
+
 from vlmhyperbench.bus import Progress
-from vlmhyperbench.db import claims
+from vlmhyperbench.db import claim_phases, claims
 from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome, Preempted, Stopped
 from vlmhyperbench.domain.states import STAGE_OF, JobKind, PhaseState
-from vlmhyperbench.errors import Fenced, Unavailable
+from vlmhyperbench.errors import Conflict, Fenced, Unavailable
 from vlmhyperbench.facts.append import Appended, NewChunk, NewFact, append
 from vlmhyperbench.worker.rates import Rate
-from vlmhyperbench_sdk.types import JsonObject
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession
@@ -51,6 +52,8 @@ class WorkerContext:
     settings: Settings
     label: Mapping[str, str]
     """Environment that every child gets, so that the next boot of this worker can find what an older one left."""
+    lock_fds: tuple[int, ...] = ()
+    """Locks of the worker's devices: what uses a device inherits them (`start_child(pass_fds=…)`)."""
 
 
 class ClaimedJob:
@@ -69,6 +72,8 @@ class ClaimedJob:
         self.settings = context.settings
         self.cancelled = asyncio.Event()
         self.draining = asyncio.Event()
+        self.committed_at = time.monotonic()
+        """When a chunk was last committed, or the claim was taken: a job that commits nothing for long has stalled."""
         self._cpu = cpu
         self._rate = Rate()
         self._published_at = float("-inf")
@@ -102,12 +107,20 @@ class ClaimedJob:
         while True:
             try:
                 async with self.runtime.database.transaction() as session:
-                    appended = await append(session, job_id=self.job.id, claim_id=self.claim_id, chunk=chunk, rows=rows)
+                    appended = await append(
+                        session,
+                        job_id=self.job.id,
+                        claim_id=self.claim_id,
+                        chunk=chunk,
+                        rows=rows,
+                        lease_s=self.settings.timers.lease_s,
+                    )
             except Unavailable:
                 await asyncio.sleep(RETRY_S)
                 continue
             if appended is None:
                 raise self._fenced()
+            self.committed_at = time.monotonic()
             if appended.cancel_requested:
                 self.cancelled.set()
             return appended
@@ -139,7 +152,9 @@ class ClaimedJob:
             Fenced: the claim is lost.
         """
         async with self.transaction() as session:
-            return await claims.open_phase(session, self.job, self.claim_id, kind=kind, params=params, count=count)
+            return await claim_phases.open_of_claim(
+                session, self.run_id, self.job.id, self.claim_id, kind=kind, params=params, count=count
+            )
 
     async def close_phase(self, no: int, state: PhaseState, *, count: int | None = None) -> None:
         """Close a phase that this claim opened; a phase bounded by time gets its count here.
@@ -150,7 +165,7 @@ class ClaimedJob:
             Fenced: the claim is lost.
         """
         async with self.transaction() as session:
-            await claims.close_phase(session, self.job, self.claim_id, no=no, state=state, count=count)
+            await claim_phases.close_one(session, self.run_id, self.claim_id, no=no, state=state, count=count)
 
     async def record_claim(
         self,
@@ -159,6 +174,7 @@ class ClaimedJob:
         machine: JsonObject | None = None,
         packages: Mapping[str, str] | None = None,
         client: JsonObject | None = None,
+        resources: JsonObject | None = None,
         anchor_monotonic_ns: int | None = None,
         anchor_wall_ns: int | None = None,
         measured_at: Literal["engine", "gateway"] | None = None,
@@ -176,6 +192,7 @@ class ClaimedJob:
                 machine=machine,
                 packages=packages,
                 client=client,
+                resources=resources,
                 anchor_monotonic_ns=anchor_monotonic_ns,
                 anchor_wall_ns=anchor_wall_ns,
                 measured_at=measured_at,
@@ -222,12 +239,23 @@ class ClaimedJob:
     async def run_cpu(self, function: Callable[Params, Result], *args: Params.args, **kwargs: Params.kwargs) -> Result:
         """Run a function of a module in a child process of its own (spawned, no credentials) and return its result.
 
-        Cancelling the await kills the child. Whatever the function raises is raised here.
+        Cancelling the await, or the run, kills the child. Whatever the function raises is raised here.
 
         Raises:
             Unavailable: the child died, as when the kernel takes its memory.
+            Conflict: the run was cancelled; let it pass.
         """
-        return await self._cpu.run(function, *args, **kwargs)
+        work = asyncio.ensure_future(self._cpu.run(function, *args, **kwargs))
+        stop = asyncio.ensure_future(self.cancelled.wait())
+        try:
+            await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                raise Conflict("The run was cancelled.", code="cancelled")
+            return await work
+        finally:
+            work.cancel()
+            stop.cancel()
+            await asyncio.gather(work, stop, return_exceptions=True)
 
     def _fenced(self) -> Fenced:
         return Fenced(f"The claim {self.claim_id} on the job {self.job.id} is lost.")

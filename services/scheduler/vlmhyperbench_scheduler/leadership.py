@@ -1,0 +1,51 @@
+"""Who leads: the process whose dedicated connection holds an advisory lock. Two leaders would do no harm."""
+
+from __future__ import annotations
+
+import asyncio
+
+import psycopg
+from sqlalchemy.engine import make_url
+from vlmhyperbench.errors import Unavailable
+
+_KEY = 0x766C6D6862  # "vlmhb"
+_ANSWER_S = 5.0
+
+
+class Leadership:
+    """A connection of its own, because the lock lives as long as the session that took it."""
+
+    def __init__(self, database_url: str) -> None:
+        url = make_url(database_url).set(drivername="postgresql")
+        self._url = url.render_as_string(hide_password=False)
+        self._connection: psycopg.AsyncConnection | None = None
+        self._is_held = False
+
+    async def hold(self) -> bool:
+        """Say whether this process leads now, taking the lead if nobody has it.
+
+        Raises:
+            Unavailable: the database does not answer; the lead is lost with the connection.
+        """
+        try:
+            async with asyncio.timeout(_ANSWER_S):
+                if self._connection is None:
+                    self._connection = await psycopg.AsyncConnection.connect(
+                        self._url, autocommit=True, application_name="scheduler-leader"
+                    )
+                if self._is_held:
+                    await self._connection.execute("SELECT 1")
+                else:
+                    answer = await self._connection.execute("SELECT pg_try_advisory_lock(%s)", (_KEY,))
+                    row = await answer.fetchone()
+                    self._is_held = row is not None and bool(row[0])
+        except (psycopg.Error, TimeoutError, OSError) as error:
+            await self.close()
+            raise Unavailable(f"The database does not answer: {error}") from error
+        return self._is_held
+
+    async def close(self) -> None:
+        """Give the lead back by closing the connection."""
+        connection, self._connection, self._is_held = self._connection, None, False
+        if connection is not None:
+            await connection.close()

@@ -1,0 +1,86 @@
+"""The loop around the pure decision: reap, advance, assign, ring; every second, and when woken."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+
+from vlmhyperbench.domain.scheduling import decide
+from vlmhyperbench.errors import Unavailable
+from vlmhyperbench.logs import get_logger
+from vlmhyperbench.queues.ringing import Bell
+from vlmhyperbench.runtime import Runtime
+
+from vlmhyperbench_scheduler import window
+from vlmhyperbench_scheduler.effects import Effects
+from vlmhyperbench_scheduler.leadership import Leadership
+
+_LOG = get_logger(__name__)
+
+
+class Loop:
+    """Ticks while it leads; waits while another process does, or while the database is away."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        bell: Bell,
+        leadership: Leadership,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._runtime = runtime
+        self._leadership = leadership
+        self._timers = runtime.settings.timers
+        self._clock = clock
+        self._effects = Effects(runtime, bell)
+        self._is_leading = False
+        self._is_away = False
+        self._reaps_from = float("inf")
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Tick until `stop` is set."""
+        while not stop.is_set():
+            leads = await self.step()
+            pause = self._runtime.bus.wait_wake(self._timers.tick_s) if leads else asyncio.sleep(self._timers.tick_s)
+            await _until(stop, pause)
+        await self._leadership.close()
+
+    async def step(self) -> bool:
+        """Tick once if this process leads, and say whether it does."""
+        try:
+            leads = await self._leadership.hold()
+            if leads and not (self._is_leading and not self._is_away):
+                self._reaps_from = self._clock() + self._timers.no_reap_s
+                _LOG.info("scheduler.leads", reaps_in_s=self._timers.no_reap_s)
+            self._is_leading, self._is_away = leads, False
+            if leads:
+                await self.tick(is_reaping=self._clock() >= self._reaps_from)
+        except Unavailable as error:
+            if not self._is_away:
+                _LOG.warning("scheduler.database_away", reason=str(error))
+            self._is_away = True
+            return False
+        return leads
+
+    async def tick(self, *, is_reaping: bool) -> None:
+        """Do everything that is due now. What a step makes possible is done by the next step or the next tick."""
+        timers = self._timers
+        if is_reaping:
+            await self._effects.reap(grace_s=timers.reap_grace_s)
+        await self._effects.advance()
+        seen = await window.load(self._runtime.database, stale_s=timers.stale_worker_s)
+        await self._effects.apply(decide(seen, unclaimed_s=timers.unclaimed_s))
+        await self._effects.publish()
+
+
+async def _until(stop: asyncio.Event, pause: Coroutine[object, object, object]) -> None:
+    """Wait for a pause to be over, or for `stop`."""
+    tasks = [asyncio.ensure_future(pause), asyncio.ensure_future(stop.wait())]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,25 @@
+"""What one decision looks at, read in one transaction and bounded by what could be placed."""
+
+from __future__ import annotations
+
+from vlmhyperbench.db import scheduling
+from vlmhyperbench.db.engine import Database
+from vlmhyperbench.domain.scheduling import Window
+
+ASSIGNED_JOBS = 500
+"""Unclaimed assignments that one tick looks at."""
+
+
+async def load(database: Database, *, stale_s: float) -> Window:
+    """Read the live workers, what they have not claimed yet, and as many waiting jobs as have a free slot."""
+    async with database.transaction() as session:
+        now = await scheduling.now(session)
+        workers = await scheduling.workers(session, stale_s=stale_s)
+        assigned = await scheduling.assigned(session, limit=ASSIGNED_JOBS)
+        free = [worker for worker in workers if worker.busy < worker.slots]
+        waiting = await scheduling.waiting(
+            session,
+            frozenset(worker.kind for worker in free),
+            limit=sum(worker.slots - worker.busy for worker in free),
+        )
+    return Window(now=now, waiting=waiting, assigned=assigned, workers=workers)

@@ -1,0 +1,220 @@
+"""How runs and experiments move on: what their jobs mean is decided in `domain.scheduling`, and written here.
+
+One transaction advances one run, or one experiment, with its events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Row, text
+from sqlalchemy.ext.asyncio import AsyncSession
+from vlmhyperbench_sdk.types import JsonObject
+
+from vlmhyperbench.db import claim_phases, claims, events, jobs
+from vlmhyperbench.db.owners import Mark, Owner, lock_experiment, lock_run
+from vlmhyperbench.domain.planning import PlannedJob, dataset_digest, expand_run, target_digest
+from vlmhyperbench.domain.scheduling import (
+    CancelWaiting,
+    CloseInference,
+    End,
+    Expand,
+    JobNow,
+    RunNow,
+    Step,
+    advance,
+)
+from vlmhyperbench.domain.specs import RunSpec
+from vlmhyperbench.domain.states import (
+    ExperimentState,
+    JobKind,
+    JobState,
+    PhaseState,
+    RunEvent,
+    RunState,
+    experiment_state,
+    next_run_state,
+)
+from vlmhyperbench.errors import Conflict
+from vlmhyperbench.events import EventType
+
+
+async def runs_to_advance(session: AsyncSession, *, limit: int) -> list[UUID]:
+    """Find the runs that asked for it, and those that are being cancelled."""
+    found = await session.execute(text(_TO_ADVANCE), {"limit": limit})
+    return [row.id for row in found]
+
+
+async def experiments_to_advance(session: AsyncSession, *, limit: int) -> list[UUID]:
+    """Find the open experiments that were cancelled, or of which no run is open any more."""
+    found = await session.execute(text(_EXPERIMENTS), {"limit": limit})
+    return [row.id for row in found]
+
+
+async def advance_run(session: AsyncSession, run_id: UUID) -> Mark | None:
+    """Move a run on as far as its jobs allow; None: nothing changed, or somebody else holds it."""
+    owner = await lock_run(session, run_id, skip_locked=True)
+    if owner is None or owner.is_ended:
+        return None
+    run = (await session.execute(text(_RUN), {"run": run_id})).one()
+    found = (await session.execute(text(_JOBS), {"run": run_id, "digest": _index_digest(run.spec)})).all()
+    now = RunNow(state=RunState(run.state), is_cancelled=owner.is_cancelled, reason=owner.reason)
+    steps = advance(now, [_job_now(row) for row in found])
+    for step in steps:
+        await _apply(session, owner, run.spec, found, step)
+    await session.execute(text("UPDATE run SET is_dirty = false WHERE id = :run"), {"run": run_id})
+    return await _mark(session, owner)
+
+
+async def advance_experiment(session: AsyncSession, experiment_id: UUID) -> Mark | None:
+    """Cancel an experiment's runs, or add its report once they have ended, or end it."""
+    owner = await lock_experiment(session, experiment_id, skip_locked=True)
+    if owner is None or owner.is_ended:
+        return None
+    if owner.is_cancelled:
+        await jobs.cancel_waiting(session, owner)
+        await session.execute(text(_CANCEL_RUNS), {"experiment": experiment_id})
+    runs = (await session.execute(text(_RUNS), {"experiment": experiment_id})).all()
+    state = experiment_state([RunState(run.state) for run in runs])
+    if not state.is_terminal:
+        return await _mark(session, owner)
+    own = await jobs.of_experiment(session, experiment_id)
+    reports = [job for job in own if job.kind is JobKind.REPORT]
+    has_results = any(RunState(run.state) in {RunState.SUCCEEDED, RunState.PARTIAL} for run in runs)
+    if not reports and has_results and not owner.is_cancelled:
+        await _add_report(session, owner, runs[0].project_id)
+    elif not has_results or owner.is_cancelled:
+        await jobs.cancel_waiting(session, owner)
+    if all(job.state.is_terminal for job in await jobs.of_experiment(session, experiment_id)):
+        failed = any(job.state is not JobState.DONE for job in reports)
+        state = ExperimentState.PARTIAL if failed and state is ExperimentState.DONE else state
+        await session.execute(text(_END_EXPERIMENT), {"experiment": experiment_id, "state": state.value})
+        await events.append(session, stream_id=owner.id, type=EventType(f"experiment.{state.lower()}"))
+    return await _mark(session, owner)
+
+
+async def _apply(session: AsyncSession, owner: Owner, spec: JsonObject, found: Sequence[Row[Any]], step: Step) -> None:
+    match step:
+        case Expand():
+            index = next(row for row in found if row.kind == JobKind.INDEX and row.state == JobState.DONE)
+            try:
+                await _expand(session, owner, RunSpec.model_validate(spec), index.outcome["data"])
+            except Conflict as error:
+                await _end(session, owner, RunEvent.FAIL, f"index: {error}")
+        case CloseInference(is_stopped=is_stopped):
+            state = PhaseState.STOPPED if is_stopped else PhaseState.COMPLETE
+            await claim_phases.close_of_run(session, owner.id, state)
+        case CancelWaiting(reason=reason):
+            if reason is not None:
+                await session.execute(text(_FAILING), {"run": owner.id, "reason": reason})
+            await jobs.cancel_waiting(session, owner)
+        case End(event=event, reason=reason):
+            await _end(session, owner, event, reason)
+
+
+async def _expand(session: AsyncSession, owner: Owner, spec: RunSpec, indexed: JsonObject) -> None:
+    manifest_id, samples = indexed.get("manifest_id"), indexed.get("samples")
+    if not isinstance(manifest_id, str) or not isinstance(samples, int):
+        raise Conflict("The index job says neither which manifest it wrote nor how many samples that has.")
+    expansion = expand_run(spec, samples=samples)
+    if expansion.total == 0:
+        raise Conflict("The dataset has no samples that the run could ask about.")
+    values = {"run": owner.id, "manifest": manifest_id, "total": expansion.total, "state": RunState.INDEXED.value}
+    run = (await session.execute(text(_INDEXED), values)).one()
+    for phase in expansion.phases:
+        await claim_phases.open_of_run(session, owner.id, phase)
+    await jobs.add(
+        session,
+        expansion.jobs,
+        project_id=run.project_id,
+        run_id=owner.id,
+        experiment_id=run.experiment_id,
+        priority=run.priority,
+        target_digest=target_digest(spec),
+    )
+    data: JsonObject = {"manifest_id": manifest_id, "samples": samples, "total": expansion.total}
+    await events.append(session, stream_id=owner.id, type=EventType.RUN_INDEXED, data=data)
+
+
+async def _end(session: AsyncSession, owner: Owner, event: RunEvent, reason: str | None) -> None:
+    """End a run; phases that the scheduler opened and nobody closed are void."""
+    current = await session.execute(text("SELECT state FROM run WHERE id = :run"), {"run": owner.id})
+    state = next_run_state(RunState(current.scalar_one()), event)
+    if state is None:
+        return
+    await claim_phases.close_of_run(session, owner.id, PhaseState.VOID)
+    await session.execute(text(_END_RUN), {"run": owner.id, "state": state.value, "reason": reason})
+    await events.append(session, stream_id=owner.id, type=EventType(f"run.{state.lower()}"), data={"reason": reason})
+
+
+async def _add_report(session: AsyncSession, owner: Owner, project_id: str) -> None:
+    needs = [row.id for row in await session.execute(text(_REPORTS), {"experiment": owner.id})]
+    planned = [PlannedJob(kind=JobKind.REPORT, scope="experiment", needs_state="ENDED")]
+    await jobs.add(session, planned, project_id=project_id, experiment_id=owner.id, needs=needs)
+
+
+async def _mark(session: AsyncSession, owner: Owner) -> Mark | None:
+    seq = await claims.event_seq(session, owner.id)
+    return Mark(owner.id, seq) if seq > owner.event_seq else None
+
+
+def _index_digest(spec: JsonObject) -> str:
+    return dataset_digest(RunSpec.model_validate(spec))
+
+
+def _job_now(row: Row[Any]) -> JobNow:
+    outcome = row.outcome or {}
+    return JobNow(
+        kind=JobKind(row.kind),
+        state=JobState(row.state),
+        is_shared=row.scope == "experiment",
+        failed=row.failed,
+        is_stopped=outcome.get("kind") == "stopped",
+        message=outcome.get("message"),
+    )
+
+
+_TO_ADVANCE = """
+SELECT id FROM run WHERE finished_at IS NULL AND (is_dirty OR cancel_requested_at IS NOT NULL)
+ORDER BY created_at, id LIMIT :limit
+"""
+
+_EXPERIMENTS = """
+SELECT e.id FROM experiment e
+WHERE e.finished_at IS NULL
+  AND (e.cancel_requested_at IS NOT NULL
+       OR NOT EXISTS (SELECT 1 FROM run r WHERE r.experiment_id = e.id AND r.finished_at IS NULL))
+ORDER BY e.created_at, e.id LIMIT :limit
+"""
+
+_RUN = "SELECT state, spec FROM run WHERE id = :run"
+
+_JOBS = """
+SELECT kind, state, scope, failed, outcome FROM job WHERE run_id = :run AND scope = 'run'
+UNION ALL
+SELECT j.kind, j.state, j.scope, j.failed, j.outcome FROM job j JOIN run r ON r.experiment_id = j.experiment_id
+WHERE r.id = :run AND j.scope = 'experiment' AND j.kind = 'INDEX' AND j.params ->> 'dataset_digest' = :digest
+"""
+
+_RUNS = "SELECT id, state, project_id FROM run WHERE experiment_id = :experiment ORDER BY position, id"
+
+_CANCEL_RUNS = """
+UPDATE run SET cancel_requested_at = now()
+WHERE id IN (SELECT id FROM run WHERE experiment_id = :experiment AND finished_at IS NULL
+               AND cancel_requested_at IS NULL ORDER BY id FOR UPDATE)
+"""
+
+_REPORTS = "SELECT id FROM job WHERE experiment_id = :experiment AND scope = 'run' AND kind = 'REPORT'"
+
+_FAILING = "UPDATE run SET reason = :reason WHERE id = :run AND reason IS NULL"
+
+_INDEXED = """
+UPDATE run SET state = :state, manifest_id = :manifest, total = :total WHERE id = :run
+RETURNING project_id, experiment_id, priority
+"""
+
+_END_RUN = "UPDATE run SET state = :state, reason = :reason, finished_at = now() WHERE id = :run"
+
+_END_EXPERIMENT = "UPDATE experiment SET state = :state, finished_at = now() WHERE id = :experiment"

@@ -1,0 +1,142 @@
+"""Phases as claims and the scheduler open and close them, each change with its event; the run is locked already."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Result, text
+from sqlalchemy.ext.asyncio import AsyncSession
+from vlmhyperbench_sdk.types import JsonObject
+
+from vlmhyperbench.db import events
+from vlmhyperbench.db.owners import Mark
+from vlmhyperbench.domain.planning import PlannedPhase
+from vlmhyperbench.domain.states import PhaseState
+from vlmhyperbench.errors import Conflict
+from vlmhyperbench.events import EventType
+
+ASIDE = frozenset({"warmup"})
+"""Kinds of phases that never are what a job is about."""
+
+
+async def open_of_claim(
+    session: AsyncSession,
+    run_id: UUID,
+    job_id: UUID,
+    claim_id: UUID,
+    *,
+    kind: str,
+    params: JsonObject,
+    count: int | None,
+) -> int:
+    """Open the next phase of a run for a claim and return its number; unless it stands aside, it is now the job's."""
+    no = int((await session.execute(text(_NEXT), {"run": run_id})).scalar_one())
+    values = {"run": run_id, "no": no, "kind": kind, "params": json.dumps(params), "claim": claim_id, "count": count}
+    await session.execute(text(_OPEN), values)
+    if kind not in ASIDE:
+        await session.execute(text(_OF_JOB), {"job": job_id, "no": no})
+    await _event(session, run_id, "opened", no=no, kind=kind, count=count, job_id=job_id)
+    return no
+
+
+async def open_of_run(session: AsyncSession, run_id: UUID, phase: PlannedPhase) -> Mark:
+    """Open a phase that all shards of a run share."""
+    values = {
+        "run": run_id,
+        "no": phase.no,
+        "kind": phase.kind,
+        "params": json.dumps(phase.params),
+        "count": phase.count,
+    }
+    await session.execute(text(_OPEN), values | {"claim": None})
+    return await _event(session, run_id, "opened", no=phase.no, kind=phase.kind, count=phase.count)
+
+
+async def close_one(
+    session: AsyncSession, run_id: UUID, claim_id: UUID, *, no: int, state: PhaseState, count: int | None = None
+) -> None:
+    """Close a phase that the claim opened; closing it again in the same way changes nothing.
+
+    Raises:
+        Conflict: the phase is not the claim's, or it is closed in another way.
+    """
+    values = {"run": run_id, "claim": claim_id, "no": no, "state": state.value, "count": count}
+    closed = await session.execute(text(_CLOSE_ONE), values)
+    if not await _closed(session, run_id, closed):
+        now = (await session.execute(text(_STATE), {"run": run_id, "claim": claim_id, "no": no})).scalar_one_or_none()
+        if now != state.value:
+            raise Conflict(f"The phase {no} of the run {run_id} is not open under the claim {claim_id}.")
+
+
+async def close_of_claim(session: AsyncSession, run_id: UUID, claim_id: UUID, state: PhaseState) -> Mark | None:
+    """Close every phase that a claim left open."""
+    closed = await session.execute(text(_CLOSE_CLAIM), {"run": run_id, "claim": claim_id, "state": state.value})
+    return await _closed(session, run_id, closed)
+
+
+async def close_of_run(session: AsyncSession, run_id: UUID, state: PhaseState) -> Mark | None:
+    """Close the phases that the scheduler opened."""
+    closed = await session.execute(text(_CLOSE_RUN), {"run": run_id, "state": state.value})
+    return await _closed(session, run_id, closed)
+
+
+async def void_earlier(session: AsyncSession, run_id: UUID, job_id: UUID, claim_id: UUID) -> bool:
+    """Void what earlier claims of the job left open; True where the job's own phase is void, so that it restarts."""
+    closed = await session.execute(text(_VOID_EARLIER), {"run": run_id, "job": job_id, "claim": claim_id})
+    await _closed(session, run_id, closed)
+    return bool((await session.execute(text(_IS_VOID), {"job": job_id})).scalar_one())
+
+
+async def _closed(session: AsyncSession, run_id: UUID, closed: Result[Any]) -> Mark | None:
+    mark = None
+    for phase in closed.all():
+        mark = await _event(session, run_id, phase.state.lower(), no=phase.no, kind=phase.kind, count=phase.requests)
+    return mark
+
+
+async def _event(
+    session: AsyncSession, run_id: UUID, what: str, *, no: int, kind: str, count: int | None, job_id: UUID | None = None
+) -> Mark:
+    data: JsonObject = {"phase": no, "kind": kind, "count": count}
+    seq = await events.append(session, stream_id=run_id, type=EventType(f"phase.{what}"), job_id=job_id, data=data)
+    return Mark(run_id, seq)
+
+
+_NEXT = "SELECT COALESCE(max(no), 0) + 1 FROM phase WHERE run_id = :run"
+
+_OPEN = """
+INSERT INTO phase (run_id, no, kind, params, state, claim_id, count)
+VALUES (:run, :no, :kind, CAST(:params AS jsonb), 'OPEN', :claim, :count)
+"""
+
+_OF_JOB = "UPDATE job SET phase = :no, done = 0, failed = 0 WHERE id = :job"
+
+_CLOSE_ONE = """
+UPDATE phase SET state = :state, count = COALESCE(CAST(:count AS bigint), count), closed_at = now()
+WHERE run_id = :run AND no = :no AND claim_id = :claim AND state = 'OPEN' RETURNING no, kind, count AS requests, state
+"""
+
+_CLOSE_CLAIM = """
+UPDATE phase SET state = :state, closed_at = now()
+WHERE run_id = :run AND claim_id = :claim AND state = 'OPEN' RETURNING no, kind, count AS requests, state
+"""
+
+_CLOSE_RUN = """
+UPDATE phase SET state = :state, closed_at = now()
+WHERE run_id = :run AND claim_id IS NULL AND state = 'OPEN' RETURNING no, kind, count AS requests, state
+"""
+
+_VOID_EARLIER = """
+UPDATE phase SET state = 'VOID', closed_at = now()
+WHERE run_id = :run AND state = 'OPEN' AND claim_id IN (SELECT id FROM claim WHERE job_id = :job AND id <> :claim)
+RETURNING no, kind, count AS requests, state
+"""
+
+_STATE = "SELECT state FROM phase WHERE run_id = :run AND no = :no AND claim_id = :claim"
+
+_IS_VOID = """
+SELECT EXISTS (SELECT 1 FROM job j JOIN phase p ON p.run_id = j.run_id AND p.no = j.phase
+               WHERE j.id = :job AND p.state = 'VOID')
+"""

@@ -1,0 +1,242 @@
+"""What a worker does with a job, by compare-and-set on its claim: take, renew, write beside it, finish.
+
+The claim id is the fence: no row means that the claim is lost, and then nothing may be written. Every function that
+adds an event locks the run (or experiment) before the job.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncSession
+from vlmhyperbench_sdk.types import JsonObject
+
+from vlmhyperbench.db import claim_phases, events
+from vlmhyperbench.db.owners import Mark, job_event, lock_of_job
+from vlmhyperbench.db.views import JobView, view_of
+from vlmhyperbench.domain.states import JobKind, RunEvent, RunState, next_run_state
+from vlmhyperbench.events import EventType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assigned:
+    """A job that the scheduler gave to this worker."""
+
+    job_id: UUID
+    attempt_id: UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimant:
+    """Who claims: stored with the claim, because it cannot be recovered later."""
+
+    worker_id: UUID
+    boot_id: UUID
+    host: str
+    machine: JsonObject
+    packages: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renewed:
+    """A renewed lease, and what the worker should know."""
+
+    is_cancelled: bool
+    """The run was cancelled, or fails for another reason: stop."""
+    is_paused: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shards:
+    """The other shards of a run, together."""
+
+    done: int
+    failed: int
+    total: int | None
+    """Requests of the whole run."""
+
+
+async def assigned(session: AsyncSession, worker_id: UUID) -> list[Assigned]:
+    """Read what waits for this worker to claim it, the oldest first."""
+    found = await session.execute(text(_ASSIGNED), {"worker": worker_id})
+    return [Assigned(job_id=row.id, attempt_id=row.attempt_id) for row in found]
+
+
+async def claim(
+    session: AsyncSession, given: Assigned, *, claim_id: UUID, claimant: Claimant, lease_s: float
+) -> tuple[JobView, Mark] | None:
+    """Take an assigned job. Taking it twice with one claim id changes nothing, so a lost answer can be repeated.
+
+    None: the assignment is stale, the run was cancelled or has ended; drop it silently.
+    """
+    owner = await lock_of_job(session, given.job_id)
+    if owner is None or owner.is_closing:
+        return None
+    values = {
+        "job": given.job_id,
+        "attempt": given.attempt_id,
+        "claim": claim_id,
+        "worker": claimant.worker_id,
+        "lease": lease_s,
+    }
+    taken = (await session.execute(text(_CLAIM), values)).one_or_none()
+    if taken is None:
+        return None
+    job = view_of(JobView, taken)
+    evidence = {
+        "boot": claimant.boot_id,
+        "host": claimant.host,
+        "machine": json.dumps(claimant.machine),
+        "packages": json.dumps(dict(claimant.packages)),
+        "run": job.run_id,
+    }
+    if (await session.execute(text(_REMEMBER), values | evidence)).one_or_none() is None:
+        return job, Mark(owner.id, owner.event_seq)
+    if job.run_id is not None and await claim_phases.void_earlier(session, job.run_id, job.id, claim_id):
+        job = view_of(JobView, (await session.execute(text(_RESTART), {"job": job.id})).one())
+    mark = await job_event(
+        session, owner, job.id, job.kind, "claimed", {"claim_id": str(claim_id), "worker_id": str(claimant.worker_id)}
+    )
+    if job.scope == "run" and job.kind is not JobKind.INDEX:
+        started = next_run_state(RunState(owner.state), RunEvent.START)
+        if started is not None:
+            await session.execute(text(_START_RUN), {"run": owner.id, "state": started.value})
+            mark = Mark(owner.id, await events.append(session, stream_id=owner.id, type=EventType.RUN_RUNNING))
+    return job, mark
+
+
+async def renew(session: AsyncSession, *, job_id: UUID, claim_id: UUID, lease_s: float) -> Renewed | None:
+    """Extend the lease; None: the claim is lost."""
+    found = await session.execute(text(_RENEW), {"job": job_id, "claim": claim_id, "lease": lease_s})
+    row = found.one_or_none()
+    return None if row is None else Renewed(is_cancelled=row.is_cancelled, is_paused=row.is_paused)
+
+
+async def hold(session: AsyncSession, *, job_id: UUID, claim_id: UUID) -> int | None:
+    """Lock the owner, then the job by its claim, and return the owner's `event_seq`; None: the claim is lost."""
+    owner = await lock_of_job(session, job_id)
+    if owner is None:
+        return None
+    found = await session.execute(text(_HOLD), {"job": job_id, "claim": claim_id})
+    return None if found.one_or_none() is None else owner.event_seq
+
+
+async def event_seq(session: AsyncSession, stream_id: UUID) -> int:
+    """Read how far the events of a stream go."""
+    found = await session.execute(text(_EVENT_SEQ), {"id": stream_id})
+    return int(found.scalar_one())
+
+
+async def record(
+    session: AsyncSession,
+    claim_id: UUID,
+    *,
+    engine: JsonObject | None = None,
+    machine: JsonObject | None = None,
+    packages: Mapping[str, str] | None = None,
+    client: JsonObject | None = None,
+    resources: JsonObject | None = None,
+    anchor_monotonic_ns: int | None = None,
+    anchor_wall_ns: int | None = None,
+    measured_at: str | None = None,
+) -> None:
+    """Add to what is remembered of a claim; what is None stays as it is. The caller holds the job."""
+    documents = {"engine": engine, "machine": machine, "packages": packages, "client": client, "resources": resources}
+    plain = {
+        "anchor_monotonic_ns": anchor_monotonic_ns,
+        "anchor_wall_ns": anchor_wall_ns,
+        "measured_at": measured_at,
+    }
+    values = {name: None if value is None else json.dumps(dict(value)) for name, value in documents.items()}
+    await session.execute(text(_RECORD), values | plain | {"claim": claim_id})
+
+
+async def set_resident(session: AsyncSession, worker_id: UUID, target_digests: Sequence[str]) -> None:
+    """Say which targets a worker holds loaded."""
+    await session.execute(
+        text("UPDATE worker SET resident = CAST(:targets AS varchar[]) WHERE id = :id"),
+        {"id": worker_id, "targets": list(target_digests)},
+    )
+
+
+async def other_shards(session: AsyncSession, run_id: UUID, job_id: UUID) -> Shards:
+    """Sum up the other GENERATE jobs of a run."""
+    row = (await session.execute(text(_OTHER_SHARDS), {"run": run_id, "job": job_id})).one()
+    return Shards(done=int(row.done), failed=int(row.failed), total=row.total)
+
+
+async def missing_ordinals(session: AsyncSession, job: JobView, *, phase: int | None = None) -> list[int]:
+    """Read the ordinals of a shard that have neither an own nor a kept row, in order; `phase` defaults to the job's."""
+    if job.range_start is None or job.range_end is None:
+        return []
+    asked = job.phase if phase is None else phase
+    values = {"run": job.run_id, "phase": asked, "start": job.range_start, "end": job.range_end}
+    present = {row.ordinal for row in await session.execute(text(_PRESENT), values)}
+    return [ordinal for ordinal in range(job.range_start, job.range_end) if ordinal not in present]
+
+
+_ASSIGNED = """
+SELECT id, attempt_id FROM job WHERE worker_id = :worker AND state = 'ASSIGNED' ORDER BY assigned_at, id
+"""
+
+_CLAIM = """
+UPDATE job SET state = 'RUNNING', claim_id = :claim, lease_until = now() + make_interval(secs => :lease)
+WHERE id = :job AND attempt_id = :attempt AND worker_id = :worker
+  AND (state = 'ASSIGNED' OR (state = 'RUNNING' AND claim_id = :claim))
+RETURNING *
+"""
+
+_REMEMBER = """
+INSERT INTO claim (id, job_id, run_id, attempt_id, worker_id, host, boot_id, machine, packages)
+VALUES (:claim, :job, :run, :attempt, :worker, :host, :boot, CAST(:machine AS jsonb), CAST(:packages AS jsonb))
+ON CONFLICT (id) DO NOTHING
+RETURNING id
+"""
+
+_RESTART = "UPDATE job SET phase = NULL, done = 0, failed = 0 WHERE id = :job RETURNING *"
+
+_START_RUN = "UPDATE run SET state = :state, started_at = now() WHERE id = :run"
+
+_RENEW = """
+UPDATE job j SET lease_until = now() + make_interval(secs => :lease)
+WHERE j.id = :job AND j.claim_id = :claim AND j.state = 'RUNNING'
+RETURNING
+  CASE j.scope
+    WHEN 'run' THEN (SELECT r.cancel_requested_at IS NOT NULL OR r.reason IS NOT NULL FROM run r WHERE r.id = j.run_id)
+    ELSE (SELECT e.cancel_requested_at IS NOT NULL FROM experiment e WHERE e.id = j.experiment_id)
+  END AS is_cancelled,
+  COALESCE((SELECT r.is_paused FROM run r WHERE r.id = j.run_id), false) AS is_paused
+"""
+
+_HOLD = "SELECT id FROM job WHERE id = :job AND claim_id = :claim AND state = 'RUNNING' FOR UPDATE"
+
+_EVENT_SEQ = """
+SELECT event_seq FROM run WHERE id = :id UNION ALL SELECT event_seq FROM experiment WHERE id = :id
+"""
+
+_RECORD = """
+UPDATE claim SET
+  engine = COALESCE(CAST(:engine AS jsonb), engine), machine = COALESCE(CAST(:machine AS jsonb), machine),
+  packages = COALESCE(CAST(:packages AS jsonb), packages), client = COALESCE(CAST(:client AS jsonb), client),
+  resources = COALESCE(CAST(:resources AS jsonb), resources),
+  anchor_monotonic_ns = COALESCE(CAST(:anchor_monotonic_ns AS bigint), anchor_monotonic_ns),
+  anchor_wall_ns = COALESCE(CAST(:anchor_wall_ns AS bigint), anchor_wall_ns),
+  measured_at = COALESCE(CAST(:measured_at AS varchar), measured_at)
+WHERE id = :claim
+"""
+
+_OTHER_SHARDS = """
+SELECT COALESCE(sum(done), 0) AS done, COALESCE(sum(failed), 0) AS failed,
+       (SELECT total FROM run WHERE id = :run) AS total
+FROM job WHERE run_id = :run AND kind = 'GENERATE' AND id <> :job
+"""
+
+_PRESENT = """
+SELECT ordinal FROM fact WHERE run_id = :run AND phase = :phase AND ordinal >= :start AND ordinal < :end
+UNION
+SELECT ordinal FROM kept_fact WHERE run_id = :run AND phase = :phase AND ordinal >= :start AND ordinal < :end
+"""

@@ -1,0 +1,183 @@
+"""How a claim ends: by its worker's outcome, or because its lease ran out. Frees what the job held, with the event."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncSession
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
+
+from vlmhyperbench.db import claim_phases, jobs
+from vlmhyperbench.db.owners import Mark, Owner, job_event, lock_of_job, mark_dirty
+from vlmhyperbench.db.views import JobView, view_of
+from vlmhyperbench.domain.outcomes import Cancelled, Complete, Failed, Outcome, Preempted, Stopped
+from vlmhyperbench.domain.scheduling import backoff_s, is_given_up
+from vlmhyperbench.domain.states import JobEvent, JobKind, JobState, PhaseState, next_job_state
+
+LEASE_EXPIRED = "lease_expired"
+
+_NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """Where the job is now."""
+
+    state: JobState
+    mark: Mark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ending:
+    event: JobEvent
+    outcome: JsonObject
+    fails: int
+    pause_s: float = 0.0
+
+
+async def finish(
+    session: AsyncSession, *, job_id: UUID, claim_id: UUID, outcome: Outcome | Cancelled, draw: float
+) -> Finished | None:
+    """End a claim with its outcome; None: the claim is lost and nothing was written.
+
+    A shard is complete only when every ordinal of its range has its row; otherwise the outcome becomes a failure that
+    is tried again. `draw` in [0, 1) spreads the pause before the next try.
+    """
+    owner = await lock_of_job(session, job_id)
+    if owner is None:
+        return None
+    job = await _locked(session, job_id, claim_id)
+    if job is None:
+        return None
+    if isinstance(outcome, Complete):
+        outcome = await _checked(session, job, outcome)
+    return await _end(session, owner, job, _ending(job, owner, outcome, draw))
+
+
+async def expire(session: AsyncSession, owner: Owner, job_id: UUID, *, grace_s: float, draw: float) -> Finished | None:
+    """End a claim whose lease ran out more than `grace_s` ago; the owner is locked.
+
+    None: it was renewed or has ended.
+    """
+    found = await session.execute(text(_EXPIRED), {"job": job_id, "grace": grace_s})
+    row = found.one_or_none()
+    if row is None:
+        return None
+    job = view_of(JobView, row)
+    lost = Failed(code=LEASE_EXPIRED, message="The worker that held the job was not heard of any more.")
+    return await _end(session, owner, job, _ending(job, owner, lost, draw))
+
+
+def _ending(job: JobView, owner: Owner, outcome: Outcome | Cancelled, draw: float) -> _Ending:
+    match outcome:
+        case Complete(data=data):
+            return _Ending(event=JobEvent.COMPLETE, outcome={"kind": "complete", "data": data}, fails=job.fails)
+        case Stopped(reason=reason, at=at):
+            return _Ending(
+                event=JobEvent.STOP, outcome={"kind": "stopped", "reason": reason, "at": at}, fails=job.fails
+            )
+        case Failed() if not owner.is_closing:
+            return _failed(job, outcome, draw)
+        case Preempted(reason=reason) if not owner.is_closing:
+            return _Ending(event=JobEvent.PREEMPT, outcome={"kind": "preempted", "reason": reason}, fails=job.fails)
+        case _:
+            return _Ending(event=JobEvent.CANCEL, outcome={"kind": "cancelled"}, fails=job.fails)
+
+
+def _failed(job: JobView, outcome: Failed, draw: float) -> _Ending:
+    fails = job.fails + 1
+    document: JsonObject = {"kind": "failed", "code": outcome.code, "message": outcome.message, "fails": fails}
+    if is_given_up(fails=fails, done=job.done, is_permanent=outcome.permanent):
+        return _Ending(event=JobEvent.FAIL, outcome=document, fails=fails)
+    event = JobEvent.LEASE_EXPIRED if outcome.code == LEASE_EXPIRED else JobEvent.CRASH
+    return _Ending(event=event, outcome=document, fails=fails, pause_s=backoff_s(fails, draw))
+
+
+async def _end(session: AsyncSession, owner: Owner, job: JobView, ending: _Ending) -> Finished:
+    state = next_job_state(JobState.RUNNING, ending.event)
+    assert state is not None, "every ending has its row in the table"  # noqa: S101
+    if job.run_id is not None and job.claim_id is not None:
+        phase = _PHASE_AFTER.get(ending.event, PhaseState.VOID)
+        await claim_phases.close_of_claim(session, job.run_id, job.claim_id, phase)
+    if owner.is_experiment:
+        await mark_dirty(session, owner)
+    document = _document(ending.outcome)
+    values = {"job": job.id, "claim": job.claim_id, "state": state.value, "outcome": document}
+    if state is JobState.READY:
+        await session.execute(text(_GIVE_BACK), values | {"fails": ending.fails, "pause": ending.pause_s})
+    else:
+        await session.execute(text(_CLOSE), values | {"fails": ending.fails})
+    await jobs.release(session, job.id)
+    await session.execute(text("UPDATE claim SET ended_at = now() WHERE id = :claim"), {"claim": job.claim_id})
+    if not owner.is_experiment:
+        await mark_dirty(session, owner)
+    data = {"claim_id": str(job.claim_id)} | _public(ending.event, json.loads(document))
+    mark = await job_event(session, owner, job.id, job.kind, _EVENT_NAME[state], data)
+    return Finished(state=state, mark=mark)
+
+
+async def _locked(session: AsyncSession, job_id: UUID, claim_id: UUID) -> JobView | None:
+    row = (await session.execute(text(_LOCK), {"job": job_id, "claim": claim_id})).one_or_none()
+    return None if row is None else view_of(JobView, row)
+
+
+async def _checked(session: AsyncSession, job: JobView, outcome: Complete) -> Complete | Failed:
+    """Count the rows of a shard's range, own and kept."""
+    if job.kind is not JobKind.GENERATE or job.range_start is None or job.range_end is None:
+        return outcome
+    values = {"run": job.run_id, "phase": job.phase, "start": job.range_start, "end": job.range_end}
+    present = int((await session.execute(text(_ROWS), values)).scalar_one())
+    wanted = job.range_end - job.range_start
+    if present == wanted:
+        return outcome
+    return Failed(code="incomplete", message=f"{wanted - present} of {wanted} rows are missing.")
+
+
+def _document(outcome: JsonObject) -> str:
+    """Write an outcome as JSON that Postgres can store: it refuses NUL and lone surrogates."""
+    told = json.dumps(outcome, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace").decode()
+    return _NUL.sub("\\1\N{REPLACEMENT CHARACTER}", told)
+
+
+def _public(event: JobEvent, outcome: JsonObject) -> dict[str, JsonValue]:
+    return {"outcome": event.value} | {name: outcome[name] for name in ("reason", "code", "message") if name in outcome}
+
+
+_EVENT_NAME = {
+    JobState.READY: "requeued",
+    JobState.DONE: "done",
+    JobState.FAILED: "failed",
+    JobState.CANCELLED: "cancelled",
+}
+
+_PHASE_AFTER = {JobEvent.COMPLETE: PhaseState.COMPLETE, JobEvent.STOP: PhaseState.STOPPED}
+
+_LOCK = "SELECT * FROM job WHERE id = :job AND claim_id = :claim AND state = 'RUNNING' FOR UPDATE"
+
+_EXPIRED = """
+SELECT * FROM job
+WHERE id = :job AND state = 'RUNNING' AND lease_until < now() - make_interval(secs => :grace)
+FOR UPDATE SKIP LOCKED
+"""
+
+_ROWS = """
+SELECT (SELECT count(*) FROM fact WHERE run_id = :run AND phase = :phase AND ordinal >= :start AND ordinal < :end)
+     + (SELECT count(*) FROM kept_fact WHERE run_id = :run AND phase = :phase AND ordinal >= :start AND ordinal < :end)
+"""
+
+_GIVE_BACK = """
+UPDATE job SET state = :state, attempt_id = NULL, claim_id = NULL, worker_id = NULL, assigned_at = NULL,
+               lease_until = NULL, not_before = now() + make_interval(secs => :pause), fails = :fails,
+               outcome = CAST(:outcome AS jsonb)
+WHERE id = :job AND claim_id = :claim AND state = 'RUNNING'
+"""
+
+_CLOSE = """
+UPDATE job SET state = :state, lease_until = NULL, finished_at = now(), fails = :fails,
+               outcome = CAST(:outcome AS jsonb)
+WHERE id = :job AND claim_id = :claim AND state = 'RUNNING'
+"""

@@ -1,0 +1,112 @@
+"""Jobs: added from a plan, read, and taken back before they are claimed. What a claim does is in `db.claims`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from uuid import UUID, uuid4
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from vlmhyperbench.db.owners import Mark, Owner, job_event
+from vlmhyperbench.db.views import JobView, view_of
+from vlmhyperbench.domain.planning import PlannedJob
+
+
+async def add(
+    session: AsyncSession,
+    planned: Sequence[PlannedJob],
+    *,
+    project_id: str,
+    run_id: UUID | None = None,
+    experiment_id: UUID | None = None,
+    priority: int = 0,
+    target_digest: str | None = None,
+    needs: Sequence[UUID] = (),
+) -> list[UUID]:
+    """Add a plan's jobs, READY, and return their ids in the plan's order.
+
+    A run's jobs carry `run_id` (and `experiment_id` where the run has one), an experiment's own only `experiment_id`.
+    `needs` are added to those of every job.
+    """
+    ids = [uuid4() for _ in planned]
+    rows = [
+        {
+            "id": job_id,
+            "kind": job.kind.value,
+            "scope": job.scope,
+            "run_id": run_id if job.scope == "run" else None,
+            "experiment_id": experiment_id,
+            "project_id": project_id,
+            "needs": [*needs, *(ids[place] for place in job.needs)],
+            "needs_state": job.needs_state,
+            "phase": job.phase,
+            "range_start": job.range_start,
+            "range_end": job.range_end,
+            "target_digest": target_digest,
+            "params": json.dumps(job.params),
+            "priority": priority,
+        }
+        for job_id, job in zip(ids, planned, strict=True)
+    ]
+    if rows:
+        await session.execute(text(_ADD), rows)
+    return ids
+
+
+async def get(session: AsyncSession, job_id: UUID) -> JobView | None:
+    """Read a job."""
+    found = await session.execute(text("SELECT * FROM job WHERE id = :id"), {"id": job_id})
+    row = found.one_or_none()
+    return None if row is None else view_of(JobView, row)
+
+
+async def of_run(session: AsyncSession, run_id: UUID) -> list[JobView]:
+    """Read a run's own jobs in the order in which they were planned."""
+    found = await session.execute(text(_OF_RUN), {"id": run_id})
+    return [view_of(JobView, row) for row in found]
+
+
+async def of_experiment(session: AsyncSession, experiment_id: UUID) -> list[JobView]:
+    """Read the jobs that belong to the experiment itself."""
+    found = await session.execute(text(_OF_EXPERIMENT), {"id": experiment_id})
+    return [view_of(JobView, row) for row in found]
+
+
+async def cancel_waiting(session: AsyncSession, owner: Owner) -> Mark | None:
+    """Cancel the READY and ASSIGNED jobs of a locked run (or of an experiment itself)."""
+    scope = "experiment" if owner.is_experiment else "run"
+    found = await session.execute(text(_CANCEL_WAITING), {"id": owner.id, "scope": scope})
+    mark = None
+    for job in found.all():
+        await release(session, job.id)
+        mark = await job_event(session, owner, job.id, job.kind, "cancelled", {})
+    return mark
+
+
+async def release(session: AsyncSession, job_id: UUID) -> None:
+    """Free whatever a job reserves."""
+    await session.execute(text("DELETE FROM reservation WHERE job_id = :id"), {"id": job_id})
+
+
+_ADD = """
+INSERT INTO job (id, kind, scope, run_id, experiment_id, project_id, state, needs, needs_state, phase, range_start,
+                 range_end, target_digest, params, priority, attempts, fails, done, failed)
+VALUES (:id, :kind, :scope, :run_id, :experiment_id, :project_id, 'READY', CAST(:needs AS uuid[]), :needs_state, :phase,
+        :range_start, :range_end, :target_digest, CAST(:params AS jsonb), :priority, 0, 0, 0, 0)
+"""
+
+_OF_RUN = """
+SELECT * FROM job WHERE run_id = :id AND scope = 'run' ORDER BY created_at, range_start NULLS LAST, kind, id
+"""
+
+_OF_EXPERIMENT = """
+SELECT * FROM job WHERE experiment_id = :id AND scope = 'experiment' ORDER BY created_at, kind, id
+"""
+
+_CANCEL_WAITING = """
+UPDATE job SET state = 'CANCELLED', finished_at = now(), outcome = CAST('{"kind": "cancelled"}' AS jsonb)
+WHERE (run_id = :id OR experiment_id = :id) AND scope = :scope AND state IN ('READY', 'ASSIGNED')
+RETURNING id, kind
+"""

@@ -1,0 +1,211 @@
+"""What the scheduler reads and writes about jobs: the window, assignments, what goes back, leases that ran out.
+
+Every write is a compare-and-set in a transaction of its own, so that two leaders do no harm.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from vlmhyperbench.db import jobs
+from vlmhyperbench.db.owners import Mark, job_event, lock_of_job
+from vlmhyperbench.domain.placement import WORKER_KIND, DeviceNow, Placement, WorkerNow
+from vlmhyperbench.domain.scheduling import AssignedJob, WaitingJob
+from vlmhyperbench.domain.states import JobKind
+from vlmhyperbench.errors import Conflict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expired:
+    """A running job whose lease ran out."""
+
+    job_id: UUID
+    owner_id: UUID
+    is_of_experiment: bool
+
+
+async def now(session: AsyncSession) -> datetime:
+    """Read the database's clock."""
+    return datetime.fromisoformat(str((await session.execute(text("SELECT now()"))).scalar_one()))
+
+
+async def workers(session: AsyncSession, *, stale_s: float) -> tuple[WorkerNow, ...]:
+    """Read the live workers with what each could still take."""
+    devices: dict[UUID, list[DeviceNow]] = defaultdict(list)
+    for row in await session.execute(text(_DEVICES)):
+        devices[row.worker_id].append(DeviceNow(no=row.no, memory_bytes=row.memory_bytes, is_free=row.is_free))
+    found = await session.execute(text(_WORKERS), {"stale": stale_s})
+    return tuple(
+        WorkerNow(
+            id=row.id,
+            kind=row.kind,
+            queue=row.queue,
+            slots=row.slots,
+            busy=row.busy,
+            resident=frozenset(row.resident),
+            devices=tuple(devices[row.id]),
+        )
+        for row in found
+    )
+
+
+async def assigned(session: AsyncSession, *, limit: int) -> tuple[AssignedJob, ...]:
+    """Read what was given to a worker and is not claimed, the oldest first."""
+    found = await session.execute(text(_ASSIGNED), {"limit": limit})
+    return tuple(
+        AssignedJob(
+            id=row.id,
+            attempt_id=row.attempt_id,
+            worker_id=row.worker_id,
+            queue=row.queue,
+            assigned_at=row.assigned_at,
+        )
+        for row in found
+    )
+
+
+async def waiting(session: AsyncSession, worker_kinds: frozenset[str], *, limit: int) -> tuple[WaitingJob, ...]:
+    """Read the jobs that could run now, at most `limit` of each kind and project: priority, fair share, age."""
+    kinds = [kind.value for kind, worker_kind in WORKER_KIND.items() if worker_kind in worker_kinds]
+    if not kinds:
+        return ()
+    found = await session.execute(text(_WAITING), {"kinds": kinds, "limit": limit})
+    return tuple(WaitingJob(id=row.id, kind=JobKind(row.kind), target_digest=row.target_digest) for row in found)
+
+
+async def assign(session: AsyncSession, job_id: UUID, placement: Placement, *, attempt_id: UUID) -> Mark | None:
+    """Give a READY job to a worker and reserve its devices; None: the job or its run does not want it any more.
+
+    Raises:
+        Conflict: a device is taken; the transaction must be rolled back.
+    """
+    owner = await lock_of_job(session, job_id)
+    if owner is None or owner.is_closing or owner.is_paused:
+        return None
+    values = {"job": job_id, "attempt": attempt_id, "worker": placement.worker_id}
+    row = (await session.execute(text(_ASSIGN), values)).one_or_none()
+    if row is None:
+        return None
+    for reservation in placement.reservations:
+        device = {"device": reservation.device, "bytes": reservation.bytes, "exclusive": reservation.is_exclusive}
+        await session.execute(text(_LOCK_DEVICE), values | device)
+        if (await session.execute(text(_RESERVE), values | device)).one_or_none() is None:
+            raise Conflict(f"The device {reservation.device} of the worker {placement.worker_id} is taken.")
+    data = {"attempt_id": str(attempt_id), "attempt": row.attempts, "worker_id": str(placement.worker_id)}
+    return await job_event(session, owner, job_id, row.kind, "assigned", data)
+
+
+async def requeue(session: AsyncSession, job_id: UUID, *, attempt_id: UUID) -> Mark | None:
+    """Take an assignment back that nobody claimed; None: it was claimed, or is another one by now."""
+    owner = await lock_of_job(session, job_id)
+    if owner is None:
+        return None
+    row = (await session.execute(text(_REQUEUE), {"job": job_id, "attempt": attempt_id})).one_or_none()
+    if row is None:
+        return None
+    await jobs.release(session, job_id)
+    return await job_event(session, owner, job_id, row.kind, "requeued", {"outcome": "unclaimed"})
+
+
+async def expired(session: AsyncSession, *, grace_s: float, limit: int) -> list[Expired]:
+    """Find running jobs whose lease ran out more than `grace_s` ago; nothing is locked yet."""
+    found = await session.execute(text(_EXPIRED), {"grace": grace_s, "limit": limit})
+    return [
+        Expired(
+            job_id=row.id,
+            owner_id=row.experiment_id if row.scope == "experiment" else row.run_id,
+            is_of_experiment=row.scope == "experiment",
+        )
+        for row in found
+    ]
+
+
+_DEVICES = """
+SELECT d.worker_id, d.no, d.memory_bytes,
+       d.state = 'OK' AND NOT EXISTS (
+         SELECT 1 FROM reservation r WHERE r.worker_id = d.worker_id AND r.device = d.no) AS is_free
+FROM device d JOIN worker w ON w.id = d.worker_id WHERE w.state = 'LIVE' ORDER BY d.no
+"""
+
+_WORKERS = """
+SELECT w.id, w.kind, w.queue, w.slots, w.resident,
+       (SELECT count(*) FROM job j WHERE j.worker_id = w.id AND j.state IN ('ASSIGNED', 'RUNNING')) AS busy
+FROM worker w
+WHERE w.state = 'LIVE' AND w.last_seen_at > now() - make_interval(secs => :stale)
+ORDER BY w.queue, w.id
+"""
+
+_ASSIGNED = """
+SELECT j.id, j.attempt_id, j.worker_id, w.queue, j.assigned_at
+FROM job j JOIN worker w ON w.id = j.worker_id
+WHERE j.state = 'ASSIGNED' ORDER BY j.assigned_at, j.id LIMIT :limit
+"""
+
+# Only GENERATE may start while its run waits to be advanced: a stage closes after the one before it has closed.
+_WAITING = """
+WITH project AS (
+  SELECT project_id FROM run WHERE finished_at IS NULL
+  UNION SELECT project_id FROM experiment WHERE finished_at IS NULL
+), busy AS (
+  SELECT project_id, count(*) AS jobs FROM job WHERE state IN ('ASSIGNED', 'RUNNING') GROUP BY project_id
+)
+SELECT candidate.id, candidate.kind, candidate.target_digest
+FROM project
+CROSS JOIN unnest(CAST(:kinds AS varchar[])) AS wanted (kind)
+CROSS JOIN LATERAL (
+  SELECT j.id, j.kind, j.target_digest, j.priority, j.created_at, j.range_start,
+         row_number() OVER (ORDER BY j.priority DESC, j.created_at, j.range_start NULLS LAST, j.id) AS place
+  FROM job j
+  LEFT JOIN run r ON r.id = j.run_id AND j.scope = 'run'
+  LEFT JOIN experiment e ON e.id = j.experiment_id AND j.scope = 'experiment'
+  WHERE j.state = 'READY' AND j.kind = wanted.kind AND j.project_id = project.project_id
+    AND (j.not_before IS NULL OR j.not_before <= now())
+    AND (j.scope = 'experiment' OR (r.finished_at IS NULL AND r.cancel_requested_at IS NULL AND r.reason IS NULL
+                                    AND NOT r.is_paused AND (j.kind IN ('INDEX', 'GENERATE') OR NOT r.is_dirty)))
+    AND (j.scope = 'run' OR (e.finished_at IS NULL AND e.cancel_requested_at IS NULL))
+    AND (cardinality(j.needs) = 0 OR NOT EXISTS (
+          SELECT 1 FROM job n WHERE n.id = ANY (j.needs)
+            AND n.state <> 'DONE' AND (j.needs_state = 'DONE' OR n.state NOT IN ('FAILED', 'CANCELLED'))))
+  ORDER BY j.priority DESC, j.created_at, j.range_start NULLS LAST, j.id
+  LIMIT :limit
+) AS candidate
+LEFT JOIN busy ON busy.project_id = project.project_id
+ORDER BY candidate.priority DESC, COALESCE(busy.jobs, 0) + candidate.place, candidate.created_at,
+         candidate.range_start NULLS LAST, candidate.id
+"""
+
+_ASSIGN = """
+UPDATE job SET state = 'ASSIGNED', attempt_id = :attempt, worker_id = :worker, assigned_at = now(),
+               attempts = attempts + 1, not_before = NULL, outcome = NULL
+WHERE id = :job AND state = 'READY' RETURNING kind, attempts
+"""
+
+_LOCK_DEVICE = "SELECT no FROM device WHERE worker_id = :worker AND no = :device FOR UPDATE"
+
+_RESERVE = """
+INSERT INTO reservation (attempt_id, worker_id, device, job_id, bytes, is_exclusive)
+SELECT :attempt, d.worker_id, d.no, :job, :bytes, :exclusive FROM device d
+WHERE d.worker_id = :worker AND d.no = :device AND d.state = 'OK'
+  AND NOT EXISTS (SELECT 1 FROM reservation r WHERE r.worker_id = d.worker_id AND r.device = d.no
+                    AND (r.is_exclusive OR :exclusive))
+  AND d.memory_bytes >= :bytes + (SELECT COALESCE(sum(r.bytes), 0) FROM reservation r
+                                  WHERE r.worker_id = d.worker_id AND r.device = d.no)
+RETURNING device
+"""
+
+_REQUEUE = """
+UPDATE job SET state = 'READY', attempt_id = NULL, worker_id = NULL, assigned_at = NULL
+WHERE id = :job AND state = 'ASSIGNED' AND attempt_id = :attempt RETURNING kind
+"""
+
+_EXPIRED = """
+SELECT id, scope, run_id, experiment_id FROM job
+WHERE state = 'RUNNING' AND lease_until < now() - make_interval(secs => :grace)
+ORDER BY lease_until, id LIMIT :limit
+"""

@@ -1,0 +1,83 @@
+"""Which worker and which of its devices take a job: pure, over what the database says is free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from uuid import UUID
+
+from vlmhyperbench.domain.states import JobKind
+
+WORKER_KIND: dict[JobKind, str] = {
+    JobKind.INDEX: "evaluation",
+    JobKind.GENERATE: "inference",
+    JobKind.SCORE: "evaluation",
+    JobKind.REPORT: "reporting",
+}
+"""Who takes which kind of job."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceNow:
+    """A device of a worker, as the reservations leave it."""
+
+    no: int
+    memory_bytes: int
+    is_free: bool
+    """Nobody reserves any of it, and it is neither drained nor broken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerNow:
+    """A live worker and what it could still take."""
+
+    id: UUID
+    kind: str
+    queue: str
+    slots: int
+    busy: int
+    """Jobs that are assigned to it or run on it."""
+    resident: frozenset[str] = frozenset()
+    """Digests of the targets that it holds loaded."""
+    devices: tuple[DeviceNow, ...] = ()
+    """Empty for workers of CPU jobs: there a slot is enough."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """Bytes of one device; an exclusive one is alone on it."""
+
+    device: int
+    bytes: int
+    is_exclusive: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Where a job goes."""
+
+    worker_id: UUID
+    queue: str
+    reservations: tuple[Reservation, ...] = ()
+
+
+def place(kind: JobKind, target_digest: str | None, workers: Iterable[WorkerNow]) -> Placement | None:
+    """Choose a worker with a free slot (and device): one that holds the target loaded, then the least busy.
+
+    Whatever is measured gets a whole device for itself. None where nothing is free.
+    """
+    fitting = [worker for worker in workers if worker.kind == WORKER_KIND[kind] and _has_room(worker)]
+    if not fitting:
+        return None
+    best = min(fitting, key=lambda worker: (target_digest not in worker.resident, worker.busy, worker.queue, worker.id))
+    return Placement(worker_id=best.id, queue=best.queue, reservations=_reserve(best))
+
+
+def _has_room(worker: WorkerNow) -> bool:
+    has_device = not worker.devices or any(device.is_free for device in worker.devices)
+    return worker.busy < worker.slots and has_device
+
+
+def _reserve(worker: WorkerNow) -> tuple[Reservation, ...]:
+    free = [device for device in worker.devices if device.is_free]
+    return tuple(Reservation(device=device.no, bytes=device.memory_bytes) for device in free[:1])

@@ -1,0 +1,126 @@
+"""Which jobs and phases a run and an experiment consist of: pure values, from the spec and what INDEX found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pydantic import JsonValue
+from vlmhyperbench_sdk.types import JsonObject
+
+from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.specs import RunSpec
+from vlmhyperbench.domain.states import JobKind
+
+ACCURACY_PHASE = 1
+"""Number of the phase that the scheduler opens for all shards of a closed-loop run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedJob:
+    """A job before it has an id: `needs` are places in the same plan."""
+
+    kind: JobKind
+    scope: Literal["run", "experiment"] = "run"
+    needs: tuple[int, ...] = ()
+    needs_state: Literal["DONE", "ENDED"] = "DONE"
+    phase: int | None = None
+    range_start: int | None = None
+    range_end: int | None = None
+    """Ordinals [start, end) of a GENERATE shard."""
+    params: JsonObject = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedPhase:
+    """A phase that the scheduler opens."""
+
+    no: int
+    kind: str
+    params: JsonObject
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expansion:
+    """What follows from INDEX: the requests of the run, its phases and its remaining jobs."""
+
+    total: int
+    phases: tuple[PlannedPhase, ...]
+    jobs: tuple[PlannedJob, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExperimentPlan:
+    """Jobs of the experiment itself, and of each run in the order of the specs."""
+
+    jobs: tuple[PlannedJob, ...]
+    runs: tuple[tuple[PlannedJob, ...], ...]
+
+
+def dataset_digest(spec: RunSpec) -> str:
+    """Return the digest of what INDEX reads: runs with equal ones share one INDEX job and one sample manifest."""
+    return digest_of(_index_inputs(spec))
+
+
+def target_digest(spec: RunSpec) -> str:
+    """Return the digest of the target: jobs with equal ones can use one loaded model."""
+    return digest_of(spec.target)
+
+
+def plan_run(spec: RunSpec) -> list[PlannedJob]:
+    """Plan a run at submission: its INDEX job; the rest follows from what that finds (`expand_run`)."""
+    return [_index(spec, "run")]
+
+
+def plan_experiment(specs: Sequence[RunSpec]) -> ExperimentPlan:
+    """Plan an experiment at submission: one INDEX per distinct dataset, the experiment's own where runs share it."""
+    shared = {digest for digest, uses in Counter(map(dataset_digest, specs)).items() if uses > 1}
+    jobs = {dataset_digest(spec): _index(spec, "experiment") for spec in specs if dataset_digest(spec) in shared}
+    runs = tuple(() if dataset_digest(spec) in shared else tuple(plan_run(spec)) for spec in specs)
+    return ExperimentPlan(jobs=tuple(jobs.values()), runs=runs)
+
+
+def expand_run(spec: RunSpec, *, samples: int) -> Expansion:
+    """Plan what follows INDEX: GENERATE shards, then SCORE, then REPORT.
+
+    A closed-loop run has one accuracy phase for all its shards, with ordinal = repeat · samples + sample. A timed
+    scenario is one job that restarts whole: its phase is opened by the claim that measures it.
+    """
+    if spec.scenario.kind == "single_stream":
+        total = spec.scenario.requests or samples * spec.decoding.n
+        phases: tuple[PlannedPhase, ...] = ()
+        shards = [_shard(None, 0, total)]
+    else:
+        total = samples * spec.decoding.n
+        params: JsonObject = {"in_flight": spec.scenario.in_flight, "scenario": spec.scenario.name}
+        phases = (PlannedPhase(no=ACCURACY_PHASE, kind="accuracy", params=params, count=total),)
+        size = spec.limits.shard_size
+        shards = [_shard(ACCURACY_PHASE, start, min(start + size, total)) for start in range(0, total, size)]
+    jobs = list(shards)
+    closing = tuple(range(len(shards)))
+    if spec.metrics:
+        jobs.append(PlannedJob(kind=JobKind.SCORE, needs=closing))
+        closing = (len(jobs) - 1,)
+    if spec.reports:
+        jobs.append(PlannedJob(kind=JobKind.REPORT, needs=closing))
+    return Expansion(total=total, phases=phases, jobs=tuple(jobs))
+
+
+def _shard(phase: int | None, start: int, end: int) -> PlannedJob:
+    return PlannedJob(kind=JobKind.GENERATE, phase=phase, range_start=start, range_end=end)
+
+
+def _index(spec: RunSpec, scope: Literal["run", "experiment"]) -> PlannedJob:
+    params: JsonObject = {**_index_inputs(spec), "dataset_digest": dataset_digest(spec)}
+    return PlannedJob(kind=JobKind.INDEX, scope=scope, params=params)
+
+
+def _index_inputs(spec: RunSpec) -> dict[str, JsonValue]:
+    limits: dict[str, JsonValue] = {
+        "max_image_bytes": spec.limits.max_image_bytes,
+        "max_image_pixels": spec.limits.max_image_pixels,
+    }
+    return {"dataset": spec.dataset.model_dump(mode="json"), "limits": limits}

@@ -1,0 +1,31 @@
+"""What an older boot of the same worker left running: found by the label in its environment, and killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+from uuid import UUID
+
+WORKER = "VLMHB_LABEL_WORKER"
+BOOT = "VLMHB_LABEL_BOOT"
+
+
+def label(home: Path, kind: str, name: str, boot_id: UUID) -> dict[str, str]:
+    """Return the environment that marks every child of a worker."""
+    return {WORKER: f"{home}:{kind}:{name}", BOOT: str(boot_id)}
+
+
+def kill_leftovers(own: dict[str, str], *, proc: Path = Path("/proc")) -> list[int]:
+    """Kill every process that carries this worker's label with another boot; return their ids."""
+    worker = f"{WORKER}={own[WORKER]}".encode()
+    boot = f"{BOOT}={own[BOOT]}".encode()
+    killed = []
+    for folder in proc.glob("[0-9]*"):
+        with suppress(OSError):
+            variables = (folder / "environ").read_bytes().split(b"\0")
+            if worker in variables and boot not in variables:
+                os.kill(int(folder.name), signal.SIGKILL)
+                killed.append(int(folder.name))
+    return killed

@@ -1,0 +1,62 @@
+"""Hear the doorbell: the socket that rings come in by, and the Celery child that forwards them."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from subprocess import DEVNULL
+
+from vlmhyperbench.logs import get_logger
+from vlmhyperbench.processes import start_child
+from vlmhyperbench.queues.contracts import DOORBELL_URL
+
+_LOG = get_logger(__name__)
+_FIRST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 30.0
+_STOP_S = 3.0
+
+
+@asynccontextmanager
+async def open_door(rung: Callable[[], None]) -> AsyncIterator[Path]:
+    """Listen on a private socket and call `rung` for every datagram; whatever it says, it only means "look"."""
+    with tempfile.TemporaryDirectory(prefix="vlmhb-") as folder:
+        path = Path(folder) / "door"
+        transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
+            lambda: _Door(rung), local_addr=str(path), family=socket.AF_UNIX
+        )
+        try:
+            yield path
+        finally:
+            transport.close()
+
+
+async def keep_doorbell(redis_url: str, queue: str, door: Path, label: Mapping[str, str]) -> None:
+    """Run the doorbell until cancelled; one that ends is started again after a pause that grows."""
+    pause_s = _FIRST_PAUSE_S
+    argv = [sys.executable, "-m", "vlmhyperbench.worker.doorbell", str(door), queue]
+    loop = asyncio.get_running_loop()
+    while True:
+        started_at = loop.time()
+        child = await start_child(argv, env={**label, DOORBELL_URL: redis_url}, stdin=DEVNULL, stdout=DEVNULL)
+        try:
+            status = await child.wait()
+        finally:
+            await child.stop(term_s=_STOP_S)
+        if loop.time() - started_at > _LONGEST_PAUSE_S:
+            pause_s = _FIRST_PAUSE_S
+        _LOG.warning("worker.doorbell_ended", status=status, again_in_s=pause_s)
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
+class _Door(asyncio.DatagramProtocol):
+    def __init__(self, rung: Callable[[], None]) -> None:
+        self._rung = rung
+
+    def datagram_received(self, data: bytes, addr: object) -> None:  # noqa: ARG002 - the protocol's signature
+        self._rung()

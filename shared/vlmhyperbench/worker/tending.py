@@ -1,0 +1,144 @@
+"""The life of one claim: run the handler, keep the lease, fence ourselves when it cannot be kept, write the outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from contextlib import suppress
+from dataclasses import asdict
+
+from vlmhyperbench.db import claims, finishing
+from vlmhyperbench.domain.outcomes import Cancelled, Failed, Outcome, Preempted
+from vlmhyperbench.domain.states import JobKind
+from vlmhyperbench.errors import Fenced, Unavailable, VlmHyperBenchError
+from vlmhyperbench.logs import get_logger
+from vlmhyperbench.worker.claims import RETRY_S, ClaimedJob, Handler
+
+_LOG = get_logger(__name__)
+_JITTER = 0.2
+_DEADLINES_S = 0.05
+"""How exactly deadlines of cancelling and stalling are kept, as a share of the heartbeat."""
+
+
+class Tending:
+    """Tends one claim from the moment it was taken; `sent_at` is the monotonic instant at which the claim was sent."""
+
+    def __init__(self, job: ClaimedJob, handler: Handler, *, sent_at: float) -> None:
+        self.job = job
+        self._handler = handler
+        self._timers = job.settings.timers
+        self._renewed_at = sent_at
+        self._is_fenced = asyncio.Event()
+        self._work: asyncio.Task[Outcome | None] | None = None
+        self._verdict: Outcome | None = None
+        """What is written when the handler is cancelled, instead of what it would have returned."""
+
+    async def run(self) -> finishing.Finished | None:
+        """Tend the claim to its end and return where the job is then; None: the claim was lost, nothing was written."""
+        async with asyncio.TaskGroup() as group:
+            self._work = group.create_task(self._handle())
+            lease = group.create_task(self._keep_lease())
+            watch = group.create_task(self._watch())
+            await asyncio.wait({self._work})
+            watch.cancel()
+            finished = None if self._is_fenced.is_set() else await self._finish(self._outcome(self._work))
+            lease.cancel()
+        return finished
+
+    def let_go(self) -> None:
+        """End the handler now: the worker goes, and the time for draining is over."""
+        self._end_with(Preempted(reason="drain"))
+
+    def _end_with(self, verdict: Outcome | None) -> None:
+        if self._work is not None and not self._work.done():
+            self._verdict = verdict
+            self._work.cancel()
+
+    def _outcome(self, work: asyncio.Task[Outcome | None]) -> Outcome | Cancelled:
+        outcome = self._verdict if work.cancelled() else work.result()
+        if self.job.cancelled.is_set():
+            return Cancelled()
+        return outcome or Failed(code="cancelled", message="The handler was cancelled by its own code.")
+
+    async def _handle(self) -> Outcome | None:
+        """Run the handler; the one guard for whatever its code (and the plugins below it) may raise."""
+        job = self.job.job
+        try:
+            outcome = await self._handler(self.job)
+            json.dumps(asdict(outcome), allow_nan=False)
+        except Fenced:
+            self._is_fenced.set()
+            return None
+        except VlmHyperBenchError as error:
+            if not self.job.cancelled.is_set():
+                _LOG.warning("job.failed", job_id=str(job.id), kind=job.kind, code=error.code, message=str(error))
+            return Failed(code=error.code, message=str(error))
+        except Exception as error:  # noqa: BLE001 - the door behind which a plugin's code runs
+            _LOG.exception("job.crashed", job_id=str(job.id), kind=job.kind)
+            return Failed(code="crash", message=f"{type(error).__name__}: {error}")
+        return outcome
+
+    async def _keep_lease(self) -> None:
+        """Renew until cancelled; a lease that cannot be renewed in time, or is another's, ends the handler."""
+        timers = self._timers
+        pause_s = timers.heartbeat_s
+        while True:
+            await asyncio.sleep(pause_s * random.uniform(1 - _JITTER, 1 + _JITTER))  # noqa: S311 - spreads load only
+            sent_at = time.monotonic()
+            left_s = self._renewed_at + timers.self_fence_s - sent_at
+            if left_s <= 0:
+                return self._fence("not renewed in time")
+            try:
+                async with asyncio.timeout(min(timers.statement_timeout_s, left_s)):
+                    renewed = await self._renew()
+            except (Unavailable, TimeoutError):
+                pause_s = min(RETRY_S, timers.heartbeat_s / 4)
+                continue
+            if renewed is None:
+                return self._fence("held by another")
+            self._renewed_at = sent_at
+            pause_s = timers.heartbeat_s
+            if renewed.is_cancelled:
+                self.job.cancelled.set()
+            if renewed.is_paused:
+                self.job.draining.set()
+
+    async def _renew(self) -> claims.Renewed | None:
+        async with self.job.runtime.database.transaction() as session:
+            return await claims.renew(
+                session, job_id=self.job.job.id, claim_id=self.job.claim_id, lease_s=self._timers.lease_s
+            )
+
+    def _fence(self, why: str) -> None:
+        _LOG.warning("job.fenced", job_id=str(self.job.job.id), claim_id=str(self.job.claim_id), reason=why)
+        self._is_fenced.set()
+        self._end_with(None)
+
+    async def _watch(self) -> None:
+        """End a handler that does not stop after its run was cancelled, or that commits nothing for too long."""
+        timers = self._timers
+        cancelled_at: float | None = None
+        while True:
+            await asyncio.sleep(timers.heartbeat_s * _DEADLINES_S)
+            now = time.monotonic()
+            if self.job.cancelled.is_set():
+                cancelled_at = cancelled_at or now
+                if now - cancelled_at > timers.cancel_term_s + timers.kill_s:
+                    return self._end_with(None)
+            elif self.job.job.kind is JobKind.GENERATE and now - self.job.committed_at > timers.stall_s:
+                message = f"No sample was committed for {timers.stall_s:g} s."
+                return self._end_with(Failed(code="stalled", message=message))
+
+    async def _finish(self, outcome: Outcome | Cancelled) -> finishing.Finished | None:
+        """Write the outcome; tried again while the database is away, until the lease is lost."""
+        draw = random.random()  # noqa: S311 - spreads retries only
+        while not self._is_fenced.is_set():
+            with suppress(Unavailable):
+                async with self.job.runtime.database.transaction() as session:
+                    return await finishing.finish(
+                        session, job_id=self.job.job.id, claim_id=self.job.claim_id, outcome=outcome, draw=draw
+                    )
+            await asyncio.sleep(RETRY_S)
+        return None
