@@ -1,0 +1,140 @@
+"""A segment becomes a chunk and rows: whose failure it was, the times, and nothing of what was never answered."""
+
+import hashlib
+from uuid import uuid4
+
+import polars
+import pytest
+from vlmhyperbench.domain.states import FactStatus
+from vlmhyperbench.facts.schema import CHUNK_COLUMNS, polars_schema
+from vlmhyperbench.storage import open_storage
+from vlmhyperbench_inference_worker.requests import ImageRef, PlannedRequest
+from vlmhyperbench_inference_worker.sink import Sink
+from vlmhyperbench_sdk.load import RECORD_COLUMNS
+from vlmhyperbench_sdk.types import Prompt
+
+MS = 1_000_000
+
+
+def planned(ordinal):
+    return PlannedRequest(
+        phase=1,
+        ordinal=ordinal,
+        sample=ordinal,
+        repeat=0,
+        prompt=Prompt(user="What is the total?"),
+        images=(ImageRef(sha256="a" * 64, media_type="image/png"),),
+        request={},
+        request_sha256=f"{ordinal:064d}",
+    )
+
+
+def record(ordinal, **changes):
+    answered = {
+        "phase": 1,
+        "ordinal": ordinal,
+        "sample": ordinal,
+        "repeat": 0,
+        "turn": 0,
+        "member": 0,
+        "stream": 0,
+        "scheduled_ns": 100 * MS,
+        "sent_ns": 101 * MS,
+        "event_ns": [105 * MS, 110 * MS, 130 * MS, 400 * MS],
+        "event_tokens": [0, 1, 4, 0],
+        "event_kind": ["role", "content", "content", "usage"],
+        "last_event_ns": 130 * MS,
+        "stream_end_ns": 401 * MS,
+        "status": "ok",
+        "http_status": 200,
+        "finish_reason": "stop",
+        "tries": 1,
+        "prompt_tokens": 9,
+        "completion_tokens": 5,
+        "token_source": "usage",
+        "text": "12.50",
+        "request_sha256": f"{ordinal:064d}",
+    }
+    return {**dict.fromkeys(RECORD_COLUMNS), **answered, **changes}
+
+
+LOST = {"status": "error", "http_status": None, "sent_ns": None, "stream_end_ns": None, "event_ns": [], "text": None}
+LOST |= {"event_tokens": [], "event_kind": [], "last_event_ns": None, "error": "connection refused"}
+
+
+@pytest.fixture
+def seal(tmp_path):
+    storage = open_storage(str(tmp_path / "storage"))
+    work = tmp_path / "work"
+    work.mkdir()
+    sink = Sink(storage, run_id=uuid4(), claim_id=uuid4(), folder=work)
+
+    def seal_records(records, *, keep_unanswered=True, sha256=None):
+        path = work / "segment.parquet"
+        polars.DataFrame(records, schema=polars_schema(RECORD_COLUMNS), strict=False).write_parquet(path)
+        digest = sha256 or hashlib.sha256(path.read_bytes()).hexdigest()
+        plans = {row["ordinal"]: planned(row["ordinal"]) for row in records}
+        sealed = sink.seal(path, plans, phase=1, sha256=digest, keep_unanswered=keep_unanswered)
+        return sealed, (polars.read_parquet(storage.path(sealed.chunk.storage_key)) if sealed else None)
+
+    seal_records.sink = sink
+    seal_records.storage = storage
+    return seal_records
+
+
+def test_times_count_from_the_schedule_and_end_with_the_last_token(seal):
+    sealed, _ = seal([record(0)])
+    fact = sealed.rows[0]
+    assert fact.status is FactStatus.OK
+    assert fact.queue_ns == 1 * MS
+    assert fact.ttft_user_ns == 10 * MS
+    assert fact.ttft_service_ns == 9 * MS
+    assert fact.latency_ns == 30 * MS
+    assert fact.tpot_ns == 5 * MS
+
+
+def test_a_chunk_keeps_what_was_asked_beside_what_was_answered(seal):
+    sealed, chunk = seal([record(0), record(1)])
+    assert chunk.columns == list(CHUNK_COLUMNS)
+    assert chunk["user_prompt"].to_list() == ["What is the total?"] * 2
+    assert chunk["images"].to_list() == [["a" * 64]] * 2
+    assert [fact.row for fact in sealed.rows] == [0, 1]
+    assert sealed.chunk.rows == 2
+
+
+def test_chunks_of_a_phase_are_numbered(seal):
+    assert [seal([record(i)])[0].chunk.no for i in range(3)] == [0, 1, 2]
+
+
+def test_a_failed_request_has_no_times_and_says_whose_failure_it_was(seal):
+    sealed, chunk = seal([record(0, status="error", http_status=422), record(1, **LOST)])
+    assert [(fact.failure, fact.error_code) for fact in sealed.rows] == [
+        ("model", "http_422"),
+        ("infrastructure", "connection"),
+    ]
+    assert all(fact.latency_ns is None for fact in sealed.rows)
+    assert sealed.unanswered == 1
+    assert chunk["failure"].to_list() == ["model", "infrastructure"]
+
+
+def test_what_a_dead_engine_could_not_answer_leaves_no_row(seal):
+    sealed, _ = seal([record(0), record(1, **LOST)], keep_unanswered=False)
+    assert [fact.ordinal for fact in sealed.rows] == [0]
+    assert seal([record(2, **LOST)], keep_unanswered=False)[0] is None
+
+
+def test_a_refused_key_is_noticed(seal):
+    assert seal([record(0, status="error", http_status=401)])[0].refused_key
+
+
+def test_a_segment_that_is_not_the_announced_file_is_refused(seal):
+    with pytest.raises(ValueError, match="not the file"):
+        seal([record(0)], sha256="0" * 64)
+
+
+def test_a_sample_that_cannot_be_asked_becomes_an_error_row(seal):
+    sealed = seal.sink.unreadable([(planned(4), "image 0 is no image")], phase=1)
+    chunk = polars.read_parquet(seal.storage.path(sealed.chunk.storage_key))
+    assert chunk["error"].to_list() == ["image 0 is no image"]
+    fact = sealed.rows[0]
+    assert (fact.status, fact.failure, fact.error_code) == (FactStatus.ERROR, "infrastructure", "unreadable_sample")
