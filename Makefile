@@ -1,5 +1,5 @@
 # Verbs of the house. A fresh machine needs Python 3.11, make and a package registry; everything else is set up here.
-PYTHON ?= python3.11
+PYTHON ?= $(shell command -v python3.11 || echo python3)
 VENV := .venv
 BIN := $(VENV)/bin
 TOOLS := .venvs/tools
