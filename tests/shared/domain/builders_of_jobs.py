@@ -1,0 +1,72 @@
+"""Specs, workers and windows with defaults, for the tests of planning and scheduling."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from uuid import UUID, uuid4
+
+from vlmhyperbench.domain.placement import DeviceNow, WorkerNow
+from vlmhyperbench.domain.specs import (
+    DatasetSpec,
+    Decoding,
+    Limits,
+    MetricSpec,
+    ModelTarget,
+    PromptSpec,
+    RunSpec,
+    ScenarioSpec,
+)
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+METRIC = MetricSpec(name="exact_match", profile="default", version="1.0.0", class_path="exact_match")
+
+
+def run_spec(
+    *,
+    model: str = "tiny",
+    dataset: str = "invoices",
+    samples_per_shard: int = 1000,
+    answers: int = 1,
+    scenario: ScenarioSpec | None = None,
+    metrics: tuple[MetricSpec, ...] = (METRIC,),
+    reports: tuple[str, ...] = ("html",),
+    max_image_bytes: int = 1000,
+) -> RunSpec:
+    return RunSpec(
+        target=ModelTarget(model=model, version="1.0.0", backend="simulated", backend_class="simulated"),
+        task="reading",
+        task_version="1.0.0",
+        dataset=DatasetSpec(name=dataset, version="1.0.0", type="synthetic"),
+        prompt=PromptSpec(name="plain", version="1.0.0"),
+        metrics=metrics,
+        reports=reports,
+        decoding=Decoding(n=answers),
+        scenario=scenario or ScenarioSpec(),
+        limits=Limits(shard_size=samples_per_shard, max_image_bytes=max_image_bytes),
+    )
+
+
+def worker_now(
+    kind: str = "inference",
+    *,
+    slots: int = 1,
+    busy: int = 0,
+    resident: tuple[str, ...] = (),
+    devices: tuple[DeviceNow, ...] = (),
+    worker_id: UUID | None = None,
+    queue: str = "q",
+) -> WorkerNow:
+    return WorkerNow(
+        id=worker_id or uuid4(),
+        kind=kind,
+        queue=queue,
+        slots=slots,
+        busy=busy,
+        resident=frozenset(resident),
+        devices=devices,
+    )
+
+
+def device_now(no: int = 0, *, memory_bytes: int = 100, is_free: bool = True) -> DeviceNow:
+    return DeviceNow(no=no, memory_bytes=memory_bytes, is_free=is_free)

@@ -1,0 +1,54 @@
+"""Placement: who takes a job, and which device with it."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from vlmhyperbench.domain.placement import WORKER_KIND, Reservation, place
+from vlmhyperbench.domain.states import JobKind
+
+from tests.shared.domain.builders_of_jobs import device_now, worker_now
+
+
+@pytest.mark.parametrize("kind", list(JobKind))
+def test_a_job_goes_to_the_kind_of_worker_that_does_it(kind: JobKind) -> None:
+    workers = [worker_now(name, queue=name) for name in ("inference", "evaluation", "reporting")]
+    placement = place(kind, None, workers)
+    assert placement is not None
+    assert placement.queue == WORKER_KIND[kind]
+
+
+def test_a_worker_whose_slots_are_full_gets_nothing() -> None:
+    assert place(JobKind.SCORE, None, [worker_now("evaluation", slots=2, busy=2)]) is None
+
+
+def test_a_worker_whose_devices_are_taken_gets_nothing() -> None:
+    worker = worker_now(slots=2, devices=(device_now(is_free=False),))
+    assert place(JobKind.GENERATE, None, [worker]) is None
+
+
+def test_what_is_measured_gets_a_whole_device() -> None:
+    worker = worker_now(slots=2, devices=(device_now(0, is_free=False), device_now(1, memory_bytes=80)))
+    placement = place(JobKind.GENERATE, None, [worker])
+    assert placement is not None
+    assert placement.reservations == (Reservation(device=1, bytes=80, is_exclusive=True),)
+
+
+def test_a_worker_that_holds_the_target_is_preferred_to_an_idle_one() -> None:
+    idle, loaded = worker_now(slots=4, queue="a"), worker_now(slots=4, busy=2, resident=("t",), queue="b")
+    placement = place(JobKind.GENERATE, "t", [idle, loaded])
+    assert placement is not None
+    assert placement.worker_id == loaded.id
+
+
+def test_the_least_busy_of_equals_is_chosen() -> None:
+    workers = [worker_now("evaluation", slots=4, busy=3), worker_now("evaluation", slots=4, busy=1)]
+    placement = place(JobKind.INDEX, None, workers)
+    assert placement is not None
+    assert placement.worker_id == workers[1].id
+
+
+def test_ties_are_broken_by_queue_so_that_a_decision_can_be_repeated() -> None:
+    first, second = worker_now(queue="a", worker_id=UUID(int=2)), worker_now(queue="b", worker_id=UUID(int=1))
+    assert place(JobKind.GENERATE, None, [first, second]) == place(JobKind.GENERATE, None, [second, first])

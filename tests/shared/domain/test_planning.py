@@ -1,0 +1,92 @@
+"""Plans: which jobs a run and an experiment consist of."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from vlmhyperbench.domain.planning import (
+    ACCURACY_PHASE,
+    dataset_digest,
+    expand_run,
+    plan_experiment,
+    plan_run,
+    target_digest,
+)
+from vlmhyperbench.domain.specs import ScenarioSpec
+from vlmhyperbench.domain.states import JobKind
+
+from tests.shared.domain.builders_of_jobs import run_spec
+
+
+def test_a_run_begins_with_one_index_job_that_says_what_to_read() -> None:
+    [index] = plan_run(run_spec())
+    assert (index.kind, index.scope, index.needs) == (JobKind.INDEX, "run", ())
+    assert index.params["dataset"]["name"] == "invoices"  # type: ignore[index, call-overload]
+    assert index.params["limits"] == {"max_image_bytes": 1000, "max_image_pixels": 50_000_000}
+    assert index.params["dataset_digest"] == dataset_digest(run_spec())
+
+
+def test_runs_of_an_experiment_share_the_index_job_of_one_dataset() -> None:
+    plan = plan_experiment([run_spec(model="a"), run_spec(model="b"), run_spec(dataset="tickets")])
+    assert [(job.kind, job.scope) for job in plan.jobs] == [(JobKind.INDEX, "experiment")]
+    assert [[job.scope for job in jobs] for jobs in plan.runs] == [[], [], ["run"]]
+
+
+def test_other_image_limits_are_another_index() -> None:
+    assert dataset_digest(run_spec()) != dataset_digest(run_spec(max_image_bytes=2))
+
+
+def test_equal_targets_have_equal_digests() -> None:
+    assert target_digest(run_spec(dataset="a")) == target_digest(run_spec(dataset="b"))
+    assert target_digest(run_spec(model="a")) != target_digest(run_spec(model="b"))
+
+
+def test_five_samples_in_shards_of_two_are_three_shards_then_score_then_report() -> None:
+    expansion = expand_run(run_spec(samples_per_shard=2), samples=5)
+    assert expansion.total == 5
+    assert [(phase.no, phase.kind, phase.count) for phase in expansion.phases] == [(ACCURACY_PHASE, "accuracy", 5)]
+    assert [(job.range_start, job.range_end) for job in expansion.jobs[:3]] == [(0, 2), (2, 4), (4, 5)]
+    score, report = expansion.jobs[3:]
+    assert (score.kind, score.needs) == (JobKind.SCORE, (0, 1, 2))
+    assert (report.kind, report.needs) == (JobKind.REPORT, (3,))
+
+
+def test_three_answers_per_sample_are_three_times_the_requests() -> None:
+    assert expand_run(run_spec(answers=3), samples=4).total == 12
+
+
+def test_a_run_without_metrics_reports_what_was_generated() -> None:
+    kinds = [job.kind for job in expand_run(run_spec(metrics=()), samples=1).jobs]
+    assert kinds == [JobKind.GENERATE, JobKind.REPORT]
+
+
+def test_a_run_without_reports_ends_with_its_scores() -> None:
+    kinds = [job.kind for job in expand_run(run_spec(reports=()), samples=1).jobs]
+    assert kinds == [JobKind.GENERATE, JobKind.SCORE]
+
+
+def test_a_single_stream_is_one_job_whose_phase_its_claim_opens() -> None:
+    scenario = ScenarioSpec(name="single-stream", kind="single_stream", requests=7)
+    expansion = expand_run(run_spec(scenario=scenario, samples_per_shard=2), samples=5)
+    assert (expansion.total, expansion.phases) == (7, ())
+    generate = expansion.jobs[0]
+    assert (generate.phase, generate.range_start, generate.range_end) == (None, 0, 7)
+
+
+def test_a_single_stream_without_a_bound_asks_every_sample_once() -> None:
+    scenario = ScenarioSpec(name="single-stream", kind="single_stream")
+    assert expand_run(run_spec(scenario=scenario), samples=5).total == 5
+
+
+@given(st.integers(0, 400), st.integers(1, 50), st.integers(1, 4))
+def test_shards_cover_every_ordinal_exactly_once(samples: int, size: int, answers: int) -> None:
+    expansion = expand_run(run_spec(samples_per_shard=size, answers=answers), samples=samples)
+    shards = [job for job in expansion.jobs if job.kind is JobKind.GENERATE]
+    ordinals = [ordinal for job in shards for ordinal in range(job.range_start or 0, job.range_end or 0)]
+    assert ordinals == list(range(samples * answers)) == list(range(expansion.total))
+
+
+@given(st.integers(0, 100), st.integers(1, 50))
+def test_a_job_needs_only_jobs_that_are_planned_before_it(samples: int, size: int) -> None:
+    for place, job in enumerate(expand_run(run_spec(samples_per_shard=size), samples=samples).jobs):
+        assert all(needed < place for needed in job.needs)

@@ -1,0 +1,202 @@
+"""Decisions: who gets a job, what goes back, what a run's jobs mean for the run, and when a job is given up."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from vlmhyperbench.domain.placement import WorkerNow
+from vlmhyperbench.domain.scheduling import (
+    Assign,
+    AssignedJob,
+    CancelWaiting,
+    CloseInference,
+    End,
+    Expand,
+    JobNow,
+    Requeue,
+    Ring,
+    RunNow,
+    WaitingJob,
+    Window,
+    advance,
+    backoff_s,
+    decide,
+    is_given_up,
+)
+from vlmhyperbench.domain.states import JobKind, JobState, RunEvent, RunState
+
+from tests.shared.domain.builders_of_jobs import NOW, device_now, worker_now
+
+
+def waiting(kind: JobKind = JobKind.SCORE) -> WaitingJob:
+    return WaitingJob(id=uuid4(), kind=kind)
+
+
+def assigned(worker: WorkerNow, *, age_s: float) -> AssignedJob:
+    return AssignedJob(
+        id=uuid4(),
+        attempt_id=uuid4(),
+        worker_id=worker.id,
+        queue=worker.queue,
+        assigned_at=NOW - timedelta(seconds=age_s),
+    )
+
+
+def test_jobs_are_placed_in_the_windows_order_until_the_slots_are_full() -> None:
+    worker, jobs = worker_now("evaluation", slots=2), tuple(waiting() for _ in range(3))
+    decisions = decide(Window(now=NOW, waiting=jobs, workers=(worker,)), unclaimed_s=15)
+    assert [decision.job_id for decision in decisions] == [jobs[0].id, jobs[1].id]
+
+
+def test_a_full_kind_does_not_hold_up_another() -> None:
+    score, report = waiting(JobKind.SCORE), waiting(JobKind.REPORT)
+    window = Window(now=NOW, waiting=(score, report, waiting(JobKind.SCORE)), workers=(worker_now("reporting"),))
+    assert [decision.job_id for decision in decide(window, unclaimed_s=15)] == [report.id]
+
+
+def test_a_device_is_given_once_in_one_decision() -> None:
+    worker = worker_now(slots=2, devices=(device_now(0), device_now(1)))
+    window = Window(now=NOW, waiting=tuple(waiting(JobKind.GENERATE) for _ in range(3)), workers=(worker,))
+    decisions = decide(window, unclaimed_s=15)
+    taken = [item.placement.reservations[0].device for item in decisions if isinstance(item, Assign)]
+    assert taken == [0, 1]
+
+
+def test_an_assignment_that_nobody_claims_in_time_goes_back() -> None:
+    worker = worker_now()
+    old = assigned(worker, age_s=15)
+    decisions = decide(Window(now=NOW, assigned=(old,), workers=(worker,)), unclaimed_s=15)
+    assert decisions == [Requeue(job_id=old.id, attempt_id=old.attempt_id)]
+
+
+def test_an_assignment_of_a_worker_that_is_gone_goes_back_at_once() -> None:
+    young = assigned(worker_now(), age_s=0)
+    decisions = decide(Window(now=NOW, assigned=(young,)), unclaimed_s=15)
+    assert decisions == [Requeue(job_id=young.id, attempt_id=young.attempt_id)]
+
+
+def test_the_bell_rings_again_for_what_is_still_unclaimed() -> None:
+    worker = worker_now(queue="bell")
+    fresh, late = assigned(worker, age_s=0.5), assigned(worker, age_s=3)
+    decisions = decide(Window(now=NOW, assigned=(fresh, late), workers=(worker,)), unclaimed_s=15)
+    assert decisions == [Ring(job_id=late.id, queue="bell")]
+
+
+@given(st.lists(st.sampled_from(JobKind), max_size=12), st.integers(0, 3), st.integers(0, 3), st.integers(0, 3))
+def test_no_worker_gets_more_than_its_slots(kinds: list[JobKind], inference: int, evaluation: int, report: int) -> None:
+    slots = {"inference": inference, "evaluation": evaluation, "reporting": report}
+    workers = tuple(worker_now(kind, slots=count) for kind, count in slots.items())
+    window = Window(now=NOW, waiting=tuple(waiting(kind) for kind in kinds), workers=workers)
+    decisions = [item for item in decide(window, unclaimed_s=15) if isinstance(item, Assign)]
+    assert len({item.job_id for item in decisions}) == len(decisions)
+    for worker in workers:
+        assert sum(item.placement.worker_id == worker.id for item in decisions) <= worker.slots
+
+
+def job(kind: JobKind, state: JobState, **other: object) -> JobNow:
+    return JobNow(kind=kind, state=state, **other)  # type: ignore[arg-type]
+
+
+INDEXED = [job(JobKind.INDEX, JobState.DONE)]
+RUNNING = RunNow(state=RunState.RUNNING)
+
+
+def test_a_run_expands_once_its_index_is_done() -> None:
+    assert advance(RunNow(state=RunState.QUEUED), INDEXED) == [Expand()]
+    assert advance(RunNow(state=RunState.QUEUED), [job(JobKind.INDEX, JobState.RUNNING)]) == []
+
+
+def test_a_shared_index_expands_the_run_too() -> None:
+    assert advance(RunNow(state=RunState.QUEUED), [job(JobKind.INDEX, JobState.DONE, is_shared=True)]) == [Expand()]
+
+
+def test_the_inference_closes_when_every_shard_has_ended() -> None:
+    shards = [job(JobKind.GENERATE, JobState.DONE), job(JobKind.GENERATE, JobState.RUNNING)]
+    score = job(JobKind.SCORE, JobState.READY)
+    assert advance(RUNNING, [*INDEXED, *shards, score]) == []
+    done = [job(JobKind.GENERATE, JobState.DONE)] * 2
+    assert advance(RUNNING, [*INDEXED, *done, score]) == [CloseInference(is_stopped=False)]
+
+
+def test_the_inference_is_stopped_if_a_shard_was() -> None:
+    shards = [job(JobKind.GENERATE, JobState.DONE), job(JobKind.GENERATE, JobState.DONE, is_stopped=True)]
+    steps = advance(RUNNING, [*INDEXED, *shards, job(JobKind.SCORE, JobState.READY)])
+    assert steps == [CloseInference(is_stopped=True)]
+
+
+def test_a_run_succeeds_when_its_last_job_is_done() -> None:
+    jobs = [*INDEXED, job(JobKind.GENERATE, JobState.DONE), job(JobKind.REPORT, JobState.DONE)]
+    assert advance(RUNNING, jobs)[-1] == End(event=RunEvent.SUCCEED)
+
+
+def test_a_run_with_an_error_row_is_partial() -> None:
+    jobs = [*INDEXED, job(JobKind.GENERATE, JobState.DONE, failed=1), job(JobKind.REPORT, JobState.DONE)]
+    assert advance(RUNNING, jobs)[-1] == End(event=RunEvent.END_PARTIAL)
+
+
+def test_a_failed_job_fails_its_run_with_the_stage_and_the_reason() -> None:
+    jobs = [*INDEXED, job(JobKind.GENERATE, JobState.FAILED, message="no memory"), job(JobKind.SCORE, JobState.READY)]
+    reason = "inference: no memory"
+    assert advance(RUNNING, jobs) == [CancelWaiting(reason=reason), End(event=RunEvent.FAIL, reason=reason)]
+
+
+def test_a_failing_run_waits_for_the_jobs_that_still_run() -> None:
+    jobs = [*INDEXED, job(JobKind.GENERATE, JobState.FAILED), job(JobKind.GENERATE, JobState.RUNNING)]
+    assert advance(RUNNING, jobs) == [CancelWaiting(reason="inference: failed")]
+
+
+def test_the_first_reason_of_a_failing_run_stays() -> None:
+    run = RunNow(state=RunState.RUNNING, reason="first")
+    jobs = [*INDEXED, job(JobKind.GENERATE, JobState.FAILED, message="second")]
+    assert advance(run, jobs)[-1] == End(event=RunEvent.FAIL, reason="first")
+
+
+def test_a_run_fails_with_the_shared_index() -> None:
+    run = RunNow(state=RunState.QUEUED)
+    failed = advance(run, [job(JobKind.INDEX, JobState.FAILED, is_shared=True, message="no such folder")])
+    assert failed[-1] == End(event=RunEvent.FAIL, reason="index: no such folder")
+    lost = advance(run, [job(JobKind.INDEX, JobState.CANCELLED, is_shared=True)])
+    assert lost[-1] == End(event=RunEvent.FAIL, reason="index: the shared index job was cancelled")
+
+
+def test_a_cancelled_run_ends_when_nothing_of_it_runs() -> None:
+    run = RunNow(state=RunState.RUNNING, is_cancelled=True)
+    assert advance(run, [job(JobKind.GENERATE, JobState.RUNNING)]) == [CancelWaiting()]
+    assert advance(run, [job(JobKind.GENERATE, JobState.READY)]) == [CancelWaiting(), End(event=RunEvent.CANCEL)]
+
+
+def test_a_cancelled_run_does_not_wait_for_the_index_that_others_share() -> None:
+    run = RunNow(state=RunState.QUEUED, is_cancelled=True)
+    steps = advance(run, [job(JobKind.INDEX, JobState.RUNNING, is_shared=True)])
+    assert steps == [CancelWaiting(), End(event=RunEvent.CANCEL)]
+
+
+@pytest.mark.parametrize("state", [state for state in RunState if state.is_terminal])
+def test_a_run_that_has_ended_takes_no_step(state: RunState) -> None:
+    assert advance(RunNow(state=state, is_cancelled=True), [job(JobKind.GENERATE, JobState.READY)]) == []
+
+
+def test_a_job_that_cannot_start_is_given_up_at_the_third_failure() -> None:
+    assert [is_given_up(fails=fails, done=0) for fails in (1, 2, 3)] == [False, False, True]
+
+
+def test_a_job_that_has_rows_gets_more_tries() -> None:
+    assert not is_given_up(fails=3, done=1)
+    assert is_given_up(fails=6, done=1)
+
+
+def test_a_permanent_failure_is_given_up_at_once() -> None:
+    assert is_given_up(fails=1, done=9, is_permanent=True)
+
+
+def test_the_first_failure_is_tried_again_at_once() -> None:
+    assert backoff_s(1, 0.99) == 0
+
+
+@given(st.integers(2, 60), st.floats(0, 1, exclude_max=True))
+def test_later_tries_wait_up_to_five_minutes(fails: int, draw: float) -> None:
+    assert 0 <= backoff_s(fails, draw) <= min(300, 5 * 2**fails)

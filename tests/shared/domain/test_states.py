@@ -1,0 +1,90 @@
+"""The state tables: what is not in them cannot happen, and what has ended stays."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from vlmhyperbench.domain.states import (
+    JOB_TABLE,
+    PHASE_TABLE,
+    RUN_TABLE,
+    STAGE_OF,
+    ExperimentState,
+    JobEvent,
+    JobKind,
+    JobState,
+    PhaseEvent,
+    PhaseState,
+    RunEvent,
+    RunState,
+    experiment_state,
+    next_job_state,
+    next_phase_state,
+    next_run_state,
+)
+
+
+@given(st.sampled_from(JobState), st.lists(st.sampled_from(JobEvent)))
+def test_a_job_that_has_ended_never_changes(state: JobState, events: list[JobEvent]) -> None:
+    for event in events:
+        following = next_job_state(state, event)
+        assert following is None or not state.is_terminal
+        state = following or state
+
+
+@given(st.sampled_from(RunState), st.lists(st.sampled_from(RunEvent)))
+def test_a_run_that_has_ended_never_changes(state: RunState, events: list[RunEvent]) -> None:
+    for event in events:
+        following = next_run_state(state, event)
+        assert following is None or not state.is_terminal
+        state = following or state
+
+
+@given(st.sampled_from(PhaseState), st.sampled_from(PhaseEvent))
+def test_a_phase_closes_once(state: PhaseState, event: PhaseEvent) -> None:
+    following = next_phase_state(state, event)
+    assert (following is None) == state.is_terminal
+
+
+@pytest.mark.parametrize("state", [state for state in JobState if not state.is_terminal])
+def test_every_open_job_can_be_cancelled(state: JobState) -> None:
+    assert next_job_state(state, JobEvent.CANCEL) is JobState.CANCELLED
+
+
+@pytest.mark.parametrize("state", [state for state in RunState if not state.is_terminal])
+def test_every_open_run_can_fail_and_can_be_cancelled(state: RunState) -> None:
+    assert next_run_state(state, RunEvent.FAIL) is RunState.FAILED
+    assert next_run_state(state, RunEvent.CANCEL) is RunState.CANCELLED
+
+
+def test_every_state_of_a_table_can_be_reached() -> None:
+    assert set(JobState) == {JobState.READY} | set(JOB_TABLE.values())
+    assert set(RunState) == {RunState.QUEUED} | set(RUN_TABLE.values())
+    assert set(PhaseState) == {PhaseState.OPEN} | set(PHASE_TABLE.values())
+
+
+def test_a_job_only_runs_after_it_was_assigned() -> None:
+    assert next_job_state(JobState.READY, JobEvent.CLAIM) is None
+    assert next_job_state(JobState.ASSIGNED, JobEvent.CLAIM) is JobState.RUNNING
+
+
+def test_every_kind_of_job_belongs_to_a_stage() -> None:
+    assert set(STAGE_OF) == set(JobKind)
+
+
+@pytest.mark.parametrize(
+    ("runs", "state"),
+    [
+        ([], ExperimentState.DONE),
+        ([RunState.SUCCEEDED, RunState.RUNNING], ExperimentState.OPEN),
+        ([RunState.SUCCEEDED, RunState.SUCCEEDED], ExperimentState.DONE),
+        ([RunState.CANCELLED, RunState.CANCELLED], ExperimentState.CANCELLED),
+        ([RunState.SUCCEEDED, RunState.CANCELLED], ExperimentState.PARTIAL),
+        ([RunState.SUCCEEDED, RunState.PARTIAL], ExperimentState.PARTIAL),
+        ([RunState.FAILED, RunState.FAILED], ExperimentState.PARTIAL),
+    ],
+)
+def test_an_experiment_is_what_its_runs_are(runs: list[RunState], state: ExperimentState) -> None:
+    assert experiment_state(runs) is state
+    assert state.is_terminal == (state is not ExperimentState.OPEN)
