@@ -1,0 +1,71 @@
+"""Load adapters from an allow-list, and write the bytes that an engine gets: gateway and load plan use the same."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+from importlib.metadata import entry_points
+
+from vlmhyperbench.errors import InvalidInput, PluginFailure
+from vlmhyperbench_sdk import discovery
+from vlmhyperbench_sdk.protocols import Backend
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
+
+
+def load_adapter(name: str, allowed: Collection[str]) -> Backend:
+    """Import the adapter behind an entry point's name, or a dotted path into an allowed package, and make one.
+
+    Raises:
+        InvalidInput: its distribution is not on the allow-list.
+        NotFound: nobody registers the name; the nearest are offered.
+        PluginFailure: it cannot be imported, or is no backend.
+    """
+    _check_allowed(name, {_normalise(distribution) for distribution in allowed})
+    kind = discovery.load("backends", name)
+    try:
+        made = kind()
+    except Exception as error:
+        raise PluginFailure(f"The adapter {name!r} cannot be made: {error}.") from error
+    if not isinstance(made, Backend):
+        raise PluginFailure(f"The adapter {name!r} is no backend: a method of the contract is missing.")
+    return made
+
+
+def to_bytes(adapter: Backend, request: JsonObject) -> bytes:
+    """Translate a request and write it as JSON.
+
+    Raises:
+        InvalidInput: the engine cannot do what the request asks.
+        PluginFailure: the adapter broke its contract.
+    """
+    try:
+        body = adapter.to_engine(request)
+    except InvalidInput:
+        raise
+    except Exception as error:
+        raise PluginFailure(f"The adapter failed to translate a request: {error!r}.") from error
+    return write_json(body)
+
+
+def write_json(value: JsonValue) -> bytes:
+    """Write JSON without spaces, in the order given."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _check_allowed(name: str, allowed: set[str]) -> None:
+    if "." in name or ":" in name:
+        owners = {_normalise(re.split(r"[.:]", name, maxsplit=1)[0])}
+    else:
+        points = entry_points(group="vlmhyperbench.backends", name=name)
+        owners = {_normalise(point.dist.name) for point in points if point.dist is not None}
+    for owner in sorted(owners - allowed):
+        raise InvalidInput(
+            f"The adapter {name!r} comes from {owner}, which is not on the allow-list.",
+            cure="Allow the distribution where the gateway is started.",
+            code="adapter_not_allowed",
+        )
+
+
+def _normalise(distribution: str) -> str:
+    return re.sub(r"[-_.]+", "-", distribution).lower()

@@ -1,0 +1,139 @@
+"""`python -m vlmhyperbench_gateway.bodies`: write the request bodies of load plans, with the adapter that serves.
+
+A long-lived child. One JSON line on stdin names a file of requests and where their bodies go; one JSON line on stdout
+answers it: `done`, or `error` with the ordinal of the request that cannot be translated (then nothing was written).
+An adapter that needs the gateway on the way gets its requests unchanged: the gateway translates them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections import OrderedDict
+from collections.abc import Collection, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+from vlmhyperbench.errors import InvalidInput, NotFound, VlmHyperBenchError
+from vlmhyperbench_sdk.protocols import Backend
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
+
+from vlmhyperbench_gateway.adapters import load_adapter, to_bytes, write_json
+from vlmhyperbench_gateway.images import map_images, to_data_url
+from vlmhyperbench_gateway.settings import FIRST_PARTY
+
+ROW_DTYPE = [("ordinal", "<i8"), ("offset", "<i8"), ("bytes", "<i8"), ("sha256", "S64")]
+"""Columns of `<out>.npy`, one row per request, in the order of the requests."""
+
+CACHE_BYTES = 64 * 1024 * 1024
+
+_REFERENCE = "sha256:"
+
+
+def main() -> int:
+    """Answer lines until stdin closes."""
+    parser = argparse.ArgumentParser(prog="python -m vlmhyperbench_gateway.bodies", description=__doc__)
+    parser.add_argument("--allow-adapter", action="append", default=[], metavar="DISTRIBUTION")
+    allowed = (*FIRST_PARTY, *parser.parse_args().allow_adapter)
+    for line in sys.stdin:
+        print(json.dumps(_answer(line, allowed)), flush=True)
+    return 0
+
+
+def write_bodies(adapter: Backend, requests: Path, out: Path, images: Mapping[str, str]) -> int:
+    """Append a body per line of `requests` to `out`, write `<out>.npy`, and return the number of rows.
+
+    Raises:
+        RequestRefused: a request cannot be translated; `out` is as it was before.
+    """
+    rows: list[tuple[int, int, int, bytes]] = []
+    cache = _ImageCache(images)
+    with requests.open(encoding="utf-8") as lines, out.open("ab") as bodies:
+        start = bodies.seek(0, os.SEEK_END)
+        try:
+            for line in lines:
+                _write_one(adapter, json.loads(line), bodies, rows, cache)
+        except BaseException:
+            bodies.truncate(start)
+            raise
+    table = out.with_name(out.name + ".npy")
+    np.save(table, np.array(rows, dtype=ROW_DTYPE), allow_pickle=False)
+    return len(rows)
+
+
+class RequestRefused(InvalidInput):
+    """One request cannot be translated."""
+
+    def __init__(self, ordinal: int, cause: VlmHyperBenchError) -> None:
+        super().__init__(cause.message, cure=cause.cure, code=cause.code)
+        self.ordinal = ordinal
+
+
+def _answer(line: str, allowed: Collection[str]) -> dict[str, JsonValue]:
+    try:
+        order = json.loads(line)
+        adapter = load_adapter(order["backend_class"], allowed)
+        rows = write_bodies(adapter, Path(order["requests"]), Path(order["out"]), order["images"])
+    except RequestRefused as error:
+        return {"event": "error", "ordinal": error.ordinal, "code": error.code, "message": str(error)}
+    except VlmHyperBenchError as error:
+        return {"event": "error", "ordinal": None, "code": error.code, "message": str(error)}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return {
+            "event": "error",
+            "ordinal": None,
+            "code": "invalid_input",
+            "message": f"{type(error).__name__}: {error}",
+        }
+    return {"event": "done", "rows": rows}
+
+
+def _write_one(
+    adapter: Backend,
+    line: Mapping[str, JsonObject],
+    bodies: IO[bytes],
+    rows: list[tuple[int, int, int, bytes]],
+    cache: _ImageCache,
+) -> None:
+    ordinal = int(str(line["ordinal"]))
+    try:
+        request = map_images(line["request"], cache.embed)
+        body = write_json(request) if adapter.measured_at == "gateway" else to_bytes(adapter, request)
+    except VlmHyperBenchError as error:
+        raise RequestRefused(ordinal, error) from error
+    rows.append((ordinal, bodies.tell(), len(body), sha256(body).hexdigest().encode()))
+    bodies.write(body)
+
+
+class _ImageCache:
+    """Data URLs of images by content, the latest used, bounded in bytes."""
+
+    def __init__(self, paths: Mapping[str, str]) -> None:
+        self._paths = paths
+        self._urls: OrderedDict[str, str] = OrderedDict()
+        self._size = 0
+
+    def embed(self, url: str, _image: JsonObject) -> str:
+        """Replace `sha256:<hash>` by the image's data URL; other URLs stay for the adapter's check."""
+        if not url.startswith(_REFERENCE):
+            return url
+        if url in self._urls:
+            self._urls.move_to_end(url)
+            return self._urls[url]
+        path = self._paths.get(url.removeprefix(_REFERENCE))
+        if path is None or not Path(path).is_file():
+            raise NotFound(f"The image {url} is not in the cache.", code="image_missing")
+        made = to_data_url(Path(path).read_bytes())
+        self._urls[url] = made
+        self._size += len(made)
+        while self._size > CACHE_BYTES and len(self._urls) > 1:
+            self._size -= len(self._urls.popitem(last=False)[1])
+        return made
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,373 @@
+"""The engine behind the gateway: its states, its child process, its end.
+
+unloaded ─load→ loading ─loaded→ ready ─unload→ unloading ─unloaded→ unloaded
+│ failed        │ died
+└──→ error ←────┘          from error: load, unload
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, Self
+
+from vlmhyperbench.errors import Conflict, NotReady, OutOfMemory, PluginFailure, VlmHyperBenchError
+from vlmhyperbench.logs import get_logger, hide, process_masker, unhide
+from vlmhyperbench.processes import Child, start_child
+from vlmhyperbench_sdk.gateway import EngineIdentity, LoadRequest, ModelState, ModelStatus
+from vlmhyperbench_sdk.net import parse_url, resolve
+from vlmhyperbench_sdk.protocols import Backend, EngineLaunch, RemoteEngine
+
+from vlmhyperbench_gateway.adapters import load_adapter, write_json
+from vlmhyperbench_gateway.errors import EngineFailed, LoadFailed
+from vlmhyperbench_gateway.identity import ask_properties, hash_files, identify_launched, identify_remote, list_packages
+from vlmhyperbench_gateway.memory import VramWatch
+from vlmhyperbench_gateway.output import EngineOutput
+from vlmhyperbench_gateway.settings import GatewaySettings
+from vlmhyperbench_gateway.transport import EngineClient
+
+Event = Literal["load", "loaded", "failed", "died", "unload", "unloaded"]
+
+TRANSITIONS: Mapping[tuple[ModelState, Event], ModelState] = {
+    ("unloaded", "load"): "loading",
+    ("error", "load"): "loading",
+    ("loading", "loaded"): "ready",
+    ("loading", "failed"): "error",
+    ("loading", "unload"): "unloading",
+    ("ready", "died"): "error",
+    ("ready", "unload"): "unloading",
+    ("error", "unload"): "unloading",
+    ("unloading", "unloaded"): "unloaded",
+}
+
+STOP_SECONDS = 5.0
+"""How long an engine may take to end by itself."""
+
+EXPLAIN_SECONDS = 0.5
+"""How long a broken connection may wait for the exit of the engine, which explains it."""
+
+_POLL_SECONDS = (0.02, 0.25)
+"""First and longest pause between two looks at an engine that is starting."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """What a request needs of a loaded model."""
+
+    model: str
+    adapter: Backend
+    client: EngineClient
+    vram: VramWatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Engine:
+    """A started child and what goes with it."""
+
+    child: Child
+    output: EngineOutput
+    exited: asyncio.Task[int]
+
+
+class EngineHost:
+    """Loads at most one model at a time; whatever it started ends with its `async with` block."""
+
+    def __init__(self, settings: GatewaySettings) -> None:
+        self._settings = settings
+        self._status = ModelStatus(state="unloaded")
+        self._serving: Serving | None = None
+        self._engine: _Engine | None = None
+        self._life: asyncio.Task[None] | None = None
+        self._tasks = asyncio.TaskGroup()
+
+    async def __aenter__(self) -> Self:
+        await self._tasks.__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.unload()
+        await self._tasks.__aexit__(None, None, None)
+
+    @property
+    def status(self) -> ModelStatus:
+        """What `GET /v1/model/status` answers."""
+        return self._status
+
+    def serving(self) -> Serving:
+        """Return what is loaded.
+
+        Raises:
+            NotReady: nothing is, or not yet, or no longer.
+        """
+        if self._status.state != "ready" or self._serving is None:
+            raise NotReady(f"No model is ready: the state is {self._status.state}.", cure="Load one first.")
+        return self._serving
+
+    async def explain(self, failure: EngineFailed) -> VlmHyperBenchError:
+        """Return the better reason for a broken exchange: the end of the engine, where that is what happened."""
+        engine = self._engine
+        if engine is None:
+            return failure
+        await asyncio.wait([engine.exited], timeout=EXPLAIN_SECONDS)
+        return _describe_end(engine, "while it served") if engine.exited.done() else failure
+
+    async def load(self, request: LoadRequest) -> ModelStatus:
+        """Start an engine and wait until it answers; the work goes on if whoever asked goes away.
+
+        Raises:
+            Conflict: a model is loaded and `replace` is not set, or one is just being loaded or unloaded.
+            InvalidInput: the adapter is not allowed, a parameter is wrong, or the URL is not allowed.
+            NotFound: adapter, file or secret does not exist.
+            LoadFailed: the engine did not get ready.
+            OutOfMemory: it did not fit.
+        """
+        self._refuse_second(request)
+        adapter = load_adapter(request.backend_class, self._settings.adapters)
+        plan = _plan(adapter, request, self._settings.engine_python)
+        if self._status.state == "ready":
+            await self.unload()
+        elif self._life is not None:
+            await asyncio.wait([self._life])
+        self._refuse_second(request)
+        self._move("load", ModelStatus(state="loading", model=request.model, backend_class=request.backend_class))
+        outcome: asyncio.Future[ModelStatus] = asyncio.get_running_loop().create_future()
+        self._life = self._tasks.create_task(self._live(request, adapter, plan, outcome))
+        return await asyncio.shield(outcome)
+
+    async def unload(self) -> ModelStatus:
+        """End the engine and forget the secrets; a load in progress is cancelled. Unloading nothing is no error."""
+        life = self._life
+        if self._status.state in {"loading", "ready"} and life is not None:
+            self._move("unload", self._status)
+            life.cancel()
+        if life is not None:
+            await asyncio.wait([life])
+        if self._status.state == "error":
+            self._move("unload", self._status)
+            self._move("unloaded", ModelStatus(state="unloaded"))
+        return self._status
+
+    def _refuse_second(self, request: LoadRequest) -> None:
+        state = self._status.state
+        if state in {"loading", "unloading"} or (state == "ready" and not request.replace):
+            raise Conflict(
+                f"The model {self._status.model} is {'loaded' if state == 'ready' else state}.",
+                cure="Unload it first, or set replace.",
+            )
+
+    def _move(self, event: Event, status: ModelStatus) -> None:
+        state = TRANSITIONS[self._status.state, event]
+        self._status = replace(status, state=state)
+        get_logger(__name__).info("model", state=state, model=status.model, error=status.error)
+
+    def _fail(self, event: Literal["failed", "died"], error: VlmHyperBenchError) -> None:
+        self._serving = None
+        status = ModelStatus(
+            state="error",
+            model=self._status.model,
+            backend_class=self._status.backend_class,
+            error=process_masker.mask(str(error)),
+        )
+        self._move(event, status)
+
+    async def _live(
+        self,
+        request: LoadRequest,
+        adapter: Backend,
+        plan: EngineLaunch | RemoteEngine,
+        outcome: asyncio.Future[ModelStatus],
+    ) -> None:
+        """The whole life of one engine, from load to unload; `outcome` is settled when the load is over."""
+        secrets = [*request.env.values(), *(plan.headers.values() if isinstance(plan, RemoteEngine) else ())]
+        hide(secrets)
+        try:
+            if isinstance(plan, EngineLaunch):
+                await self._live_with_child(request, adapter, plan, outcome)
+            else:
+                await self._live_with_remote(request, adapter, plan, outcome)
+        except asyncio.CancelledError:
+            if not outcome.done():
+                outcome.set_exception(LoadFailed("The load was cancelled by an unload.", code="load_cancelled"))
+        except VlmHyperBenchError as error:
+            if self._status.state == "loading":
+                self._fail("failed", error)
+            if not outcome.done():
+                masked = type(error)(process_masker.mask(error.message), cure=error.cure, code=error.code)
+                outcome.set_exception(masked)
+        finally:
+            self._serving = None
+            unhide(secrets)
+            if self._status.state == "unloading":
+                self._move("unloaded", ModelStatus(state="unloaded"))
+
+    async def _live_with_child(
+        self, request: LoadRequest, adapter: Backend, launch: EngineLaunch, outcome: asyncio.Future[ModelStatus]
+    ) -> None:
+        started_ns = time.monotonic_ns()
+        child = await start_child(
+            launch.argv,
+            env={**request.env, **launch.env},
+            stdin=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        vram = VramWatch()
+        output = EngineOutput(self._settings.engine_log)
+        engine = _Engine(child=child, output=output, exited=self._tasks.create_task(child.wait()))
+        assert child.stdout is not None  # noqa: S101 - stdout is a pipe by default
+        pump = self._tasks.create_task(output.pump(child.stdout))
+        watch = self._tasks.create_task(vram.run(child.pid))
+        url = parse_url(launch.url)
+        client = EngineClient(url, [url.host])
+        self._engine = engine
+        try:
+            identity = await self._get_ready(request, launch, client, engine)
+            self._serving = Serving(model=request.model, adapter=adapter, client=client, vram=vram)
+            self._become_ready(adapter, launch.url, identity, started_ns, outcome)
+            await asyncio.wait([engine.exited])
+            self._fail("died", _describe_end(engine, "while it served"))
+        finally:
+            watch.cancel()
+            client.close()
+            await child.stop(term_s=STOP_SECONDS)
+            await asyncio.wait([pump, engine.exited, watch], timeout=STOP_SECONDS)
+            self._engine = None
+
+    async def _live_with_remote(
+        self, request: LoadRequest, adapter: Backend, remote: RemoteEngine, outcome: asyncio.Future[ModelStatus]
+    ) -> None:
+        started_ns = time.monotonic_ns()
+        url = parse_url(remote.url)
+        addresses = await asyncio.to_thread(resolve, url, self._settings.url_policy)
+        client = EngineClient(url, [str(address) for address in addresses], headers=remote.headers)
+        try:
+            try:
+                async with asyncio.timeout(request.load_timeout_s):
+                    await _probe(client, remote.url)
+                    properties = await ask_properties(client)
+            except (EngineFailed, TimeoutError) as error:
+                raise LoadFailed(f"The endpoint {remote.url} does not answer: {error}.") from error
+            identity = identify_remote(remote.engine, request, properties)
+            self._serving = Serving(model=request.model, adapter=adapter, client=client, vram=VramWatch())
+            self._become_ready(adapter, remote.url, identity, started_ns, outcome)
+            await asyncio.Event().wait()
+        finally:
+            client.close()
+
+    def _become_ready(
+        self,
+        adapter: Backend,
+        url: str,
+        identity: EngineIdentity,
+        started_ns: int,
+        outcome: asyncio.Future[ModelStatus],
+    ) -> None:
+        status = replace(
+            self._status,
+            engine_url=url,
+            measured_at=adapter.measured_at,
+            engine=identity,
+            load_duration_ms=(time.monotonic_ns() - started_ns) // 1_000_000,
+        )
+        self._move("loaded", status)
+        if not outcome.done():
+            outcome.set_result(self._status)
+
+    async def _get_ready(
+        self, request: LoadRequest, launch: EngineLaunch, client: EngineClient, engine: _Engine
+    ) -> EngineIdentity:
+        """Wait for the engine, send the warm-up, collect its identity; hashes and packages meanwhile."""
+        hashes = self._tasks.create_task(hash_files(request.files))
+        is_python = launch.argv[0] == self._settings.engine_python
+        packages = self._tasks.create_task(list_packages(launch.argv[0] if is_python else None))
+        try:
+            async with asyncio.timeout(request.load_timeout_s):
+                await _wait_ready(client, launch, engine)
+                if launch.warmup is not None:
+                    await _warm_up(client, launch)
+                return identify_launched(
+                    launch,
+                    pid=engine.child.pid,
+                    packages=await packages,
+                    weights_sha256=await hashes,
+                    properties=await ask_properties(client),
+                )
+        except TimeoutError as error:
+            tail = engine.output.tail()
+            raise LoadFailed(
+                f"The engine was not ready within {request.load_timeout_s:g} s. Its last words:\n{tail}",
+                code="load_timeout",
+            ) from error
+        except EngineFailed as error:
+            await asyncio.wait([engine.exited], timeout=EXPLAIN_SECONDS)
+            if engine.exited.done():
+                raise _describe_end(engine, "before it was ready") from error
+            raise LoadFailed(f"The engine does not work: {error}") from error
+        finally:
+            hashes.cancel()
+            packages.cancel()
+
+
+def _plan(adapter: Backend, request: LoadRequest, python: str) -> EngineLaunch | RemoteEngine:
+    try:
+        return adapter.plan_engine(request, port=_free_port(), python=python)
+    except VlmHyperBenchError:
+        raise
+    except Exception as error:
+        raise PluginFailure(f"The adapter {request.backend_class!r} failed to plan its engine: {error!r}.") from error
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+async def _wait_ready(client: EngineClient, launch: EngineLaunch, engine: _Engine) -> None:
+    pause, longest = _POLL_SECONDS
+    while True:
+        try:
+            async with client.request("GET", launch.ready_path) as response:
+                await response.read()
+                if response.status == 200:
+                    return
+        except EngineFailed as error:
+            if engine.exited.done():
+                raise _describe_end(engine, "before it was ready") from error
+        await asyncio.wait([engine.exited], timeout=pause)
+        if engine.exited.done():
+            raise _describe_end(engine, "before it was ready")
+        pause = min(longest, pause * 1.5)
+
+
+async def _warm_up(client: EngineClient, launch: EngineLaunch) -> None:
+    assert launch.warmup is not None  # noqa: S101 - the caller asked for it
+    async with client.request("POST", "/v1/chat/completions", write_json(launch.warmup)) as response:
+        body = await response.read()
+    if response.status != 200:
+        raise EngineFailed(
+            f"its warm-up request was answered {response.status}: {body[:500].decode('utf-8', 'replace')}"
+        )
+
+
+async def _probe(client: EngineClient, url: str) -> None:
+    async with client.request("GET", "/v1/models") as response:
+        await response.read()
+    if response.status in {401, 403}:
+        raise LoadFailed(f"The endpoint {url} refuses the key.", cure="Check the secret.", code="endpoint_denied")
+    if response.status >= 500:
+        raise LoadFailed(f"The endpoint {url} answers {response.status}.")
+
+
+def _describe_end(engine: _Engine, moment: str) -> VlmHyperBenchError:
+    """Say how an engine ended, with its last words; running out of memory is told apart."""
+    code = engine.exited.result()
+    how = f"ended with status {code}" if code >= 0 else f"was killed by {signal.Signals(-code).name}"
+    message = f"The engine {how} {moment}. Its last words:\n{engine.output.tail()}"
+    if engine.output.says_out_of_memory():
+        return OutOfMemory(message)
+    return LoadFailed(message) if "before" in moment else EngineFailed(message)

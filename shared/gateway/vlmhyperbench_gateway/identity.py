@@ -1,0 +1,114 @@
+"""Collect what cannot be recovered later about an engine: packages, weights' hashes, what it says of itself."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.logs import process_masker
+from vlmhyperbench.processes import start_child
+from vlmhyperbench_sdk.gateway import EngineIdentity, LoadRequest
+from vlmhyperbench_sdk.jsontext import parse_json
+from vlmhyperbench_sdk.protocols import EngineLaunch
+from vlmhyperbench_sdk.types import JsonValue
+
+from vlmhyperbench_gateway.errors import EngineFailed
+from vlmhyperbench_gateway.transport import EngineClient
+
+PROPERTIES = ("/props", "/version", "/v1/models")
+"""Where engines say what they are; those that an engine does not have are skipped."""
+
+_MAX_PROPERTIES_BYTES = 1024 * 1024
+_SECONDS = 20.0
+_LIST_PACKAGES = """\
+import importlib.metadata as m, json
+print(json.dumps({d.metadata["Name"]: d.version for d in m.distributions() if d.metadata["Name"]}))
+"""
+
+
+async def hash_files(files: Mapping[str, str]) -> dict[str, str]:
+    """Hash a model's files, role by role."""
+    return {role: await asyncio.to_thread(_sha256, Path(path)) for role, path in files.items()}
+
+
+async def list_packages(python: str | None) -> dict[str, str]:
+    """Ask an environment's interpreter which distributions it has; none for an engine that is no Python program.
+
+    Raises:
+        EngineFailed: the interpreter does not run.
+    """
+    if python is None:
+        return {}
+    try:
+        async with (
+            asyncio.timeout(_SECONDS),
+            await start_child(
+                [python, "-I", "-c", _LIST_PACKAGES],
+                stdin=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL,
+            ) as child,
+        ):
+            assert child.stdout is not None  # noqa: S101 - stdout is a pipe by default
+            listed = json.loads(await child.stdout.read())
+    except (TimeoutError, OSError, ValueError) as error:
+        raise EngineFailed(f"The engine's interpreter {python} does not run: {error}.") from error
+    return {str(name): str(version) for name, version in sorted(listed.items())}
+
+
+async def ask_properties(client: EngineClient) -> dict[str, JsonValue]:
+    """Ask the engine what it is; masked, and bounded in size. What it does not answer is left out."""
+    answers = {path: await _ask(client, path) for path in PROPERTIES}
+    return {path: answer for path, answer in answers.items() if answer is not None}
+
+
+def identify_launched(
+    launch: EngineLaunch,
+    *,
+    pid: int,
+    packages: Mapping[str, str],
+    weights_sha256: Mapping[str, str],
+    properties: Mapping[str, JsonValue],
+) -> EngineIdentity:
+    """Put together the identity of an engine that was started here."""
+    named = {name.lower().replace("_", "-"): version for name, version in packages.items()}
+    version = named.get((launch.distribution or launch.engine).lower().replace("_", "-"), "unknown")
+    return EngineIdentity(
+        name=launch.engine,
+        version=version,
+        argv=tuple(process_masker.mask(word) for word in launch.argv),
+        pid=pid,
+        packages=packages,
+        weights_sha256=weights_sha256,
+        properties=properties,
+    )
+
+
+def identify_remote(engine: str, load: LoadRequest, properties: Mapping[str, JsonValue]) -> EngineIdentity:
+    """Put together the identity of an engine that somebody else runs: what it says, and nothing more."""
+    stated = properties.get("/version")
+    version = stated.get("version") if isinstance(stated, Mapping) else None
+    return EngineIdentity(
+        name=engine or load.backend_class,
+        version=version if isinstance(version, str) else "unknown",
+        argv=(),
+        properties=properties,
+    )
+
+
+async def _ask(client: EngineClient, path: str) -> JsonValue:
+    try:
+        async with asyncio.timeout(_SECONDS), client.request("GET", path) as response:
+            body = await response.read(_MAX_PROPERTIES_BYTES)
+        text = process_masker.mask(body.decode("utf-8", "replace"))
+        return parse_json(text) if response.status == 200 else None
+    except (EngineFailed, InvalidInput, TimeoutError):
+        return None
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

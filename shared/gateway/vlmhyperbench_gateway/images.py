@@ -1,0 +1,109 @@
+"""Turn the images of a request into data URLs: data as it is, files below the data root; remote URLs never."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from vlmhyperbench.errors import InvalidInput, NotFound
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
+
+MAX_IMAGE_BYTES = 64 * 1024 * 1024
+
+_DATA = re.compile(r"data:image/(png|jpeg|webp);base64,")
+_SIGNATURES: tuple[tuple[bytes, str], ...] = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"RIFF", "image/webp"),
+)
+
+
+def inline_images(request: JsonObject, data_root: Path | None) -> JsonObject:
+    """Return the request with every image as a data URL; untouched if there is nothing to do.
+
+    Raises:
+        InvalidInput: an image is a remote URL, lies outside the data root, or is no PNG, JPEG or WEBP.
+        NotFound: the file does not exist.
+    """
+
+    def inline(url: str, _image: JsonObject) -> str:
+        if url.startswith("data:"):
+            _check_data_url(url)
+            return url
+        return to_data_url(_read_below(data_root, url))
+
+    return map_images(request, inline)
+
+
+def map_images(request: JsonObject, change: Callable[[str, JsonObject], str]) -> JsonObject:
+    """Return the request with the URL of every image replaced by `change(url, image)`; nothing else is touched.
+
+    What is malformed is left alone: the adapter's check names it.
+    """
+    messages = request.get("messages")
+    if not isinstance(messages, list):
+        return request
+    return {**request, "messages": [_map_message(message, change) for message in messages]}
+
+
+def to_data_url(data: bytes) -> str:
+    """Write an encoded image as a data URL; its type is read from its first bytes.
+
+    Raises:
+        InvalidInput: it is no PNG, JPEG or WEBP.
+    """
+    return f"data:{_media_type(data)};base64,{base64.b64encode(data).decode()}"
+
+
+def _map_message(message: JsonValue, change: Callable[[str, JsonObject], str]) -> JsonValue:
+    if not isinstance(message, dict) or not isinstance(message.get("content"), list):
+        return message
+    return {**message, "content": [_map_part(part, change) for part in message["content"]]}
+
+
+def _map_part(part: JsonValue, change: Callable[[str, JsonObject], str]) -> JsonValue:
+    image = part.get("image_url") if isinstance(part, dict) else None
+    if not isinstance(part, dict) or not isinstance(image, dict) or not isinstance(image.get("url"), str):
+        return part
+    kept = {name: value for name, value in image.items() if name not in {"url", "media_type"}}
+    return {**part, "image_url": {"url": change(image["url"], image), **kept}}
+
+
+def _check_data_url(url: str) -> None:
+    match = _DATA.match(url)
+    if match is None:
+        raise InvalidInput("An image's data URL begins with data:image/png, jpeg or webp and ;base64.")
+    try:
+        data = binascii.a2b_base64(url[match.end() :], strict_mode=True)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidInput(f"An image's data URL is not base64: {error}.") from error
+    if len(data) > MAX_IMAGE_BYTES:
+        raise InvalidInput(f"An image has at most {MAX_IMAGE_BYTES} bytes.")
+    _media_type(data)
+
+
+def _read_below(data_root: Path | None, url: str) -> bytes:
+    if data_root is None or (":" in url and not url.startswith("file://")):
+        raise InvalidInput(
+            "An image must be a data URL, or a file below the data root; remote URLs are never fetched.",
+            cure="Send it as data:image/png;base64,…",
+        )
+    root = data_root.resolve()
+    path = (root / url.removeprefix("file://")).resolve()
+    if not path.is_relative_to(root):
+        raise InvalidInput("An image lies outside of the data root.")
+    if not path.is_file():
+        raise NotFound(f"There is no image {url[:200]!r} below the data root.")
+    if path.stat().st_size > MAX_IMAGE_BYTES:
+        raise InvalidInput(f"An image has at most {MAX_IMAGE_BYTES} bytes.")
+    return path.read_bytes()
+
+
+def _media_type(data: bytes) -> str:
+    for signature, media_type in _SIGNATURES:
+        if data.startswith(signature) and (media_type != "image/webp" or data[8:12] == b"WEBP"):
+            return media_type
+    raise InvalidInput("An image is no PNG, JPEG or WEBP.", code="invalid_image")

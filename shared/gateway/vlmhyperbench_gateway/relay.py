@@ -1,0 +1,191 @@
+"""Forward chat completions: translate, send, pass the answer through as it comes, with `performance` added."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+from vlmhyperbench.errors import NotFound, OutOfMemory, VlmHyperBenchError
+from vlmhyperbench.logs import process_masker
+from vlmhyperbench_sdk.jsontext import parse_object
+from vlmhyperbench_sdk.types import JsonValue
+
+from vlmhyperbench_gateway.adapters import to_bytes, write_json
+from vlmhyperbench_gateway.counters import Counters
+from vlmhyperbench_gateway.errors import Busy, EngineFailed, TooLarge, body_of
+from vlmhyperbench_gateway.host import EngineHost, Serving
+from vlmhyperbench_gateway.images import inline_images
+from vlmhyperbench_gateway.output import says_out_of_memory
+from vlmhyperbench_gateway.settings import GatewaySettings
+from vlmhyperbench_gateway.streams import EventSplitter, Meter, is_done
+from vlmhyperbench_gateway.transport import EngineResponse
+
+CHAT_PATH = "/v1/chat/completions"
+_MAX_ERROR_BYTES = 1024 * 1024
+
+
+class Relay:
+    """One gateway's data plane."""
+
+    def __init__(self, settings: GatewaySettings, host: EngineHost, counters: Counters) -> None:
+        self._settings = settings
+        self._host = host
+        self._counters = counters
+
+    async def chat(self, request: Request) -> Response:
+        """Answer one chat completion, streamed or whole.
+
+        Raises:
+            NotReady: no model is loaded.
+            Busy: as many requests are in flight as are allowed.
+            InvalidInput: the request is malformed, or asks for what the engine cannot do.
+            NotFound: it names another model than the one that is loaded.
+            EngineFailed: the engine does not answer.
+            OutOfMemory: the engine ran out of memory.
+        """
+        meter = Meter(received_ns=time.monotonic_ns())
+        serving = self._host.serving()
+        if self._counters.in_flight >= self._settings.max_in_flight:
+            raise Busy(f"{self._settings.max_in_flight} requests are in flight.", cure="Try again in a moment.")
+        async with AsyncExitStack() as stack:
+            stack.enter_context(self._counters.request(meter))
+            parsed = parse_object(await read_body(request, self._settings.max_body_bytes), what="The body")
+            if parsed.get("model", serving.model) != serving.model:
+                raise NotFound(f"The model that is loaded is {serving.model}.")
+            body = to_bytes(serving.adapter, inline_images(parsed, self._settings.data_root))
+            meter.sent_ns = time.monotonic_ns()
+            answer = await self._send(serving, body, stack)
+            if answer.status != 200:
+                return await self._refusal(answer)
+            if "text/event-stream" in answer.headers.get("content-type", ""):
+                return _StreamedAnswer(self, serving, answer, meter, stack.pop_all())
+            return await self._whole(serving, answer, meter)
+
+    async def _send(self, serving: Serving, body: bytes, stack: AsyncExitStack) -> EngineResponse:
+        try:
+            async with asyncio.timeout(self._settings.request_timeout_s):
+                return await stack.enter_async_context(serving.client.request("POST", CHAT_PATH, body))
+        except TimeoutError as error:
+            raise EngineFailed("The engine did not answer in time.", code="engine_timeout") from error
+        except EngineFailed as error:
+            raise await self._host.explain(error) from error
+
+    async def _refusal(self, answer: EngineResponse) -> Response:
+        """Pass an error of the engine on, with its status and secrets masked; out of memory is told apart."""
+        text = process_masker.mask((await answer.read(_MAX_ERROR_BYTES)).decode("utf-8", "replace"))
+        if says_out_of_memory(text):
+            raise OutOfMemory(f"The engine ran out of memory: {text[:500]}")
+        headers = {name: answer.headers[name] for name in ("retry-after",) if name in answer.headers}
+        try:
+            is_openai = isinstance(json.loads(text), dict)
+        except ValueError:
+            is_openai = False
+        content = (
+            text.encode() if is_openai else write_json({"error": {"message": text[:2000], "code": "engine_error"}})
+        )
+        return Response(content, answer.status, headers, media_type="application/json")
+
+    async def _whole(self, serving: Serving, answer: EngineResponse, meter: Meter) -> Response:
+        try:
+            async with asyncio.timeout(self._settings.request_timeout_s):
+                body = await answer.read()
+        except TimeoutError as error:
+            raise EngineFailed("The engine did not answer in time.", code="engine_timeout") from error
+        except EngineFailed as error:
+            raise await self._host.explain(error) from error
+        now_ns = time.monotonic_ns()
+        parsed = parse_object(body, what="The engine's answer", max_depth=1000)
+        meter.note_usage(parsed)
+        memory = serving.vram.block(meter.received_ns, now_ns)
+        performance = meter.performance(now_ns, memory)
+        content = write_json({**parsed, "performance": performance})
+        return Response(content, 200, _headers(performance), media_type="application/json")
+
+    async def events(self, serving: Serving, answer: EngineResponse, meter: Meter) -> AsyncIterator[bytes]:
+        """Yield a stream's bytes as whole events, as many as arrived together, and the meter's before the last."""
+        splitter = EventSplitter()
+        try:
+            async with asyncio.timeout(self._settings.request_timeout_s):
+                async for piece in answer.pieces():
+                    now_ns = time.monotonic_ns()
+                    events = splitter.feed(piece)
+                    last = events.pop() if events and is_done(events[-1]) else None
+                    if events:
+                        yield b"".join(events)
+                        meter.see(events, now_ns)
+                    if last is not None:
+                        memory = serving.vram.block(meter.received_ns, now_ns)
+                        yield meter.performance_event(now_ns, memory) + last
+                if rest := splitter.end():
+                    yield rest
+        except TimeoutError:
+            yield _error_event(EngineFailed("The engine did not answer in time.", code="engine_timeout"))
+        except EngineFailed as error:
+            yield _error_event(await self._host.explain(error))
+
+
+class _StreamedAnswer(Response):
+    """Sends a stream as it comes; a client that goes away ends the engine's request too."""
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self, relay: Relay, serving: Serving, answer: EngineResponse, meter: Meter, stack: AsyncExitStack
+    ) -> None:
+        super().__init__()
+        del self.headers["content-length"]
+        self._relay, self._serving, self._answer = relay, serving, answer
+        self._meter, self._stack = meter, stack
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        async with self._stack, asyncio.TaskGroup() as group:
+            sending = group.create_task(self._send(send))
+            gone = group.create_task(_wait_gone(receive))
+            await asyncio.wait([sending, gone], return_when=asyncio.FIRST_COMPLETED)
+            sending.cancel()
+            gone.cancel()
+
+    async def _send(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        async for piece in self._relay.events(self._serving, self._answer, self._meter):
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def read_body(request: Request, limit: int) -> bytes:
+    """Read a request's body; a stated length is checked before anything is read.
+
+    Raises:
+        TooLarge: it exceeds the limit.
+    """
+    stated = request.headers.get("content-length", "0")
+    if not stated.isdigit() or int(stated) > limit:
+        raise TooLarge(f"A body has at most {limit} bytes.")
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > limit:
+            raise TooLarge(f"A body has at most {limit} bytes.")
+    return bytes(body)
+
+
+async def _wait_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _headers(performance: Mapping[str, JsonValue]) -> dict[str, str]:
+    headers = {"x-latency-ms": f"{performance['latency_ms']:.3f}"}
+    if isinstance(performance["vram_peak_mb"], (int, float)):
+        headers["x-peak-memory-mb"] = f"{performance['vram_peak_mb']:.1f}"
+    return headers
+
+
+def _error_event(error: VlmHyperBenchError) -> bytes:
+    return b"data: " + write_json(body_of(error)) + b"\n\n"

@@ -1,0 +1,31 @@
+"""What the gateway is told when it starts; everything about a model comes later, with its load."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from vlmhyperbench_sdk.net import UrlPolicy
+
+FIRST_PARTY = ("vlmhyperbench-llamacpp", "vlmhyperbench-openai", "vlmhyperbench-simulated")
+"""Distributions whose adapters may be imported unless told otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewaySettings:
+    """Frozen for the life of the process."""
+
+    key: str
+    """What clients send as `X-API-Key` or bearer."""
+    engine_python: str
+    """The interpreter of the engine's own environment."""
+    adapters: tuple[str, ...] = FIRST_PARTY
+    """Distributions whose adapters may be imported."""
+    data_root: Path | None = None
+    """Images may be named as files below it."""
+    url_policy: UrlPolicy = field(default_factory=UrlPolicy)
+    max_in_flight: int = 512
+    max_body_bytes: int = 256 * 1024 * 1024
+    request_timeout_s: float = 3600.0
+    engine_log: Path | None = None
+    """Where the engine's output is kept beyond the process's life, masked."""

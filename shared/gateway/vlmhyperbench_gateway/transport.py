@@ -1,0 +1,202 @@
+"""Speak HTTP/1.1 to one engine over kept connections: as little as possible between an event and its forwarding.
+
+Addresses are fixed when the client is made: a name is resolved once, by whoever checked it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+from vlmhyperbench_sdk.net import Url
+
+from vlmhyperbench_gateway.errors import EngineFailed
+
+CONNECT_SECONDS = 10.0
+MAX_HEAD_BYTES = 1024 * 1024
+MAX_IDLE = 1024
+_PIECE_BYTES = 256 * 1024
+
+
+@dataclass(slots=True)
+class _Connection:
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    is_used: bool = False
+    """It has carried an answer: the engine may have closed it since."""
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+class EngineResponse:
+    """Status and headers of an answer; its body is read once, by `pieces` or `read`."""
+
+    def __init__(self, connection: _Connection, status: int, headers: Mapping[str, str]) -> None:
+        self._connection = connection
+        self.status = status
+        self.headers = headers
+        """Names in lower case."""
+        self.is_complete = False
+        """The whole body was read and the connection can be used again."""
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Yield the body as it comes: a chunk where the engine sends chunks.
+
+        Raises:
+            EngineFailed: the connection ended before the body did.
+        """
+        reader = self._connection.reader
+        length = self.headers.get("content-length")
+        try:
+            if "chunked" in self.headers.get("transfer-encoding", "").lower():
+                while size := int((await reader.readuntil(b"\r\n")).partition(b";")[0], 16):
+                    yield (await reader.readexactly(size + 2))[:-2]
+                while await reader.readuntil(b"\r\n") != b"\r\n":
+                    pass
+            elif length is not None:
+                left = int(length)
+                while left:
+                    piece = await reader.read(min(left, _PIECE_BYTES))
+                    if not piece:
+                        raise EngineFailed("The engine ended its answer early.")
+                    left -= len(piece)
+                    yield piece
+            else:
+                while piece := await reader.read(_PIECE_BYTES):
+                    yield piece
+                return
+        except (OSError, EOFError, ValueError, asyncio.LimitOverrunError) as error:
+            raise EngineFailed(f"The engine ended its answer early: {error}.") from error
+        self.is_complete = self.headers.get("connection", "").lower() != "close"
+
+    async def read(self, limit: int = 256 * 1024 * 1024) -> bytes:
+        """Return the whole body.
+
+        Raises:
+            EngineFailed: it ended early, or is longer than `limit` bytes.
+        """
+        body = bytearray()
+        async for piece in self.pieces():
+            body += piece
+            if len(body) > limit:
+                raise EngineFailed(f"The engine's answer exceeds {limit} bytes.")
+        return bytes(body)
+
+
+class EngineClient:
+    """A pool of connections to one engine."""
+
+    def __init__(
+        self, url: Url, addresses: Sequence[str], *, headers: Mapping[str, str] | None = None, verify: bool = True
+    ) -> None:
+        self._url = url
+        self._addresses = tuple(addresses)
+        self._idle: list[_Connection] = []
+        self._is_closed = False
+        self._tls = ssl.create_default_context() if url.scheme == "https" else None
+        if self._tls is not None and not verify:
+            self._tls.check_hostname = False
+            self._tls.verify_mode = ssl.CERT_NONE
+        host = f"[{url.host}]" if ":" in url.host else url.host
+        lines = [f"host: {host}:{url.port}", "accept-encoding: identity", "user-agent: vlmhyperbench-gateway"]
+        lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
+        self._head = "\r\n".join(lines).encode("latin-1")
+
+    def close(self) -> None:
+        """Close what is idle; what is in use closes when its answer ends."""
+        self._is_closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+    @asynccontextmanager
+    async def request(self, method: str, path: str, body: bytes = b"") -> AsyncIterator[EngineResponse]:
+        """Send a request below the URL's path and yield the answer once its headers are there.
+
+        A kept connection that the engine has closed meanwhile is replaced by a new one.
+
+        Raises:
+            EngineFailed: the engine does not answer, or not in HTTP.
+        """
+        head = f"{method} {self._url.path}{path} HTTP/1.1\r\n".encode("ascii") + self._head
+        if body:
+            head += b"\r\ncontent-type: application/json\r\ncontent-length: %d" % len(body)
+        response = await self._exchange(head + b"\r\n\r\n", body)
+        connection = response._connection  # noqa: SLF001 - one module, two halves of one exchange
+        try:
+            yield response
+        finally:
+            if response.is_complete and not self._is_closed and len(self._idle) < MAX_IDLE:
+                connection.is_used = True
+                self._idle.append(connection)
+            else:
+                connection.close()
+
+    async def _exchange(self, head: bytes, body: bytes) -> EngineResponse:
+        while True:
+            connection = await self._take()
+            try:
+                connection.writer.write(head + body if len(body) < _PIECE_BYTES else head)
+                if len(body) >= _PIECE_BYTES:
+                    connection.writer.write(body)
+                await connection.writer.drain()
+                return await _read_head(connection)
+            except (OSError, EOFError) as error:
+                connection.close()
+                if not connection.is_used:
+                    raise EngineFailed(f"The engine closed the connection: {error}.") from error
+            except BaseException:
+                connection.close()
+                raise
+
+    async def _take(self) -> _Connection:
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.reader.at_eof() and not connection.writer.is_closing():
+                return connection
+            connection.close()
+        failure: OSError | None = None
+        for address in self._addresses:
+            opened = await self._open(address)
+            if isinstance(opened, _Connection):
+                return opened
+            failure = opened
+        raise EngineFailed(f"The engine at {self._url} cannot be reached: {failure!r}.") from failure
+
+    async def _open(self, address: str) -> _Connection | OSError:
+        name = self._url.host if self._tls is not None else None
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                reader, writer = await asyncio.open_connection(
+                    address, self._url.port, ssl=self._tls, server_hostname=name, limit=MAX_HEAD_BYTES
+                )
+        except OSError as error:  # TimeoutError and SSLError are among them
+            return error
+        return _Connection(reader, writer)
+
+
+async def _read_head(connection: _Connection) -> EngineResponse:
+    while True:
+        try:
+            head = await connection.reader.readuntil(b"\r\n\r\n")
+        except asyncio.IncompleteReadError as error:
+            if error.partial:
+                raise EngineFailed("The engine ended its answer within the headers.") from error
+            raise
+        except asyncio.LimitOverrunError as error:
+            raise EngineFailed("The engine's headers are too long.") from error
+        lines = head.decode("latin-1").split("\r\n")
+        version, _, rest = lines[0].partition(" ")
+        status = 0
+        with suppress(ValueError):
+            status = int(rest[:3])
+        if not version.startswith("HTTP/1.") or not 100 <= status <= 599:
+            raise EngineFailed("The engine does not speak HTTP/1.1.")
+        if status >= 200:
+            headers = (line.partition(":") for line in lines[1:] if line)
+            return EngineResponse(
+                connection, status, {name.strip().lower(): value.strip() for name, _, value in headers}
+            )
