@@ -82,6 +82,8 @@ class DatasetSpec(Spec):
     doc_classes: tuple[str, ...] = ()
     question_types: tuple[str, ...] = ()
     """Filters on metadata; empty means all."""
+    required_fields: tuple[str, ...] = ()
+    """Metadata that the task needs on every sample."""
 
 
 class PromptText(Spec):

@@ -1,0 +1,88 @@
+"""All entries as one value: what names are looked up in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeVar
+
+from vlmhyperbench.errors import NotFound
+from vlmhyperbench.registry.documents import Document, Place
+from vlmhyperbench.registry.errors import did_you_mean
+from vlmhyperbench.registry.schemas import (
+    KINDS,
+    BackendEntry,
+    DatasetEntry,
+    Entry,
+    ExperimentEntry,
+    MetricEntry,
+    ModelEntry,
+    PackageEntry,
+    PromptEntry,
+    ReportEntry,
+    RunEntry,
+    ScenarioEntry,
+    TaskEntry,
+)
+
+E = TypeVar("E", bound=Entry)
+
+SINGULAR: Final = {kind: kind.removesuffix("s") for kind in KINDS}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalogue:
+    """Entries by kind and name, with where each was written."""
+
+    root: Path
+    """The registries' folder; relative paths inside entries start here."""
+    packages: Mapping[str, PackageEntry] = field(default_factory=dict)
+    models: Mapping[str, ModelEntry] = field(default_factory=dict)
+    backends: Mapping[str, BackendEntry] = field(default_factory=dict)
+    datasets: Mapping[str, DatasetEntry] = field(default_factory=dict)
+    prompts: Mapping[str, PromptEntry] = field(default_factory=dict)
+    tasks: Mapping[str, TaskEntry] = field(default_factory=dict)
+    metrics: Mapping[str, MetricEntry] = field(default_factory=dict)
+    scenarios: Mapping[str, ScenarioEntry] = field(default_factory=dict)
+    reports: Mapping[str, ReportEntry] = field(default_factory=dict)
+    runs: Mapping[str, RunEntry] = field(default_factory=dict)
+    experiments: Mapping[str, ExperimentEntry] = field(default_factory=dict)
+    documents: Mapping[tuple[str, str], Document] = field(default_factory=dict)
+    """(kind, name) → the data it was read from, with every value's place."""
+    warnings: tuple[str, ...] = ()
+
+    def of(self, kind: str) -> Mapping[str, Entry]:
+        """Every entry of a kind, by name.
+
+        Raises:
+            NotFound: there is no such kind.
+        """
+        if kind not in KINDS:
+            raise NotFound(f"There is no kind of registry entry called {kind!r}.", cure=did_you_mean(kind, KINDS))
+        entries: Mapping[str, Entry] = getattr(self, kind)
+        return entries
+
+    def get(self, kind: str, name: str) -> Entry:
+        """One entry.
+
+        Raises:
+            NotFound: there is no such kind or no such entry; the nearest names are offered.
+        """
+        return look_up(self.of(kind), kind, name)
+
+    def place_of(self, kind: str, name: str, *path: str | int) -> Place | None:
+        """Where a value of an entry was written, or None for an entry that came by another way than a file."""
+        document = self.documents.get((kind, name))
+        return document.place_of(path) if document else None
+
+
+def look_up(entries: Mapping[str, E], kind: str, name: str) -> E:
+    """Return the entry of a name.
+
+    Raises:
+        NotFound: there is none; the nearest names are offered.
+    """
+    if name not in entries:
+        raise NotFound(f"There is no {SINGULAR[kind]} called {name!r}.", cure=did_you_mean(name, entries))
+    return entries[name]

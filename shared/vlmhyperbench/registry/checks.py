@@ -1,0 +1,163 @@
+"""Cross-validation: every name in every entry exists and fits, before anything runs; all errors at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from vlmhyperbench.domain.prompts import check_templates
+from vlmhyperbench.domain.specs import PromptSpec
+from vlmhyperbench.registry.catalogue import Catalogue
+from vlmhyperbench.registry.errors import RegistryError, field_of
+from vlmhyperbench.registry.overlays import RunMode
+from vlmhyperbench.registry.plugins import Plugins
+from vlmhyperbench.registry.references import References
+from vlmhyperbench.registry.resolution import pin_experiment, pin_run
+from vlmhyperbench.registry.schemas import GitSource, LocalSource
+from vlmhyperbench.registry.targets import adapter_class
+
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What was found."""
+
+    errors: list[RegistryError] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def check_catalogue(
+    catalogue: Catalogue, *, run_mode: RunMode, broken: Iterable[tuple[str, str]], plugins: Plugins
+) -> Checked:
+    """Check every entry against the others; an error is reported where it is made, not again where it is used."""
+    checked = Checked()
+    bad = set(broken)
+    checks: tuple[tuple[str, Callable[[References, str], None]], ...] = (
+        ("packages", lambda references, name: _package(references, name, run_mode)),
+        ("backends", _backend),
+        ("models", _model),
+        ("datasets", _dataset),
+        ("prompts", _prompt),
+        ("metrics", _metric),
+        ("reports", _report),
+        ("tasks", _task),
+        ("runs", lambda references, name: _ignore(pin_run(references, references.catalogue.runs[name]))),
+        (
+            "experiments",
+            lambda references, name: _ignore(pin_experiment(references, references.catalogue.experiments[name])),
+        ),
+    )
+    for kind, check in checks:
+        for name in catalogue.of(kind):
+            references = References(catalogue=catalogue, plugins=plugins, broken=frozenset(bad))
+            check(references, name)
+            if references.problems:
+                bad.add((kind, name))
+            checked.errors.extend(_at_their_places(references, kind, name))
+    checked.warnings.extend(_unpinned(catalogue))
+    return checked
+
+
+def _package(references: References, name: str, run_mode: RunMode) -> None:
+    source = references.catalogue.packages[name].source
+    if run_mode == "prod" and isinstance(source, LocalSource):
+        cure = f"Put it into {name}.dev.yaml, and a pinned source here."
+        references.say(("source",), "a local source is not used in the run mode prod.", cure)
+
+
+def _unpinned(catalogue: Catalogue) -> Iterable[str]:
+    for name, package in catalogue.packages.items():
+        if isinstance(package.source, GitSource) and not _COMMIT.fullmatch(package.source.ref):
+            place = catalogue.place_of("packages", name, "source", "ref")
+            where = f"{place.file}:{place.line}: " if place else ""
+            yield f"{where}the git ref {package.source.ref!r} of {name} is no commit: what it means may change."
+
+
+def _backend(references: References, name: str) -> None:
+    backend = references.catalogue.backends[name]
+    field = ("default_backend_class",) if backend.default_backend_class else ("name",)
+    references.plugin("backends", backend.default_backend_class or name, None, field)
+    if backend.default_adapter_package is not None:
+        package = backend.default_adapter_package
+        references.find(references.catalogue.packages, "packages", package, ("default_adapter_package",))
+    for no, special in enumerate(backend.specialized_adapters):
+        references.plugin(
+            "backends", special.backend_class, special.package, ("specialized_adapters", no, "backend_class")
+        )
+
+
+def _model(references: References, name: str) -> None:
+    model = references.catalogue.models[name]
+    for no, backend_name in enumerate(model.backends):
+        backend = references.find(references.catalogue.backends, "backends", backend_name, ("backends", no))
+        if backend is not None and model.backend_class is not None:
+            adapter = adapter_class(name, model, backend_name, backend)
+            references.plugin("backends", adapter, model.adapter_package, ("backend_class",))
+
+
+def _dataset(references: References, name: str) -> None:
+    dataset = references.catalogue.datasets[name]
+    references.plugin("datasets", dataset.type, dataset.package, ("type",))
+    if dataset.path is not None and "://" in dataset.path:
+        references.say(
+            ("path",), f"{dataset.path!r} is no folder of this machine.", "Fetch the data, and name the folder."
+        )
+
+
+def _prompt(references: References, name: str) -> None:
+    entry = references.catalogue.prompts[name]
+    spec = PromptSpec.model_validate({"name": name, **entry.model_dump(exclude={"name", "description", "metadata"})})
+    for path, message in check_templates(spec):
+        references.say(path, f"{message}.")
+
+
+def _metric(references: References, name: str) -> None:
+    metric = references.catalogue.metrics[name]
+    references.plugin("metrics", metric.class_path, metric.package, ("class_path",))
+
+
+def _report(references: References, name: str) -> None:
+    report = references.catalogue.reports[name]
+    references.plugin("reports", report.class_path, report.package, ("class_path",))
+
+
+def _task(references: References, name: str) -> None:
+    catalogue = references.catalogue
+    task = catalogue.tasks[name]
+    references.find(catalogue.datasets, "datasets", task.dataset, ("dataset",))
+    references.find(catalogue.prompts, "prompts", task.prompt, ("prompt",))
+    for no, metric in enumerate(task.metrics):
+        found = references.metric(metric, ("metrics", no))
+        if found is not None and task.supported_metrics and found.name not in task.supported_metrics:
+            references.say(("metrics", no), f"{found.name!r} is not among its supported metrics.", "Add it there.")
+    for no, metric in enumerate(task.supported_metrics):
+        references.find(catalogue.metrics, "metrics", metric, ("supported_metrics", no))
+    for no, report in enumerate(task.reports):
+        references.find(catalogue.reports, "reports", report, ("reports", no))
+        if task.supported_reports and report not in task.supported_reports:
+            references.say(("reports", no), f"{report!r} is not among its supported reports.", "Add it there.")
+    for no, report in enumerate(task.supported_reports):
+        references.find(catalogue.reports, "reports", report, ("supported_reports", no))
+    for no, backend in enumerate(task.supported_backends):
+        references.find(catalogue.backends, "backends", backend, ("supported_backends", no))
+    for no, scenario in enumerate(task.scenarios):
+        references.find(catalogue.scenarios, "scenarios", scenario, ("scenarios", no))
+
+
+def _at_their_places(references: References, kind: str, name: str) -> Iterable[RegistryError]:
+    for problem in references.problems:
+        place = references.catalogue.place_of(kind, name, *problem.path)
+        yield RegistryError(
+            file=place.file if place else None,
+            line=place.line if place else None,
+            field=field_of(problem.path),
+            message=problem.message,
+            cure=problem.cure,
+        )
+
+
+def _ignore(value: object) -> None:
+    """The problems are what is wanted, not the value."""

@@ -1,0 +1,207 @@
+"""Strict reading of one YAML file: plain data with the place of every value, or all that is wrong with it.
+
+Only the JSON subset of YAML 1.2's core schema is read: no aliases, no tags, no duplicate keys, no dates, `yes` is text.
+Size and depth are bounded before anything is built.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from typing import Final, Protocol
+
+import yaml
+from pydantic import JsonValue
+
+from vlmhyperbench.registry.errors import Path, RegistryError, field_of
+
+MAX_BYTES: Final = 1024 * 1024
+MAX_DEPTH: Final = 32
+MOST_INTEGER: Final = 2**63
+
+_NULL: Final = frozenset({"", "~", "null", "Null", "NULL"})
+_BOOLEANS: Final = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_INTEGER: Final = re.compile(r"[-+]?[0-9]+")
+_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_NOT_FINITE: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value was written."""
+
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A mapping, and the place of every value in it by its path."""
+
+    value: dict[str, JsonValue]
+    places: dict[Path, Place] = field(default_factory=dict)
+
+    def place_of(self, path: Path) -> Place:
+        """Return the place of the nearest value that was written, from the path up."""
+        for length in range(len(path), -1, -1):
+            if path[:length] in self.places:
+                return self.places[path[:length]]
+        raise KeyError(path)
+
+
+class _Mark(Protocol):
+    """PyYAML's two kinds of marks, one of them written in C."""
+
+    line: int
+
+
+class _Loader(yaml.SafeLoader):
+    """Resolves nothing by itself: what a plain scalar means is decided here."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML's own name
+
+
+def read_document(path: FilePath, shown: str) -> tuple[Document | None, list[RegistryError]]:
+    """Read a file that is called `shown` in errors."""
+    try:
+        if not path.is_file():
+            return None, [RegistryError(file=shown, message="This is not a regular file.")]
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        return None, [RegistryError(file=shown, message=f"It cannot be read: {error.strerror}.")]
+    if len(data) > MAX_BYTES:
+        return None, [RegistryError(file=shown, message=f"It is larger than {MAX_BYTES} bytes.")]
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        return None, [RegistryError(file=shown, line=line, message="It is not UTF-8.", cure="Save it as UTF-8.")]
+    return parse_document(text, shown)
+
+
+def parse_document(text: str, shown: str) -> tuple[Document | None, list[RegistryError]]:
+    """Read the text of a file that is called `shown` in errors."""
+    errors = list(_structure(text, shown))
+    if errors:
+        return None, errors
+    node = yaml.compose(text, Loader=_Loader)
+    if not isinstance(node, yaml.MappingNode):
+        what = "It is empty." if node is None else "It does not hold keys and values."
+        return None, [RegistryError(file=shown, line=1, message=what, cure="Write `key: value` lines.")]
+    builder = _Builder(shown)
+    value = builder.build(node, ())
+    if builder.errors or not isinstance(value, dict):
+        return None, builder.errors
+    return Document(value, builder.places), []
+
+
+def _structure(text: str, shown: str) -> Iterator[RegistryError]:
+    """Refuse what is malformed, too deep, or refers to itself, without building anything."""
+    depth = documents = 0
+    try:
+        for event in yaml.parse(text, Loader=_Loader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            documents += isinstance(event, yaml.DocumentStartEvent)
+            refusal = _refusal(event, depth, documents)
+            if refusal is not None:
+                message, cure = refusal
+                yield RegistryError(file=shown, line=_line(event.start_mark), message=message, cure=cure)
+                return
+    except yaml.MarkedYAMLError as error:
+        line = _line(error.problem_mark or error.context_mark)
+        yield RegistryError(file=shown, line=line, message=f"It is no YAML: {error.problem}.")
+    except yaml.YAMLError as error:
+        yield RegistryError(file=shown, line=1, message=f"It is no YAML: {str(error).splitlines()[0]}.")
+
+
+def _refusal(event: yaml.Event, depth: int, documents: int) -> tuple[str, str] | None:
+    if documents > 1:
+        return "It holds a second document.", "Split it."
+    if depth > MAX_DEPTH:
+        return f"It is nested deeper than {MAX_DEPTH} levels.", ""
+    if isinstance(event, yaml.AliasEvent):
+        return "Aliases are not read.", "Write the value out."
+    if isinstance(event, (yaml.ScalarEvent, yaml.CollectionStartEvent)) and event.tag is not None:
+        return f"The tag {event.tag} is not read.", "Remove it."
+    return None
+
+
+def _line(mark: _Mark | None) -> int:
+    return mark.line + 1 if mark is not None else 1
+
+
+class _Builder:
+    """Turns nodes into plain data and keeps their places."""
+
+    def __init__(self, shown: str) -> None:
+        self.errors: list[RegistryError] = []
+        self.places: dict[Path, Place] = {}
+        self._shown = shown
+
+    def build(self, node: yaml.Node, path: Path) -> JsonValue:
+        self.places.setdefault(path, Place(self._shown, _line(node.start_mark)))
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, path)
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node, path)
+        return [self.build(item, (*path, no)) for no, item in enumerate(node.value)]
+
+    def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, JsonValue]:
+        built: dict[str, JsonValue] = {}
+        for key, value in node.value:
+            name = key.value if isinstance(key, yaml.ScalarNode) else None
+            if not isinstance(name, str) or name == "<<" or (key.style is None and not isinstance(_plain(name), str)):
+                self._refuse(key, path, "a key is no text", "Put it in quotes.")
+                continue
+            if not _is_text(name):
+                self._refuse(key, path, "a key holds a NUL or half a character", "")
+                continue
+            if name in built:
+                self._refuse(key, (*path, name), "the key comes twice", "Remove one.")
+                continue
+            self.places[(*path, name)] = Place(self._shown, _line(key.start_mark))
+            built[name] = self.build(value, (*path, name))
+        return built
+
+    def _scalar(self, node: yaml.ScalarNode, path: Path) -> JsonValue:
+        text = str(node.value)
+        if not _is_text(text):
+            self._refuse(node, path, "a text holds a NUL or half a character", "")
+            return None
+        if node.style is not None:
+            return text
+        value = _plain(text)
+        if isinstance(value, float) and not math.isfinite(value):
+            self._refuse(node, path, "the number is not finite", "")
+            return None
+        if isinstance(value, int) and abs(value) >= MOST_INTEGER:
+            self._refuse(node, path, "the number is too large", "Put it in quotes if it is text.")
+            return None
+        return value
+
+    def _refuse(self, node: yaml.Node, path: Path, message: str, cure: str) -> None:
+        line = _line(node.start_mark)
+        self.errors.append(
+            RegistryError(file=self._shown, line=line, field=field_of(path), message=f"{message}.", cure=cure)
+        )
+
+
+def _is_text(text: str) -> bool:
+    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _plain(text: str) -> str | int | float | bool | None:
+    """Say what a plain scalar means."""
+    if text in _NULL:
+        return None
+    if text in _BOOLEANS:
+        return _BOOLEANS[text]
+    if _INTEGER.fullmatch(text):
+        return int(text) if len(text) < 30 else MOST_INTEGER
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    return math.inf if _NOT_FINITE.fullmatch(text) else text

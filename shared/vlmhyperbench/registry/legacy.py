@@ -1,0 +1,54 @@
+"""Older spellings of keys, read with a warning."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pydantic import JsonValue
+
+from vlmhyperbench.registry.documents import Document, Place
+from vlmhyperbench.registry.errors import Path, RegistryError
+
+SPELLINGS: Final[dict[str, dict[str, str]]] = {
+    "models": {
+        "framework": "backends",
+        "model_name": "name",
+        "class_name": "backend_class",
+        "parameters": "engine_params",
+    },
+    "backends": {"class_name": "default_backend_class", "parameters": "engine_params"},
+    "datasets": {"iterator_class": "type", "parameters": "params"},
+    "metrics": {"class_name": "class_path", "parameters": "params"},
+    "reports": {"class_name": "class_path"},
+    "tasks": {"ml_task": "category"},
+    "runs": {"ml_task": "task", "generation": "decoding"},
+}
+"""Kind → older key → key."""
+
+
+def modernise(kind: str, document: Document) -> tuple[Document, list[str], list[RegistryError]]:
+    """Rename older keys at the top of an entry; return warnings, and errors where both spellings are written."""
+    warnings: list[str] = []
+    errors: list[RegistryError] = []
+    value: dict[str, JsonValue] = {}
+    places: dict[Path, Place] = dict(document.places)
+    spellings = SPELLINGS.get(kind, {})
+    for key, item in document.value.items():
+        new = spellings.get(key)
+        if new is None:
+            value[key] = item
+            continue
+        place = document.place_of((key,))
+        if new in document.value:
+            errors.append(
+                RegistryError(
+                    file=place.file, line=place.line, field=key, message=f"{new} is written too.", cure="Keep one."
+                )
+            )
+            continue
+        if key != "generation":
+            warnings.append(f"{place.file}:{place.line}: {key} is an older spelling of {new}.")
+        value[new] = [item] if key == "framework" else item
+        for path in [path for path in places if path[:1] == (key,)]:
+            places[(new, *path[1:])] = places.pop(path)
+    return Document(value, places), warnings, errors

@@ -1,0 +1,128 @@
+"""From a matrix to its combinations, each a run with a name and with the places of what it is made of; pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from vlmhyperbench.domain.specs import Decoding
+from vlmhyperbench.registry.errors import Path
+from vlmhyperbench.registry.schemas import (
+    EndpointChoice,
+    Exclusion,
+    Matrix,
+    ModelChoice,
+    RunChoices,
+    RunEntry,
+    ScenarioChoice,
+)
+
+Axis = tuple[str, int]
+"""Key in the matrix, and position."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Combination:
+    """One run of an experiment."""
+
+    name: str
+    run: RunEntry
+    places: Mapping[Path, Path]
+    """Path inside the run's entry → path inside the experiment's, for whatever is written there."""
+    is_whole: bool = False
+    """The run is named: everything inside it is written at that name."""
+
+    def written_at(self, path: Path) -> Path:
+        """Say where in the experiment's entry a value of the run was written."""
+        for length in range(len(path), -1, -1):
+            place = self.places.get(path[:length])
+            if place is not None:
+                return place if self.is_whole else (*place, *path[length:])
+        return path
+
+
+def combine(matrix: Matrix, exclude: Sequence[Exclusion], defaults: RunChoices) -> list[Combination]:
+    """Every combination that no exclusion matches, the first target with the first of everything else first."""
+    scenarios, prompts, decodings = _or_none(matrix.scenarios), _or_none(matrix.prompts), _or_none(matrix.decodings)
+    kept: list[tuple[RunEntry, dict[Path, Path]]] = []
+    axes = (matrix.tasks, scenarios, prompts, decodings, matrix.targets)
+    for (t, task), (s, scenario), (p, prompt), (d, decoding), (g, target) in product(*map(enumerate, axes)):
+        own = {"scenario": scenario, "prompt": prompt, "decoding": decoding}
+        run = RunEntry(
+            **{
+                **{name: getattr(defaults, name) for name in RunChoices.model_fields},
+                **{name: value for name, value in own.items() if value is not None},
+            },
+            target=target,
+            task=task,
+        )
+        if not any(_matches(exclusion, run) for exclusion in exclude):
+            places: dict[Path, Path] = {(): ("defaults",), ("target",): ("matrix", "targets", g)}
+            places |= {("task",): ("matrix", "tasks", t)}
+            for name, position in (("scenario", s), ("prompt", p), ("decoding", d)):
+                if own[name] is not None:
+                    places[name,] = ("matrix", f"{name}s", position)
+            kept.append((run, places))
+    names = _names([run for run, _ in kept])
+    return [Combination(name=name, run=run, places=places) for name, (run, places) in zip(names, kept, strict=True)]
+
+
+def _or_none(axis: Sequence[object]) -> Sequence[object]:
+    return axis or (None,)
+
+
+def _matches(exclusion: Exclusion, run: RunEntry) -> bool:
+    facts = {
+        "target": _target_name(run),
+        "task": run.task,
+        "scenario": _scenario_name(run),
+        "prompt": run.prompt,
+    }
+    wanted = exclusion.model_dump(exclude_none=True)
+    return bool(wanted) and all(facts[name] == value for name, value in wanted.items())
+
+
+def _names(runs: Sequence[RunEntry]) -> list[str]:
+    """Name each run by what differs between them; equal names are numbered."""
+    parts = [_parts(run) for run in runs]
+    varying = [len({part[no] for part in parts}) > 1 for no in range(len(parts[0]))] if parts else []
+    names = [
+        " · ".join([part[0], *(text for text, varies in zip(part[1:], varying[1:], strict=True) if varies and text)])
+        for part in parts
+    ]
+    total, seen = Counter(names), Counter[str]()
+    numbered = []
+    for name in names:
+        seen[name] += 1
+        numbered.append(f"{name} #{seen[name]}" if total[name] > 1 else name)
+    return numbered
+
+
+def _parts(run: RunEntry) -> tuple[str, ...]:
+    return (
+        _target_name(run),
+        _backend(run),
+        run.task,
+        _scenario_name(run),
+        run.prompt or "",
+        _decoding_name(run.decoding),
+    )
+
+
+def _target_name(run: RunEntry) -> str:
+    return run.target.model if isinstance(run.target, ModelChoice) else run.target.model_name
+
+
+def _backend(run: RunEntry) -> str:
+    return "" if isinstance(run.target, EndpointChoice) else run.target.backend or ""
+
+
+def _scenario_name(run: RunEntry) -> str:
+    return run.scenario.name if isinstance(run.scenario, ScenarioChoice) else run.scenario or ""
+
+
+def _decoding_name(decoding: Decoding | None) -> str:
+    written = decoding.model_dump(exclude_unset=True) if decoding else {}
+    return " ".join(f"{name}={value}" for name, value in sorted(written.items()))

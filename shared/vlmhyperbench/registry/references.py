@@ -1,0 +1,80 @@
+"""Names inside entries, looked up: what is found, and what is not as problems with the nearest names."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from vlmhyperbench_sdk.discovery import Group
+
+from vlmhyperbench.domain.specs import MetricSpec, PackageRef
+from vlmhyperbench.errors import NotFound
+from vlmhyperbench.registry.catalogue import Catalogue, look_up
+from vlmhyperbench.registry.errors import Path, Problem, did_you_mean
+from vlmhyperbench.registry.plugins import Plugins
+from vlmhyperbench.registry.schemas import Entry
+
+E = TypeVar("E", bound=Entry)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class References:
+    """Looks names up in a catalogue and collects what is wrong."""
+
+    catalogue: Catalogue
+    plugins: Plugins
+    broken: Collection[tuple[str, str]] = ()
+    """(kind, name) of entries whose errors are reported already: referring to one is no second error."""
+    problems: list[Problem] = field(default_factory=list)
+
+    def say(self, path: Path, message: str, cure: str = "") -> None:
+        """Add a problem, once."""
+        problem = Problem(path=path, message=message, cure=cure)
+        if problem not in self.problems:
+            self.problems.append(problem)
+
+    def find(self, entries: Mapping[str, E], kind: str, name: str, path: Path) -> E | None:
+        """Return the entry of a name, or None where there is none or it is broken."""
+        if (kind, name) in self.broken:
+            return None
+        try:
+            return look_up(entries, kind, name)
+        except NotFound as error:
+            self.say(path, error.message, error.cure)
+            return None
+
+    def plugin(self, group: Group, name: str, package: str | None, path: Path) -> PackageRef | None:
+        """Check that a plugin can be used and that it comes from the package that the entry names."""
+        problem = self.plugins.problem_with(group, name)
+        if problem is not None:
+            self.say(path, *problem)
+            return None
+        if package is not None:
+            self.find(self.catalogue.packages, "packages", package, (*path[:-1], "package"))
+        found = self.plugins.package_of(group, name)
+        if found is not None and package is not None and found.distribution != package:
+            self.say(path, f"{name!r} is registered by {found.distribution}, not by {package}.", "Correct the package.")
+        return found
+
+    def metric(self, reference: str, path: Path) -> MetricSpec | None:
+        """Resolve `name[@profile][:version]`."""
+        rest, _, version = reference.partition(":")
+        name, _, profile = rest.partition("@")
+        entry = self.find(self.catalogue.metrics, "metrics", name, path)
+        if entry is None:
+            return None
+        if version and version != entry.version:
+            self.say(path, f"the metric {name!r} has the version {entry.version}, not {version}.", "Correct either.")
+        profile = profile or entry.profile
+        if profile != entry.profile and profile not in entry.profiles:
+            known = (entry.profile, *entry.profiles)
+            self.say(path, f"the metric {name!r} has no profile {profile!r}.", did_you_mean(profile, known))
+        return MetricSpec(
+            name=name,
+            profile=profile,
+            version=entry.version,
+            class_path=entry.class_path,
+            package=self.plugins.package_of("metrics", entry.class_path),
+            params={**entry.params, **entry.profiles.get(profile, {})},
+        )

@@ -1,0 +1,368 @@
+"""What people write in `registries/<kind>/<name>.yaml`: one Pydantic model per kind, and their JSON Schemas.
+
+`python -m vlmhyperbench.registry.schemas OUT` writes the JSON Schemas. `registry.resolution` turns entries into specs.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag, model_validator
+
+from vlmhyperbench.domain.specs import Decoding, Limits, PromptText, Sha256, Slo
+
+Slug = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+Semver = Annotated[str, Field(pattern=r"^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$")]
+MetricRef = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(@[A-Za-z0-9._-]+)?(:[0-9A-Za-z.-]+)?$")]
+"""`name[@profile][:version]`."""
+RelativePath = Annotated[str, Field(pattern=r"^[^/\\\x00][^\\\x00]*$", max_length=1000)]
+SecretName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$")]
+Params = dict[str, JsonValue]
+
+
+class Strict(BaseModel):
+    """Base of everything in an entry: immutable, and unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Entry(Strict):
+    """What every kind has. The key of an entry is the stem of its file; `name`, where it is written, says the same."""
+
+    name: Slug | Literal[""] = ""
+    version: Semver = "1.0.0"
+    description: str = ""
+    metadata: Params = Field(default_factory=dict)
+
+
+class LocalSource(Strict):
+    """A folder; refused in the run mode `prod`."""
+
+    type: Literal["local"]
+    path: str
+    editable: bool = False
+
+
+class GitSource(Strict):
+    """A git repository; a `ref` that is no commit is warned of."""
+
+    type: Literal["git"]
+    url: str
+    ref: str
+
+
+class PypiSource(Strict):
+    """A distribution of a package registry."""
+
+    type: Literal["pypi"]
+    name: Slug
+    version: str
+
+
+class PackageEntry(Entry):
+    """Where a plugin's distribution comes from. The entry's key is the distribution's name."""
+
+    source: Annotated[LocalSource | GitSource | PypiSource, Field(discriminator="type")]
+    tier: Literal["core", "community", "archived"] = "community"
+
+
+class ModelEntry(Entry):
+    """A model: its files with their hashes, and the backends that can run it, the first by default."""
+
+    backends: Annotated[tuple[Slug, ...], Field(min_length=1)]
+    family: str | None = None
+    license: str | None = None
+    quantization: str | None = None
+    path: str | None = None
+    """Folder of the files, absolute or relative to the registries."""
+    package: Slug | None = None
+    """Distribution whose package data the files are."""
+    files: dict[Slug, RelativePath] = Field(default_factory=dict)
+    """Role (`weights`, `mmproj`) → path inside the folder or the package."""
+    sha256: dict[Slug, Sha256] = Field(default_factory=dict)
+    """Role → hash of the file."""
+    engine_params: Params = Field(default_factory=dict)
+    backend_class: str | None = None
+    adapter_package: Slug | None = None
+
+    @model_validator(mode="after")
+    def _files_are_pinned(self) -> ModelEntry:
+        if self.files and (self.path is None) == (self.package is None):
+            raise ValueError("files need either a path (the folder they are in) or a package")
+        if unpinned := sorted(set(self.files) ^ set(self.sha256)):
+            raise ValueError(f"files and sha256 name different roles: {', '.join(unpinned)}")
+        if escaping := sorted(role for role, file in self.files.items() if ".." in file.split("/")):
+            raise ValueError(f"a file leaves its folder: {', '.join(escaping)}")
+        return self
+
+
+class SpecializedAdapter(Strict):
+    """An adapter for some models of a backend only."""
+
+    match_models: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Patterns of names or families, `deepseek-ocr*`."""
+    backend_class: str
+    package: Slug | None = None
+
+
+class BackendEntry(Entry):
+    """An engine behind an adapter."""
+
+    default_backend_class: str | None = None
+    """Registered name or dotted path of the adapter; the entry's own name by default."""
+    default_adapter_package: Slug | None = None
+    specialized_adapters: tuple[SpecializedAdapter, ...] = ()
+    engine_params: Params = Field(default_factory=dict)
+    """Defaults under a model's own."""
+
+
+class DatasetEntry(Entry):
+    """A dataset: a registered iterator and what it is given."""
+
+    type: str
+    """Registered name or dotted path."""
+    path: str | None = None
+    """Folder or file, absolute or relative to the registries."""
+    revision: str | None = None
+    split: str | None = None
+    params: Params = Field(default_factory=dict)
+    seed: int = 0
+    limit: Annotated[int, Field(ge=1)] | None = None
+    doc_classes: tuple[str, ...] = ()
+    question_types: tuple[str, ...] = ()
+    package: Slug | None = None
+
+
+class PromptEntry(Entry):
+    """Templates. Per field: fixed > mapping by `metadata.doc_type` or `metadata.doc_class` > default."""
+
+    system_prompt: str | None = None
+    user_prompt: str = "{{ question }}"
+    fixed_system_prompt: str | None = None
+    fixed_prompt: str | None = None
+    type_mapping: dict[str, PromptText] = Field(default_factory=dict)
+
+
+class MetricEntry(Entry):
+    """A metric: a registered class, its default profile, and what other profiles are made of."""
+
+    class_path: str
+    """Registered name or dotted path."""
+    profile: Slug
+    profiles: dict[Slug, Params] = Field(default_factory=dict)
+    """Other profile → params that make it, over `params`."""
+    params: Params = Field(default_factory=dict)
+    package: Slug | None = None
+
+
+class ReportEntry(Entry):
+    """A form in which results are written."""
+
+    class_path: str
+    """Registered name or dotted path."""
+    package: Slug | None = None
+
+
+class ScenarioEntry(Entry):
+    """How requests are driven."""
+
+    kind: Literal["offline", "single_stream"]
+    in_flight: Annotated[int, Field(ge=1, le=4096)] = 4
+    warmup_requests: Annotated[int, Field(ge=0, le=10_000)] = 2
+    requests: Annotated[int, Field(ge=1)] | None = None
+    seed: int = 0
+    slo: Slo = Slo()
+
+
+class TaskEntry(Entry):
+    """What a model is asked to do: a dataset, a prompt, metrics, and what a run of it may choose."""
+
+    category: str | None = None
+    dataset: Slug
+    prompt: Slug
+    metrics: Annotated[tuple[MetricRef, ...], Field(min_length=1)]
+    reports: tuple[Slug, ...] = ("markdown", "html", "json", "csv")
+    scenarios: Annotated[tuple[Slug, ...], Field(min_length=1)] = ("offline",)
+    """The first is the default; a run may choose only among these."""
+    supported_metrics: tuple[Slug, ...] = ()
+    """What a run may choose; empty means all."""
+    supported_reports: tuple[Slug, ...] = ()
+    supported_backends: tuple[Slug, ...] = ()
+    required_fields: tuple[str, ...] = ()
+    """Metadata that every sample must have."""
+    group_by: tuple[str, ...] = ()
+    decoding: Decoding = Decoding()
+    response_format: Params | None = None
+    on_model_failure: Literal["zero", "exclude"] = "zero"
+
+
+class ModelChoice(Strict):
+    """A registered model."""
+
+    model: Slug
+    backend: Slug | None = None
+    engine_params: Params = Field(default_factory=dict)
+
+
+class EndpointChoice(Strict):
+    """An OpenAI-compatible URL that somebody else runs."""
+
+    endpoint: Annotated[str, Field(max_length=2000)]
+    model_name: Annotated[str, Field(min_length=1, max_length=200)]
+    backend_class: str = "openai"
+    engine_params: Params = Field(default_factory=dict)
+
+
+class DatasetChoice(Strict):
+    """A registered dataset with some values of its own."""
+
+    name: Slug
+    split: str | None = None
+    params: Params = Field(default_factory=dict)
+    seed: int | None = None
+    limit: Annotated[int, Field(ge=1)] | None = None
+    doc_classes: tuple[str, ...] | None = None
+    question_types: tuple[str, ...] | None = None
+
+
+class ScenarioChoice(Strict):
+    """A registered scenario with some values of its own; or, with `kind`, a scenario of one's own."""
+
+    name: Slug
+    kind: Literal["offline", "single_stream"] | None = None
+    in_flight: Annotated[int, Field(ge=1, le=4096)] | None = None
+    warmup_requests: Annotated[int, Field(ge=0, le=10_000)] | None = None
+    requests: Annotated[int, Field(ge=1)] | None = None
+    seed: int | None = None
+    slo: Slo | None = None
+
+
+def _target_tag(value: object) -> str:
+    names = value if isinstance(value, dict) else getattr(value, "__dict__", {})
+    return "an endpoint" if "endpoint" in names or "model_name" in names else "a model"
+
+
+def _name_tag(value: object) -> str:
+    return "a name" if isinstance(value, str) else "written out"
+
+
+TargetChoice = Annotated[
+    Annotated[ModelChoice, Tag("a model")] | Annotated[EndpointChoice, Tag("an endpoint")], Discriminator(_target_tag)
+]
+DatasetRef = Annotated[
+    Annotated[Slug, Tag("a name")] | Annotated[DatasetChoice, Tag("written out")], Discriminator(_name_tag)
+]
+ScenarioRef = Annotated[
+    Annotated[Slug, Tag("a name")] | Annotated[ScenarioChoice, Tag("written out")], Discriminator(_name_tag)
+]
+
+
+class RunChoices(Strict):
+    """What a run may choose instead of what its task says."""
+
+    prompt: Slug | None = None
+    decoding: Decoding | None = None
+    """What is written goes over the task's, key by key."""
+    scenario: ScenarioRef | None = None
+    dataset: DatasetRef | None = None
+    metrics: Annotated[tuple[MetricRef, ...], Field(min_length=1)] | None = None
+    reports: tuple[Slug, ...] | None = None
+    group_by: tuple[str, ...] | None = None
+    response_format: Params | None = None
+    limits: Limits = Limits()
+    secrets: tuple[SecretName, ...] = ()
+
+
+class RunEntry(Entry, RunChoices):
+    """One target, one task, one scenario."""
+
+    target: TargetChoice
+    task: Slug
+
+
+class Matrix(Strict):
+    """Every combination of these is a run."""
+
+    targets: Annotated[tuple[TargetChoice, ...], Field(min_length=1)]
+    tasks: Annotated[tuple[Slug, ...], Field(min_length=1)]
+    scenarios: tuple[ScenarioRef, ...] = ()
+    prompts: tuple[Slug, ...] = ()
+    decodings: tuple[Decoding, ...] = ()
+
+
+class Exclusion(Strict):
+    """Combinations that are left out: those that agree with everything that is written here."""
+
+    target: str | None = None
+    """A model, or an endpoint's model name."""
+    task: Slug | None = None
+    scenario: Slug | None = None
+    prompt: Slug | None = None
+
+
+RunRef = Annotated[Annotated[Slug, Tag("a name")] | Annotated[RunEntry, Tag("written out")], Discriminator(_name_tag)]
+
+
+class ExperimentEntry(Entry):
+    """Runs that are compared with each other, the first as the baseline: listed, or the combinations of a matrix."""
+
+    runs: tuple[RunRef, ...] = ()
+    """Names of registered runs, or runs written here."""
+    matrix: Matrix | None = None
+    exclude: tuple[Exclusion, ...] = ()
+    defaults: RunChoices = RunChoices()
+    """For every run of the matrix."""
+
+    @model_validator(mode="after")
+    def _has_runs(self) -> ExperimentEntry:
+        if bool(self.runs) == (self.matrix is not None):
+            raise ValueError("an experiment has either runs or a matrix")
+        if self.runs and (self.exclude or self.defaults != RunChoices()):
+            raise ValueError("exclude and defaults belong to a matrix")
+        return self
+
+
+KINDS: Final[dict[str, type[Entry]]] = {
+    "packages": PackageEntry,
+    "models": ModelEntry,
+    "backends": BackendEntry,
+    "datasets": DatasetEntry,
+    "prompts": PromptEntry,
+    "tasks": TaskEntry,
+    "metrics": MetricEntry,
+    "scenarios": ScenarioEntry,
+    "reports": ReportEntry,
+    "runs": RunEntry,
+    "experiments": ExperimentEntry,
+}
+"""Folder → what its files hold."""
+
+
+def json_schemas() -> dict[str, str]:
+    """Return file name → JSON Schema of every kind, as text."""
+    return {
+        f"{kind}.schema.json": json.dumps(
+            {
+                "$schema": "https://json-schema.org/draft/2020-12/schema",
+                **model.model_json_schema(ref_template="#/$defs/{model}"),
+            },
+            indent=2,
+            ensure_ascii=False,
+        )
+        + "\n"
+        for kind, model in KINDS.items()
+    }
+
+
+def main(out: Path) -> None:
+    """Write every JSON Schema into a folder."""
+    out.mkdir(parents=True, exist_ok=True)
+    for name, text in json_schemas().items():
+        (out / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,92 @@
+"""From a target's choice to a pinned target: model, backend, adapter, files with hashes; or an endpoint."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from pathlib import Path as FilePath
+
+from vlmhyperbench_sdk.net import parse_url
+
+from vlmhyperbench.domain.specs import EndpointTarget, ModelFile, ModelTarget
+from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.registry.errors import Path, did_you_mean
+from vlmhyperbench.registry.references import References
+from vlmhyperbench.registry.schemas import BackendEntry, EndpointChoice, ModelChoice, ModelEntry, TaskEntry
+
+
+def resolve_target(
+    references: References, choice: ModelChoice | EndpointChoice, task: TaskEntry | None, path: Path
+) -> ModelTarget | EndpointTarget | None:
+    """Pin a target, or say what is wrong with it."""
+    if isinstance(choice, EndpointChoice):
+        return _endpoint(references, choice, task, path)
+    catalogue = references.catalogue
+    model = references.find(catalogue.models, "models", choice.model, (*path, "model"))
+    if model is None:
+        return None
+    name = choice.backend or model.backends[0]
+    if name not in model.backends:
+        cure = did_you_mean(name, model.backends)
+        references.say((*path, "backend"), f"the model {choice.model!r} does not run on {name!r}.", cure)
+        return None
+    _check_support(references, name, task, path)
+    backend = references.find(catalogue.backends, "backends", name, (*path, "backend"))
+    if backend is None:
+        return None
+    adapter = adapter_class(choice.model, model, name, backend)
+    return ModelTarget(
+        model=choice.model,
+        version=model.version,
+        backend=name,
+        backend_class=adapter,
+        adapter=references.plugin("backends", adapter, None, (*path, "model")),
+        files=model_files(catalogue.root, model),
+        engine_params={**backend.engine_params, **model.engine_params, **choice.engine_params},
+        quantization=model.quantization,
+        license=model.license,
+    )
+
+
+def adapter_class(model_name: str, model: ModelEntry, backend_name: str, backend: BackendEntry) -> str:
+    """Choose the adapter: the model's own, else one that is made for such models, else the backend's."""
+    if model.backend_class is not None:
+        return model.backend_class
+    for special in backend.specialized_adapters:
+        if any(
+            fnmatchcase(name, pattern) for name in (model_name, model.family or "") for pattern in special.match_models
+        ):
+            return special.backend_class
+    return backend.default_backend_class or backend_name
+
+
+def model_files(root: FilePath, model: ModelEntry) -> tuple[ModelFile, ...]:
+    """Pin a model's files by location and hash."""
+    folder = f"package:{model.package}" if model.package is not None else str(root / (model.path or ""))
+    return tuple(
+        ModelFile(role=role, location=f"{folder}/{file}", sha256=model.sha256[role])
+        for role, file in sorted(model.files.items())
+    )
+
+
+def _endpoint(
+    references: References, choice: EndpointChoice, task: TaskEntry | None, path: Path
+) -> EndpointTarget | None:
+    try:
+        parse_url(choice.endpoint)
+    except InvalidInput as error:
+        references.say((*path, "endpoint"), error.message, error.cure)
+        return None
+    _check_support(references, choice.backend_class, task, path)
+    references.plugin("backends", choice.backend_class, None, (*path, "backend_class"))
+    return EndpointTarget(
+        endpoint=choice.endpoint,
+        model_name=choice.model_name,
+        backend_class=choice.backend_class,
+        engine_params=choice.engine_params,
+    )
+
+
+def _check_support(references: References, backend: str, task: TaskEntry | None, path: Path) -> None:
+    if task is not None and task.supported_backends and backend not in task.supported_backends:
+        cure = f"It supports {', '.join(task.supported_backends)}."
+        references.say((*path, "backend"), f"the task {task.name!r} does not support the backend {backend!r}.", cure)

@@ -1,0 +1,77 @@
+"""From plain data to an entry: Pydantic's errors as problems with a place, and the nearest key for an unknown one."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterator
+from typing import TypeVar
+
+from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic_core import ErrorDetails
+
+from vlmhyperbench.registry.errors import Path, Problem, did_you_mean
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def validate(model: type[M], value: JsonValue) -> tuple[M | None, list[Problem]]:
+    """Make a model of data, or say everything that is wrong with it."""
+    try:
+        return model.model_validate(value), []
+    except ValidationError as error:
+        return None, [_problem(model, value, details) for details in error.errors(include_url=False)]
+
+
+def _problem(model: type[BaseModel], value: JsonValue, details: ErrorDetails) -> Problem:
+    kind, location = details["type"], details["loc"]
+    path = _path(value, location, keep_last=kind in {"missing", "extra_forbidden"})
+    if kind == "extra_forbidden":
+        known = _known_keys(model, location[:-1])
+        return Problem(path=path, message="there is no such key.", cure=did_you_mean(str(location[-1]), known))
+    if kind == "missing":
+        return Problem(path=path, message="it is missing.", cure="Add it.")
+    message = details["msg"].removeprefix("Value error, ")
+    given = details["input"]
+    if not isinstance(given, (dict, list, tuple)):
+        message += f" (it is {str(given)[:80]!r})" if isinstance(given, str) else f" (it is {given})"
+    cure = "Put it in quotes." if kind == "string_type" and isinstance(given, (int, float)) else ""
+    return Problem(path=path, message=f"{message[:1].lower()}{message[1:]}.", cure=cure)
+
+
+def _path(value: JsonValue, location: tuple[int | str, ...], *, keep_last: bool) -> Path:
+    """Leave out what stands in Pydantic's location but not in the data: the tags of unions."""
+    path: list[int | str] = []
+    for position, step in enumerate(location):
+        inner = _step(value, step)
+        if inner is not None:
+            value = inner[0]
+        elif not (keep_last and position == len(location) - 1):
+            continue
+        path.append(step)
+    return tuple(path)
+
+
+def _step(value: JsonValue, step: int | str) -> tuple[JsonValue] | None:
+    """Go one step into data, or say that there is no such step."""
+    if isinstance(value, dict) and isinstance(step, str) and step in value:
+        return (value[step],)
+    if isinstance(value, list) and isinstance(step, int) and step < len(value):
+        return (value[step],)
+    return None
+
+
+def _known_keys(model: type[BaseModel], location: tuple[int | str, ...]) -> set[str]:
+    """Keys of whatever may stand at a place; positions, keys of mappings and tags of unions change nothing."""
+    candidates = {model}
+    for step in location:
+        fields = [candidate.model_fields[step] for candidate in candidates if step in candidate.model_fields]
+        if fields:
+            candidates = {found for field in fields for found in _models_in(field.annotation)}
+    return {name for candidate in candidates for name in candidate.model_fields}
+
+
+def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in typing.get_args(annotation):
+        yield from _models_in(part)
