@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
-from typing import Protocol
+from typing import Protocol, get_args
 
 from vlmhyperbench_sdk.discovery import Group, names
 
@@ -35,12 +35,13 @@ class InstalledPlugins:
     @cached_property
     def _points(self) -> Mapping[str, Sequence[EntryPoint]]:
         found: dict[str, list[EntryPoint]] = defaultdict(list)
-        for point in entry_points():
-            found[f"{point.group}:{point.name}"].append(point)
+        for group in get_args(Group):
+            for point in entry_points(group=f"vlmhyperbench.{group}"):
+                found[f"{group}:{point.name}"].append(point)
         return found
 
     def _registered(self, group: Group, name: str) -> Sequence[EntryPoint]:
-        return self._points.get(f"vlmhyperbench.{group}:{name}", ())
+        return self._points.get(f"{group}:{name}", ())
 
     def problem_with(self, group: Group, name: str) -> tuple[str, str] | None:
         if "." in name or ":" in name:
