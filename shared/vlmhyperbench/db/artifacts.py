@@ -6,6 +6,7 @@ from typing import Literal
 from uuid import UUID, uuid4
 
 from sqlalchemy import Column, insert, select
+from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db.queries import PageKey, after_key, fetch_all, fetch_one, page_size, table_of
@@ -89,7 +90,7 @@ async def _newest(session: AsyncSession, owner: Column[UUID], owner_id: UUID) ->
     statement = (
         select(_ARTIFACT)
         .where(owner == owner_id)
-        .distinct(_ARTIFACT.c.name)
+        .ext(distinct_on(_ARTIFACT.c.name))
         .order_by(_ARTIFACT.c.name, _ARTIFACT.c.created_at.desc(), _ARTIFACT.c.id)
     )
     return await fetch_all(session, ArtifactView, statement)

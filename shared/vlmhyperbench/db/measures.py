@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from sqlalchemy import and_, func, insert, select
+from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncSession
 from vlmhyperbench_sdk.types import JsonObject
 
@@ -53,7 +54,7 @@ async def of_run(session: AsyncSession, run_id: UUID) -> list[MeasureManifestVie
         select(_MEASURES.c.job_id, _MEASURES.c.claim_id)
         .where(_MEASURES.c.run_id == run_id)
         .group_by(_MEASURES.c.job_id, _MEASURES.c.claim_id)
-        .distinct(_MEASURES.c.job_id)
+        .ext(distinct_on(_MEASURES.c.job_id))
         .order_by(_MEASURES.c.job_id, func.max(_MEASURES.c.created_at).desc(), _MEASURES.c.claim_id)
         .subquery()
     )

@@ -1,0 +1,192 @@
+"""Compute one metric's measures of a run as a Parquet file: CPU work for a child process, no database, no storage."""
+
+from __future__ import annotations
+
+import io
+import json
+import platform
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import (
+    Distribution,
+    PackageNotFoundError,
+    distribution,
+    entry_points,
+    packages_distributions,
+    version,
+)
+from typing import cast
+
+import polars
+from pydantic import JsonValue
+from vlmhyperbench.domain.specs import MetricSpec
+from vlmhyperbench.scoring.scores import ModelFailurePolicy, Row, Score, score
+from vlmhyperbench_sdk import discovery
+from vlmhyperbench_sdk.errors import Conflict, InvalidInput, PluginFailure
+from vlmhyperbench_sdk.protocols import Metric
+from vlmhyperbench_sdk.types import JsonObject, Measure
+
+FACT_COLUMNS = ("phase", "ordinal", "status", "failure", "error_code", "text", "references", "metadata")
+"""What scoring reads of `facts.read`."""
+
+_KEY_SCHEMA = polars.Schema(
+    {
+        "phase": polars.Int32(),
+        "ordinal": polars.Int64(),
+        "field": polars.String(),
+        "extractor": polars.String(),
+        "outcome": polars.String(),
+        "value": polars.Float64(),
+        "reason": polars.String(),
+    }
+)
+_SLICE_ROWS = 20_000
+_REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredMetric:
+    """One metric's measures of a run, ready to be stored."""
+
+    content: bytes
+    """Parquet: `phase, ordinal, field?, extractor, outcome, value?, reason?`, then `stat.<name>` of every row, and
+    for pooled metrics `wrong.<name>?` and `right.<name>?` of rows without a value."""
+    rows: int
+    values: int
+    """Rows that have a value."""
+    identity: dict[str, JsonValue]
+    """Name, profile, version, extractor, package and params: what the numbers are keyed by."""
+    packages: dict[str, str]
+    """Distribution → version of what computed them."""
+
+
+def measure_metric(
+    facts: polars.DataFrame, spec: MetricSpec, *, extractor: str, on_model_failure: ModelFailurePolicy
+) -> MeasuredMetric:
+    """Score a run's facts by one metric.
+
+    Raises:
+        NotFound: nobody registers the metric, or there is no such extractor.
+        InvalidInput: the metric refuses its profile or params.
+        Conflict: the installed metric is another version than the run pins.
+        PluginFailure: the metric cannot be constructed.
+    """
+    metric = open_metric(spec)
+    frames = [
+        _frame(part, score(metric, _rows(part), extractor=extractor, on_model_failure=on_model_failure), extractor)
+        for part in facts.iter_slices(_SLICE_ROWS)
+    ]
+    empty = polars.DataFrame(schema=_KEY_SCHEMA)
+    frame = polars.concat([empty, *frames], how="diagonal").with_columns(polars.col("^stat\\..*$").fill_null(0.0))
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer, compression="zstd")
+    packages = packages_of(type(metric))
+    return MeasuredMetric(
+        content=buffer.getvalue(),
+        rows=frame.height,
+        values=frame.height - frame["value"].null_count(),
+        identity={
+            "name": spec.name,
+            "profile": spec.profile,
+            "version": spec.version,
+            "class_path": spec.class_path,
+            "extractor": extractor,
+            "package": next((f"{name}=={number}" for name, number in packages.items()), None),
+            "params": spec.params,
+        },
+        packages=packages,
+    )
+
+
+def open_metric(spec: MetricSpec) -> Metric:
+    """Find and construct the metric that a run pins.
+
+    Raises:
+        NotFound: nobody registers it.
+        InvalidInput: it refuses its profile or params.
+        Conflict: what is installed is another version.
+        PluginFailure: importing or constructing it failed.
+    """
+    found = discovery.load("metrics", spec.class_path)
+    try:
+        metric = cast("Metric", found(profile=spec.profile, **spec.params))
+        installed = metric.description.version
+    except InvalidInput:
+        raise
+    except TypeError as error:
+        raise InvalidInput(f"The metric {spec.name!r} refuses its params: {error}.") from error
+    except Exception as error:
+        raise PluginFailure(f"The metric {spec.name!r} cannot be constructed: {error}.") from error
+    if installed != spec.version:
+        raise Conflict(
+            f"The run pins the metric {spec.name} {spec.version}, but {installed} is installed.",
+            cure="Install the pinned version, or start a new run.",
+            code="metric_version",
+        )
+    return metric
+
+
+def packages_of(found: type) -> dict[str, str]:
+    """Name what computes a metric: its distribution first, then what that requires directly, then Python itself."""
+    owner = _owner(found)
+    packages: dict[str, str] = {}
+    if owner is not None:
+        packages[owner.name] = owner.version
+        plain = [line for line in owner.requires or () if "extra ==" not in line]
+        for name in sorted(match.group() for match in map(_REQUIREMENT.match, plain) if match):
+            with suppress(PackageNotFoundError):  # a marker may leave it out on this machine
+                packages[name] = version(name)
+    return packages | {"python": platform.python_version()}
+
+
+def _owner(found: type) -> Distribution | None:
+    path = f"{found.__module__}:{found.__qualname__}"
+    for point in entry_points(group="vlmhyperbench.metrics"):
+        if point.value == path:
+            return point.dist
+    names = packages_distributions().get(found.__module__.partition(".")[0], [])
+    return distribution(names[0]) if names else None
+
+
+def _rows(facts: polars.DataFrame) -> list[Row]:
+    return [
+        Row(
+            status=status,
+            text=text,
+            references=tuple(references or ()),
+            metadata=_metadata(metadata),
+            failure=failure,
+            error_code=error_code,
+        )
+        for _, _, status, failure, error_code, text, references, metadata in facts.select(FACT_COLUMNS).iter_rows()
+    ]
+
+
+def _metadata(text: str | None) -> JsonObject:
+    return cast("JsonObject", json.loads(text)) if text else {}
+
+
+def _frame(facts: polars.DataFrame, scores: Sequence[Score], extractor: str) -> polars.DataFrame:
+    keys = facts.select("phase", "ordinal").with_columns(
+        polars.lit(None, dtype=polars.String).alias("field"),
+        polars.lit(extractor).alias("extractor"),
+        polars.Series("outcome", [one.outcome.value for one in scores], dtype=polars.String),
+        polars.Series("value", [one.measure.value for one in scores], dtype=polars.Float64),
+        polars.Series("reason", [one.measure.reason for one in scores], dtype=polars.String),
+    )
+    columns = [
+        polars.Series(f"{prefix}.{name}", [row.get(name, missing) for row in rows], dtype=polars.Float64)
+        for prefix, rows, missing in (
+            ("stat", [one.measure.statistics for one in scores], 0.0),
+            ("wrong", [_statistics(one.wrong) for one in scores], None),
+            ("right", [_statistics(one.right) for one in scores], None),
+        )
+        for name in sorted({name for row in rows for name in row})
+    ]
+    return keys.cast(_KEY_SCHEMA).with_columns(columns)
+
+
+def _statistics(measure: Measure | None) -> Mapping[str, float]:
+    return {} if measure is None or measure.value is None else measure.statistics

@@ -1,0 +1,210 @@
+"""SCORE against a real database, bus and storage: facts in, fenced measures out."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import polars
+import pytest
+from pydantic import SecretStr
+from sqlalchemy import insert, update
+from vlmhyperbench.analysis.quality import summarise
+from vlmhyperbench.data.manifest import ManifestSample, manifest_key, write
+from vlmhyperbench.db import jobs, manifests, measures
+from vlmhyperbench.db.queries import table_of
+from vlmhyperbench.db.tables import JobRow, RunRow
+from vlmhyperbench.db.views import MeasureManifestView
+from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.outcomes import Complete, Failed, Preempted
+from vlmhyperbench.domain.specs import MetricSpec
+from vlmhyperbench.domain.states import FactStatus, JobKind, JobState
+from vlmhyperbench.errors import Fenced
+from vlmhyperbench.facts.append import append
+from vlmhyperbench.runtime import Runtime, open_runtime
+from vlmhyperbench.settings import Settings
+from vlmhyperbench.worker.children import CpuChildren
+from vlmhyperbench.worker.claims import ClaimedJob, WorkerContext
+from vlmhyperbench_eval_worker.evaluation import handle_score
+from vlmhyperbench_text_metrics import Cer, ExactMatch
+
+from tests.support.builders import add_run, add_shard, add_worker, chunk_frame, new_fact, run_spec, store_chunk
+
+pytestmark = pytest.mark.anyio
+
+EXACT = MetricSpec(name="exact_match", profile="v1", version="1.0.0", class_path="exact_match")
+CER = MetricSpec(name="cer", profile="jiwer", version="1.0.0", class_path="cer")
+ANSWERS = ["one", "wrong", ""]
+REFERENCES = [("one",), ("two",), ("three",), ("four",)]
+
+
+@pytest.fixture
+async def runtime(database_url: str, redis_url: str, tmp_path: Path) -> AsyncIterator[Runtime]:
+    settings = Settings(
+        home=tmp_path,
+        database_url=SecretStr(database_url),
+        redis_url=SecretStr(redis_url),
+        storage_url=str(tmp_path / "storage"),
+    )
+    async with open_runtime(settings, name="test") as opened:
+        yield opened
+
+
+@pytest.fixture
+def cpu() -> Iterator[CpuChildren]:
+    children = CpuChildren()
+    yield children
+    children.close()
+
+
+async def _answered_run(runtime: Runtime, folder: Path, *metrics: MetricSpec) -> UUID:
+    """Make a run of four samples: a right and a wrong answer, an empty one, and a failed request."""
+    spec = run_spec().model_copy(update={"metrics": metrics})
+    samples = [
+        ManifestSample(index=i, key=f"s{i}", question="?", references=own, metadata={"doc_class": "ab"[i % 2]})
+        for i, own in enumerate(REFERENCES)
+    ]
+    manifest_id, content = write(samples)
+    runtime.storage.put(manifest_key(manifest_id), content)
+    async with runtime.database.transaction() as session:
+        run = await add_run(session, spec=spec)
+        await manifests.add(
+            session,
+            manifest_id=manifest_id,
+            dataset_digest=digest_of(spec.dataset),
+            storage_key=manifest_key(manifest_id),
+            size_bytes=len(content),
+            samples=4,
+            unreadable=0,
+            group_columns=["doc_class"],
+        )
+        runs = table_of(RunRow)
+        await session.execute(update(runs).where(runs.c.id == run.id).values(manifest_id=manifest_id))
+        shard = await add_shard(session, run=run, end=4)
+        frame = chunk_frame([*ANSWERS, ""])
+        chunk = store_chunk(runtime.storage, folder, frame, run_id=run.id, claim_id=shard.claim_id)
+        facts = [new_fact(i, row=i) for i in range(3)] + [new_fact(3, row=3, status=FactStatus.ERROR)]
+        assert await append(session, job_id=shard.job_id, claim_id=shard.claim_id, chunk=chunk, rows=facts)
+    return run.id
+
+
+async def _claimed(runtime: Runtime, cpu: CpuChildren, run_id: UUID) -> ClaimedJob:
+    """Make a SCORE job of the run that this process has claimed."""
+    job_id, claim_id = uuid4(), uuid4()
+    async with runtime.database.transaction() as session:
+        worker_id = await add_worker(session)
+        await session.execute(
+            insert(table_of(JobRow)).values(
+                id=job_id,
+                kind=JobKind.SCORE.value,
+                scope="run",
+                run_id=run_id,
+                project_id="default",
+                state=JobState.RUNNING.value,
+                needs=[],
+                params={},
+                attempt_id=uuid4(),
+                claim_id=claim_id,
+                worker_id=worker_id,
+                attempts=1,
+            )
+        )
+        job = await jobs.get(session, job_id)
+    assert job is not None
+    context = WorkerContext(
+        worker_id=worker_id, boot_id=uuid4(), name="eval", runtime=runtime, settings=runtime.settings, label={}
+    )
+    return ClaimedJob(job, claim_id=claim_id, context=context, cpu=cpu)
+
+
+async def _measures(runtime: Runtime, run_id: UUID) -> list[tuple[MeasureManifestView, polars.DataFrame]]:
+    async with runtime.database.transaction() as session:
+        found = await measures.of_run(session, run_id)
+    return [(one, polars.read_parquet(io.BytesIO(runtime.storage.get(one.storage_key)))) for one in found]
+
+
+async def test_every_metric_of_the_run_is_measured_and_stored(
+    runtime: Runtime, cpu: CpuChildren, tmp_path: Path
+) -> None:
+    run_id = await _answered_run(runtime, tmp_path, EXACT, CER)
+    job = await _claimed(runtime, cpu, run_id)
+    assert await handle_score(job) == Complete(data={"metrics": 2, "rows": 4, "unscored": 0})
+    (exact, exact_rows), (cer, cer_rows) = await _measures(runtime, run_id)
+    assert exact_rows["outcome"].to_list() == ["scored", "scored", "scored", "model_failure"]
+    assert exact_rows["value"].to_list() == [1.0, 0.0, 0.0, 0.0]
+    assert cer_rows["value"].to_list() == [0.0, pytest.approx(4 / 3), 1.0, 1.0]
+    assert (exact.job_id, exact.claim_id, exact.no, exact.rows) == (job.job.id, job.claim_id, 0, 4)
+    assert exact.metrics[0]["name"] == "exact_match"
+    assert cer.metrics[0]["extractor"] == "text@1"
+    assert exact.environment == cer.environment
+    assert summarise(exact_rows, ExactMatch())[0].value == 0.25
+    assert summarise(cer_rows, Cer())[0].value == pytest.approx((0 + 4 + 5 + 4) / (3 + 3 + 5 + 4))
+
+
+async def test_a_metric_that_is_not_installed_fails_the_job_for_good(
+    runtime: Runtime, cpu: CpuChildren, tmp_path: Path
+) -> None:
+    wrong = EXACT.model_copy(update={"class_path": "exact_mach"})
+    run_id = await _answered_run(runtime, tmp_path, EXACT, wrong)
+    outcome = await handle_score(await _claimed(runtime, cpu, run_id))
+    assert isinstance(outcome, Failed)
+    assert (outcome.code, outcome.permanent) == ("not_found", True)
+    assert "Did you mean exact_match" in outcome.message
+    assert await _measures(runtime, run_id) == []
+
+
+async def test_a_lost_claim_writes_nothing_and_is_told(runtime: Runtime, cpu: CpuChildren, tmp_path: Path) -> None:
+    run_id = await _answered_run(runtime, tmp_path, EXACT)
+    job = await _claimed(runtime, cpu, run_id)
+    job.claim_id = uuid4()
+    with pytest.raises(Fenced):
+        await handle_score(job)
+    assert await _measures(runtime, run_id) == []
+
+
+async def test_scoring_again_replaces_what_an_earlier_claim_of_the_job_wrote(
+    runtime: Runtime, cpu: CpuChildren, tmp_path: Path
+) -> None:
+    run_id = await _answered_run(runtime, tmp_path, EXACT)
+    first, second = await _claimed(runtime, cpu, run_id), await _claimed(runtime, cpu, run_id)
+    await handle_score(first)
+    await handle_score(second)
+    contents = {one.sha256 for one, _ in await _measures(runtime, run_id)}
+    assert len(contents) == 1
+
+
+async def test_a_draining_worker_gives_the_job_back(runtime: Runtime, cpu: CpuChildren, tmp_path: Path) -> None:
+    run_id = await _answered_run(runtime, tmp_path, EXACT)
+    job = await _claimed(runtime, cpu, run_id)
+    job.draining.set()
+    assert await handle_score(job) == Preempted()
+
+
+async def test_a_run_without_metrics_is_complete_at_once(runtime: Runtime, cpu: CpuChildren, tmp_path: Path) -> None:
+    run_id = await _answered_run(runtime, tmp_path)
+    job = await _claimed(runtime, cpu, run_id)
+    assert await handle_score(job) == Complete(data={"metrics": 0, "rows": 4, "unscored": 0})
+
+
+async def test_a_chunk_that_was_changed_in_storage_fails_the_job(
+    runtime: Runtime, cpu: CpuChildren, tmp_path: Path
+) -> None:
+    run_id = await _answered_run(runtime, tmp_path, EXACT)
+    (chunk,) = (tmp_path / "storage" / "runs" / str(run_id) / "chunks").rglob("*.parquet")
+    chunk.chmod(0o600)
+    await asyncio.to_thread(chunk.write_bytes, b"something else")
+    outcome = await handle_score(await _claimed(runtime, cpu, run_id))
+    assert isinstance(outcome, Failed)
+    assert outcome.code == "storage_corrupt"
+
+
+async def test_a_name_that_is_no_slug_still_gets_a_storage_key(
+    runtime: Runtime, cpu: CpuChildren, tmp_path: Path
+) -> None:
+    run_id = await _answered_run(runtime, tmp_path, EXACT.model_copy(update={"name": "exact/../match @ё"}))
+    assert isinstance(await handle_score(await _claimed(runtime, cpu, run_id)), Complete)
+    ((manifest, _),) = await _measures(runtime, run_id)
+    assert manifest.storage_key.endswith("/0-exact-match-.parquet")

@@ -1,0 +1,146 @@
+"""One metric's measures of a run's facts, as a file."""
+
+from __future__ import annotations
+
+import io
+
+import polars
+import pytest
+from vlmhyperbench.domain.specs import MetricSpec
+from vlmhyperbench_eval_worker.measuring import FACT_COLUMNS, MeasuredMetric, measure_metric, open_metric, packages_of
+from vlmhyperbench_sdk.errors import Conflict, InvalidInput, NotFound, PluginFailure
+from vlmhyperbench_text_metrics import Anls, ExactMatch
+
+EXACT = MetricSpec(name="exact_match", profile="v1", version="1.0.0", class_path="exact_match")
+CER = MetricSpec(name="cer", profile="jiwer", version="1.0.0", class_path="cer")
+
+
+class Unversioned:
+    """A class that is registered nowhere; constructing it fails as the profile says."""
+
+    def __init__(self, *, profile: str) -> None:
+        if profile == "crash":
+            raise ZeroDivisionError("no weights")
+
+
+class FromMetadata(ExactMatch):
+    """Compares with what the metadata says instead of the references."""
+
+    def measure(self, predictions, references, *, metadata=None):  # type: ignore[no-untyped-def]
+        return super().measure(predictions, [[row.get("truth", "")] for row in metadata or ()])
+
+
+def facts(*rows: tuple[str | None, list[str]], failure: str | None = None, metadata: str = "{}") -> polars.DataFrame:
+    """One fact per (answer, references); an answer None is a failed request."""
+    return polars.DataFrame(
+        {
+            "phase": [1] * len(rows),
+            "ordinal": list(range(len(rows))),
+            "status": ["error" if answer is None else "ok" for answer, _ in rows],
+            "failure": [failure if answer is None else None for answer, _ in rows],
+            "error_code": ["timeout" if answer is None else None for answer, _ in rows],
+            "text": [answer for answer, _ in rows],
+            "references": [references for _, references in rows],
+            "metadata": [metadata for _ in rows],
+        },
+        schema_overrides={
+            "phase": polars.Int32,
+            "failure": polars.String,
+            "error_code": polars.String,
+            "text": polars.String,
+            "references": polars.List(polars.String),
+        },
+    ).select(FACT_COLUMNS)
+
+
+def read(measured: MeasuredMetric) -> polars.DataFrame:
+    return polars.read_parquet(io.BytesIO(measured.content))
+
+
+def measure(frame: polars.DataFrame, spec: MetricSpec = EXACT, policy: str = "zero") -> MeasuredMetric:
+    return measure_metric(frame, spec, extractor="text@1", on_model_failure=policy)  # type: ignore[arg-type]
+
+
+def test_every_fact_has_a_row_with_its_outcome_and_statistics() -> None:
+    measured = measure(facts(("A", ["a"]), ("b", ["a"]), (None, ["a"]), ("a", [])))
+    frame = read(measured)
+    assert frame["ordinal"].to_list() == [0, 1, 2, 3]
+    assert frame["outcome"].to_list() == ["scored", "scored", "infrastructure_failure", "unscored"]
+    assert frame["value"].to_list() == [1.0, 0.0, None, None]
+    assert frame["reason"].to_list() == [None, None, "timeout", "no_reference"]
+    assert frame["stat.correct"].to_list() == [1.0, 0.0, 0.0, 0.0]
+    assert frame["stat.count"].to_list() == [1.0, 1.0, 0.0, 0.0]
+    assert set(frame["extractor"]) == {"text@1"}
+    assert frame.select("phase", "field").schema == {"phase": polars.Int32, "field": polars.String}
+    assert (measured.rows, measured.values) == (4, 2)
+
+
+def test_the_policy_decides_whether_a_model_failure_has_a_value() -> None:
+    failed = facts((None, ["a"]), failure="model")
+    assert read(measure(failed))["value"].to_list() == [0.0]
+    assert read(measure(failed, policy="exclude"))["value"].to_list() == [None]
+
+
+def test_pooled_metrics_store_what_missing_rows_would_add() -> None:
+    frame = read(measure(facts(("ab", ["ab"]), (None, ["abc"]), (None, [])), CER))
+    assert frame["stat.length"].to_list() == [2.0, 0.0, 0.0]
+    assert frame["wrong.edits"].to_list() == [None, 3.0, None]
+    assert frame["right.edits"].to_list() == [None, 0.0, None]
+
+
+def test_a_run_without_facts_gives_an_empty_file_with_its_columns() -> None:
+    frame = read(measure(facts()))
+    assert frame.height == 0
+    assert frame.columns == ["phase", "ordinal", "field", "extractor", "outcome", "value", "reason"]
+
+
+def test_metadata_reaches_the_metric() -> None:
+    spec = MetricSpec(
+        name="own", profile="v1", version="1.0.0", class_path="tests.eval_worker.test_measuring:FromMetadata"
+    )
+    assert read(measure(facts(("b", ["a"]), metadata='{"truth": "b"}'), spec))["value"].to_list() == [1.0]
+
+
+def test_the_identity_says_what_the_numbers_are_keyed_by() -> None:
+    measured = measure(facts(("a", ["a"])), EXACT.model_copy(update={"params": {"yo_fold": True}}))
+    assert measured.identity == {
+        "name": "exact_match",
+        "profile": "v1",
+        "version": "1.0.0",
+        "class_path": "exact_match",
+        "extractor": "text@1",
+        "package": "vlmhyperbench-text-metrics==0.1.0",
+        "params": {"yo_fold": True},
+    }
+
+
+def test_the_packages_are_the_plugin_what_it_requires_and_python() -> None:
+    packages = packages_of(Anls)
+    assert next(iter(packages)) == "vlmhyperbench-text-metrics"
+    assert {"rapidfuzz", "jiwer", "sacrebleu", "numpy", "vlmhyperbench-sdk", "python"} <= set(packages)
+
+
+def test_a_class_that_no_distribution_owns_has_python_alone() -> None:
+    assert list(packages_of(Unversioned)) == ["python"]
+    assert "python" in packages_of(polars.DataFrame)
+    assert "polars" in packages_of(polars.DataFrame)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"class_path": "exact_mach"}, NotFound, "Did you mean exact_match"),
+        ({"class_path": "no_such_module:Metric"}, PluginFailure, "cannot be imported"),
+        ({"profile": "nonsense"}, InvalidInput, "has no profile 'nonsense'"),
+        ({"params": {"nonsense": 1}}, InvalidInput, "refuses its params"),
+        ({"version": "2.0.0"}, Conflict, "pins the metric exact_match 2.0.0, but 1.0.0 is installed"),
+        (
+            {"class_path": "tests.eval_worker.test_measuring:Unversioned", "profile": "crash"},
+            PluginFailure,
+            "cannot be constructed: no weights",
+        ),
+    ],
+)
+def test_a_metric_that_cannot_be_had_says_why(changes: dict[str, object], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        open_metric(EXACT.model_copy(update=changes))
