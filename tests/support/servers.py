@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -27,9 +28,19 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a server that was made once and is stopped: others are copied from it."""
+    folder = tmp_path_factory.mktemp("cluster") / "pg"
+    server = Postgres(folder, is_durable=False)
+    server.start()
+    server.stop()
+    return folder
+
+
+@pytest.fixture(scope="session")
+def postgres_server(cluster: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
     """The session's PostgreSQL, shared: a test that stops its server takes `make_postgres`."""
-    server = Postgres(tmp_path_factory.mktemp("pg"), is_durable=False)
+    server = _copy_server(cluster, tmp_path_factory.mktemp("pg") / "pg")
     server.start()
     yield server
     server.stop()
@@ -45,12 +56,12 @@ def valkey_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
 
 
 @pytest.fixture
-def make_postgres(tmp_path: Path) -> Iterator[Callable[[], Postgres]]:
+def make_postgres(cluster: Path, tmp_path: Path) -> Iterator[Callable[[], Postgres]]:
     """Make a stopped server of the test's own; it is stopped at the end."""
     with ExitStack() as stack:
 
         def make() -> Postgres:
-            server = Postgres(tmp_path / f"pg{next(_NUMBERS)}", is_durable=False)
+            server = _copy_server(cluster, tmp_path / f"pg{next(_NUMBERS)}")
             stack.callback(server.stop)
             return server
 
@@ -128,6 +139,11 @@ def execute(server: Postgres, statement: str) -> None:
     url = make_url(server.url).set(drivername="postgresql", database="postgres")
     with psycopg.connect(url.render_as_string(hide_password=False), autocommit=True) as connection:
         connection.execute(statement.encode())
+
+
+def _copy_server(cluster: Path, folder: Path) -> Postgres:
+    shutil.copytree(cluster, folder, ignore=shutil.ignore_patterns("run", "lock"))
+    return Postgres(folder, is_durable=False)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import stat
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -62,7 +63,8 @@ _SETTINGS = {
 }
 """Small-machine settings; everything else is the server's default."""
 
-_FRAGILE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+_FRAGILE = {"fsync": "off", "full_page_writes": "off"}
+"""Survives a killed server, not a power cut."""
 
 
 class Postgres:
@@ -121,6 +123,9 @@ class Postgres:
         if self._process is not None:
             self._process.stop(_FAST)
             self._process = None
+            if not self.socket_folder.is_relative_to(self._folder):
+                with suppress(OSError):
+                    self.socket_folder.rmdir()
         self._lock.release()
 
     @property

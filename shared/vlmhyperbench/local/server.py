@@ -32,11 +32,13 @@ class FolderLock:
         self._file: IO[str] | None = None
 
     def acquire(self) -> None:
-        """Take the lock.
+        """Take the lock; nothing happens where it is held already.
 
         Raises:
-            Conflict: another process has it.
+            Conflict: another owner has it.
         """
+        if self._file is not None:
+            return
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder.chmod(0o700)
         file = (self._folder / "lock").open("a+")
