@@ -1,0 +1,200 @@
+"""The scheduler's SQL: which jobs are in the window, and what assigning, taking back and reaping do."""
+
+from __future__ import annotations
+
+import asyncio
+from uuid import UUID, uuid4
+
+import pytest
+from vlmhyperbench.db import scheduling
+from vlmhyperbench.db.engine import Database
+from vlmhyperbench.domain.outcomes import Complete, Failed
+from vlmhyperbench.domain.states import JobKind, JobState
+from vlmhyperbench.errors import Conflict
+
+from tests.shared.domain.builders_of_jobs import run_spec
+from tests.support.engine_room import EngineRoom
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def room(fresh_database: Database) -> EngineRoom:
+    return EngineRoom(fresh_database)
+
+
+async def waiting(room: EngineRoom, *kinds: str, limit: int = 10) -> list[UUID]:
+    async with room.database.transaction() as session:
+        return [job.id for job in await scheduling.waiting(session, frozenset(kinds), limit=limit)]
+
+
+async def test_only_jobs_whose_needs_are_met_wait(room: EngineRoom) -> None:
+    _, [shard] = await room.shards()
+    assert await waiting(room, "inference", "evaluation", "reporting") == [shard.id]
+    assert await waiting(room, "evaluation") == []
+    assert await waiting(room) == []
+
+
+async def test_score_waits_until_the_inference_is_closed(room: EngineRoom) -> None:
+    run, [shard] = await room.shards(samples=1)
+    [score] = await room.jobs_of(run.id, JobKind.SCORE)
+    held = await room.take(shard.id, await room.add_worker())
+    await room.append(held, [0])
+    await room.finish(held, Complete())
+    assert await waiting(room, "evaluation") == []  # the run is dirty: its phase is still open
+    await room.advance()
+    assert await waiting(room, "evaluation") == [score.id]
+    assert await room.scalar("SELECT state FROM phase WHERE run_id = :run AND no = 1", run=run.id) == "COMPLETE"
+
+
+async def test_priority_goes_before_age(room: EngineRoom) -> None:
+    older, urgent = await room.add_run(), await room.add_run(priority=1)
+    jobs = [(await room.jobs_of(run.id))[0].id for run in (urgent, older)]
+    assert await waiting(room, "evaluation") == jobs
+
+
+async def test_projects_take_turns(room: EngineRoom) -> None:
+    big = [await room.add_run(project="big") for _ in range(3)]
+    small = await room.add_run(project="small")
+    order = [(await room.jobs_of(run.id))[0].id for run in (big[0], small, big[1], big[2])]
+    assert await waiting(room, "evaluation") == order
+
+
+async def test_a_project_with_running_jobs_waits_for_the_other(room: EngineRoom) -> None:
+    first, second = await room.add_run(project="big"), await room.add_run(project="big")
+    await room.take((await room.jobs_of(first.id))[0].id, await room.add_worker("evaluation"))
+    late = await room.add_run(project="small")
+    order = [(await room.jobs_of(run.id))[0].id for run in (late, second)]
+    assert await waiting(room, "evaluation") == order
+
+
+async def test_paused_cancelled_and_failing_runs_wait_for_nothing(room: EngineRoom) -> None:
+    for column in ("is_paused = true", "cancel_requested_at = now()", "reason = 'x'"):
+        run = await room.add_run()
+        await room.execute(f"UPDATE run SET {column} WHERE id = :id", id=run.id)
+    assert await waiting(room, "evaluation") == []
+
+
+async def test_a_job_that_failed_waits_for_its_pause(room: EngineRoom) -> None:
+    run = await room.add_run()
+    [index] = await room.jobs_of(run.id)
+    await room.finish(await room.take(index.id, await room.add_worker("evaluation")), Failed(code="x", message="x"))
+    assert await waiting(room, "evaluation") == [index.id]
+    await room.execute("UPDATE job SET not_before = now() + interval '1 hour' WHERE id = :id", id=index.id)
+    assert await waiting(room, "evaluation") == []
+
+
+async def test_the_window_is_bounded(room: EngineRoom) -> None:
+    await room.shards(run_spec(samples_per_shard=1), samples=9)
+    assert len(await waiting(room, "inference", limit=3)) == 3
+
+
+async def test_live_workers_are_seen_with_what_they_could_take(room: EngineRoom) -> None:
+    worker, silent = await room.add_worker(slots=2, devices=2), await room.add_worker()
+    await room.execute("UPDATE worker SET last_seen_at = now() - interval '1 hour' WHERE id = :id", id=silent)
+    _, [shard] = await room.shards()
+    await room.assign(shard.id, worker, device=1)
+    async with room.database.transaction() as session:
+        seen = await scheduling.workers(session, stale_s=30)
+    [inference] = [item for item in seen if item.kind == "inference"]
+    assert (inference.id, inference.busy) == (worker, 1)
+    assert [device.is_free for device in inference.devices] == [True, False]
+
+
+async def test_a_job_is_assigned_once(room: EngineRoom) -> None:
+    _, [shard] = await room.shards()
+    workers = [await room.add_worker() for _ in range(4)]
+    attempts = await asyncio.gather(*(room.assign(shard.id, worker) for worker in workers))
+    assert sum(attempt is not None for attempt in attempts) == 1
+    assert (await room.job(shard.id)).attempts == 1
+
+
+async def test_nothing_of_a_cancelled_or_paused_run_is_assigned(room: EngineRoom) -> None:
+    run, [shard] = await room.shards()
+    worker = await room.add_worker()
+    await room.execute("UPDATE run SET is_paused = true WHERE id = :id", id=run.id)
+    assert await room.assign(shard.id, worker) is None
+    await room.execute("UPDATE run SET is_paused = false WHERE id = :id", id=run.id)
+    await room.cancel(run.id)
+    assert await room.assign(shard.id, worker) is None
+    assert await room.assign(uuid4(), worker) is None
+
+
+async def test_a_device_is_reserved_once_and_freed_with_its_job(room: EngineRoom) -> None:
+    run, [first, second] = await room.shards(run_spec(samples_per_shard=2), samples=4)
+    worker = await room.add_worker(slots=2, devices=1)
+    attempt = await room.assign(first.id, worker, device=0)
+    with pytest.raises(Conflict, match="device 0"):
+        await room.assign(second.id, worker, device=0)
+    assert (await room.job(second.id)).state is JobState.READY
+    assert attempt is not None
+    held = await room.claim(first.id, attempt, worker)
+    assert held is not None
+    await room.finish(held, Failed(code="x", message="x"))
+    assert await room.assign(second.id, worker, device=0) is not None
+    assert run.id == first.run_id
+
+
+async def test_a_broken_device_is_not_reserved(room: EngineRoom) -> None:
+    _, [shard] = await room.shards()
+    worker = await room.add_worker(devices=1)
+    await room.execute("UPDATE device SET state = 'BROKEN' WHERE worker_id = :id", id=worker)
+    with pytest.raises(Conflict):
+        await room.assign(shard.id, worker, device=0)
+
+
+async def test_an_unclaimed_job_goes_back_and_frees_its_device(room: EngineRoom) -> None:
+    run, [shard] = await room.shards()
+    worker = await room.add_worker(devices=1)
+    attempt = await room.assign(shard.id, worker, device=0)
+    assert attempt is not None
+    async with room.database.transaction() as session:
+        assert await scheduling.requeue(session, shard.id, attempt_id=uuid4()) is None
+        assert await scheduling.requeue(session, uuid4(), attempt_id=attempt) is None
+        assert await scheduling.requeue(session, shard.id, attempt_id=attempt) is not None
+    assert (await room.job(shard.id)).state is JobState.READY
+    assert await room.claim(shard.id, attempt, worker) is None
+    assert await room.assign(shard.id, worker, device=0) is not None
+    assert "job.requeued" in [event.type for event in await room.events(run.id)]
+
+
+async def test_what_is_assigned_and_unclaimed_is_seen(room: EngineRoom) -> None:
+    _, [shard] = await room.shards()
+    worker = await room.add_worker()
+    attempt = await room.assign(shard.id, worker)
+    async with room.database.transaction() as session:
+        [seen] = await scheduling.assigned(session, limit=10)
+        assert (await scheduling.now(session)) >= seen.assigned_at
+    assert (seen.id, seen.attempt_id, seen.worker_id) == (shard.id, attempt, worker)
+
+
+async def test_an_expired_lease_gives_the_job_to_another(room: EngineRoom) -> None:
+    _, [shard] = await room.shards()
+    held = await room.take(shard.id, await room.add_worker())
+    await room.append(held, [0])
+    await room.reap()
+    assert (await room.job(shard.id)).state is JobState.RUNNING
+    await room.let_lease_expire(shard.id)
+    await room.reap()
+    job = await room.job(shard.id)
+    assert (job.state, job.fails, job.done) == (JobState.READY, 1, 1)
+    other = await room.take(shard.id, await room.add_worker())
+    await room.append(other, [1, 2, 3])
+    assert await room.finish(other, Complete()) is JobState.DONE
+
+
+async def test_a_lease_that_expired_within_the_grace_is_left_alone(room: EngineRoom) -> None:
+    _, [shard] = await room.shards()
+    await room.take(shard.id, await room.add_worker())
+    await room.let_lease_expire(shard.id)
+    await room.reap(grace_s=3600)
+    assert (await room.job(shard.id)).state is JobState.RUNNING
+
+
+async def test_the_lost_job_of_a_cancelled_run_is_cancelled(room: EngineRoom) -> None:
+    run, [shard] = await room.shards()
+    await room.take(shard.id, await room.add_worker())
+    await room.cancel(run.id)
+    await room.let_lease_expire(shard.id)
+    await room.reap()
+    assert (await room.job(shard.id)).state is JobState.CANCELLED
