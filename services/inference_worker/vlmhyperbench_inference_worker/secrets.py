@@ -9,7 +9,7 @@ from pathlib import Path
 
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 
-_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")
+_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")
 _MAX_BYTES = 16 * 1024
 
 
@@ -25,7 +25,7 @@ def read_secrets(folder: Path, names: Iterable[str]) -> dict[str, str]:
 
 def _read(folder: Path, name: str) -> str:
     if not _NAME.match(name):
-        raise InvalidInput(f"{name!r} is not the name of a secret.", cure="Use letters, digits, '_', '-' and '.'.")
+        raise InvalidInput(f"{name!r} is not the name of a secret.", cure="Use letters, digits and '_'.")
     path = folder / name
     try:
         status = path.lstat()

@@ -8,13 +8,12 @@ import secrets
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from subprocess import DEVNULL
 from typing import Literal, Self
 
 import httpx2
-from pydantic import TypeAdapter
 from vlmhyperbench.data import weights
 from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget
 from vlmhyperbench.processes import Child, start_child
@@ -23,7 +22,6 @@ from vlmhyperbench_sdk.gateway import EngineIdentity, LoadRequest, ModelStatus
 
 START_TIMEOUT_S = 30.0
 CONTROL_TIMEOUT_S = 10.0
-_STATUS: TypeAdapter[ModelStatus] = TypeAdapter(ModelStatus)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +111,7 @@ class Serving:
             answer.raise_for_status()
         except httpx2.HTTPError:
             return False
-        self.status = _STATUS.validate_json(answer.content)
+        self.status = _parse_status(answer)
         return self.status.state == "ready"
 
     async def write_bodies(self, backend_class: str, requests: Path, out: Path, images: Mapping[str, Path]) -> None:
@@ -176,19 +174,17 @@ class Serving:
             env=self._secrets,
             load_timeout_s=timeout_s,
         )
-        body = TypeAdapter(LoadRequest).dump_json(request)
         try:
             answer = await self._client.post(
                 "/v1/model/load",
-                content=body,
-                headers={"Content-Type": "application/json"},
+                json=asdict(request),
                 timeout=timeout_s + CONTROL_TIMEOUT_S,
             )
         except httpx2.HTTPError as error:
             raise Unavailable(f"The gateway did not answer the load of {request.model!r}: {error!r}.") from error
         if answer.status_code >= 400:
             raise _refusal(answer, request.model)
-        self.status = _STATUS.validate_json(answer.content)
+        self.status = _parse_status(answer)
         if self.status.state != "ready":
             raise Unavailable(f"The model {request.model!r} did not load: {self.status.error}.")
 
@@ -203,7 +199,7 @@ async def _start_gateway(
     log_path.parent.mkdir(parents=True, exist_ok=True)
     with log_path.open("ab") as log:
         child = await start_child(
-            [sys.executable, "-m", "vlmhyperbench_gateway", "--host", "127.0.0.1", "--port", "0"],
+            [sys.executable, "-m", "vlmhyperbench_gateway", "--host", "127.0.0.1", "--port", "0", "--allow-loopback"],
             env={**label, "VLMHB_GATEWAY_KEY": key},
             stdin=DEVNULL,
             stderr=log,
@@ -220,6 +216,14 @@ async def _start_gateway(
         await child.stop()
         raise Unavailable(f"The gateway ended at its start; see {log_path.name}.")
     return child, int(json.loads(line)["port"])
+
+
+def _parse_status(answer: httpx2.Response) -> ModelStatus:
+    document = answer.json()
+    engine = document.pop("engine", None)
+    if engine is not None:
+        engine["argv"] = tuple(engine["argv"])
+    return ModelStatus(**document, engine=EngineIdentity(**engine) if engine is not None else None)
 
 
 def _refusal(answer: httpx2.Response, model: str) -> VlmHyperBenchError:
