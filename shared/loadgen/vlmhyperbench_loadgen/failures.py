@@ -12,4 +12,8 @@ class PlanError(LoadError):
 
 
 class ChildDied(LoadError):
-    """A measuring process ended before its work did."""
+    """A measuring process ended, or gave up, before its work was done."""
+
+
+class SealFailed(LoadError):
+    """A segment could not be written; what is sealed already stays."""

@@ -92,7 +92,7 @@ class Parent:
         try:
             self._end_children(cancel=outcome != "complete")
             self._seal()
-        except OSError as failure:
+        except (LoadError, OSError) as failure:
             outcome, error = "failed", error or str(failure)
         self._say_end(outcome, error, schedule, processes)
         return 1 if outcome == "failed" else 0
@@ -245,7 +245,7 @@ class Parent:
                     self._in_flight[child.pid] = frame["in_flight"]
                     self._take_rows(frame["rows"])
                 case "failed":
-                    raise LoadError(frame["error"])
+                    raise ChildDied(frame["error"])
                 case event:
                     self._heard.setdefault(event, []).append(frame)
         if child.has_ended:
@@ -295,7 +295,7 @@ class Parent:
                     continue
                 try:
                     key.data(key.fd)
-                except LoadError:
+                except ChildDied:
                     self._selector.unregister(key.fd)
                     waiting = [child for child in waiting if child.fd != key.fd]
             waiting = [child for child in waiting if not child.has_ended]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vlmhyperbench_sdk.load import RECORD_COLUMNS, SegmentLine
 
+from vlmhyperbench_loadgen.failures import SealFailed
 from vlmhyperbench_loadgen.rows import Row
 
 if TYPE_CHECKING:
@@ -28,7 +31,7 @@ class Recorder:
         """Write rows in order of completion, to disk and under their final name at once.
 
         Raises:
-            OSError: the disk is full or the folder gone.
+            SealFailed: the disk is full or the folder gone.
         """
         import polars as pl
 
@@ -36,14 +39,22 @@ class Recorder:
         self._numbers[phase] = number + 1
         ordered = sorted(rows, key=_ended_ns)
         columns = dict(zip(RECORD_COLUMNS, map(list, zip(*ordered, strict=True)), strict=True))
-        frame = pl.DataFrame(columns, schema=_schema())
         name = f"{phase}-{number}.parquet"
-        unfinished = self._folder / f".{name}"
-        frame.write_parquet(unfinished)
-        with unfinished.open("rb") as file:
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-            os.fsync(file.fileno())
-        unfinished.replace(self._folder / name)
+        unfinished = self._folder / f"{name}.unfinished"
+        buffer = io.BytesIO()
+        pl.DataFrame(columns, schema=_schema()).write_parquet(buffer)
+        data = buffer.getbuffer()
+        try:
+            with unfinished.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            unfinished.replace(self._folder / name)
+        except OSError as error:
+            with suppress(OSError):
+                unfinished.unlink(missing_ok=True)
+            raise SealFailed(f"The segment {name} cannot be written: {error.strerror}.") from error
+        sha256 = hashlib.sha256(data).hexdigest()
         return SegmentLine(event="segment", segment=name, phase=phase, rows=len(rows), sha256=sha256)
 
 

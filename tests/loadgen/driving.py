@@ -1,0 +1,175 @@
+"""Drive the real load generator against a server in this process, and read what it recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+from vlmhyperbench.load.plan import make_requests, write_bodies, write_plan
+from vlmhyperbench.load.process import Line, LoadProcess
+from vlmhyperbench_sdk.load import (
+    PLAN_VERSION,
+    EndLine,
+    Endpoint,
+    LoadLimits,
+    LoadPlan,
+    PhaseKind,
+    PhaseLine,
+    PhasePlan,
+    SegmentLine,
+)
+
+Answering = Callable[[asyncio.StreamReader, asyncio.StreamWriter, int], Awaitable[None]]
+"""Serves one connection; the number counts connections from 0."""
+
+
+@dataclass(frozen=True)
+class Driven:
+    """What a load process said, and its record folder."""
+
+    lines: list[Line]
+    folder: Path
+
+    @property
+    def end(self) -> EndLine:
+        assert isinstance(self.lines[-1], EndLine)
+        return self.lines[-1]
+
+    @property
+    def segments(self) -> list[SegmentLine]:
+        return [line for line in self.lines if isinstance(line, SegmentLine)]
+
+    @property
+    def phases(self) -> list[tuple[int, str]]:
+        return [(line.phase, line.state) for line in self.lines if isinstance(line, PhaseLine)]
+
+    @property
+    def rows(self) -> list[dict[str, object]]:
+        """Every announced row, by ordinal."""
+        frames = [pl.read_parquet(self.folder / line.segment) for line in self.segments]
+        return pl.concat(frames).sort("phase", "ordinal").to_dicts() if frames else []
+
+
+def chat_body(number: int = 0, *, stream: bool = True) -> bytes:
+    """A chat request; the number makes it unlike the others."""
+    request: dict[str, object] = {"model": "simulated", "messages": [{"role": "user", "content": f"question {number}"}]}
+    if stream:
+        request |= {"stream": True, "stream_options": {"include_usage": True}}
+    return json.dumps(request).encode()
+
+
+def write(
+    folder: Path,
+    url: str,
+    *,
+    bodies: Sequence[bytes],
+    kind: PhaseKind = "accuracy",
+    in_flight: int = 1,
+    limits: LoadLimits | None = None,
+    headers: Mapping[str, str] | None = None,
+    processes: int = 1,
+    unix_socket: str | None = None,
+    verify: bool = True,
+) -> None:
+    """Write a plan of one phase, number 1."""
+    requests = make_requests(1, write_bodies(folder, bodies))
+    plan = LoadPlan(
+        version=PLAN_VERSION,
+        phases=(PhasePlan(no=1, kind=kind, count=len(bodies), params={"in_flight": in_flight}),),
+        endpoint=Endpoint(url=url, headers=headers or {}, unix_socket=unix_socket, verify=verify),
+        limits=limits or LoadLimits(request_timeout_s=60.0),
+        seed=7,
+        processes=processes,
+    )
+    write_plan(folder, plan=plan, requests=requests)
+
+
+async def drive(
+    tmp_path: Path,
+    url: str,
+    *,
+    bodies: Sequence[bytes],
+    kind: PhaseKind = "accuracy",
+    in_flight: int = 1,
+    limits: LoadLimits | None = None,
+    headers: Mapping[str, str] | None = None,
+    secrets: Mapping[str, str] | None = None,
+    processes: int = 1,
+    unix_socket: str | None = None,
+    verify: bool = True,
+) -> Driven:
+    """Run a plan of one phase to its end."""
+    write(
+        tmp_path / "plan",
+        url,
+        bodies=bodies,
+        kind=kind,
+        in_flight=in_flight,
+        limits=limits,
+        headers=headers,
+        processes=processes,
+        unix_socket=unix_socket,
+        verify=verify,
+    )
+    return await run(tmp_path, secrets=secrets)
+
+
+async def run(tmp_path: Path, *, secrets: Mapping[str, str] | None = None) -> Driven:
+    """Run the plan that lies in `tmp_path/plan`."""
+    async with await LoadProcess.start(tmp_path / "plan", tmp_path / "record") as process:
+        await process.ready(secrets)
+        lines = [line async for line in process.lines()]
+        await process.wait()
+    return Driven(lines=lines, folder=tmp_path / "record")
+
+
+@asynccontextmanager
+async def serving(answering: Answering) -> AsyncIterator[str]:
+    """Serve connections by a script; yields the URL of chat completions."""
+    count = 0
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal count
+        number, count = count, count + 1
+        try:
+            await answering(reader, writer, number)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}/v1/chat/completions"
+
+
+async def read_request(reader: asyncio.StreamReader) -> bytes:
+    """Read one request with Content-Length; return its body."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = next(
+        int(line.partition(b":")[2]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")
+    )
+    return await reader.readexactly(length)
+
+
+def whole(text: str = "ok", *, tokens: int = 2, status: str = "200 OK", headers: str = "") -> bytes:
+    """A whole JSON answer with Content-Length."""
+    body = json.dumps(
+        {
+            "choices": [{"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 1, "completion_tokens": tokens},
+        }
+    ).encode()
+    return respond(body, status=status, headers=headers)
+
+
+def respond(body: bytes, *, status: str = "200 OK", headers: str = "", media_type: str = "application/json") -> bytes:
+    """An answer with Content-Length."""
+    head = f"HTTP/1.1 {status}\r\nContent-Type: {media_type}\r\nContent-Length: {len(body)}\r\n{headers}\r\n"
+    return head.encode() + body

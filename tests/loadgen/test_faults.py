@@ -1,0 +1,250 @@
+"""Servers that refuse, break off, stall, talk nonsense or talk too much."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from pathlib import Path
+
+import pytest
+from vlmhyperbench_sdk.load import LoadLimits
+from vlmhyperbench_simulated.server import start_server
+from vlmhyperbench_simulated.simulation import Simulation
+
+from tests.loadgen.driving import Driven, chat_body, drive, read_request, respond, serving, whole
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def errors(driven: Driven) -> list[str]:
+    """The code of each row's error, `ok` where there is none."""
+    return [str(row["error"] or "ok").partition(":")[0] for row in driven.rows]
+
+
+async def simulate(tmp_path: Path, simulation: Simulation, *, requests: int = 1, tries: int = 1) -> Driven:
+    async with await start_server(simulation) as server:
+        return await drive(
+            tmp_path,
+            f"{server.url}/v1/chat/completions",
+            bodies=[chat_body(number) for number in range(requests)],
+            in_flight=2,
+            limits=LoadLimits(request_timeout_s=60.0, tries=tries),
+        )
+
+
+async def test_a_passing_refusal_is_tried_again_and_only_the_last_try_counts(tmp_path: Path) -> None:
+    driven = await simulate(tmp_path, Simulation(failure_rate=1.0, recovers_after=1), requests=3, tries=5)
+    assert errors(driven) == ["ok"] * 3
+    assert [row["tries"] for row in driven.rows] == [2] * 3
+    for row in driven.rows:
+        assert row["scheduled_ns"] <= row["sent_ns"] < row["last_event_ns"]  # type: ignore[operator]
+
+
+async def test_a_lasting_refusal_is_an_error_after_the_last_try(tmp_path: Path) -> None:
+    driven = await simulate(tmp_path, Simulation(failure_rate=1.0), tries=2)
+    assert [(row["status"], row["http_status"], row["tries"]) for row in driven.rows] == [("error", 503, 2)]
+
+
+async def test_a_wrong_request_is_not_repeated(tmp_path: Path) -> None:
+    driven = await simulate(tmp_path, Simulation(failure_rate=1.0, failure_status=404), tries=5)
+    assert [(row["http_status"], row["tries"]) for row in driven.rows] == [(404, 1)]
+
+
+async def test_timed_phases_never_repeat(tmp_path: Path) -> None:
+    async with await start_server(Simulation(failure_rate=1.0)) as server:
+        driven = await drive(
+            tmp_path,
+            f"{server.url}/v1/chat/completions",
+            bodies=[chat_body()],
+            kind="single_stream",
+            limits=LoadLimits(tries=5),
+        )
+    assert [row["tries"] for row in driven.rows] == [1]
+
+
+async def test_retry_after_is_kept(tmp_path: Path) -> None:
+    async def refuse_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+        await read_request(reader)
+        writer.write(respond(b"", status="429 Too Many", headers="Retry-After: 1\r\n"))
+        await read_request(reader)
+        writer.write(whole())
+        await reader.read()
+
+    async with serving(refuse_once) as url:
+        driven = await drive(tmp_path, url, bodies=[chat_body()], limits=LoadLimits(tries=2))
+    (row,) = driven.rows
+    opened = driven.lines[0]
+    assert row["status"] == "ok"
+    assert row["scheduled_ns"] - opened.monotonic_ns >= 1e9  # type: ignore[operator,union-attr]
+
+
+async def test_an_error_inside_a_stream_is_tried_again(tmp_path: Path) -> None:
+    async def fail_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+        await read_request(reader)
+        error = json.dumps({"error": {"message": "slot lost", "code": 500}})
+        writer.write(respond(f"data: {error}\n\n".encode(), media_type="text/event-stream"))
+        await read_request(reader)
+        writer.write(whole())
+        await reader.read()
+
+    async with serving(fail_once) as url:
+        driven = await drive(tmp_path, url, bodies=[chat_body()], limits=LoadLimits(tries=2))
+    assert [(row["status"], row["tries"]) for row in driven.rows] == [("ok", 2)]
+
+
+async def test_an_answer_that_breaks_off_keeps_what_came(tmp_path: Path) -> None:
+    driven = await simulate(tmp_path, Simulation(failure_rate=1.0, failure="cut", gap_ms=1.0))
+    (row,) = driven.rows
+    assert errors(driven) == ["connection_lost"]
+    assert row["text"]
+    assert row["event_ns"]
+    assert row["http_status"] == 200
+
+
+async def test_a_connection_that_closes_without_an_answer_is_lost(tmp_path: Path) -> None:
+    assert errors(await simulate(tmp_path, Simulation(failure_rate=1.0, failure="reset"))) == ["connection_lost"]
+
+
+async def test_a_connection_that_the_server_closed_between_requests_is_opened_anew(tmp_path: Path) -> None:
+    async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+        await read_request(reader)
+        writer.write(whole(f"connection {number}"))
+
+    async with serving(answer_once) as url:
+        driven = await drive(tmp_path, url, bodies=[chat_body(number) for number in range(4)])
+    assert [(row["text"], row["tries"]) for row in driven.rows] == [(f"connection {n}", 1) for n in range(4)]
+
+
+async def test_a_drip_of_bytes_does_not_hold_off_the_time_out(tmp_path: Path) -> None:
+    async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+        await read_request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\n")
+        while True:
+            writer.write(b"X-Drip: 1\r\n")
+            await writer.drain()
+            await asyncio.sleep(0.02)
+
+    async with serving(drip) as url:
+        driven = await drive(tmp_path, url, bodies=[chat_body()] * 2, limits=LoadLimits(request_timeout_s=0.2))
+    assert [row["status"] for row in driven.rows] == ["timeout", "timeout"]
+    for row in driven.rows:
+        assert row["stream_end_ns"] - row["sent_ns"] >= 0.2e9  # type: ignore[operator]
+
+
+async def test_a_server_that_says_nothing_times_out(tmp_path: Path) -> None:
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+        await reader.read()
+
+    async with serving(listen) as url:
+        driven = await drive(tmp_path, url, bodies=[chat_body()], limits=LoadLimits(request_timeout_s=0.1))
+    assert [(row["status"], row["http_status"], row["text"]) for row in driven.rows] == [("timeout", None, None)]
+
+
+async def test_garbage_is_a_bad_answer_and_the_next_request_goes_on(tmp_path: Path) -> None:
+    answers = [
+        b"\x00\xff" * 50 + b"\r\n\r\n",
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        respond(b"<html>hello</html>", media_type="text/html"),
+        respond(b"data: {broken\n\n", media_type="text/event-stream"),
+        respond(b"data: 3\n\n", media_type="text/event-stream"),
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nnot a size\r\n\r\n",
+        whole(),
+    ]
+
+    async def babble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+        while True:
+            await read_request(reader)
+            writer.write(answers.pop(0))
+
+    async with serving(babble) as url:
+        driven = await drive(tmp_path, url, bodies=[chat_body(number) for number in range(7)])
+    assert errors(driven) == ["bad_answer"] * 6 + ["ok"]
+
+
+async def test_ten_megabytes_are_taken_or_refused_by_the_limit(tmp_path: Path) -> None:
+    text = "x" * 10_000_000
+
+    async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+        while True:
+            await read_request(reader)
+            writer.write(whole(text))
+
+    async with serving(flood) as url:
+        wide = await drive(
+            tmp_path / "wide", url, bodies=[chat_body()] * 2, limits=LoadLimits(max_answer_bytes=11_000_000)
+        )
+        narrow = await drive(
+            tmp_path / "narrow", url, bodies=[chat_body()] * 2, limits=LoadLimits(max_answer_bytes=1_000_000)
+        )
+    assert [row["text"] for row in wide.rows] == [text] * 2
+    assert errors(narrow) == ["answer_too_large"] * 2
+
+
+async def test_an_answer_that_comes_before_the_request_is_read_counts(tmp_path: Path) -> None:
+    async def refuse_early(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(respond(b'{"error": {"message": "too big"}}', status="413 Too Large"))
+        await writer.drain()
+        while await reader.read(65536):
+            pass
+
+    async with serving(refuse_early) as url:
+        driven = await drive(tmp_path, url, bodies=[b"x" * 30_000_000])
+    assert [row["error"] for row in driven.rows] == ["http_413: too big"]
+
+
+async def test_large_requests_arrive_whole(tmp_path: Path) -> None:
+    bodies = [bytes([65 + number]) * 5_000_000 for number in range(4)]
+
+    async def repeat(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+        while True:
+            body = await read_request(reader)
+            writer.write(whole(f"{len(body)} {chr(body[0])} {len(set(body))}"))
+
+    async with serving(repeat) as url:
+        driven = await drive(tmp_path, url, bodies=bodies, in_flight=4)
+    assert [row["text"] for row in driven.rows] == [f"5000000 {letter} 1" for letter in "ABCD"]
+
+
+async def test_a_target_that_nobody_serves_fails_the_whole(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1/chat/completions"
+        driven = await drive(tmp_path, url, bodies=[chat_body()])
+    assert driven.end.outcome == "failed"
+    assert driven.end.error == "connect_failed: Connection refused"
+    assert driven.rows == []
+
+
+async def test_a_host_without_address_fails_the_whole(tmp_path: Path) -> None:
+    driven = await drive(tmp_path, "http://no-such-host.invalid/v1", bodies=[chat_body()])
+    assert str(driven.end.error).startswith("connect_failed: the host 'no-such-host.invalid' has no address")
+
+
+@pytest.mark.parametrize("is_unix", [False, True])
+async def test_a_server_that_dies_in_the_middle_leaves_a_row_for_each_request(tmp_path: Path, is_unix: bool) -> None:
+    server: asyncio.Server
+
+    async def answer_and_die(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        server.close()
+        writer.write(whole())
+        writer.close()
+
+    path = tmp_path / "s"
+    if is_unix:
+        server = await asyncio.start_unix_server(answer_and_die, path)
+        url, unix_socket = "http://engine/v1", str(path)
+    else:
+        server = await asyncio.start_server(answer_and_die, "127.0.0.1", 0)
+        url, unix_socket = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", None
+    driven = await drive(tmp_path, url, bodies=[chat_body(n) for n in range(3000)], unix_socket=unix_socket)
+    assert driven.end.outcome == "complete"
+    assert errors(driven) == ["ok"] + ["connect_failed"] * 2999
+    assert driven.rows[-1]["sent_ns"] is None

@@ -1,0 +1,123 @@
+"""Where an answer begins and ends, and what is not HTTP."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from vlmhyperbench_loadgen.connection import Reply
+from vlmhyperbench_loadgen.http1 import NotHttp, read_body, read_head
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def feed(*reads: bytes) -> Reply:
+    reply = Reply()
+    for number, data in enumerate(reads):
+        assert not reply.is_whole
+        reply.add(data, number)
+    return reply
+
+
+def payload(reply: Reply) -> bytes:
+    assert reply.head is not None
+    return read_body(reply.received, reply.head).payload
+
+
+def test_a_body_of_known_length_ends_there() -> None:
+    reply = feed(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab", b"cd")
+    assert reply.is_whole
+    assert reply.leaves_connection_usable
+    assert payload(reply) == b"abcd"
+
+
+def test_bytes_after_the_end_make_the_connection_unusable() -> None:
+    assert not feed(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nab").leaves_connection_usable
+    assert not feed(CHUNKED + b"0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n").leaves_connection_usable
+
+
+@given(
+    st.lists(st.binary(min_size=1, max_size=40) | st.just(b"\r\n0\r\n\r\n"), max_size=6),
+    st.lists(st.integers(1, 30), max_size=30),
+    st.sampled_from([b"", b"Trailer: x\r\n"]),
+)
+def test_chunks_come_whole_however_they_are_cut(pieces: list[bytes], cuts: list[int], trailer: bytes) -> None:
+    data = CHUNKED + b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n" + trailer + b"\r\n"
+    reads, at = [], 0
+    for cut in cuts:
+        reads.append(data[at : at + cut])
+        at += cut
+    reply = feed(*(part for part in [*reads, data[at:]] if part))
+    assert reply.is_whole
+    assert reply.leaves_connection_usable
+    assert payload(reply) == b"".join(pieces)
+
+
+def test_without_length_or_chunks_the_connection_ends_the_body() -> None:
+    reply = feed(b"HTTP/1.1 200 OK\r\n\r\nab")
+    assert not reply.is_whole
+    assert reply.end()
+    assert not reply.leaves_connection_usable
+    assert payload(reply) == b"ab"
+
+
+def test_the_end_of_the_connection_does_not_complete_what_has_a_length() -> None:
+    assert not feed(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab").end()
+    assert not feed(CHUNKED + b"2\r\nab\r\n").end()
+    assert not Reply().end()
+
+
+def test_interim_answers_are_skipped() -> None:
+    reply = feed(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nLink: x\r\n\r\n", b"HTTP/1.1 204 No\r\n\r\n")
+    assert reply.is_whole
+    assert reply.head is not None
+    assert reply.head.status == 204
+
+
+@pytest.mark.parametrize("head", [b"Connection: close\r\n", b"connection:  CLOSE \r\n"])
+def test_a_server_may_close_after_its_answer(head: bytes) -> None:
+    assert not feed(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n" + head + b"\r\n").leaves_connection_usable
+
+
+def test_an_old_server_closes_after_its_answer() -> None:
+    assert not feed(b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n").leaves_connection_usable
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        b"\x15\x03\x01\x00\x02\x02\x16",
+        b"HTTP/2 200\r\n\r\n",
+        b"HTTP/1.1 OK\r\n\r\n",
+        b"HTTP/1.1 099 X\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9999999999999999999\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"x" * 70_000,
+        CHUNKED + b"zz\r\n\r\n",
+        CHUNKED + b"-5\r\n\r\n",
+        CHUNKED + b"0x5\r\n\r\n",
+        CHUNKED + b"x" * 2000 + b"\r\n\r\n",
+        CHUNKED + b"1\r\nabc\r\n0\r\n\r\n",
+    ],
+)
+def test_what_is_no_answer_is_refused(data: bytes) -> None:
+    with pytest.raises(NotHttp):
+        Reply().add(data, 0)
+
+
+@pytest.mark.parametrize("cut", range(1, 20))
+def test_half_a_head_is_waited_for(cut: int) -> None:
+    assert read_head(bytearray(b"HTTP/1.1 200 OK\r\nContent-Length: 0"[:cut])) is None
+
+
+@given(st.binary(max_size=400))
+def test_garbage_is_refused_or_waited_for(data: bytes) -> None:
+    reply = Reply()
+    try:
+        reply.add(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", 0)
+        reply.add(data, 1)
+        payload(reply)
+    except NotHttp:
+        return

@@ -1,0 +1,316 @@
+"""The process: its lines, its end by cancel, by signals and by the death of a part, and what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import itertools
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+from vlmhyperbench.load.plan import join_tables, make_requests, write_bodies, write_plan
+from vlmhyperbench.load.process import LoadProcess
+from vlmhyperbench_sdk.load import (
+    PLAN_VERSION,
+    RECORD_COLUMNS,
+    Endpoint,
+    LoadLimits,
+    LoadPlan,
+    PhaseLine,
+    PhasePlan,
+    SegmentLine,
+)
+from vlmhyperbench_simulated.server import start_server
+from vlmhyperbench_simulated.simulation import Simulation
+
+from tests.loadgen.driving import Driven, chat_body, drive, read_request, run, serving, whole, write
+
+pytestmark = pytest.mark.anyio
+
+INSTANT = Simulation()
+SLOW = Simulation(ttft_ms=3_600_000.0)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def test_every_request_is_recorded_once_over_several_processes(tmp_path: Path) -> None:
+    async with await start_server(INSTANT) as server:
+        driven = await drive(
+            tmp_path,
+            f"{server.url}/v1/chat/completions",
+            bodies=[chat_body(number) for number in range(600)],
+            in_flight=5,
+            processes=2,
+        )
+        connections = server.connections
+    assert driven.end.outcome == "complete"
+    assert driven.end.processes == 2
+    assert [row["ordinal"] for row in driven.rows] == list(range(600))
+    assert {row["stream"] for row in driven.rows} == set(range(5))
+    assert connections == 5
+    assert [line.rows for line in driven.segments] == [256, 256, 88]
+    assert driven.phases == [(1, "OPEN"), (1, "COMPLETE")]
+    assert driven.end.send_lag_p99_ms is not None
+    assert driven.end.startup_s > 0
+    assert driven.end.peak_rss_bytes > 10_000_000
+
+
+async def test_segments_have_the_columns_of_the_contract_and_their_announced_hash(tmp_path: Path) -> None:
+    async with await start_server(INSTANT) as server:
+        driven = await drive(tmp_path, f"{server.url}/v1/chat/completions", bodies=[chat_body()])
+    (segment,) = driven.segments
+    path = driven.folder / segment.segment
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == segment.sha256
+    frame = pl.read_parquet(path)
+    kinds = {"i4": pl.Int32(), "i8": pl.Int64(), "str": pl.String()}
+    for name, kind in RECORD_COLUMNS.items():
+        plain = kinds[kind.removesuffix("[]").removesuffix("?")]
+        assert frame.schema[name] == (pl.List(plain) if kind.endswith("[]") else plain)
+    assert list(frame.columns) == list(RECORD_COLUMNS)
+
+
+async def test_a_single_stream_has_one_request_at_a_time(tmp_path: Path) -> None:
+    under_way, most = 0, 0
+
+    async def count(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+        nonlocal under_way, most
+        while True:
+            await read_request(reader)
+            under_way += 1
+            most = max(most, under_way)
+            await asyncio.sleep(0)
+            under_way -= 1
+            writer.write(whole())
+
+    async with serving(count) as url:
+        driven = await drive(tmp_path, url, bodies=[chat_body()] * 20, kind="single_stream", in_flight=9)
+    assert most == 1
+    rows = driven.rows
+    for before, after in itertools.pairwise(rows):
+        assert after["scheduled_ns"] == before["stream_end_ns"]
+
+
+async def test_phases_follow_each_other_on_the_same_connections(tmp_path: Path) -> None:
+    requests = write_bodies(tmp_path / "plan", [chat_body(number) for number in range(5)])
+    async with await start_server(INSTANT) as server:
+        plan = LoadPlan(
+            version=PLAN_VERSION,
+            phases=(
+                PhasePlan(no=0, kind="warmup", count=2, params={"in_flight": 3}),
+                PhasePlan(no=1, kind="accuracy", count=3, params={"in_flight": 3}),
+            ),
+            endpoint=Endpoint(url=f"{server.url}/v1/chat/completions"),
+            limits=LoadLimits(),
+            seed=1,
+        )
+        tables = [make_requests(0, requests[:2]), make_requests(1, requests[2:])]
+        write_plan(tmp_path / "plan", plan=plan, requests=join_tables(tables))
+        driven = await run(tmp_path)
+        assert server.connections == 3
+    assert driven.phases == [(0, "OPEN"), (0, "COMPLETE"), (1, "OPEN"), (1, "COMPLETE")]
+    assert [(row["phase"], row["ordinal"]) for row in driven.rows] == [(0, 0), (0, 1), (1, 2), (1, 3), (1, 4)]
+    assert [line.segment for line in driven.segments] == ["0-0.parquet", "1-0.parquet"]
+
+
+async def test_a_unix_socket_is_measured_like_any_other(tmp_path: Path) -> None:
+    async with await start_server(INSTANT, unix_socket=str(tmp_path / "s")):
+        driven = await drive(
+            tmp_path, "http://engine/v1/chat/completions", bodies=[chat_body()], unix_socket=str(tmp_path / "s")
+        )
+    assert [row["status"] for row in driven.rows] == ["ok"]
+
+
+async def test_secrets_are_sent_and_never_recorded(tmp_path: Path) -> None:
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        line = next(line for line in head.split(b"\r\n") if line.startswith(b"Authorization"))
+        body = json.dumps({"error": {"message": f"wrong key: {line.decode()}"}}).encode()
+        writer.write(b"HTTP/1.1 401 Denied\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+        await writer.drain()
+
+    async with serving(echo) as url:
+        driven = await drive(
+            tmp_path,
+            url,
+            bodies=[chat_body()],
+            headers={"Authorization": "key"},
+            secrets={"key": "Bearer sk-very-secret"},
+        )
+    assert [row["error"] for row in driven.rows] == ["http_401: wrong key: Authorization: ********"]
+    assert not _files_with(tmp_path, b"sk-very-secret")
+
+
+async def test_a_secret_that_is_not_given_is_named(tmp_path: Path) -> None:
+    driven = await drive(tmp_path, "http://127.0.0.1:9/", bodies=[chat_body()], headers={"Authorization": "key"})
+    assert driven.end.error == "The ready line brings no secret 'key' for the header 'Authorization'."
+
+
+async def _start_slow(tmp_path: Path, url: str, *, fast: int) -> LoadProcess:
+    """Start a plan of which the server answers the first `fast` requests and then no more."""
+    write(tmp_path / "plan", url, bodies=[chat_body(number) for number in range(fast + 2)], in_flight=2)
+    process = await LoadProcess.start(tmp_path / "plan", tmp_path / "record")
+    await process.ready()
+    return process
+
+
+def _answer_first(fast: int) -> tuple[asyncio.Event, object]:
+    done = asyncio.Event()
+    answered = 0
+    waiting = 0
+
+    async def answering(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+        nonlocal answered, waiting
+        while True:
+            await read_request(reader)
+            if answered == fast:
+                waiting += 1
+                if waiting == 2:
+                    done.set()
+                await reader.read()
+                return
+            answered += 1
+            writer.write(whole())
+
+    return done, answering
+
+
+@pytest.mark.parametrize("how", ["cancel", "SIGTERM", "SIGINT"])
+async def test_whoever_ends_it_keeps_what_is_done(tmp_path: Path, how: str) -> None:
+    stuck, answering = _answer_first(300)
+    async with serving(answering) as url:  # type: ignore[arg-type]
+        process = await _start_slow(tmp_path, url, fast=300)
+        await stuck.wait()
+        if how == "cancel":
+            await process.cancel()
+        else:
+            os.kill(process.pid, signal.Signals[how])
+        lines = [line async for line in process.lines()]
+        end = await process.wait()
+    driven = Driven(lines=lines, folder=tmp_path / "record")
+    assert (end.outcome, end.error) == ("cancelled", None)
+    assert len(driven.rows) == 300
+    assert driven.phases == [(1, "OPEN")]
+    assert _group_is_gone(process.pid)
+
+
+async def test_cancel_before_the_plan_is_there_ends_it_too(tmp_path: Path) -> None:
+    process = await LoadProcess.start(tmp_path / "plan", tmp_path / "record")
+    await process.cancel()
+    assert (await process.wait()).outcome == "cancelled"
+
+
+async def test_a_killed_measuring_process_is_a_failure_that_keeps_sealed_segments(tmp_path: Path) -> None:
+    stuck, answering = _answer_first(300)
+    async with serving(answering) as url:  # type: ignore[arg-type]
+        process = await _start_slow(tmp_path, url, fast=300)
+        await stuck.wait()
+        lines = []
+        async for line in process.lines():
+            lines.append(line)
+            if isinstance(line, SegmentLine) and line.segment == "1-0.parquet":
+                os.kill(_measuring_child(process.pid), signal.SIGKILL)
+        end = await process.wait()
+    driven = Driven(lines=lines, folder=tmp_path / "record")
+    assert end.outcome == "failed"
+    assert str(end.error).endswith("ended by SIGKILL in the middle of its work.")
+    assert len(driven.rows) >= 256
+    assert all(row["status"] == "ok" for row in driven.rows)
+    assert _group_is_gone(process.pid)
+
+
+async def test_a_killed_parent_takes_its_measuring_process_along(tmp_path: Path) -> None:
+    async with await start_server(SLOW) as server:
+        process = await _start_slow(tmp_path, f"{server.url}/v1/chat/completions", fast=0)
+        async for line in process.lines():
+            if isinstance(line, PhaseLine):
+                break
+        child = os.pidfd_open(_measuring_child(process.pid))
+        os.kill(process.pid, signal.SIGKILL)
+        await asyncio.to_thread(_wait_for, child)
+        with pytest.raises(Exception, match="ended with status -9 and no word"):
+            await process.wait()
+        await process.stop()
+
+
+LIMITED = """
+import resource, runpy, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+runpy.run_module("vlmhyperbench_loadgen", run_name="__main__")
+"""
+"""A load generator that may write files of at most 100 bytes."""
+
+
+async def test_a_full_disk_is_a_failure(tmp_path: Path) -> None:
+    async with await start_server(INSTANT) as server:
+        write(tmp_path / "plan", f"{server.url}/v1/chat/completions", bodies=[chat_body()] * 300)
+        argv = [sys.executable, "-c", LIMITED, str(tmp_path / "plan"), str(tmp_path / "record")]
+        done = await _communicate(argv, b'{"event": "ready"}\n')
+    end = json.loads(done.stdout.splitlines()[-1])
+    assert (end["outcome"], done.returncode) == ("failed", 1)
+    assert "File too large" in end["error"]
+    assert list((tmp_path / "record").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (b"", "stdin ended before the ready line."),
+        (b"hello\n", "A line on stdin is not JSON."),
+        (b"[]\n", "A line on stdin is not an object."),
+        (b'{"event": "go"}\n', "The first line on stdin must be a ready line."),
+        (b'{"event": "ready"}\n', "plan.json cannot be read: No such file or directory."),
+    ],
+)
+async def test_what_comes_on_stdin_is_checked(tmp_path: Path, given: bytes, message: str) -> None:
+    argv = [sys.executable, "-m", "vlmhyperbench_loadgen", str(tmp_path / "plan"), str(tmp_path / "record")]
+    done = await _communicate(argv, given)
+    end = json.loads(done.stdout.splitlines()[-1])
+    assert (end["event"], end["outcome"], end["error"], done.returncode) == ("end", "failed", message, 1)
+
+
+async def test_a_record_is_never_written_over(tmp_path: Path) -> None:
+    async with await start_server(INSTANT) as server:
+        url = f"{server.url}/v1/chat/completions"
+        await drive(tmp_path, url, bodies=[chat_body()])
+        again = await drive(tmp_path, url, bodies=[chat_body()])
+    assert again.end.error == "record holds the segments of another run."
+
+
+async def _communicate(argv: list[str], given: bytes) -> subprocess.CompletedProcess[bytes]:
+    return await asyncio.to_thread(subprocess.run, argv, input=given, capture_output=True, check=False)
+
+
+def _files_with(folder: Path, data: bytes) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and data in path.read_bytes()]
+
+
+def _measuring_child(parent: int) -> int:
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    (child,) = (int(pid) for pid in children)
+    return child
+
+
+def _group_is_gone(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def _wait_for(fd: int) -> None:
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    assert poll.poll(20_000)
+    os.close(fd)
