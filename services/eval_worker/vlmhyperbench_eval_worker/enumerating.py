@@ -1,0 +1,206 @@
+"""Enumerate a dataset into a sample manifest: work for a child process that has storage and nothing else.
+
+What a dataset yields is hostile until it is checked. A sample that cannot be asked (an image that is no image, text
+that is no text) keeps its row with an `error`, and the rest goes on; a dataset that breaks its contract is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from pydantic import JsonValue
+from vlmhyperbench.data import manifest
+from vlmhyperbench.data.images import ImageInfo, InvalidImage, check, read_image
+from vlmhyperbench.data.manifest import ManifestSample
+from vlmhyperbench.domain.digests import canonical_json
+from vlmhyperbench.domain.specs import DatasetSpec, Limits
+from vlmhyperbench.errors import InvalidInput, PluginFailure, VlmHyperBenchError
+from vlmhyperbench.storage import Storage, open_storage
+from vlmhyperbench_sdk import discovery
+from vlmhyperbench_sdk.protocols import Dataset, DatasetSource
+from vlmhyperbench_sdk.types import Image, Sample
+
+LONGEST_KEY: Final = 500
+LONGEST_TEXT: Final = 1_000_000
+"""Characters of a question, of a reference, of metadata as JSON."""
+MOST_IMAGES: Final = 256
+"""Images of one sample."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexResult:
+    """What enumerating a dataset has left in storage."""
+
+    manifest_id: str
+    size_bytes: int
+    samples: int
+    unreadable: int
+    """Samples that cannot be asked."""
+    group_columns: tuple[str, ...]
+
+
+def index_in_child(spec: DatasetSpec, limits: Limits, storage_url: str) -> IndexResult:
+    """Do `index` with storage opened here."""
+    return index(spec, limits, open_storage(storage_url))
+
+
+def index(spec: DatasetSpec, limits: Limits, storage: Storage) -> IndexResult:
+    """Enumerate a dataset and store its images and its manifest.
+
+    Raises:
+        InvalidInput: wrong params, no sample left, or metadata that the task needs is missing.
+        NotFound: the dataset's plugin or its files are not there.
+        PluginFailure: the dataset breaks its contract.
+        Unavailable: storage cannot be written.
+    """
+    samples = _Enumeration(spec, limits, storage).run()
+    manifest_id, data = manifest.write(samples)
+    storage.put(manifest.manifest_key(manifest_id), data, media_type="application/vnd.apache.parquet")
+    return IndexResult(
+        manifest_id=manifest_id,
+        size_bytes=len(data),
+        samples=len(samples),
+        unreadable=sum(sample.error is not None for sample in samples),
+        group_columns=tuple(manifest.group_columns(samples)),
+    )
+
+
+class _Enumeration:
+    """One pass over a dataset, and what was met on the way."""
+
+    def __init__(self, spec: DatasetSpec, limits: Limits, storage: Storage) -> None:
+        self._spec = spec
+        self._limits = limits
+        self._storage = storage
+        path = Path(spec.path) if spec.path is not None else None
+        self._path = path
+        self._root = path if path is None or path.is_dir() else path.parent
+        self._images: dict[str, ImageInfo] = {}
+        """By hash: an image is checked and stored once, however many samples share it."""
+        self._keys: set[str] = set()
+        self._missing: Counter[str] = Counter()
+        self._filtered: dict[str, Counter[str]] = {"doc_class": Counter(), "question_type": Counter()}
+
+    def run(self) -> list[ManifestSample]:
+        """Return the rows of the manifest."""
+        selected = islice(filter(self._is_wanted, self._yielded()), self._spec.limit)
+        samples = [self._row(number, sample) for number, sample in enumerate(selected)]
+        if not samples:
+            raise InvalidInput(f"The dataset {self._spec.name!r} has no sample{self._why_none()}.")
+        if self._missing:
+            counts = ", ".join(f"{name} ({count} of {len(samples)})" for name, count in sorted(self._missing.items()))
+            raise InvalidInput(
+                f"Samples of the dataset {self._spec.name!r} lack metadata that the task needs: {counts}.",
+                cure="Add it to the dataset, or take it out of the task's required_fields.",
+            )
+        return samples
+
+    def _yielded(self) -> Iterator[Sample]:
+        """Call the plugin; whatever it raises beside our own errors is its failure."""
+        spec = self._spec
+        dataset: type[Dataset] = discovery.load("datasets", spec.type)
+        source = DatasetSource(
+            path=self._path, split=spec.split, revision=spec.revision, seed=spec.seed, params=spec.params
+        )
+        try:
+            for sample in dataset(source):
+                if not isinstance(sample, Sample):
+                    raise PluginFailure(f"The dataset {spec.name!r} yields a {type(sample).__name__}, not a Sample.")
+                yield sample
+        except VlmHyperBenchError:
+            raise
+        except Exception as error:  # the one guard at the door where a plugin is called
+            raise PluginFailure(f"The dataset {spec.name!r} failed: {type(error).__name__}: {error}.") from error
+
+    def _is_wanted(self, sample: Sample) -> bool:
+        wanted = {"doc_class": self._spec.doc_classes, "question_type": self._spec.question_types}
+        for name, seen in self._filtered.items():
+            seen[str(sample.metadata.get(name))] += 1
+        return all(not values or sample.metadata.get(name) in values for name, values in wanted.items())
+
+    def _why_none(self) -> str:
+        if not (self._spec.doc_classes or self._spec.question_types):
+            return ""
+        known = (f"{name} {', '.join(sorted(seen)) or 'nothing'}" for name, seen in self._filtered.items())
+        return f" that the filters let through; it has {'; '.join(known)}"
+
+    def _row(self, number: int, sample: Sample) -> ManifestSample:
+        self._check_key(sample.key)
+        problems: list[str] = []
+        metadata = _metadata(sample, problems)
+        self._missing.update(name for name in self._spec.required_fields if metadata.get(name) is None)
+        return ManifestSample(
+            index=number,
+            key=sample.key,
+            question=_text(sample.question, "question", problems),
+            references=tuple(_text(text, "reference", problems) for text in sample.references),
+            images=self._stored(sample.images, problems),
+            error=" ".join(problems) or None,
+            metadata=metadata,
+        )
+
+    def _check_key(self, key: str) -> None:
+        if not isinstance(key, str) or not 0 < len(key) <= LONGEST_KEY or _cleaned(key) != key:
+            raise PluginFailure(f"The dataset {self._spec.name!r} yields the key {str(key)[:80]!r}, which is none.")
+        if key in self._keys:
+            raise PluginFailure(f"The dataset {self._spec.name!r} yields the key {key!r} twice.")
+        self._keys.add(key)
+
+    def _stored(self, images: Sequence[Image], problems: list[str]) -> tuple[ImageInfo, ...]:
+        if len(images) > MOST_IMAGES:
+            problems.append(f"There are {len(images)} images, more than {MOST_IMAGES}.")
+            return ()
+        found = [self._image(image) for image in images]
+        problems.extend(image for image in found if isinstance(image, str))
+        return tuple(image for image in found if isinstance(image, ImageInfo))
+
+    def _image(self, image: Image) -> ImageInfo | str:
+        """Check and store an image, or say why a model cannot be asked about it."""
+        try:
+            data = read_image(image, root=self._root, limits=self._limits)
+            sha256 = hashlib.sha256(data).hexdigest()
+            if sha256 not in self._images:
+                info = check(data, self._limits)
+                self._storage.put(info.storage_key, data, media_type=info.media_type)
+                self._images[sha256] = info
+        except InvalidImage as error:
+            return error.message
+        return self._images[sha256]
+
+
+def _text(text: str, what: str, problems: list[str]) -> str:
+    if not isinstance(text, str):
+        problems.append(f"The {what} is no text.")
+        return ""
+    if len(text) > LONGEST_TEXT:
+        problems.append(f"The {what} is longer than {LONGEST_TEXT} characters.")
+        text = text[:LONGEST_TEXT]
+    cleaned = _cleaned(text)
+    if cleaned != text:
+        problems.append(f"The {what} holds a NUL or half a character.")
+    return cleaned
+
+
+def _cleaned(text: str) -> str:
+    return text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def _metadata(sample: Sample, problems: list[str]) -> dict[str, JsonValue]:
+    """Return metadata as it can be stored, or nothing where it cannot."""
+    try:
+        text = canonical_json(dict(sample.metadata)).decode()  # type: ignore[arg-type]
+    except (TypeError, ValueError, RecursionError) as error:
+        problems.append(f"The metadata is no JSON: {error}.")
+        return {}
+    if len(text) > LONGEST_TEXT:
+        problems.append(f"The metadata is longer than {LONGEST_TEXT} characters.")
+        return {}
+    plain: dict[str, JsonValue] = json.loads(text)
+    return plain

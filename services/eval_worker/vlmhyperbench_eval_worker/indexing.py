@@ -1,0 +1,76 @@
+"""INDEX: enumerate a dataset in a child, store its images and its sample manifest by content, tell the run."""
+
+from __future__ import annotations
+
+import asyncio
+
+from vlmhyperbench.data.manifest import manifest_key
+from vlmhyperbench.db import manifests
+from vlmhyperbench.db.views import SampleManifestView
+from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome, Preempted
+from vlmhyperbench.domain.specs import DatasetSpec, Limits
+from vlmhyperbench.errors import Conflict, Fenced, InvalidInput, NotFound, PluginFailure, Unavailable
+from vlmhyperbench.worker.claims import ClaimedJob
+
+from vlmhyperbench_eval_worker.enumerating import IndexResult, index_in_child
+
+
+async def handle_index(job: ClaimedJob) -> Outcome:
+    """Do one INDEX job; what is wrong with the dataset fails the run, what is wrong with one sample does not."""
+    try:
+        return await _index(job)
+    except Fenced:
+        raise
+    except (InvalidInput, NotFound, Conflict, PluginFailure) as error:
+        return Failed(code=error.code, message=str(error), permanent=True)
+    except Unavailable as error:
+        if error.code == "storage_full":
+            return Preempted(reason=error.code)
+        return Failed(code=error.code, message=str(error))
+
+
+async def _index(job: ClaimedJob) -> Outcome:
+    spec = DatasetSpec.model_validate(job.job.params["dataset"])
+    limits = Limits.model_validate(job.job.params.get("limits", {}))
+    digest = str(job.job.params["dataset_digest"])
+    known = await _known(job, spec, digest)
+    if known is not None:
+        return _complete(known.id, known.samples, known.unreadable)
+    await job.progress(done=0, total=spec.limit)
+    result = await job.run_cpu(index_in_child, spec, limits, job.settings.storage_url)
+    await _commit(job, result, digest)
+    await job.progress(done=result.samples, total=result.samples)
+    return _complete(result.manifest_id, result.samples, result.unreadable)
+
+
+async def _known(job: ClaimedJob, spec: DatasetSpec, digest: str) -> SampleManifestView | None:
+    """Return an earlier manifest of the same spec, where nothing but the spec decides what is in it.
+
+    A dataset that is read from files, or whose generator has no version, is always enumerated anew.
+    """
+    if spec.path is not None or spec.package is None:
+        return None
+    async with job.runtime.database.transaction() as session:
+        known = await manifests.of_dataset(session, digest)
+    if known is None or not await asyncio.to_thread(job.runtime.storage.exists, known.storage_key):
+        return None
+    return known
+
+
+async def _commit(job: ClaimedJob, result: IndexResult, digest: str) -> None:
+    """Reference the manifest, which lies in storage already, in one fenced transaction."""
+    async with job.transaction() as session:
+        await manifests.add(
+            session,
+            manifest_id=result.manifest_id,
+            dataset_digest=digest,
+            storage_key=manifest_key(result.manifest_id),
+            size_bytes=result.size_bytes,
+            samples=result.samples,
+            unreadable=result.unreadable,
+            group_columns=result.group_columns,
+        )
+
+
+def _complete(manifest_id: str, samples: int, unreadable: int) -> Complete:
+    return Complete(data={"manifest_id": manifest_id, "samples": samples, "unreadable": unreadable})

@@ -1,0 +1,28 @@
+"""The evaluation worker: INDEX and SCORE jobs on the CPU, until SIGTERM."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from vlmhyperbench.domain.states import JobKind
+from vlmhyperbench.logs import configure_logging
+from vlmhyperbench.settings import Settings
+from vlmhyperbench.worker.supervisor import run_worker
+
+from vlmhyperbench_eval_worker.evaluation import handle_score
+from vlmhyperbench_eval_worker.indexing import handle_index
+
+HANDLERS = {JobKind.INDEX: handle_index, JobKind.SCORE: handle_score}
+MOST_SLOTS = 4
+
+
+def main() -> None:
+    """Run until SIGTERM or SIGINT."""
+    configure_logging("eval-worker")
+    asyncio.run(run_worker(Settings.load(), kind="evaluation", handlers=HANDLERS, slots=_slots()))
+
+
+def _slots() -> int:
+    """How many jobs at once: each has a child that computes."""
+    return max(1, min(MOST_SLOTS, len(os.sched_getaffinity(0))))
