@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import redis
-from kombu import Connection
+from kombu.connection import Connection
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.local.valkey import Valkey
 
@@ -77,7 +77,7 @@ def test_only_the_password_leads_in_and_it_is_on_no_command_line(
 
 
 def test_celerys_transport_can_use_it(make_valkey: Callable[[], Valkey]) -> None:
-    with Connection(make_valkey().start()) as connection:
+    with Connection(make_valkey().start()) as connection:  # type: ignore[no-untyped-call]
         queue = connection.SimpleQueue("doorbell")
         queue.put({"job_id": "1"})
         message = queue.get(timeout=10)
