@@ -22,10 +22,8 @@ from typing import cast
 import polars
 from pydantic import JsonValue
 from vlmhyperbench.domain.specs import MetricSpec
+from vlmhyperbench.scoring.metrics import open_metric
 from vlmhyperbench.scoring.scores import ModelFailurePolicy, Row, Score, score
-from vlmhyperbench_sdk import discovery
-from vlmhyperbench_sdk.errors import Conflict, InvalidInput, PluginFailure
-from vlmhyperbench_sdk.protocols import Metric
 from vlmhyperbench_sdk.types import JsonObject, Measure
 
 FACT_COLUMNS = ("phase", "ordinal", "status", "failure", "error_code", "text", "references", "metadata")
@@ -98,34 +96,6 @@ def measure_metric(
         },
         packages=packages,
     )
-
-
-def open_metric(spec: MetricSpec) -> Metric:
-    """Find and construct the metric that a run pins.
-
-    Raises:
-        NotFound: nobody registers it.
-        InvalidInput: it refuses its profile or params.
-        Conflict: what is installed is another version.
-        PluginFailure: importing or constructing it failed.
-    """
-    found = discovery.load("metrics", spec.class_path)
-    try:
-        metric = cast("Metric", found(profile=spec.profile, **spec.params))
-        installed = metric.description.version
-    except InvalidInput:
-        raise
-    except TypeError as error:
-        raise InvalidInput(f"The metric {spec.name!r} refuses its params: {error}.") from error
-    except Exception as error:
-        raise PluginFailure(f"The metric {spec.name!r} cannot be constructed: {error}.") from error
-    if installed != spec.version:
-        raise Conflict(
-            f"The run pins the metric {spec.name} {spec.version}, but {installed} is installed.",
-            cure="Install the pinned version, or start a new run.",
-            code="metric_version",
-        )
-    return metric
 
 
 def packages_of(found: type) -> dict[str, str]:

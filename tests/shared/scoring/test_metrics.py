@@ -1,0 +1,44 @@
+"""The metric that a run pins is opened, or it is said why not."""
+
+from __future__ import annotations
+
+import pytest
+from vlmhyperbench.domain.specs import MetricSpec
+from vlmhyperbench.scoring.metrics import open_metric
+from vlmhyperbench_sdk.errors import Conflict, InvalidInput, NotFound, PluginFailure
+
+EXACT = MetricSpec(name="exact_match", profile="v1", version="1.0.0", class_path="exact_match")
+
+
+class Broken:
+    """A class that is registered nowhere and cannot be constructed."""
+
+    def __init__(self, *, profile: str) -> None:
+        raise ZeroDivisionError("no weights")
+
+
+def test_a_registered_metric_is_opened_in_its_profile() -> None:
+    anls = open_metric(EXACT.model_copy(update={"name": "anls", "class_path": "anls", "profile": "inclusive"}))
+    assert (anls.description.name, anls.description.profile) == ("anls", "inclusive")
+
+
+def test_params_are_keywords_and_the_pinned_profile_wins_over_them() -> None:
+    metric = open_metric(EXACT.model_copy(update={"params": {"yo_fold": True, "profile": "other"}}))
+    assert metric.description.profile == "v1"
+    assert metric.description.normaliser.endswith("+ yo_fold")
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"class_path": "exact_mach"}, NotFound, "Did you mean exact_match"),
+        ({"class_path": "no_such_module:Metric"}, PluginFailure, "cannot be imported"),
+        ({"profile": "nonsense"}, InvalidInput, "has no profile 'nonsense'"),
+        ({"params": {"nonsense": 1}}, InvalidInput, "refuses its params"),
+        ({"version": "2.0.0"}, Conflict, "pins the metric exact_match 2.0.0, but 1.0.0 is installed"),
+        ({"class_path": f"{__name__}:Broken"}, PluginFailure, "cannot be constructed: no weights"),
+    ],
+)
+def test_a_metric_that_cannot_be_had_says_why(changes: dict[str, object], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        open_metric(EXACT.model_copy(update=changes))
