@@ -1,0 +1,98 @@
+"""`/artifacts`: files that runs and experiments produced, and their content."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter
+from sqlalchemy.ext.asyncio import AsyncSession
+from starlette.responses import FileResponse
+from vlmhyperbench.db import artifacts as rows
+from vlmhyperbench.db.views import ArtifactView
+from vlmhyperbench.errors import InvalidInput, NotFound
+from vlmhyperbench.wire.artifacts import Artifact
+from vlmhyperbench.wire.base import Page
+
+from vlmhyperbench_api.bodies import StrictRoute
+from vlmhyperbench_api.dependencies import (
+    After,
+    CursorText,
+    PageLimit,
+    RuntimeOf,
+    Session,
+    read_cursor,
+    write_cursor,
+)
+from vlmhyperbench_api.presenting import artifact_of
+from vlmhyperbench_api.reading import read_experiment, read_run
+from vlmhyperbench_api.security import Principal, requires
+
+router = APIRouter(prefix="/artifacts", tags=["artifacts"], route_class=StrictRoute)
+
+Reader = Annotated[Principal, requires("artifact:read")]
+
+_REPORT_POLICY = (
+    "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+)
+"""A report that is opened from the API runs in an origin of its own, and loads nothing."""
+
+
+@router.get("")
+async def list_artifacts(
+    principal: Reader,
+    session: Session,
+    run_id: UUID | None = None,
+    experiment_id: UUID | None = None,
+    limit: PageLimit = 50,
+    cursor: CursorText = None,
+) -> Page[Artifact]:
+    """List the files of a run or of an experiment, or all of the project, the newest first."""
+    if run_id is not None and experiment_id is not None:
+        raise InvalidInput("Ask for a run or for an experiment, not for both.", cure="Leave one of the two out.")
+    if run_id is not None:
+        await read_run(session, run_id, project_id=principal.project_id)
+        return _whole(await rows.of_run(session, run_id))
+    if experiment_id is not None:
+        await read_experiment(session, experiment_id, project_id=principal.project_id)
+        return _whole(await rows.of_experiment(session, experiment_id))
+    after = read_cursor(cursor, After)
+    found = await rows.page(session, project_id=principal.project_id, after=after.key if after else None, limit=limit)
+    last = found[-1] if len(found) == limit else None
+    return Page[Artifact](
+        items=[artifact_of(one) for one in found],
+        next=write_cursor(After(at=last.created_at, id=last.id)) if last else None,
+    )
+
+
+@router.get("/{artifact_id}")
+async def get_artifact(artifact_id: UUID, principal: Reader, session: Session) -> Artifact:
+    """Describe one file."""
+    return artifact_of(await _read(session, artifact_id, principal))
+
+
+@router.get("/{artifact_id}/content", response_class=FileResponse)
+async def get_artifact_content(
+    artifact_id: UUID, principal: Reader, session: Session, runtime: RuntimeOf
+) -> FileResponse:
+    """Download one file."""
+    found = await _read(session, artifact_id, principal)
+    path = await asyncio.to_thread(runtime.storage.path, found.storage_key)
+    return FileResponse(
+        path,
+        media_type=found.media_type,
+        filename=found.name,
+        headers={"ETag": f'"{found.sha256}"', "Content-Security-Policy": _REPORT_POLICY},
+    )
+
+
+async def _read(session: AsyncSession, artifact_id: UUID, principal: Principal) -> ArtifactView:
+    found = await rows.get(session, artifact_id, project_id=principal.project_id)
+    if found is None:
+        raise NotFound(f"There is no artifact {artifact_id}.", cure="List them with GET /api/v1/artifacts.")
+    return found
+
+
+def _whole(found: list[ArtifactView]) -> Page[Artifact]:
+    return Page[Artifact](items=[artifact_of(one) for one in found])

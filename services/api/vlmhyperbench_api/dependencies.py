@@ -1,0 +1,81 @@
+"""What routes are given: the runtime, the catalogue, checked ids, and cursors of pages."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import AsyncIterator
+from typing import Annotated, TypeVar
+from uuid import UUID
+
+from fastapi import Depends, Query
+from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
+from sqlalchemy.ext.asyncio import AsyncSession
+from starlette.requests import HTTPConnection
+from vlmhyperbench.db.queries import PageKey
+from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.runtime import Runtime
+
+from vlmhyperbench_api.catalogue import Registries
+
+Key = TypeVar("Key", bound=BaseModel)
+
+PageLimit = Annotated[int, Query(ge=1, le=500, description="Rows of a page.")]
+CursorText = Annotated[
+    str | None, Query(max_length=500, pattern=r"^[A-Za-z0-9_=-]*$", description="`next` of the page before.")
+]
+
+
+def runtime_of(connection: HTTPConnection) -> Runtime:
+    """Return the runtime that the application opened."""
+    runtime: Runtime = connection.app.state.runtime
+    return runtime
+
+
+def registries_of(connection: HTTPConnection) -> Registries:
+    """Return the registry files that the application reads."""
+    registries: Registries = connection.app.state.registries
+    return registries
+
+
+async def _session(runtime: Annotated[Runtime, Depends(runtime_of)]) -> AsyncIterator[AsyncSession]:
+    async with runtime.database.transaction() as session:
+        yield session
+
+
+RuntimeOf = Annotated[Runtime, Depends(runtime_of)]
+RegistriesOf = Annotated[Registries, Depends(registries_of)]
+Session = Annotated[AsyncSession, Depends(_session, scope="function")]
+"""One transaction for the route's function, ended before the answer is sent."""
+
+
+def write_cursor(key: BaseModel) -> str:
+    """Write the place after which the next page begins."""
+    return base64.urlsafe_b64encode(key.model_dump_json().encode()).decode()
+
+
+def read_cursor(text: str | None, model: type[Key]) -> Key | None:
+    """Read a cursor; None on the first page.
+
+    Raises:
+        InvalidInput: it is none of ours.
+    """
+    if not text:
+        return None
+    try:
+        return model.model_validate_json(base64.b64decode(text, altchars=b"-_", validate=True))
+    except (binascii.Error, ValidationError) as error:
+        raise InvalidInput("The cursor is not one that this list gave.", cure="Begin without a cursor.") from error
+
+
+class After(BaseModel):
+    """The last row of a page that is listed newest first."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    at: AwareDatetime
+    id: UUID
+
+    @property
+    def key(self) -> PageKey:
+        return PageKey(self.at, self.id)

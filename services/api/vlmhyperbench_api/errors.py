@@ -1,0 +1,165 @@
+"""The one table from error class to HTTP status, and the problem+json body of every refusal.
+
+    Denied
+    ├── Unauthorised              401: no key, or one that is not valid
+    └── Forbidden                 403: the key lacks a scope
+    InvalidInput
+    └── TooLarge                  413: the body is over the limit
+
+Domain errors do not know HTTP; this table alone does.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from http import HTTPStatus
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
+from starlette.responses import JSONResponse, Response
+from starlette.websockets import WebSocket
+from vlmhyperbench.errors import (
+    Conflict,
+    Denied,
+    InvalidInput,
+    NotFound,
+    NotReady,
+    PluginFailure,
+    Unavailable,
+    VlmHyperBenchError,
+)
+from vlmhyperbench.wire.problems import Problem, ProblemItem
+
+log = logging.getLogger(__name__)
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class Unauthorised(Denied):
+    """No key, or one that is not valid."""
+
+    code = "unauthorised"
+
+
+class Forbidden(Denied):
+    """The key is valid and lacks the scope that this needs."""
+
+    code = "forbidden"
+
+
+class TooLarge(InvalidInput):
+    """The body is over the limit."""
+
+    code = "too_large"
+
+
+STATUS_OF: dict[type[VlmHyperBenchError], int] = {
+    InvalidInput: 422,
+    NotFound: 404,
+    NotReady: 409,
+    Conflict: 409,
+    Unavailable: 503,
+    PluginFailure: 502,
+    Denied: 401,
+    Unauthorised: 401,
+    Forbidden: 403,
+    TooLarge: 413,
+    VlmHyperBenchError: 500,
+}
+"""The nearest class in the error's own order of inheritance decides."""
+
+_CODE_OF_STATUS = {404: "not_found", 405: "method_not_allowed", 406: "not_acceptable", 415: "unsupported_media_type"}
+
+
+def status_of(error: VlmHyperBenchError) -> int:
+    """Return the HTTP status of an error."""
+    return next(STATUS_OF[cls] for cls in type(error).__mro__ if cls in STATUS_OF)
+
+
+def problem_of(error: VlmHyperBenchError) -> Problem:
+    """Write an error as the body that a client reads; an error that carries several lists each."""
+    status = status_of(error)
+    parts: Sequence[object] = getattr(error, "errors", ())
+    return Problem(
+        title=HTTPStatus(status).phrase,
+        status=status,
+        code=error.code,
+        message=error.message if len(parts) < 2 else f"{len(parts)} things are wrong.",
+        cure=error.cure,
+        errors=[_item(part) for part in parts],
+    )
+
+
+def respond(problem: Problem) -> Response:
+    """Answer with problem+json."""
+    headers = {"WWW-Authenticate": "X-API-Key"} if problem.status == HTTPStatus.UNAUTHORIZED else None
+    return JSONResponse(problem.model_dump(mode="json"), problem.status, headers=headers, media_type=MEDIA_TYPE)
+
+
+def install(app: FastAPI) -> None:
+    """Make every way in which a request can fail answer with problem+json."""
+    app.add_exception_handler(VlmHyperBenchError, _on_error)
+    app.add_exception_handler(RequestValidationError, _on_validation)
+    app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(Exception, _on_surprise)
+
+
+def _item(part: object) -> ProblemItem:
+    line = getattr(part, "line", None)
+    return ProblemItem(
+        message=str(getattr(part, "message", part)),
+        field=getattr(part, "field", None) or None,
+        file=str(getattr(part, "file", "") or "") or None,
+        line=line if isinstance(line, int) and line > 0 else None,
+        cure=str(getattr(part, "cure", "") or ""),
+    )
+
+
+async def _on_error(connection: HTTPConnection, error: Exception) -> Response:
+    assert isinstance(error, VlmHyperBenchError)  # noqa: S101 - narrows the type for the table
+    response = respond(problem_of(error))
+    if isinstance(connection, WebSocket):
+        await connection.send_denial_response(response)  # before it was accepted: there is no code to close with
+    return response
+
+
+async def _on_validation(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)  # noqa: S101
+    items = [
+        ProblemItem(message=part["msg"], field=".".join(str(step) for step in part["loc"])) for part in error.errors()
+    ]
+    first = items[0] if items else ProblemItem(message="The request is not valid.")
+    where = f" ({first.field})" if first.field else ""
+    return respond(
+        Problem(
+            title=HTTPStatus.UNPROCESSABLE_ENTITY.phrase,
+            status=422,
+            code="invalid_input",
+            message=f"{first.message}{where}" if len(items) == 1 else f"{len(items)} fields are not valid.",
+            cure="Correct the fields and send it again.",
+            errors=items,
+        )
+    )
+
+
+async def _on_http(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101
+    phrase = HTTPStatus(error.status_code).phrase
+    code = _CODE_OF_STATUS.get(error.status_code, "invalid_input" if error.status_code < 500 else "error")
+    return respond(Problem(title=phrase, status=error.status_code, code=code, message=str(error.detail)))
+
+
+async def _on_surprise(request: Request, error: Exception) -> Response:
+    log.error("Unexpected error in %s %s.", request.method, request.url.path, exc_info=error)
+    return respond(
+        Problem(
+            title=HTTPStatus.INTERNAL_SERVER_ERROR.phrase,
+            status=500,
+            code="unexpected",
+            message="The API failed in a way that it did not foresee.",
+            cure="Look at the API's log, and report it.",
+        )
+    )

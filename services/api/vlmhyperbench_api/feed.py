@@ -1,0 +1,128 @@
+"""The process's one ear for hints: how far streams go, by Redis or, while that is silent, by looking."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import UUID
+
+from vlmhyperbench.bus import ProgressMade, StreamAdvanced
+from vlmhyperbench.db import tallies
+from vlmhyperbench.errors import Unavailable
+from vlmhyperbench.runtime import Runtime
+from vlmhyperbench.wire.live import Progress
+
+from vlmhyperbench_api.presenting import progress_of
+
+log = logging.getLogger(__name__)
+
+POLL_S = 2.0
+
+
+class Follower:
+    """What one connection follows: how far it was told, how far its streams go, and its newest progress."""
+
+    def __init__(self) -> None:
+        self.sent: dict[UUID, int] = {}
+        """Stream → number of the last event that was sent."""
+        self.known: dict[UUID, int] = {}
+        """Stream → how far it goes, as far as is known."""
+        self.progress: dict[tuple[UUID, str], Progress] = {}
+        """The newest of each run and stage that was not sent yet: older ones are dropped."""
+        self.is_due = asyncio.Event()
+
+    def hint(self, stream: UUID, seq: int) -> None:
+        """Learn that a stream goes as far as `seq`."""
+        if seq > self.known.get(stream, 0):
+            self.known[stream] = seq
+            self.is_due.set()
+
+    def add_progress(self, progress: Progress) -> None:
+        """Keep the newest progress until it is sent."""
+        self.progress[progress.run_id, progress.stage] = progress
+        self.is_due.set()
+
+    def behind(self) -> list[UUID]:
+        """Streams that have more events than were sent."""
+        return [stream for stream, seq in self.known.items() if seq > self.sent.get(stream, 0)]
+
+
+class Feed:
+    """Hints for every follower of the process."""
+
+    def __init__(self, runtime: Runtime, *, poll_s: float = POLL_S) -> None:
+        self._runtime = runtime
+        self._poll_s = poll_s
+        self._followers: dict[UUID, set[Follower]] = {}
+        self._heard_at = 0.0
+        self._shown: dict[UUID, int] = {}
+
+    async def run(self) -> None:
+        """Listen and look until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._listen())
+            group.create_task(self._look())
+
+    @contextmanager
+    def following(self, follower: Follower) -> Iterator[None]:
+        """Forget a follower's streams when its connection ends."""
+        try:
+            yield
+        finally:
+            for stream in follower.known:
+                self._leave(stream, follower)
+
+    def join(self, stream: UUID, follower: Follower) -> None:
+        """Tell a follower about a stream from now on."""
+        self._followers.setdefault(stream, set()).add(follower)
+
+    def _leave(self, stream: UUID, follower: Follower) -> None:
+        followers = self._followers.get(stream, set())
+        followers.discard(follower)
+        if not followers:
+            self._followers.pop(stream, None)
+            self._shown.pop(stream, None)
+
+    async def _listen(self) -> None:
+        async for message in self._runtime.bus.subscribe():
+            self._heard_at = time.monotonic()
+            match message:
+                case StreamAdvanced(stream_id=stream, seq=seq):
+                    self._hint(stream, seq)
+                case ProgressMade(progress=progress):
+                    self._tell(progress_of(progress))
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(self._poll_s)
+            if not self._followers or time.monotonic() - self._heard_at < self._poll_s:
+                continue
+            try:
+                await self._look_once(list(self._followers))
+            except Unavailable as error:
+                log.warning("The live feed cannot look for events: %s", error)
+
+    async def _look_once(self, streams: list[UUID]) -> None:
+        async with self._runtime.database.transaction() as session:
+            heads = await tallies.heads(session, streams)
+            counts = await tallies.of_runs(session, [stream for stream, head in heads.items() if head.is_open])
+        for stream, head in heads.items():
+            self._hint(stream, head.seq)
+        for run_id, tally in counts.items():
+            if self._shown.get(run_id) != tally.done:
+                self._shown[run_id] = tally.done
+                total = heads[run_id].total
+                self._tell(
+                    Progress(run_id=run_id, stage="inference", done=tally.done, total=total, failed=tally.failed)
+                )
+
+    def _hint(self, stream: UUID, seq: int) -> None:
+        for follower in self._followers.get(stream, ()):
+            follower.hint(stream, seq)
+
+    def _tell(self, progress: Progress) -> None:
+        for follower in self._followers.get(progress.run_id, ()):
+            follower.add_progress(progress)

@@ -1,0 +1,36 @@
+"""`/health` and `/ready`: the only routes that need no key, and they say nothing else."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from fastapi import APIRouter, Response
+from sqlalchemy import text
+from vlmhyperbench.errors import Unavailable
+from vlmhyperbench.wire.health import Health, Ready
+
+from vlmhyperbench_api.bodies import StrictRoute
+from vlmhyperbench_api.dependencies import RuntimeOf
+from vlmhyperbench_api.security import PUBLIC
+
+router = APIRouter(tags=["health"], route_class=StrictRoute)
+
+
+@router.get("/health", dependencies=[PUBLIC])
+async def health() -> Health:
+    """Say that the process answers."""
+    return Health(version=version("vlmhyperbench-api"))
+
+
+@router.get("/ready", dependencies=[PUBLIC], responses={503: {"model": Ready}})
+async def ready(runtime: RuntimeOf, response: Response) -> Ready:
+    """Say whether runs are accepted: with the database; without the bus they only start later."""
+    try:
+        async with runtime.database.transaction() as session:
+            await session.execute(text("SELECT 1 FROM run LIMIT 1"))
+        has_database = True
+    except Unavailable:
+        has_database = False
+    checks = {"database": has_database, "bus": await runtime.bus.is_up()}
+    response.status_code = 200 if has_database else 503
+    return Ready(status="ready" if has_database else "not_ready", checks=checks)

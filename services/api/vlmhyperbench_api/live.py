@@ -1,0 +1,210 @@
+"""`/live`: the WebSocket that follows runs and experiments, each with a cursor of its own.
+
+Postgres holds the events; what comes over Redis only says that there are more. One subscription serves the whole
+process; while it is silent, the streams that somebody follows are looked at every two seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Annotated
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from fastapi import APIRouter, WebSocket, WebSocketDisconnect
+from pydantic import ValidationError
+from vlmhyperbench.db import events, runs
+from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
+from vlmhyperbench.events import Event
+from vlmhyperbench.runtime import Runtime
+from vlmhyperbench.wire.base import Output
+from vlmhyperbench.wire.live import (
+    BAD_MESSAGE,
+    SLOW_CLIENT,
+    Cursor,
+    LiveEvent,
+    LiveProgress,
+    LiveRefusal,
+    Snapshot,
+    Subscribe,
+)
+
+from vlmhyperbench_api.bodies import parse
+from vlmhyperbench_api.dependencies import RuntimeOf
+from vlmhyperbench_api.errors import Forbidden
+from vlmhyperbench_api.feed import Feed, Follower
+from vlmhyperbench_api.presenting import progress_of
+from vlmhyperbench_api.reading import read_experiment, read_run
+from vlmhyperbench_api.security import Principal, requires
+
+SEND_S = 5.0
+BATCH_EVENTS = 256
+MAX_STREAMS = 256
+MAX_MESSAGE_CHARACTERS = 64 * 1024
+_TRY_AGAIN = 1013
+"""Close code of the protocol itself: the server cannot serve now."""
+
+router = APIRouter(tags=["live"])
+
+Reader = Annotated[Principal, requires("run:read")]
+
+
+@router.websocket("/live")
+async def live(websocket: WebSocket, principal: Reader, runtime: RuntimeOf) -> None:
+    """Follow runs and experiments: send `{"subscribe": [{"stream": id, "since": seq}]}`."""
+    _check_origin(websocket)
+    await websocket.accept()
+    await Connection(websocket, runtime, websocket.app.state.feed, principal).serve()
+
+
+class Connection:
+    """One client: what it follows, and the two tasks that read from and write to it."""
+
+    def __init__(self, websocket: WebSocket, runtime: Runtime, feed: Feed, principal: Principal) -> None:
+        self._websocket = websocket
+        self._runtime = runtime
+        self._feed = feed
+        self._principal = principal
+        self._follower = Follower()
+        self._sending = asyncio.Lock()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._ending: _Ended | None = None
+
+    async def serve(self) -> None:
+        """Serve until the client leaves, is too slow, or says what is not understood."""
+        with self._feed.following(self._follower):
+            async with asyncio.TaskGroup() as group:
+                self._tasks = [group.create_task(self._until_end(part)) for part in (self._read, self._write)]
+        code = self._ending.code if self._ending is not None else None
+        if self._ending is not None and code is not None:
+            with suppress(RuntimeError, TimeoutError):  # the client may be gone, or not read even this
+                async with asyncio.timeout(SEND_S):
+                    await self._websocket.close(code, self._ending.reason)
+
+    async def _until_end(self, part: Callable[[], Awaitable[None]]) -> None:
+        """Run one of the two parts; when it ends, so does the other."""
+        try:
+            await part()
+        except _Ended as ending:
+            self._ending = self._ending or ending
+            for task in self._tasks:
+                if task is not asyncio.current_task():
+                    task.cancel()
+
+    async def _read(self) -> None:
+        """Take subscriptions until the client leaves."""
+        while True:
+            try:
+                message = await self._websocket.receive_text()
+            except (WebSocketDisconnect, KeyError) as error:  # KeyError: bytes where text was asked for
+                raise _Ended(None if isinstance(error, WebSocketDisconnect) else BAD_MESSAGE, "Send text.") from error
+            for cursor in _parse(message):
+                await self._subscribe(cursor)
+
+    async def _subscribe(self, cursor: Cursor) -> None:
+        """Listen first, then read the snapshot: what happens in between is hinted, and read from the database."""
+        stream = cursor.stream
+        if stream not in self._follower.known and len(self._follower.known) >= MAX_STREAMS:
+            raise _Ended(BAD_MESSAGE, f"More than {MAX_STREAMS} streams on one connection.")
+        try:
+            snapshot = await self._snapshot(stream)
+        except NotFound as error:
+            await self._send(LiveRefusal(stream=stream, code=error.code, message=error.message))
+            return
+        except Unavailable as error:
+            raise _Ended(_TRY_AGAIN, error.message[:100]) from error
+        self._follower.known[stream] = 0
+        self._feed.join(stream, self._follower)
+        self._follower.sent[stream] = min(cursor.since, snapshot.seq)
+        await self._send(snapshot)
+        self._follower.hint(stream, await self._head(stream, snapshot.seq))
+
+    async def _snapshot(self, stream: UUID) -> Snapshot:
+        project_id = self._principal.project_id
+        progress = await self._runtime.bus.progress(stream)
+        shown = [progress_of(progress)] if progress is not None else []
+        async with self._runtime.database.transaction() as session:
+            if await runs.get(session, stream, project_id=project_id) is not None:
+                run = await read_run(session, stream, project_id=project_id)
+                data = run.model_dump(mode="json", exclude={"spec", "jobs", "progress"})
+                return Snapshot(stream=stream, seq=run.event_seq, kind="run", data=data, progress=shown)
+            found = await read_experiment(session, stream, project_id=project_id)
+            data = found.model_dump(mode="json")
+            return Snapshot(stream=stream, seq=found.event_seq, kind="experiment", data=data, progress=shown)
+
+    async def _head(self, stream: UUID, at_least: int) -> int:
+        """Read again how far the stream goes, now that hints arrive: nothing falls between snapshot and hints."""
+        try:
+            async with self._runtime.database.transaction() as session:
+                return await events.last_seq(session, stream) or at_least
+        except Unavailable:
+            return at_least
+
+    async def _write(self) -> None:
+        """Send what is new whenever there is something: events from the database, then the newest progress."""
+        follower = self._follower
+        while True:
+            await follower.is_due.wait()
+            follower.is_due.clear()
+            for stream in follower.behind():
+                await self._catch_up(stream)
+            while follower.progress:
+                (stream, _), progress = follower.progress.popitem()
+                await self._send(LiveProgress(stream=stream, progress=progress))
+
+    async def _catch_up(self, stream: UUID) -> None:
+        """Send every event after the last one that was sent, in order; a hint that came too early comes again."""
+        follower = self._follower
+        while True:
+            try:
+                async with self._runtime.database.transaction() as session:
+                    found = await events.after(session, stream, follower.sent[stream], limit=BATCH_EVENTS)
+            except Unavailable:
+                follower.known[stream] = follower.sent[stream]  # the next hint, or the next look, tries again
+                return
+            for event in found:
+                envelope = Event.model_validate(event).model_dump(mode="json")
+                await self._send(LiveEvent(stream=stream, seq=event.seq, event=envelope))
+                follower.sent[stream] = event.seq
+            if len(found) < BATCH_EVENTS:
+                return
+
+    async def _send(self, message: Output) -> None:
+        try:
+            async with asyncio.timeout(SEND_S), self._sending:
+                await self._websocket.send_text(message.model_dump_json())
+        except TimeoutError as error:
+            raise _Ended(SLOW_CLIENT, "Too slow; come back with your cursor.") from error
+        except (RuntimeError, WebSocketDisconnect) as error:
+            raise _Ended(None, "") from error
+
+
+class _Ended(Exception):
+    """The connection ends: with a code that the client is told, or because the client is gone."""
+
+    def __init__(self, code: int | None, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+
+
+def _parse(message: str) -> list[Cursor]:
+    if len(message) > MAX_MESSAGE_CHARACTERS:
+        raise _Ended(BAD_MESSAGE, "The message is too long.")
+    try:
+        return Subscribe.model_validate(parse(message.encode("utf-8", "surrogatepass"))).subscribe
+    except (InvalidInput, ValidationError) as error:
+        raise _Ended(BAD_MESSAGE, 'Send {"subscribe": [{"stream": id, "since": seq}]}.') from error
+
+
+def _check_origin(websocket: WebSocket) -> None:
+    """Refuse pages of other sites: a browser names the page's origin, other clients name none.
+
+    Raises:
+        Forbidden: the origin is not this API's own.
+    """
+    origin = websocket.headers.get("origin")
+    if origin is not None and urlsplit(origin).netloc != websocket.headers.get("host"):
+        raise Forbidden("Pages of another origin may not follow runs.", cure="Open the API's own address.")

@@ -1,0 +1,94 @@
+"""The application: routers, limits, errors, and what it opens when it starts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+import uvicorn
+from fastapi import FastAPI
+from vlmhyperbench.logs import configure_logging
+from vlmhyperbench.registry.folder import find_folder
+from vlmhyperbench.runtime import open_runtime
+from vlmhyperbench.settings import Settings
+
+from vlmhyperbench_api import artifacts, errors, experiments, health, live, registry, reports, results, runs, workers
+from vlmhyperbench_api.catalogue import Registries
+from vlmhyperbench_api.feed import Feed
+from vlmhyperbench_api.limits import Limits
+from vlmhyperbench_api.security import check_policies
+
+PREFIX = "/api/v1"
+_MAX_LIVE_MESSAGE_BYTES = 64 * 1024
+
+_ROUTERS = (
+    health.router,
+    runs.router,
+    experiments.router,
+    results.router,
+    workers.router,
+    registry.router,
+    reports.router,
+    artifacts.router,
+    live.router,
+)
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """Assemble the application; nothing is opened before it starts.
+
+    Raises:
+        RuntimeError: a route declares no policy.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with open_runtime(settings, name="api") as runtime:
+            app.state.runtime = runtime
+            app.state.registries = Registries(
+                find_folder(settings.registries, settings.home), run_mode=settings.run_mode
+            )
+            app.state.feed = Feed(runtime)
+            async with asyncio.TaskGroup() as group:
+                hearing = group.create_task(app.state.feed.run())
+                yield
+                hearing.cancel()
+
+    check_policies(_ROUTERS)
+    app = FastAPI(
+        title="VLMHyperBench",
+        version=version("vlmhyperbench-api"),
+        summary="Benchmark vision-language models: quality, speed, memory and cost of the same answers.",
+        lifespan=lifespan,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    for router in _ROUTERS:
+        app.include_router(router, prefix=PREFIX)
+    errors.install(app)
+    app.add_middleware(Limits)
+    return app
+
+
+def main() -> int:
+    """Serve until SIGTERM."""
+    configure_logging("api")
+    settings = Settings.load()
+    config = uvicorn.Config(
+        create_app(settings),
+        host=settings.api_host,
+        port=settings.api_port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        ws_max_size=_MAX_LIVE_MESSAGE_BYTES,
+        timeout_graceful_shutdown=5,
+        proxy_headers=False,
+    )
+    server = uvicorn.Server(config)
+    server.run()
+    return 0 if server.started else 3

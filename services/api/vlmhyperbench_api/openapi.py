@@ -1,0 +1,50 @@
+"""`python -m vlmhyperbench_api.openapi [PATH]`: the description of the API that is committed and compared."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from fastapi.openapi.utils import get_openapi
+from pydantic import JsonValue
+from vlmhyperbench.settings import Settings
+
+from vlmhyperbench_api.main import create_app
+
+
+def description() -> str:
+    """Return the OpenAPI document as text, the same on every machine."""
+    app = create_app(Settings.model_construct())
+    document: dict[str, JsonValue] = get_openapi(
+        title=app.title, version=app.version, summary=app.summary, routes=app.routes
+    )
+    _describe_keys(document)
+    return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _describe_keys(document: dict[str, JsonValue]) -> None:
+    """Say which routes need a key: all but those of health."""
+    components, paths = document.setdefault("components", {}), document["paths"]
+    assert isinstance(components, dict) and isinstance(paths, dict)  # noqa: S101, PT018 - the standard says so
+    components["securitySchemes"] = {"ApiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key"}}
+    document["security"] = [{"ApiKey": []}]
+    for path, item in paths.items():
+        if path.endswith(("/health", "/ready")) and isinstance(item, dict):
+            for operation in item.values():
+                if isinstance(operation, dict):
+                    operation["security"] = []
+
+
+def main(arguments: list[str]) -> int:
+    """Write the document to a file, or to stdout."""
+    text = description()
+    if arguments:
+        Path(arguments[0]).write_text(text, encoding="utf-8")
+    else:
+        sys.stdout.write(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

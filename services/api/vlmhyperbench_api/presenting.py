@@ -1,0 +1,114 @@
+"""Turn what repositories return into what the API answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from pydantic import JsonValue, TypeAdapter
+from vlmhyperbench.bus import Progress as BusProgress
+from vlmhyperbench.db.tallies import Tally
+from vlmhyperbench.db.views import ArtifactView, ExperimentView, JobView, PhaseView, RunView
+from vlmhyperbench.domain.states import JobKind
+from vlmhyperbench.wire.artifacts import Artifact
+from vlmhyperbench.wire.live import Progress
+from vlmhyperbench.wire.runs import Experiment, ExperimentDetail, Job, Phase, Run, RunDetail
+from vlmhyperbench_sdk.types import JsonObject
+
+_JSON: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
+
+
+def json_of(value: JsonObject) -> dict[str, JsonValue]:
+    """Copy a JSON column into the type that bodies have."""
+    return _JSON.validate_python(value)
+
+
+def run_of(view: RunView, tally: Tally) -> Run:
+    """Show a run in a list."""
+    return Run.model_validate(_run_fields(view, tally))
+
+
+def run_detail_of(
+    view: RunView, *, phases: Sequence[PhaseView], jobs: Sequence[JobView], progress: BusProgress | None
+) -> RunDetail:
+    """Show a run with its spec, phases and jobs."""
+    shards = [job for job in jobs if job.kind is JobKind.GENERATE]
+    tally = Tally(done=sum(job.done for job in shards), failed=sum(job.failed for job in shards))
+    return RunDetail.model_validate(
+        {
+            **_run_fields(view, tally),
+            "spec": view.pinned_spec(),
+            "phases": [Phase.model_validate(phase, from_attributes=True) for phase in phases],
+            "jobs": [Job.model_validate(job, from_attributes=True) for job in jobs],
+            "progress": progress_of(progress) if progress is not None else None,
+        }
+    )
+
+
+def experiment_of(view: ExperimentView, run_states: Mapping[str, int]) -> Experiment:
+    """Show an experiment in a list."""
+    return Experiment.model_validate(_experiment_fields(view, run_states))
+
+
+def experiment_detail_of(
+    view: ExperimentView, run_states: Mapping[str, int], runs: Sequence[RunView], tallies: Mapping[UUID, Tally]
+) -> ExperimentDetail:
+    """Show an experiment with its runs, the baseline first."""
+    shown = [run_of(run, tallies.get(run.id, Tally())) for run in runs]
+    return ExperimentDetail.model_validate({**_experiment_fields(view, run_states), "runs": shown})
+
+
+def progress_of(progress: BusProgress) -> Progress:
+    """Show a progress."""
+    return Progress.model_validate(progress.model_dump())
+
+
+def artifact_of(view: ArtifactView) -> Artifact:
+    """Show a file without its content."""
+    return Artifact.model_validate(view, from_attributes=True)
+
+
+def _run_fields(view: RunView, tally: Tally) -> dict[str, object]:
+    spec = view.spec
+    target, scenario = _object(spec.get("target")), _object(spec.get("scenario"))
+    return {
+        "id": view.id,
+        "experiment_id": view.experiment_id,
+        "parent_run_id": view.parent_run_id,
+        "name": view.name,
+        "state": view.state,
+        "reason": view.reason,
+        "target": target.get("model") or target.get("model_name") or "",
+        "task": spec.get("task", ""),
+        "scenario": scenario.get("name", ""),
+        "spec_digest": view.spec_digest,
+        "priority": view.priority,
+        "is_paused": view.is_paused,
+        "is_cancelling": view.cancel_requested_at is not None and not view.state.is_terminal,
+        "total": view.total,
+        "done": tally.done,
+        "failed": tally.failed,
+        "event_seq": view.event_seq,
+        "created_by": view.created_by,
+        "created_at": view.created_at,
+        "started_at": view.started_at,
+        "finished_at": view.finished_at,
+    }
+
+
+def _experiment_fields(view: ExperimentView, run_states: Mapping[str, int]) -> dict[str, object]:
+    return {
+        "id": view.id,
+        "name": view.name,
+        "state": view.state,
+        "is_cancelling": view.cancel_requested_at is not None and not view.state.is_terminal,
+        "run_states": dict(run_states),
+        "event_seq": view.event_seq,
+        "created_by": view.created_by,
+        "created_at": view.created_at,
+        "finished_at": view.finished_at,
+    }
+
+
+def _object(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}

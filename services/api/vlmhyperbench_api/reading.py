@@ -1,0 +1,47 @@
+"""Read one run or experiment whole, for the routes and the live feed alike."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncSession
+from vlmhyperbench.bus import Progress
+from vlmhyperbench.db import experiments, jobs, phases, runs, tallies
+from vlmhyperbench.errors import NotFound
+from vlmhyperbench.wire.runs import ExperimentDetail, RunDetail
+
+from vlmhyperbench_api.presenting import experiment_detail_of, run_detail_of
+
+
+async def read_run(
+    session: AsyncSession, run_id: UUID, *, project_id: str, progress: Progress | None = None
+) -> RunDetail:
+    """Read a run.
+
+    Raises:
+        NotFound: there is none in this project.
+    """
+    view = await runs.get(session, run_id, project_id=project_id)
+    if view is None:
+        raise NotFound(f"There is no run {run_id}.", cure="List runs with GET /api/v1/runs.")
+    return run_detail_of(
+        view,
+        phases=await phases.of_run(session, run_id),
+        jobs=await jobs.of_run(session, run_id),
+        progress=None if view.state.is_terminal else progress,
+    )
+
+
+async def read_experiment(session: AsyncSession, experiment_id: UUID, *, project_id: str) -> ExperimentDetail:
+    """Read an experiment with its runs.
+
+    Raises:
+        NotFound: there is none in this project.
+    """
+    view = await experiments.get(session, experiment_id, project_id=project_id)
+    if view is None:
+        raise NotFound(f"There is no experiment {experiment_id}.", cure="List them with GET /api/v1/experiments.")
+    found = await runs.of_experiment(session, experiment_id)
+    counts = await tallies.of_runs(session, [run.id for run in found])
+    states = await tallies.run_states(session, [experiment_id])
+    return experiment_detail_of(view, states.get(experiment_id, {}), found, counts)

@@ -1,0 +1,51 @@
+"""`/registry`: what runs and experiments may name."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from vlmhyperbench.registry.schemas import KINDS
+from vlmhyperbench.wire.base import Page
+from vlmhyperbench.wire.registry import RegistryEntry, RegistrySummary
+
+from vlmhyperbench_api.bodies import StrictRoute
+from vlmhyperbench_api.dependencies import RegistriesOf
+from vlmhyperbench_api.security import Principal, requires
+
+router = APIRouter(prefix="/registry", tags=["registry"], route_class=StrictRoute)
+
+Reader = Annotated[Principal, requires("registry:read")]
+KindName = Annotated[str, Path(max_length=50)]
+EntryName = Annotated[str, Path(max_length=200)]
+
+
+@router.get("")
+async def list_registry(
+    _: Reader, registries: RegistriesOf, kind: Annotated[str | None, Query(max_length=50)] = None
+) -> Page[RegistrySummary]:
+    """List entries of one kind, or of all."""
+    catalogue = await registries.catalogue()
+    kinds = KINDS if kind is None else [kind]
+    items = [
+        RegistrySummary(kind=one, name=name, version=entry.version, description=entry.description)
+        for one in kinds
+        for name, entry in sorted(catalogue.of(one).items())
+    ]
+    return Page[RegistrySummary](items=items)
+
+
+@router.get("/{kind}/{name}")
+async def get_registry_entry(kind: KindName, name: EntryName, _: Reader, registries: RegistriesOf) -> RegistryEntry:
+    """Read one entry, with where it was written."""
+    catalogue = await registries.catalogue()
+    entry = catalogue.get(kind, name)
+    place = catalogue.place_of(kind, name)
+    return RegistryEntry(
+        kind=kind,
+        name=name,
+        version=entry.version,
+        description=entry.description,
+        entry=entry.model_dump(mode="json"),
+        file=place.file if place else None,
+    )

@@ -1,0 +1,78 @@
+"""`/reports`: the newest report of a run or experiment, with the headline of its `report.json`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Annotated, Literal
+from uuid import UUID
+
+from fastapi import APIRouter
+from pydantic import JsonValue
+from sqlalchemy.ext.asyncio import AsyncSession
+from vlmhyperbench.db import artifacts, experiments, runs
+from vlmhyperbench.db.views import ArtifactView
+from vlmhyperbench.errors import NotFound, NotReady
+from vlmhyperbench.runtime import Runtime
+from vlmhyperbench.wire.artifacts import Artifact, Report
+from vlmhyperbench.wire.base import Page
+
+from vlmhyperbench_api.bodies import StrictRoute
+from vlmhyperbench_api.dependencies import (
+    After,
+    CursorText,
+    PageLimit,
+    RuntimeOf,
+    Session,
+    read_cursor,
+    write_cursor,
+)
+from vlmhyperbench_api.presenting import artifact_of
+from vlmhyperbench_api.security import Principal, requires
+
+router = APIRouter(prefix="/reports", tags=["reports"], route_class=StrictRoute)
+
+Reader = Annotated[Principal, requires("artifact:read")]
+
+
+@router.get("")
+async def list_reports(
+    principal: Reader, session: Session, limit: PageLimit = 50, cursor: CursorText = None
+) -> Page[Artifact]:
+    """List the files of all reports, the newest first."""
+    after = read_cursor(cursor, After)
+    found = await artifacts.page(
+        session, project_id=principal.project_id, after=after.key if after else None, limit=limit
+    )
+    last = found[-1] if len(found) == limit else None
+    return Page[Artifact](
+        items=[artifact_of(one) for one in found if one.kind == "report"],
+        next=write_cursor(After(at=last.created_at, id=last.id)) if last else None,
+    )
+
+
+@router.get("/{scope_id}")
+async def get_report(scope_id: UUID, principal: Reader, session: Session, runtime: RuntimeOf) -> Report:
+    """Read the newest report of a run or of an experiment."""
+    scope, files = await _files(session, scope_id, principal)
+    shown = [file for file in files if file.kind in {"report", "table", "resources"}]
+    if not any(file.kind == "report" for file in shown):
+        raise NotReady(f"The {scope} {scope_id} has no report yet.", cure="Wait until it has ended.", code="no_report")
+    document = next((file for file in shown if file.name == "report.json"), None)
+    headline = await asyncio.to_thread(_headline, runtime, document) if document else None
+    return Report(scope=scope, id=scope_id, headline=headline, files=[artifact_of(file) for file in shown])
+
+
+async def _files(
+    session: AsyncSession, scope_id: UUID, principal: Principal
+) -> tuple[Literal["run", "experiment"], list[ArtifactView]]:
+    if await runs.get(session, scope_id, project_id=principal.project_id) is not None:
+        return "run", await artifacts.of_run(session, scope_id)
+    if await experiments.get(session, scope_id, project_id=principal.project_id) is not None:
+        return "experiment", await artifacts.of_experiment(session, scope_id)
+    raise NotFound(f"There is no run or experiment {scope_id}.", cure="List runs with GET /api/v1/runs.")
+
+
+def _headline(runtime: Runtime, document: ArtifactView) -> JsonValue | None:
+    found: JsonValue = json.loads(runtime.storage.get(document.storage_key))
+    return found.get("headline") if isinstance(found, dict) else None

@@ -1,0 +1,142 @@
+"""`/results`: the answered samples of a run, in their order, with filters."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict, Field
+from vlmhyperbench.db import manifests, measures, runs
+from vlmhyperbench.db import results as rows
+from vlmhyperbench.db.results import ResultRow
+from vlmhyperbench.db.views import MeasureManifestView, SampleManifestView
+from vlmhyperbench.domain.states import FactStatus
+from vlmhyperbench.errors import NotFound
+from vlmhyperbench.runtime import Runtime
+from vlmhyperbench.wire.base import Page
+from vlmhyperbench.wire.live import LARGEST_SEQ
+from vlmhyperbench.wire.results import Result, SampleOutcome
+
+from vlmhyperbench_api.bodies import StrictRoute
+from vlmhyperbench_api.dependencies import CursorText, PageLimit, RuntimeOf, read_cursor, write_cursor
+from vlmhyperbench_api.security import Principal, requires
+
+router = APIRouter(prefix="/results", tags=["results"], route_class=StrictRoute)
+
+Reader = Annotated[Principal, requires("run:read")]
+GroupValue = Annotated[str | None, Query(max_length=200)]
+
+
+class _Place(BaseModel):
+    """The last row of a page."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    phase: int = Field(ge=0, lt=2**31)
+    ordinal: int = Field(ge=0, le=LARGEST_SEQ)
+
+
+@router.get("")
+async def list_results(
+    run_id: UUID,
+    principal: Reader,
+    runtime: RuntimeOf,
+    status: FactStatus | None = None,
+    outcome: SampleOutcome | None = None,
+    doc_class: GroupValue = None,
+    question_type: GroupValue = None,
+    limit: PageLimit = 50,
+    cursor: CursorText = None,
+) -> Page[Result]:
+    """List the samples of a run that count, with question, answer, timing and measures."""
+    after = read_cursor(cursor, _Place)
+    async with runtime.database.transaction() as session:
+        run = await runs.get(session, run_id, project_id=principal.project_id)
+        if run is None:
+            raise NotFound(f"There is no run {run_id}.", cure="List runs with GET /api/v1/runs.")
+        manifest = await manifests.get(session, run.manifest_id) if run.manifest_id else None
+        wanted = {"doc_class": doc_class, "question_type": question_type}
+        samples = await _samples(runtime, manifest, {name: text for name, text in wanted.items() if text is not None})
+        found = await rows.page(
+            session,
+            run_id,
+            after=(after.phase, after.ordinal) if after else None,
+            limit=limit,
+            status=status,
+            outcome=outcome,
+            samples=samples,
+        )
+        files = await measures.of_run(session, run_id) if found else []
+    items = await asyncio.to_thread(_join, runtime, run_id, found, manifest, files) if found else []
+    last = found[-1] if len(found) == limit else None
+    return Page[Result](
+        items=items, next=write_cursor(_Place(phase=last.phase, ordinal=last.ordinal)) if last else None
+    )
+
+
+async def _samples(runtime: Runtime, manifest: SampleManifestView | None, filters: dict[str, str]) -> list[int] | None:
+    """Return the samples that the filters leave, or None where there is no filter."""
+    if not filters:
+        return None
+    if manifest is None:
+        return []
+    from vlmhyperbench_api.samples import samples_where  # polars is loaded by the first request that needs it
+
+    return await asyncio.to_thread(samples_where, runtime.storage, manifest.storage_key, filters)
+
+
+def _join(
+    runtime: Runtime,
+    run_id: UUID,
+    found: list[ResultRow],
+    manifest: SampleManifestView | None,
+    files: list[MeasureManifestView],
+) -> list[Result]:
+    from vlmhyperbench_api import samples  # polars is loaded by the first request that needs it
+
+    key = manifest.storage_key if manifest is not None else None
+    asked = samples.asked(runtime.storage, key, [row.fact.sample for row in found]) if key else {}
+    scores = samples.measures(runtime.storage, files, found)
+    items = []
+    for row, payload in zip(found, samples.payloads(runtime.storage, found), strict=True):
+        fact, question = row.fact, asked.get(row.fact.sample)
+        items.append(
+            Result(
+                run_id=run_id,
+                phase=row.phase,
+                ordinal=row.ordinal,
+                sample=fact.sample,
+                repeat=fact.repeat,
+                key=question.key if question else None,
+                question=question.question if question else None,
+                references=question.references if question else [],
+                group=dict(question.group) if question else {},
+                images=question.images if question else [],
+                status=fact.status.value,
+                outcome=_outcome(fact.status, fact.failure),
+                error_code=fact.error_code,
+                error=payload["error"],
+                finish_reason=fact.finish_reason,
+                text=payload["text"],
+                reasoning=payload["reasoning"],
+                prompt_tokens=fact.prompt_tokens,
+                completion_tokens=fact.completion_tokens,
+                ttft_ms=_ms(fact.ttft_service_ns),
+                tpot_ms=_ms(fact.tpot_ns),
+                latency_ms=_ms(fact.latency_ns),
+                measures=scores.get((row.phase, row.ordinal), []),
+            )
+        )
+    return items
+
+
+def _outcome(status: FactStatus, failure: str | None) -> SampleOutcome:
+    if status is FactStatus.OK:
+        return "answered"
+    return "model_failure" if failure == "model" else "infrastructure_failure"
+
+
+def _ms(value_ns: float | None) -> float | None:
+    return None if value_ns is None else value_ns / 1e6

@@ -1,0 +1,124 @@
+"""`/runs`: submit, list, read, cancel, pause and resume."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Header
+from vlmhyperbench.db import runs as rows
+from vlmhyperbench.db import tallies
+from vlmhyperbench.db.tallies import Tally
+from vlmhyperbench.domain.states import RunState
+from vlmhyperbench.wire.base import Page
+from vlmhyperbench.wire.runs import Run, RunCreate, RunDetail
+
+from vlmhyperbench_api.bodies import StrictRoute
+from vlmhyperbench_api.dependencies import (
+    After,
+    CursorText,
+    PageLimit,
+    RegistriesOf,
+    RuntimeOf,
+    Session,
+    read_cursor,
+    write_cursor,
+)
+from vlmhyperbench_api.presenting import run_of
+from vlmhyperbench_api.reading import read_run
+from vlmhyperbench_api.security import Principal, requires
+from vlmhyperbench_api.submission import submit_run
+
+router = APIRouter(prefix="/runs", tags=["runs"], route_class=StrictRoute)
+
+Reader = Annotated[Principal, requires("run:read")]
+Writer = Annotated[Principal, requires("run:write")]
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=200,
+        pattern=r"^[\x21-\x7e]+$",
+        description="The same key with the same body answers the same run; with another body 409.",
+    ),
+]
+
+
+@router.post("", status_code=201)
+async def create_run(
+    body: RunCreate, principal: Writer, runtime: RuntimeOf, registries: RegistriesOf, key: IdempotencyKey = None
+) -> RunDetail:
+    """Submit a run."""
+    return await submit_run(runtime, await registries.catalogue(), body, principal, key)
+
+
+@router.get("")
+async def list_runs(
+    principal: Reader,
+    session: Session,
+    state: RunState | None = None,
+    experiment_id: UUID | None = None,
+    limit: PageLimit = 50,
+    cursor: CursorText = None,
+) -> Page[Run]:
+    """List runs, the newest first."""
+    after = read_cursor(cursor, After)
+    found = await rows.page(
+        session,
+        project_id=principal.project_id,
+        after=after.key if after else None,
+        limit=limit,
+        state=state,
+        experiment_id=experiment_id,
+    )
+    counts = await tallies.of_runs(session, [run.id for run in found])
+    last = found[-1] if len(found) == limit else None
+    return Page[Run](
+        items=[run_of(run, counts.get(run.id, Tally())) for run in found],
+        next=write_cursor(After(at=last.created_at, id=last.id)) if last else None,
+    )
+
+
+@router.get("/{run_id}")
+async def get_run(run_id: UUID, principal: Reader, session: Session, runtime: RuntimeOf) -> RunDetail:
+    """Read one run, with its spec, phases, jobs and present progress."""
+    progress = await runtime.bus.progress(run_id)
+    return await read_run(session, run_id, project_id=principal.project_id, progress=progress)
+
+
+@router.post("/{run_id}/cancel")
+async def cancel_run(run_id: UUID, principal: Writer, runtime: RuntimeOf) -> RunDetail:
+    """Ask for a run's end; the rows that it has stay."""
+    async with runtime.database.transaction() as session:
+        await read_run(session, run_id, project_id=principal.project_id)
+        await rows.request_cancel(session, run_id)
+        run = await read_run(session, run_id, project_id=principal.project_id)
+    return await _tell(runtime, run)
+
+
+@router.post("/{run_id}/pause")
+async def pause_run(run_id: UUID, principal: Writer, runtime: RuntimeOf) -> RunDetail:
+    """Stop assigning a run's jobs; running ones drain."""
+    return await _set_paused(run_id, principal, runtime, is_paused=True)
+
+
+@router.post("/{run_id}/resume")
+async def resume_run(run_id: UUID, principal: Writer, runtime: RuntimeOf) -> RunDetail:
+    """Let a paused run go on."""
+    return await _set_paused(run_id, principal, runtime, is_paused=False)
+
+
+async def _set_paused(run_id: UUID, principal: Principal, runtime: RuntimeOf, *, is_paused: bool) -> RunDetail:
+    async with runtime.database.transaction() as session:
+        await read_run(session, run_id, project_id=principal.project_id)
+        await rows.set_paused(session, run_id, is_paused=is_paused)
+        run = await read_run(session, run_id, project_id=principal.project_id)
+    return await _tell(runtime, run)
+
+
+async def _tell(runtime: RuntimeOf, run: RunDetail) -> RunDetail:
+    """After the commit: wake the scheduler, then say that there are events."""
+    await runtime.bus.push_wake()
+    await runtime.bus.publish(run.id, run.event_seq)
+    return run

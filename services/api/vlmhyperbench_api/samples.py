@@ -1,0 +1,114 @@
+"""What a page of results needs from files: questions of the sample manifest, payloads of chunks, measures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from vlmhyperbench.data import manifest
+from vlmhyperbench.db.results import ResultRow
+from vlmhyperbench.db.views import MeasureManifestView
+from vlmhyperbench.errors import NotFound
+from vlmhyperbench.storage import Storage
+from vlmhyperbench.wire.results import MeasureValue
+
+_PAYLOAD = ("text", "reasoning", "error")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What was asked: one row of the sample manifest."""
+
+    key: str
+    question: str
+    references: list[str]
+    images: list[str]
+    group: dict[str, str | None]
+
+
+def samples_where(storage: Storage, storage_key: str, filters: Mapping[str, str]) -> list[int]:
+    """Return the indices of the samples whose group columns have these values; a column that is missing has none."""
+    frame = _manifest(storage.path(storage_key))
+    for name, value in filters.items():
+        column = manifest.GROUP_PREFIX + name
+        if column not in frame.columns:
+            return []
+        frame = frame.filter(pl.col(column) == value)
+    indices: list[int] = frame["index"].to_list()
+    return indices
+
+
+def asked(storage: Storage, storage_key: str, indices: Sequence[int]) -> dict[int, Asked]:
+    """Read some rows of a sample manifest."""
+    frame = _manifest(storage.path(storage_key)).filter(pl.col("index").is_in(list(set(indices))))
+    groups = [column for column in frame.columns if column.startswith(manifest.GROUP_PREFIX)]
+    return {
+        row["index"]: Asked(
+            key=row["key"],
+            question=row["question"],
+            references=list(row["references"] or ()),
+            images=[image["sha256"] for image in row["images"] or ()],
+            group={name.removeprefix(manifest.GROUP_PREFIX): row[name] for name in groups},
+        )
+        for row in frame.iter_rows(named=True)
+    }
+
+
+def payloads(storage: Storage, rows: Sequence[ResultRow]) -> list[dict[str, str | None]]:
+    """Read text, reasoning and error of each row; a chunk that is gone leaves them out."""
+    frames: dict[str, pl.DataFrame | None] = {}
+    found = []
+    for row in rows:
+        key = row.storage_key or ""
+        if key not in frames:
+            frames[key] = _chunk(storage, key)
+        frame = frames[key]
+        has_row = frame is not None and row.fact.row < frame.height
+        found.append(frame.row(row.fact.row, named=True) if frame is not None and has_row else dict.fromkeys(_PAYLOAD))
+    return found
+
+
+def measures(
+    storage: Storage, files: Sequence[MeasureManifestView], rows: Sequence[ResultRow]
+) -> dict[tuple[int, int], list[MeasureValue]]:
+    """Read what every metric says of these rows, by (phase, ordinal)."""
+    found: dict[tuple[int, int], list[MeasureValue]] = {}
+    wanted = pl.DataFrame(
+        {"phase": [row.phase for row in rows], "ordinal": [row.ordinal for row in rows]},
+        schema={"phase": pl.Int32, "ordinal": pl.Int64},
+    )
+    for file in files:
+        frame = pl.read_parquet(storage.path(file.storage_key)).with_columns(pl.col("phase").cast(pl.Int32))
+        names = [str(metric.get("name", "")) for metric in file.metrics]
+        for row in frame.join(wanted, on=["phase", "ordinal"], how="semi").iter_rows(named=True):
+            found.setdefault((row["phase"], row["ordinal"]), []).append(_measure(row, names))
+    return found
+
+
+def _measure(row: dict[str, Any], names: Sequence[str]) -> MeasureValue:
+    return MeasureValue(
+        metric=str(row.get("metric") or ", ".join(names)),
+        value=row["value"],
+        outcome=row["outcome"],
+        reason=row.get("reason"),
+        field=row.get("field"),
+    )
+
+
+def _chunk(storage: Storage, key: str) -> pl.DataFrame | None:
+    if not key:
+        return None
+    try:
+        return pl.read_parquet(storage.path(key), columns=list(_PAYLOAD))
+    except NotFound:
+        return None
+
+
+@lru_cache(maxsize=4)
+def _manifest(path: Path) -> pl.DataFrame:
+    """Manifests are stored by content: what was read once stays right."""
+    return manifest.read(path)

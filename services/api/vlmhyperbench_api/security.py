@@ -1,0 +1,111 @@
+"""Who may do what: a key for everything but health, a policy on every route, and no route without one.
+
+`requires("run:read")` is the policy of a route; `PUBLIC` says that none is needed. `check_policies` refuses to start
+an application in which a route declares neither.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter, Depends
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute, APIWebSocketRoute
+from starlette.requests import HTTPConnection
+from vlmhyperbench.db import api_keys
+from vlmhyperbench.domain.api_keys import ALL_SCOPES, SCOPES, hmac_of, prefix_of
+
+from vlmhyperbench_api.dependencies import runtime_of
+from vlmhyperbench_api.errors import Forbidden, Unauthorised
+
+_NOBODY = "0" * 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Principal:
+    """Who sent a request, and for which project."""
+
+    name: str
+    project_id: str
+    scopes: frozenset[str]
+
+    def may(self, scope: str) -> bool:
+        """Say whether the key has a scope."""
+        return scope in self.scopes or ALL_SCOPES in self.scopes
+
+
+class Policy:
+    """What a route asks for; called by the framework before the route's function."""
+
+    def __init__(self, scope: str) -> None:
+        if scope not in SCOPES:
+            raise ValueError(f"There is no scope {scope!r}.")
+        self.scope = scope
+
+    async def __call__(self, connection: HTTPConnection) -> Principal:
+        """Return who asks.
+
+        Raises:
+            Unauthorised: no key, or one that is unknown, revoked or expired.
+            Forbidden: the key lacks the scope.
+        """
+        principal = await authenticate(connection)
+        if not principal.may(self.scope):
+            raise Forbidden(f"The key lacks the scope {self.scope}.", cure="Use a key that has it.")
+        return principal
+
+
+class _Public:
+    """The policy of a route that anybody may call."""
+
+    async def __call__(self) -> None:
+        """Let everybody in."""
+
+
+PUBLIC = Depends(_Public())
+
+
+def requires(scope: str) -> Any:
+    """Declare that a route needs a key with a scope; gives the route its `Principal`."""
+    return Depends(Policy(scope))
+
+
+async def authenticate(connection: HTTPConnection) -> Principal:
+    """Find who sent a key; every failure looks and lasts alike.
+
+    Raises:
+        Unauthorised: the key is missing, unknown, revoked or expired.
+    """
+    runtime = runtime_of(connection)
+    key = connection.headers.get("x-api-key", "")
+    prefix = prefix_of(key)
+    found = None
+    if prefix is not None:
+        async with runtime.database.transaction() as session:
+            found = await api_keys.valid(session, prefix)
+    stored = found.hmac_sha256 if found is not None else _NOBODY
+    is_right = hmac.compare_digest(hmac_of(key, runtime.settings.key_pepper.get_secret_value()), stored)
+    if found is None or not is_right:
+        raise Unauthorised("The API key is missing or not valid.", cure="Send a valid key in the header X-API-Key.")
+    return Principal(name=found.principal, project_id=found.project_id, scopes=frozenset(found.scopes))
+
+
+def check_policies(routers: Iterable[APIRouter]) -> None:
+    """Refuse routes without a policy.
+
+    Raises:
+        RuntimeError: a route declares none, or is of a kind that cannot.
+    """
+    for router in routers:
+        for route in router.routes:
+            if not isinstance(route, APIRoute | APIWebSocketRoute) or not any(_policies(route.dependant)):
+                raise RuntimeError(f"The route {getattr(route, 'path', route)} declares no policy.")
+
+
+def _policies(dependant: Dependant) -> Iterator[bool]:
+    for dependency in dependant.dependencies:
+        yield isinstance(dependency.call, Policy | _Public)
+        yield from _policies(dependency)

@@ -1,0 +1,200 @@
+"""Submit runs and experiments: resolve names to pinned specs, plan, and write everything in one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Literal
+from uuid import UUID, uuid4
+
+from pydantic import JsonValue
+from sqlalchemy.ext.asyncio import AsyncSession
+from vlmhyperbench.db import experiments, idempotency, jobs, runs
+from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.planning import PlannedJob, plan_experiment, plan_run, target_digest
+from vlmhyperbench.domain.specs import RunSpec
+from vlmhyperbench.errors import InvalidInput, NotFound
+from vlmhyperbench.registry.catalogue import look_up
+from vlmhyperbench.registry.loading import Catalogue
+from vlmhyperbench.registry.resolution import resolve_experiment, resolve_run
+from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
+from vlmhyperbench.runtime import Runtime
+from vlmhyperbench.wire.runs import ExperimentCreate, ExperimentDetail, RunCreate, RunDetail
+
+from vlmhyperbench_api.reading import read_experiment, read_run
+from vlmhyperbench_api.security import Principal
+
+
+async def submit_run(
+    runtime: Runtime, catalogue: Catalogue, body: RunCreate, principal: Principal, key: str | None
+) -> RunDetail:
+    """Create a run with its first job and event, or return the one that the key stands for.
+
+    Raises:
+        InvalidInput: names that do not exist, or that do not go together; all errors at once.
+        Conflict: the key was used with another body.
+    """
+    run_id = uuid4()
+    async with runtime.database.transaction() as session:
+        known = await _claim(session, body, principal, key, "run", run_id)
+        if known is not None:
+            return await read_run(session, known, project_id=principal.project_id)
+        name, spec = await asyncio.to_thread(_resolve_run, catalogue, body)
+        await _add_run(
+            session, spec, plan_run(spec), principal=principal, run_id=run_id, name=name, priority=body.priority
+        )
+        created = await read_run(session, run_id, project_id=principal.project_id)
+    await runtime.bus.push_wake()
+    await runtime.bus.publish(run_id, created.event_seq)
+    return created
+
+
+async def submit_experiment(
+    runtime: Runtime, catalogue: Catalogue, body: ExperimentCreate, principal: Principal, key: str | None
+) -> ExperimentDetail:
+    """Create an experiment with its runs, jobs and events, or return the one that the key stands for.
+
+    Raises:
+        InvalidInput: names that do not exist, or that do not go together; all errors at once.
+        Conflict: the key was used with another body.
+    """
+    experiment_id = uuid4()
+    async with runtime.database.transaction() as session:
+        known = await _claim(session, body, principal, key, "experiment", experiment_id)
+        if known is not None:
+            return await read_experiment(session, known, project_id=principal.project_id)
+        name, specs = await asyncio.to_thread(_resolve_experiment, catalogue, body)
+        await _add_experiment(
+            session, specs, principal=principal, experiment_id=experiment_id, name=name, priority=body.priority
+        )
+        created = await read_experiment(session, experiment_id, project_id=principal.project_id)
+    await runtime.bus.push_wake()
+    await publish_all(runtime, created)
+    return created
+
+
+async def publish_all(runtime: Runtime, experiment: ExperimentDetail) -> None:
+    """Say that an experiment's stream and those of its runs have events; call it after the commit."""
+    await runtime.bus.publish(experiment.id, experiment.event_seq)
+    for run in experiment.runs:
+        await runtime.bus.publish(run.id, run.event_seq)
+
+
+def _resolve_run(catalogue: Catalogue, body: RunCreate) -> tuple[str, RunSpec]:
+    with _names_are_input():
+        entry = look_up(catalogue.runs, "runs", body.run) if isinstance(body.run, str) else body.run
+        return _name(body.name, body.run, entry), resolve_run(catalogue, entry)
+
+
+def _resolve_experiment(catalogue: Catalogue, body: ExperimentCreate) -> tuple[str, list[tuple[str, RunSpec]]]:
+    with _names_are_input():
+        wanted = body.experiment
+        entry = look_up(catalogue.experiments, "experiments", wanted) if isinstance(wanted, str) else wanted
+        return _name(body.name, wanted, entry), resolve_experiment(catalogue, entry)
+
+
+def _name(given: str | None, wanted: str | RunEntry | ExperimentEntry, entry: RunEntry | ExperimentEntry) -> str:
+    return given or (wanted if isinstance(wanted, str) else entry.name) or "unnamed"
+
+
+@contextmanager
+def _names_are_input() -> Iterator[None]:
+    """A name in a body that does not exist makes the body wrong; it is not the address that was not found."""
+    try:
+        yield
+    except NotFound as error:
+        raise InvalidInput(error.message, cure=error.cure, code="unknown_name") from error
+
+
+async def _claim(
+    session: AsyncSession,
+    body: RunCreate | ExperimentCreate,
+    principal: Principal,
+    key: str | None,
+    resource: Literal["run", "experiment"],
+    resource_id: UUID,
+) -> UUID | None:
+    """Take the idempotency key; return what it stands for already, or None where this request creates it."""
+    if key is None:
+        return None
+    claimed = await idempotency.claim(
+        session,
+        principal=f"{principal.project_id}/{principal.name}",
+        key=key,
+        body_sha256=digest_of({"resource": resource, "body": body.model_dump(mode="json", exclude_unset=True)}),
+        resource=resource,
+        resource_id=resource_id,
+    )
+    return None if claimed.is_new else claimed.resource_id
+
+
+async def _add_experiment(
+    session: AsyncSession,
+    specs: Sequence[tuple[str, RunSpec]],
+    *,
+    principal: Principal,
+    experiment_id: UUID,
+    name: str,
+    priority: int,
+) -> None:
+    plan = plan_experiment([spec for _, spec in specs])
+    pinned: dict[str, JsonValue] = {
+        "runs": [{"name": run_name, "spec": spec.model_dump(mode="json")} for run_name, spec in specs]
+    }
+    await experiments.add(
+        session,
+        project_id=principal.project_id,
+        created_by=principal.name,
+        name=name,
+        spec=pinned,
+        spec_digest=digest_of(pinned),
+        experiment_id=experiment_id,
+    )
+    await jobs.add(session, plan.jobs, project_id=principal.project_id, experiment_id=experiment_id, priority=priority)
+    for position, ((run_name, spec), planned) in enumerate(zip(specs, plan.runs, strict=True)):
+        await _add_run(
+            session,
+            spec,
+            planned,
+            principal=principal,
+            run_id=uuid4(),
+            name=run_name,
+            priority=priority,
+            experiment_id=experiment_id,
+            position=position,
+        )
+
+
+async def _add_run(
+    session: AsyncSession,
+    spec: RunSpec,
+    planned: Sequence[PlannedJob],
+    *,
+    principal: Principal,
+    run_id: UUID,
+    name: str,
+    priority: int,
+    experiment_id: UUID | None = None,
+    position: int = 0,
+) -> None:
+    await runs.add(
+        session,
+        project_id=principal.project_id,
+        created_by=principal.name,
+        name=name,
+        spec=spec,
+        run_id=run_id,
+        experiment_id=experiment_id,
+        position=position,
+        priority=priority,
+    )
+    await jobs.add(
+        session,
+        planned,
+        project_id=principal.project_id,
+        run_id=run_id,
+        experiment_id=experiment_id,
+        priority=priority,
+        target_digest=target_digest(spec),
+    )

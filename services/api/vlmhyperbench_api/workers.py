@@ -1,0 +1,75 @@
+"""`/workers`: who is there, with their devices."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+from vlmhyperbench.db import workers as rows
+from vlmhyperbench.db.views import DeviceView, WorkerView
+from vlmhyperbench.wire.base import Page
+from vlmhyperbench.wire.workers import Device, Worker
+
+from vlmhyperbench_api.bodies import StrictRoute
+from vlmhyperbench_api.dependencies import CursorText, PageLimit, RuntimeOf, Session, read_cursor, write_cursor
+from vlmhyperbench_api.presenting import json_of
+from vlmhyperbench_api.security import Principal, requires
+
+router = APIRouter(prefix="/workers", tags=["workers"], route_class=StrictRoute)
+
+Reader = Annotated[Principal, requires("worker:read")]
+
+
+class _Place(BaseModel):
+    """The last worker of a page."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(max_length=200)
+    id: UUID
+
+
+@router.get("")
+async def list_workers(
+    _: Reader,
+    session: Session,
+    runtime: RuntimeOf,
+    include_gone: bool = False,
+    limit: PageLimit = 100,
+    cursor: CursorText = None,
+) -> Page[Worker]:
+    """List workers by name: those that are there, or all that ever were."""
+    after = read_cursor(cursor, _Place)
+    found = await rows.page(
+        session, after=(after.name, after.id) if after else None, limit=limit, is_present=not include_gone
+    )
+    devices = await rows.devices_of(session, [worker.id for worker in found])
+    stale_before = datetime.now(UTC) - timedelta(seconds=runtime.settings.timers.stale_worker_s)
+    last = found[-1] if len(found) == limit else None
+    return Page[Worker](
+        items=[_shown(worker, devices, stale_before) for worker in found],
+        next=write_cursor(_Place(name=last.name, id=last.id)) if last else None,
+    )
+
+
+def _shown(worker: WorkerView, devices: list[DeviceView], stale_before: datetime) -> Worker:
+    return Worker(
+        id=worker.id,
+        name=worker.name,
+        kind=worker.kind,
+        queue=worker.queue,
+        host=worker.host,
+        pid=worker.pid,
+        state=worker.state,
+        is_stale=worker.last_seen_at < stale_before,
+        slots=worker.slots,
+        version=worker.version,
+        labels=json_of(worker.labels),
+        resident=list(worker.resident),
+        devices=[Device.model_validate(one, from_attributes=True) for one in devices if one.worker_id == worker.id],
+        registered_at=worker.registered_at,
+        last_seen_at=worker.last_seen_at,
+    )

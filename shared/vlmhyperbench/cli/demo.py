@@ -1,0 +1,87 @@
+"""`demo`: the whole product in one command, on this machine."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from vlmhyperbench.cli import exits
+from vlmhyperbench.cli.following import follow, outcome_code
+from vlmhyperbench.cli.headline import print_table
+from vlmhyperbench.cli.output import emit, note, say
+from vlmhyperbench.cli.report import fetch
+from vlmhyperbench.cli.shown import HUMAN, Shown
+from vlmhyperbench.cli.stack import start
+from vlmhyperbench.cli.watch import ending
+from vlmhyperbench.client import Client
+from vlmhyperbench.local.supervisor import control
+from vlmhyperbench.local.supervisor.home import Home
+from vlmhyperbench.settings import Settings
+
+EXPERIMENT = "demo"
+
+
+def demo(
+    *,
+    keep: Annotated[bool, Parameter(negative=())] = False,
+    out: Path | None = None,
+    experiment: str = EXPERIMENT,
+    shown: Shown = HUMAN,
+) -> int:
+    """Start everything, compare two targets on document images, print the table and name the report.
+
+    Args:
+        keep: Leave the stack running afterwards.
+        out: Folder for the report; a folder of the stack's home where none is named.
+        experiment: Registered experiment to run.
+        shown: How the answer is shown.
+    """
+    settings = Settings.load()
+    home = Home(settings.home)
+    note("Starting the stack …", shown)
+    is_ours = start(home, settings, shown=shown, is_tied=not keep)
+    try:
+        return _run(home, out, experiment, shown)
+    except KeyboardInterrupt:
+        note("\nInterrupted." + (" Stopping the stack; once more kills it." if is_ours and not keep else ""))
+        raise
+    finally:
+        if is_ours and not keep:
+            _stop(home, shown)
+
+
+def _run(home: Home, out: Path | None, experiment: str, shown: Shown) -> int:
+    with Client(home.api_url(), home.api_key()) as client:
+        created = client.experiments.create(experiment)
+        if shown.json:
+            emit("launch", created)
+        note(f"{created.name}: {len(created.runs)} runs, experiment {created.id}", shown)
+        ended = follow(client, created, shown)
+        code = outcome_code(ended)
+        if code != exits.OK:
+            say(ending(ended))
+            for run in created.runs:
+                say("  " + ending(client.runs.get(run.id)))
+            return code
+        found = client.report(ended.id)
+        main = fetch(client, found, out or home.root / "reports" / f"demo-{str(ended.id)[:8]}")
+    if shown.json:
+        emit("done", {"experiment": ended.model_dump(mode="json"), "headline": found.headline, "report": str(main)})
+    else:
+        print_table(found.headline)
+        say(f"Open the report: {main}")
+    return code
+
+
+def _stop(home: Home, shown: Shown) -> None:
+    """Stop the stack; Ctrl-C meanwhile ends it at once, and its processes with it."""
+    note("Stopping the stack …", shown)
+    try:
+        control.down(home)
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        control.kill(home)
+        raise

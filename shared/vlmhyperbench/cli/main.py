@@ -1,0 +1,126 @@
+"""The entry point: which commands there are, and what becomes of errors, Ctrl-C and closed pipes.
+
+Only the command that is called is imported, and the argument parser only for a command: `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from vlmhyperbench.cli import exits
+from vlmhyperbench.errors import InvalidInput, Unavailable, VlmHyperBenchError
+
+_COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("demo:demo", "Start everything, compare two targets on document images, show the report."),
+    "up": ("stack:up", "Start the embedded stack in the background and wait until it is ready."),
+    "down": ("stack:down", "Stop the embedded stack."),
+    "status": ("stack:status", "Show the embedded stack's processes, restarts and memory."),
+    "doctor": ("doctor:doctor", "Check Python, servers, ports, disk, locale, registries and model files."),
+    "run": ("run:run", "Submit a run or an experiment and watch it."),
+    "watch": ("watch:watch", "Follow a run or an experiment until it ends."),
+    "ls": ("ls:ls", "List runs, experiments, workers or artifacts."),
+    "show": ("show:show", "Show a run or an experiment."),
+    "cancel": ("cancel:cancel", "Cancel a run or an experiment."),
+    "report": ("report:report", "Print the comparison table and fetch the report of a run or an experiment."),
+    "registry": ("registry:app", "List, show and validate registry entries."),
+    "load": ("load:load", "Measure any OpenAI-compatible URL, without a stack."),
+}
+"""Name → (function in this room, help)."""
+
+_HELP = """\
+Usage: vlmhyperbench COMMAND [ARGUMENTS]
+
+Benchmark vision-language models: quality, speed, memory and cost of the same answers.
+
+Commands:
+{commands}
+
+Options:
+  -h, --help   Show this, or with a command its own help.
+  --version    Show the version.
+
+Every command takes --json. First steps: vlmhyperbench demo"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; the console script exits with it."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        return _dispatch(given)
+    except VlmHyperBenchError as error:
+        from vlmhyperbench.cli.output import complain
+
+        complain(error, as_json="--json" in given)
+        return exits.code_of(error)
+    except KeyboardInterrupt as error:
+        return exits.code_of_interrupt(error)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what exits now has nobody to write to
+        return exits.UNEXPECTED
+
+
+def _dispatch(given: list[str]) -> int:
+    match given:
+        case [] | ["--help" | "-h", *_]:
+            commands = "\n".join(f"  {name:<11}{text}" for name, (_, text) in _COMMANDS.items())
+            sys.stdout.write(_HELP.format(commands=commands) + "\n")
+            return exits.OK
+        case ["--version", *_]:
+            from importlib.metadata import version
+
+            sys.stdout.write(version("vlmhyperbench") + "\n")
+            return exits.OK
+        case [name, *_] if name in _COMMANDS:
+            return _call(name, given)
+        case [name, *_]:
+            raise _unknown(name)
+    return exits.USAGE
+
+
+def _call(name: str, given: list[str]) -> int:
+    from cyclopts import App, CycloptsError
+
+    app = App(name="vlmhyperbench", suppress_keyboard_interrupt=False, result_action="return_value")
+    app.command(_import(name), name=name)
+    try:
+        result = app(given, exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        raise InvalidInput(str(error), cure=f"See vlmhyperbench {name} --help.", code="usage") from error
+    return result if isinstance(result, int) else exits.OK
+
+
+def _import(name: str) -> Any:
+    module, _, attribute = _COMMANDS[name][0].partition(":")
+    try:
+        return getattr(importlib.import_module(f"vlmhyperbench.cli.{module}"), attribute)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("vlmhyperbench."):
+            raise
+        raise Unavailable(
+            f"{name} needs the library {error.name}, which is not installed.",
+            cure="Install vlmhyperbench with the extras client, platform, embedded and load.",
+            code="not_installed",
+        ) from error
+
+
+def _unknown(name: str) -> InvalidInput:
+    import difflib
+
+    near = difflib.get_close_matches(name, _COMMANDS, n=3)
+    cure = f"Did you mean {', '.join(near)}?" if near else "See vlmhyperbench --help."
+    return InvalidInput(f"There is no command {name!r}.", cure=cure, code="unknown_command")
+
+
+def _terminate(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise exits.Terminated
+
+
+if __name__ == "__main__":
+    sys.exit(main())

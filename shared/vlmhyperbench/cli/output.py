@@ -1,0 +1,96 @@
+"""What every command prints: data on stdout (text, or one JSON envelope), progress and complaints on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+from vlmhyperbench.errors import VlmHyperBenchError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from vlmhyperbench.cli.shown import Shown
+
+SCHEMA = "vlmhb/v1"
+
+
+def emit(
+    kind: str,
+    data: BaseModel | Sequence[BaseModel] | object,
+    *,
+    next_cursor: str | None = None,
+    warnings: Sequence[str] = (),
+) -> None:
+    """Print the envelope that every command prints with `--json`, on one line."""
+    envelope = {"schema": SCHEMA, "kind": kind, "data": _plain(data), "next": next_cursor, "warnings": list(warnings)}
+    print(json.dumps(envelope, ensure_ascii=False, allow_nan=False), flush=True)
+
+
+def say(text: str = "") -> None:
+    """Print a line of the answer."""
+    print(text, flush=True)
+
+
+def note(text: str, shown: Shown | None = None) -> None:
+    """Print a line of progress on stderr."""
+    if shown is None or not shown.quiet:
+        print(text, file=sys.stderr, flush=True)
+
+
+def complain(error: VlmHyperBenchError, *, as_json: bool) -> None:
+    """Say what is wrong, where, and the cure; each of several errors on its own line."""
+    parts = [_part(part) for part in getattr(error, "errors", ())]
+    if as_json:
+        data = {"code": error.code, "message": error.message, "cure": error.cure, "errors": parts}
+        emit("error", data)
+    print(f"error: {error.message}", file=sys.stderr)
+    for part in parts:
+        where = ":".join(str(part[name]) for name in ("file", "line") if part[name])
+        field = f" {part['field']}:" if part["field"] else ""
+        cure = f" {part['cure']}" if part["cure"] else ""
+        print(f"  {where + ':' if where else '-'}{field} {part['message']}{cure}", file=sys.stderr)
+    if error.cure:
+        print(f"  {error.cure}", file=sys.stderr, flush=True)
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[str] = ()) -> None:
+    """Print rows under their columns: a table on a terminal, tab-separated elsewhere."""
+    if not sys.stdout.isatty():
+        say("\t".join(columns))
+        for row in rows:
+            say("\t".join(_cell(value) for value in row))
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        drawn.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    for row in rows:
+        drawn.add_row(*(_cell(value) for value in row))
+    Console().print(drawn)
+
+
+def _cell(value: object) -> str:
+    return "–" if value is None else str(value)
+
+
+def _part(part: object) -> dict[str, Any]:
+    fields = ("message", "field", "file", "line", "cure")
+    found = {name: getattr(part, name, None) for name in fields}
+    return {**found, "message": found["message"] or str(part), "file": str(found["file"]) if found["file"] else None}
+
+
+def _plain(data: object) -> object:
+    if hasattr(data, "model_dump"):
+        return data.model_dump(mode="json")
+    if is_dataclass(data) and not isinstance(data, type):
+        return asdict(data)
+    if isinstance(data, list | tuple):
+        return [_plain(item) for item in data]
+    return data

@@ -1,0 +1,136 @@
+"""Show live progress: bars with rates and ETA on a terminal, plain lines elsewhere, nothing where none is wanted."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+from uuid import UUID
+
+from vlmhyperbench.cli.output import note
+from vlmhyperbench.wire.live import Progress
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
+
+_LINE_EVERY_S = 5.0
+
+
+class Display(Protocol):
+    """Told what happens to the runs that are followed."""
+
+    def state(self, run_id: UUID, state: str) -> None:
+        """A run entered a state."""
+
+    def progress(self, progress: Progress) -> None:
+        """A stage of a run came further."""
+
+
+class Silent:
+    """Shows nothing."""
+
+    def state(self, run_id: UUID, state: str) -> None:
+        """Show nothing."""
+
+    def progress(self, progress: Progress) -> None:
+        """Show nothing."""
+
+
+class Lines:
+    """One line per change of state, and one every few seconds per run and stage."""
+
+    def __init__(self, names: Mapping[UUID, str]) -> None:
+        self._names = names
+        self._states: dict[UUID, str] = {}
+        self._next: dict[tuple[UUID, str], float] = {}
+
+    def state(self, run_id: UUID, state: str) -> None:
+        """Print a state that is new."""
+        if self._states.get(run_id) != state:
+            self._states[run_id] = state
+            note(f"{self._names.get(run_id, run_id)}: {state.lower()}")
+
+    def progress(self, progress: Progress) -> None:
+        """Print where the run is, unless it was printed a moment ago."""
+        key = (progress.run_id, progress.stage)
+        is_done = progress.total is not None and progress.done >= progress.total
+        if time.monotonic() < self._next.get(key, 0.0) and not is_done:
+            return
+        self._next[key] = float("inf") if is_done else time.monotonic() + _LINE_EVERY_S
+        note(f"{self._names.get(progress.run_id, progress.run_id)}: {describe(progress)}")
+
+
+class LiveBars:
+    """One bar per run, redrawn in place."""
+
+    def __init__(self, bars: Bars, names: Mapping[UUID, str]) -> None:
+        self._bars = bars
+        self._tasks: dict[UUID, TaskID] = {
+            run_id: bars.add_task(name, total=None, stage="queued", pace="") for run_id, name in names.items()
+        }
+
+    def state(self, run_id: UUID, state: str) -> None:
+        """Show the state where the stage was."""
+        if run_id in self._tasks:
+            self._bars.update(self._tasks[run_id], stage=state.lower())
+            if state in {"SUCCEEDED", "PARTIAL", "FAILED", "CANCELLED"}:
+                self._bars.update(self._tasks[run_id], pace="")
+                self._bars.stop_task(self._tasks[run_id])
+
+    def progress(self, progress: Progress) -> None:
+        """Move the bar."""
+        if progress.run_id in self._tasks:
+            self._bars.update(
+                self._tasks[progress.run_id],
+                completed=progress.done,
+                total=progress.total,
+                stage=progress.stage,
+                pace=pace(progress),
+            )
+
+
+@contextmanager
+def open_display(names: Mapping[UUID, str], *, is_quiet: bool) -> Iterator[Display]:
+    """Choose how progress is shown."""
+    if is_quiet:
+        yield Silent()
+    elif not sys.stderr.isatty():
+        yield Lines(names)
+    else:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Bars
+
+        columns = (
+            TextColumn("{task.description}"),
+            TextColumn("[cyan]{task.fields[stage]}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[pace]}"),
+            TimeElapsedColumn(),
+        )
+        with Bars(*columns, console=Console(stderr=True)) as bars:
+            yield LiveBars(bars, names)
+
+
+def describe(progress: Progress) -> str:
+    """Write one line: stage, done of total, rate and time left."""
+    of_total = f"/{progress.total}" if progress.total is not None else ""
+    share = f" ({progress.done / progress.total:.0%})" if progress.total else ""
+    return f"{progress.stage} {progress.done}{of_total}{share} {pace(progress)}".rstrip()
+
+
+def pace(progress: Progress) -> str:
+    """Write rate, time left and failures, as far as they are known."""
+    parts = []
+    if progress.rate_per_s is not None:
+        parts.append(f"{progress.rate_per_s:.1f}/s")
+    if progress.eta_s is not None:
+        minutes, seconds = divmod(round(progress.eta_s), 60)
+        parts.append(f"ETA {minutes}:{seconds:02d}")
+    if progress.failed:
+        parts.append(f"{progress.failed} failed")
+    return " ".join(parts)

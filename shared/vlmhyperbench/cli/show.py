@@ -1,0 +1,50 @@
+"""`show`: one run or experiment."""
+
+from __future__ import annotations
+
+from vlmhyperbench.cli import exits
+from vlmhyperbench.cli.following import find
+from vlmhyperbench.cli.output import emit, say, table
+from vlmhyperbench.cli.shown import HUMAN, Shown
+from vlmhyperbench.cli.watch import ending
+from vlmhyperbench.client import Client
+from vlmhyperbench.wire.runs import ExperimentDetail, RunDetail
+
+
+def show(subject_id: str, /, *, shown: Shown = HUMAN) -> int:
+    """Show a run or an experiment.
+
+    Args:
+        subject_id: Id of a run or an experiment.
+        shown: How the answer is shown.
+    """
+    with Client() as client:
+        subject = find(client, subject_id)
+    if shown.json:
+        emit("experiment" if isinstance(subject, ExperimentDetail) else "run", subject)
+    elif isinstance(subject, ExperimentDetail):
+        _show_experiment(subject)
+    else:
+        _show_run(subject)
+    return exits.OK
+
+
+def _show_experiment(subject: ExperimentDetail) -> None:
+    say(ending(subject))
+    rows = [(run.id, run.name, run.state.lower(), f"{run.done}/{run.total}", run.failed) for run in subject.runs]
+    table(["run", "name", "state", "done", "failed"], rows)
+
+
+def _show_run(subject: RunDetail) -> None:
+    say(ending(subject))
+    say(f"target {subject.target}, task {subject.task}, scenario {subject.scenario}, spec {subject.spec_digest[:12]}")
+    rows = [
+        (job.kind, job.state.lower(), job.done, job.failed, job.attempts, _why(job.outcome)) for job in subject.jobs
+    ]
+    table(["job", "state", "done", "failed", "attempts", "outcome"], rows)
+
+
+def _why(outcome: object) -> str | None:
+    if not isinstance(outcome, dict):
+        return None
+    return ": ".join(str(outcome[name]) for name in ("kind", "reason") if outcome.get(name))

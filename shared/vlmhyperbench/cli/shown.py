@@ -1,0 +1,22 @@
+"""How an answer is shown: flags that every command has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from cyclopts import Parameter
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """How the answer is shown."""
+
+    json: Annotated[bool, Parameter(negative=())] = False
+    """Print one JSON envelope instead of text."""
+    quiet: Annotated[bool, Parameter(name=["--quiet", "-q"], negative=())] = False
+    """Print no progress."""
+
+
+HUMAN = Shown()

@@ -1,0 +1,105 @@
+"""`up`, `down` and `status`: the embedded stack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from vlmhyperbench.cli import exits
+from vlmhyperbench.cli.output import emit, note, say, table
+from vlmhyperbench.cli.shown import HUMAN, Shown
+from vlmhyperbench.local.supervisor import control
+from vlmhyperbench.local.supervisor.home import Home
+from vlmhyperbench.settings import Settings
+
+
+def up(
+    *,
+    foreground: Annotated[bool, Parameter(negative=())] = False,
+    services: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
+    shown: Shown = HUMAN,
+) -> int:
+    """Start the embedded stack and wait until it is ready.
+
+    Args:
+        foreground: Stay, and stop the stack on Ctrl-C.
+        services: Only these services, for a machine whose workers run elsewhere.
+        shown: How the answer is shown.
+    """
+    settings = Settings.load()
+    home = Home(settings.home)
+    if foreground:
+        return _serve(home, settings, services, shown)
+    started = start(home, settings, shown=shown, services=services)
+    text = f"The stack is ready at {home.api_url()}." if started else f"The stack already runs at {home.api_url()}."
+    if shown.json:
+        emit("stack", control.status(home), warnings=[] if started else [text])
+    else:
+        say(text)
+    return exits.OK
+
+
+def down(*, shown: Shown = HUMAN) -> int:
+    """Stop the embedded stack: workers finish their chunk first."""
+    home = Home(Settings.load().home)
+    note("Stopping the stack …", shown)
+    stopped = control.down(home)
+    if shown.json:
+        emit("stack", control.status(home), warnings=[] if stopped else ["No stack was running."])
+    else:
+        say("The stack has stopped." if stopped else f"No stack runs in {home.root}.")
+    return exits.OK
+
+
+def status(*, shown: Shown = HUMAN) -> int:
+    """Show each process of the embedded stack: pid, state, restarts, memory."""
+    found = control.status(Home(Settings.load().home))
+    if shown.json:
+        emit("stack", found)
+        return exits.OK if found.is_up else exits.SETUP
+    if not found.is_up:
+        say(f"No stack runs in {found.home}. Start one with `vlmhyperbench up`.")
+        return exits.SETUP
+    say(f"{found.url}  (home {found.home})")
+    rows = [(one.name, one.pid, one.state, one.restarts, _mebibytes(one.pss_bytes)) for one in found.processes]
+    table(["process", "pid", "state", "restarts", "memory"], rows, right=["pid", "restarts", "memory"])
+    say(f"memory of all processes (PSS): {_mebibytes(sum(one.pss_bytes or 0 for one in found.processes))}")
+    return exits.OK
+
+
+def start(home: Home, settings: Settings, *, shown: Shown, services: Sequence[str] = (), is_tied: bool = False) -> bool:
+    """Bring the stack up with lines of progress; False where it already ran."""
+
+    def tell(message: Mapping[str, str]) -> None:
+        if message.get("event") == "starting":
+            note(f"  starting {message.get('what', '')}", shown)
+
+    return control.up(
+        home, host=settings.api_host, port=settings.api_port, services=services, is_tied=is_tied, tell=tell
+    )
+
+
+def _serve(home: Home, settings: Settings, services: Sequence[str], shown: Shown) -> int:
+    from vlmhyperbench.local.supervisor.__main__ import ALREADY_RUNS, serve
+
+    def report(message: Mapping[str, str]) -> None:
+        match message["event"]:
+            case "ready":
+                emit("stack", dict(message)) if shown.json else say(f"The stack is ready at {message['url']}.")
+            case "failed":
+                note(f"error: {message['message']} {message['cure']}")
+            case "starting":
+                note(f"  starting {message['what']}", shown)
+            case "already":
+                say(f"The stack already runs at {home.api_url()}.")
+            case other:
+                note(f"  {other}", shown)
+
+    result = serve(home, host=settings.api_host, port=settings.api_port, services=services, report=report)
+    return exits.OK if result == ALREADY_RUNS else result
+
+
+def _mebibytes(size: int | None) -> str | None:
+    return None if size is None else f"{size / 2**20:.0f} MiB"

@@ -1,0 +1,180 @@
+"""The core of both clients: every request and how its answer is read, without doing any of it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+from uuid import UUID
+
+from pydantic import BaseModel, TypeAdapter
+
+from vlmhyperbench.client.refusals import refusal_of
+from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
+from vlmhyperbench.wire.artifacts import Artifact, Report
+from vlmhyperbench.wire.base import Page
+from vlmhyperbench.wire.health import Health, Ready
+from vlmhyperbench.wire.registry import RegistryEntry, RegistrySummary
+from vlmhyperbench.wire.results import Result
+from vlmhyperbench.wire.runs import Experiment, ExperimentCreate, ExperimentDetail, Run, RunCreate, RunDetail
+from vlmhyperbench.wire.workers import Worker
+
+T = TypeVar("T")
+Model = TypeVar("Model", bound=BaseModel)
+Id = UUID | str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Generic[T]):
+    """One request; `read` turns the body of a good answer into a value."""
+
+    method: str
+    path: str
+    read: Callable[[bytes], T]
+    params: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    good: tuple[int, ...] = (200, 201)
+
+    def answer(self, status: int, body: bytes) -> T:
+        """Read an answer.
+
+        Raises:
+            VlmHyperBenchError: the API refused; the class says what can be done about it.
+        """
+        if status not in self.good:
+            raise refusal_of(status, body)
+        return self.read(body)
+
+
+def health() -> Call[Health]:
+    """Ask whether the process answers."""
+    return _get("/health", Health)
+
+
+def ready() -> Call[Ready]:
+    """Ask whether runs are accepted."""
+    return Call(method="GET", path="/ready", read=Ready.model_validate_json, good=(200, 503))
+
+
+def create_run(
+    run: str | RunEntry, *, name: str | None = None, priority: int = 0, idempotency_key: str | None = None
+) -> Call[RunDetail]:
+    """Submit a run: the name of a registry entry, or an entry."""
+    return _post("/runs", RunDetail, RunCreate(run=run, name=name, priority=priority), idempotency_key)
+
+
+def get_run(run_id: Id) -> Call[RunDetail]:
+    """Read one run, with its spec, phases and jobs."""
+    return _get(f"/runs/{UUID(str(run_id))}", RunDetail)
+
+
+def list_runs(
+    *, state: str | None = None, experiment_id: Id | None = None, limit: int = 50, cursor: str | None = None
+) -> Call[Page[Run]]:
+    """List runs, the newest first."""
+    return _page("/runs", Page[Run], state=state, experiment_id=experiment_id, limit=limit, cursor=cursor)
+
+
+def cancel_run(run_id: Id) -> Call[RunDetail]:
+    """Ask for a run to be cancelled; its rows stay."""
+    return _post(f"/runs/{UUID(str(run_id))}/cancel", RunDetail)
+
+
+def create_experiment(
+    experiment: str | ExperimentEntry,
+    *,
+    name: str | None = None,
+    priority: int = 0,
+    idempotency_key: str | None = None,
+) -> Call[ExperimentDetail]:
+    """Submit an experiment: the name of a registry entry, or an entry."""
+    body = ExperimentCreate(experiment=experiment, name=name, priority=priority)
+    return _post("/experiments", ExperimentDetail, body, idempotency_key)
+
+
+def get_experiment(experiment_id: Id) -> Call[ExperimentDetail]:
+    """Read one experiment, with its runs."""
+    return _get(f"/experiments/{UUID(str(experiment_id))}", ExperimentDetail)
+
+
+def list_experiments(*, limit: int = 50, cursor: str | None = None) -> Call[Page[Experiment]]:
+    """List experiments, the newest first."""
+    return _page("/experiments", Page[Experiment], limit=limit, cursor=cursor)
+
+
+def cancel_experiment(experiment_id: Id) -> Call[ExperimentDetail]:
+    """Ask for an experiment and its open runs to be cancelled."""
+    return _post(f"/experiments/{UUID(str(experiment_id))}/cancel", ExperimentDetail)
+
+
+def list_results(
+    run_id: Id,
+    *,
+    status: str | None = None,
+    outcome: str | None = None,
+    doc_class: str | None = None,
+    question_type: str | None = None,
+    limit: int = 50,
+    cursor: str | None = None,
+) -> Call[Page[Result]]:
+    """List the answered samples of a run, in their order."""
+    return _page(
+        "/results",
+        Page[Result],
+        run_id=UUID(str(run_id)),
+        status=status,
+        outcome=outcome,
+        doc_class=doc_class,
+        question_type=question_type,
+        limit=limit,
+        cursor=cursor,
+    )
+
+
+def list_workers(*, include_gone: bool = False) -> Call[Page[Worker]]:
+    """List workers."""
+    return _page("/workers", Page[Worker], include_gone="true" if include_gone else None)
+
+
+def list_registry(kind: str | None = None) -> Call[Page[RegistrySummary]]:
+    """List registry entries, of one kind or of all."""
+    return _page("/registry", Page[RegistrySummary], kind=kind)
+
+
+def get_registry_entry(kind: str, name: str) -> Call[RegistryEntry]:
+    """Read one registry entry."""
+    return _get(f"/registry/{kind}/{name}", RegistryEntry)
+
+
+def list_artifacts(*, run_id: Id | None = None, experiment_id: Id | None = None) -> Call[Page[Artifact]]:
+    """List the files of a run or experiment."""
+    return _page("/artifacts", Page[Artifact], run_id=run_id, experiment_id=experiment_id)
+
+
+def artifact_content(artifact_id: Id) -> Call[bytes]:
+    """Download one file."""
+    return Call(method="GET", path=f"/artifacts/{UUID(str(artifact_id))}/content", read=bytes)
+
+
+def get_report(scope_id: Id) -> Call[Report]:
+    """Read the newest report of a run or experiment."""
+    return _get(f"/reports/{UUID(str(scope_id))}", Report)
+
+
+def _get(path: str, model: type[Model]) -> Call[Model]:
+    return Call(method="GET", path=path, read=model.model_validate_json)
+
+
+def _page(path: str, model: type[Model], **params: object) -> Call[Model]:
+    given = {name: str(value) for name, value in params.items() if value is not None}
+    return Call(method="GET", path=path, read=TypeAdapter(model).validate_json, params=given)
+
+
+def _post(
+    path: str, model: type[Model], body: BaseModel | None = None, idempotency_key: str | None = None
+) -> Call[Model]:
+    headers = {"Content-Type": "application/json", "Idempotency-Key": idempotency_key or str(uuid.uuid4())}
+    content = body.model_dump_json(exclude_unset=True).encode() if body is not None else None
+    return Call(method="POST", path=path, read=model.model_validate_json, body=content, headers=headers)

@@ -1,0 +1,78 @@
+"""Where the API is and which key to send: argument over environment over the embedded stack's own files."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from vlmhyperbench.errors import InvalidInput, Unavailable
+from vlmhyperbench.local.supervisor.home import Home
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """A resolved address and key; the key never shows in a representation."""
+
+    url: str
+    api_key: str
+
+    def __repr__(self) -> str:
+        return f"Connection(url={self.url!r}, api_key='********')"
+
+    @property
+    def live_url(self) -> str:
+        """Address of the live feed."""
+        parts = urlsplit(self.url)
+        scheme = "wss" if parts.scheme == "https" else "ws"
+        return f"{scheme}://{parts.netloc}{parts.path}/api/v1/live"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"X-API-Key": self.api_key}
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether the API is on this machine, where no proxy belongs in between."""
+        host = urlsplit(self.url).hostname or ""
+        try:
+            return ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            return host == "localhost"
+
+
+def resolve(url: str | None = None, api_key: str | None = None, *, home: Home | None = None) -> Connection:
+    """Find the API.
+
+    `VLMHB_API_URL` names another machine's; its key comes from `VLMHB_API_KEY` or the file `VLMHB_API_KEY_FILE`.
+
+    Raises:
+        Unavailable: no stack is known, or no key.
+        InvalidInput: the address is not http or https.
+    """
+    stack = home or Home.default()
+    address = url or os.environ.get("VLMHB_API_URL") or stack.api_url()
+    if not address:
+        raise Unavailable(
+            f"No stack is known in {stack.root}.",
+            cure="Start one with `vlmhyperbench up`, or set VLMHB_API_URL.",
+            code="no_stack",
+        )
+    parts = urlsplit(address)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise InvalidInput(f"{address!r} is not an address of an API.", cure="Write http://host:port.")
+    key = api_key or os.environ.get("VLMHB_API_KEY") or _read(os.environ.get("VLMHB_API_KEY_FILE")) or stack.api_key()
+    if not key:
+        raise Unavailable("There is no API key.", cure="Set VLMHB_API_KEY_FILE or VLMHB_API_KEY.", code="no_key")
+    return Connection(url=address.rstrip("/"), api_key=key)
+
+
+def _read(path: str | None) -> str | None:
+    if not path:
+        return None
+    try:
+        return Path(path).read_text(encoding="utf-8").strip() or None
+    except (OSError, UnicodeDecodeError) as error:
+        raise Unavailable(f"The key file {path} cannot be read: {error}.", code="no_key") from error

@@ -1,0 +1,90 @@
+"""Pages over a run's counting rows, own and kept, with where their payloads lie: what the API lists as results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+from uuid import UUID
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from vlmhyperbench.db.queries import page_size
+from vlmhyperbench.db.views import FactView, view_of
+from vlmhyperbench.domain.states import FactStatus
+
+Outcome = Literal["answered", "model_failure", "infrastructure_failure"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultRow:
+    """A row that counts in a run."""
+
+    phase: int
+    ordinal: int
+    """Its place in the run that was asked for; `fact` has its place where it was measured."""
+    fact: FactView
+    storage_key: str | None
+    """The chunk with its payload."""
+
+
+async def page(
+    session: AsyncSession,
+    run_id: UUID,
+    *,
+    after: tuple[int, int] | None = None,
+    limit: int = 50,
+    status: FactStatus | None = None,
+    outcome: Outcome | None = None,
+    samples: Sequence[int] | None = None,
+) -> list[ResultRow]:
+    """Read rows of counting phases by (phase, ordinal); the next page begins after the last row's."""
+    values = {
+        "run": run_id,
+        "phase": after[0] if after else -1,
+        "ordinal": after[1] if after else -1,
+        "limit": page_size(limit),
+        "status": status.value if status is not None else None,
+        "outcome": outcome,
+        "samples": list(samples) if samples is not None else None,
+    }
+    found = await session.execute(text(_PAGE), values)
+    return [
+        ResultRow(
+            phase=row.own_phase, ordinal=row.own_ordinal, fact=view_of(FactView, row), storage_key=row.storage_key
+        )
+        for row in found
+    ]
+
+
+_PAGE = """
+WITH counting AS (
+    SELECT run_id AS source, phase AS own_phase, ordinal AS own_ordinal, phase AS source_phase,
+           ordinal AS source_ordinal
+    FROM fact WHERE run_id = :run
+    UNION ALL
+    SELECT source_run_id, phase, ordinal, source_phase, source_ordinal FROM kept_fact WHERE run_id = :run
+    UNION ALL
+    SELECT kept.source_run_id, kept.phase, fact.ordinal, fact.phase, fact.ordinal
+    FROM kept_phase kept JOIN fact ON fact.run_id = kept.source_run_id AND fact.phase = kept.source_phase
+    WHERE kept.run_id = :run
+)
+SELECT counting.own_phase, counting.own_ordinal, fact.*, chunk.storage_key
+FROM counting
+JOIN fact ON fact.run_id = counting.source AND fact.phase = counting.source_phase
+         AND fact.ordinal = counting.source_ordinal
+JOIN phase ON phase.run_id = :run AND phase.no = counting.own_phase
+LEFT JOIN chunk ON chunk.run_id = fact.run_id AND chunk.claim_id = fact.claim_id AND chunk.phase = fact.phase
+               AND chunk.no = fact.chunk
+WHERE (counting.own_phase, counting.own_ordinal) > (:phase, :ordinal)
+  AND phase.kind <> 'warmup' AND (phase.state IN ('COMPLETE', 'STOPPED') OR (phase.state = 'OPEN' AND phase.kind = 'accuracy'))
+  AND (CAST(:status AS text) IS NULL OR fact.status = :status)
+  AND (CAST(:outcome AS text) IS NULL OR :outcome = CASE
+        WHEN fact.status = 'ok' THEN 'answered'
+        WHEN fact.failure = 'model' THEN 'model_failure'
+        ELSE 'infrastructure_failure' END)
+  AND (CAST(:samples AS bigint[]) IS NULL OR fact.sample = ANY(CAST(:samples AS bigint[])))
+ORDER BY counting.own_phase, counting.own_ordinal
+LIMIT :limit
+"""

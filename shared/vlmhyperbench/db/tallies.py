@@ -1,0 +1,66 @@
+"""Counts over rows that lists and live feeds show: how far runs are, in which states an experiment's runs are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncSession
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """Rows of a run's inference so far."""
+
+    done: int = 0
+    failed: int = 0
+    """Those of them that are not `ok`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """How far a stream goes, and whether it is still open."""
+
+    seq: int
+    is_open: bool
+    total: int | None
+
+
+async def of_runs(session: AsyncSession, run_ids: Sequence[UUID]) -> dict[UUID, Tally]:
+    """Count the rows of several runs at once; a run without shards is absent."""
+    found = await session.execute(text(_TALLIES), {"ids": list(run_ids)})
+    return {row.run_id: Tally(done=row.done, failed=row.failed) for row in found}
+
+
+async def run_states(session: AsyncSession, experiment_ids: Sequence[UUID]) -> dict[UUID, dict[str, int]]:
+    """Count the runs of several experiments by state."""
+    found = await session.execute(text(_STATES), {"ids": list(experiment_ids)})
+    states: dict[UUID, dict[str, int]] = {}
+    for row in found:
+        states.setdefault(row.experiment_id, {})[row.state] = row.runs
+    return states
+
+
+async def heads(session: AsyncSession, stream_ids: Sequence[UUID]) -> dict[UUID, Head]:
+    """Read how far several streams go; what does not exist is absent."""
+    found = await session.execute(text(_HEADS), {"ids": list(stream_ids)})
+    return {row.id: Head(seq=row.event_seq, is_open=row.is_open, total=row.total) for row in found}
+
+
+_TALLIES = """
+SELECT run_id, CAST(sum(done) AS bigint) AS done, CAST(sum(failed) AS bigint) AS failed
+FROM job WHERE run_id = ANY(:ids) AND scope = 'run' AND kind = 'GENERATE' GROUP BY run_id
+"""
+
+_STATES = """
+SELECT experiment_id, state, count(*) AS runs FROM run WHERE experiment_id = ANY(:ids)
+GROUP BY experiment_id, state ORDER BY experiment_id, state
+"""
+
+_HEADS = """
+SELECT id, event_seq, finished_at IS NULL AS is_open, total FROM run WHERE id = ANY(:ids)
+UNION ALL
+SELECT id, event_seq, finished_at IS NULL, NULL FROM experiment WHERE id = ANY(:ids)
+"""

@@ -1,0 +1,29 @@
+"""What an API key looks like and how it is stored: `<prefix>_<256 bits>`, kept as prefix and HMAC under a pepper."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+
+_KEY = re.compile(r"([A-Za-z0-9]{4,32})_([A-Za-z0-9_-]{40,100})")
+
+SCOPES = ("artifact:read", "registry:read", "run:read", "run:write", "worker:read")
+"""Every scope that a route may ask for; `*` in a key stands for all of them."""
+ALL_SCOPES = "*"
+
+
+def prefix_of(key: str) -> str | None:
+    """Return the public part of a key, by which it is found; None where it is no key."""
+    found = _KEY.fullmatch(key)
+    return found[1] if found else None
+
+
+def hmac_of(key: str, pepper: str) -> str:
+    """Return what is stored of a key: 64 hex digits."""
+    return hmac.new(pepper.encode(), key.encode(), hashlib.sha256).hexdigest()
+
+
+def is_key(key: str, *, stored_hmac: str, pepper: str) -> bool:
+    """Compare a key with what is stored of it, in constant time."""
+    return hmac.compare_digest(hmac_of(key, pepper), stored_hmac)

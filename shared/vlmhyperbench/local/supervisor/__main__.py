@@ -1,0 +1,83 @@
+"""`python -m vlmhyperbench.local.supervisor`: the supervisor as a process of its own, reporting on a pipe."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from vlmhyperbench.errors import VlmHyperBenchError
+from vlmhyperbench.local.supervisor.home import Home
+from vlmhyperbench.local.supervisor.lock import StackLock
+from vlmhyperbench.local.supervisor.services import choose
+from vlmhyperbench.local.supervisor.supervise import Report, Stack
+
+log = logging.getLogger(__name__)
+
+ALREADY_RUNS = 10
+"""Exit status: another supervisor holds this home."""
+SETUP = 3
+
+
+def main() -> int:
+    """Run the supervisor until SIGTERM or SIGINT; what happens while it starts goes to the pipe `--report-fd`."""
+    parser = argparse.ArgumentParser(prog="vlmhyperbench-supervisor")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=8760)
+    parser.add_argument("--services", default="", help="comma-separated; all where none is named")
+    parser.add_argument("--report-fd", type=int, default=None)
+    given = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    services = [name for name in given.services.split(",") if name]
+    report = _reporter(given.report_fd)
+    return serve(Home.default(), host=given.host, port=given.port, services=services, report=report)
+
+
+def serve(home: Home, *, host: str, port: int, services: Sequence[str] = (), report: Report) -> int:
+    """Hold the home's lock and run its stack; return the exit status."""
+    try:
+        home.prepare()
+        lock = StackLock(home.lock_file)
+        if not lock.acquire():
+            report({"event": "already"})
+            return ALREADY_RUNS
+        try:
+            asyncio.run(_serve(Stack(home, host=host, port=port, stages=choose(services), report=report)))
+        finally:
+            lock.release()
+    except VlmHyperBenchError as error:
+        log.critical("%s", error)
+        report({"event": "failed", "code": error.code, "message": error.message, "cure": error.cure})
+        return SETUP
+    report({"event": "stopped"})
+    return 0
+
+
+async def _serve(stack: Stack) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(number, stop.set)
+    await stack.run(stop)
+
+
+def _reporter(fd: int | None) -> Report:
+    """Write one JSON line per report; a reader that has gone is no error."""
+
+    def report(message: Mapping[str, str]) -> None:
+        if fd is not None:
+            with suppress(OSError):
+                os.write(fd, json.dumps(dict(message)).encode() + b"\n")
+
+    return report
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    sys.exit(main())

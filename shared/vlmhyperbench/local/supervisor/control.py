@@ -1,0 +1,201 @@
+"""Bring the embedded stack up and down, and look at it: what the command line calls."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from vlmhyperbench.errors import NotReady, Unavailable
+from vlmhyperbench.local.supervisor.home import Home
+from vlmhyperbench.local.supervisor.lock import holder
+from vlmhyperbench.local.supervisor.services import choose
+from vlmhyperbench.processes import tied
+
+STOP_S = 90.0
+_POLL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessStatus:
+    """One process of the stack, with everything that it started."""
+
+    name: str
+    pid: int | None
+    state: str
+    restarts: int
+    since: str
+    pss_bytes: int | None
+    """Proportional set size of its process tree; None where it cannot be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackStatus:
+    """The stack of a home."""
+
+    is_up: bool
+    home: str
+    url: str | None = None
+    pid: int | None = None
+    processes: tuple[ProcessStatus, ...] = ()
+
+
+def is_up(home: Home) -> bool:
+    """Say whether a supervisor holds this home."""
+    return holder(home.lock_file) is not None
+
+
+def up(
+    home: Home,
+    *,
+    host: str,
+    port: int,
+    services: Sequence[str] = (),
+    is_tied: bool = False,
+    tell: Callable[[Mapping[str, str]], None] = lambda _: None,
+) -> bool:
+    """Start the stack in the background and wait until it is ready; return False where it already runs.
+
+    `is_tied` stops the stack when the calling process ends, however it ends.
+
+    Raises:
+        Unavailable: it does not start.
+        InvalidInput: there is no such service.
+    """
+    choose(services)
+    home.prepare()
+    if is_up(home):
+        return False
+    reading, writing = os.pipe()
+    argv = [sys.executable, "-m", "vlmhyperbench.local.supervisor", "--host", host, "--port", str(port)]
+    argv += ["--report-fd", str(writing), "--services", ",".join(services)]
+    with home.log_of("supervisor").open("ab") as log:
+        child = subprocess.Popen(
+            tied(argv, death_signal=signal.SIGTERM) if is_tied else argv,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env={**os.environ, "VLMHB_HOME": str(home.root)},
+            start_new_session=True,
+            pass_fds=(writing,),
+        )
+    os.close(writing)
+    with os.fdopen(reading, encoding="utf-8") as lines:
+        try:
+            return _follow(lines, tell, home)
+        except KeyboardInterrupt:
+            with suppress(ProcessLookupError):
+                child.send_signal(signal.SIGTERM)
+            child.wait()
+            raise
+
+
+def down(home: Home, *, stop_s: float = STOP_S) -> bool:
+    """Stop the stack and wait for it; return False where none runs.
+
+    Raises:
+        NotReady: it does not end in time.
+    """
+    pid = holder(home.lock_file)
+    if pid is None:
+        return False
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + stop_s
+    while holder(home.lock_file) is not None:
+        if time.monotonic() > deadline:
+            raise NotReady(
+                f"The stack in {home.root} (pid {pid}) has not ended after {stop_s:.0f} s.",
+                cure=f"Wait, or end it with `kill -9 {pid}`; its processes end with it.",
+            )
+        time.sleep(_POLL_S)
+    _reap(pid)
+    return True
+
+
+def kill(home: Home) -> None:
+    """End the stack at once: its processes die with the supervisor."""
+    pid = holder(home.lock_file)
+    if pid is not None:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        _reap(pid)
+
+
+def status(home: Home) -> StackStatus:
+    """Describe the stack: each process with its pid, restarts and memory."""
+    pid = holder(home.lock_file)
+    if pid is None:
+        return StackStatus(is_up=False, home=str(home.root))
+    try:
+        found = json.loads(home.processes_file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        found = {}
+    own = ProcessStatus(name="supervisor", pid=pid, state="running", restarts=0, since="", pss_bytes=_pss(pid))
+    children = _children()
+    rows = tuple(
+        ProcessStatus(
+            name=row["name"],
+            pid=row["pid"],
+            state=row["state"],
+            restarts=row["restarts"],
+            since=row["since"],
+            pss_bytes=_pss_of_tree(row["pid"], children) if row["pid"] else None,
+        )
+        for row in found.get("processes", [])
+    )
+    return StackStatus(is_up=True, home=str(home.root), url=found.get("url"), pid=pid, processes=(own, *rows))
+
+
+def _follow(lines: Iterable[str], tell: Callable[[Mapping[str, str]], None], home: Home) -> bool:
+    for line in lines:
+        message: dict[str, str] = json.loads(line)
+        match message.get("event"):
+            case "ready":
+                return True
+            case "already":
+                return False
+            case "failed":
+                raise Unavailable(message["message"], cure=message["cure"], code=message["code"])
+            case _:
+                tell(message)
+    raise Unavailable("The supervisor ended while it was starting.", cure=f"Read {home.log_of('supervisor')}.")
+
+
+def _reap(pid: int) -> None:
+    """Collect the supervisor where it is a child of ours."""
+    with suppress(ChildProcessError):
+        os.waitpid(pid, 0)
+
+
+def _children() -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            continue
+        found.setdefault(parent, []).append(int(folder.name))
+    return found
+
+
+def _pss_of_tree(pid: int, children: dict[int, list[int]]) -> int | None:
+    sizes = [_pss(pid), *(_pss_of_tree(child, children) for child in children.get(pid, []))]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if known else None
+
+
+def _pss(pid: int) -> int | None:
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
+    except OSError:
+        return None
+    line = next((line for line in text.splitlines() if line.startswith("Pss:")), None)
+    return int(line.split()[1]) * 1024 if line else None

@@ -1,0 +1,101 @@
+"""One child that is kept running: started, watched, restarted with a growing pause, stopped on request."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
+
+from vlmhyperbench.errors import NotFound
+from vlmhyperbench.local.supervisor.services import Service
+from vlmhyperbench.processes import Child, start_child
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 30.0
+HEALTHY_S = 30.0
+"""A child that lived so long starts again after the first pause."""
+_LOG_BYTES = 20 * 1024 * 1024
+
+
+class Kept:
+    """A service's present child and how often it had to be started again."""
+
+    def __init__(
+        self, service: Service, *, env: Mapping[str, str], log_file: Path, changed: Callable[[], None]
+    ) -> None:
+        self.service = service
+        self.name = service.name
+        self.restarts = 0
+        self.state = "starting"
+        self.since = datetime.now(UTC)
+        self._env = {**env, **service.env}
+        self._log_file = log_file
+        self._changed = changed
+        self._child: Child | None = None
+        self._stopping = asyncio.Event()
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the child, or None between two."""
+        return self._child.pid if self._child is not None and self._child.returncode is None else None
+
+    async def keep(self) -> None:
+        """Run the child, again and again, until `stop`."""
+        pause = FIRST_PAUSE_S
+        while not self._stopping.is_set():
+            began = asyncio.get_running_loop().time()
+            status = await self._run_once()
+            if self._stopping.is_set():
+                break
+            if asyncio.get_running_loop().time() - began >= HEALTHY_S:
+                pause = FIRST_PAUSE_S
+            log.warning("%s ended with status %s; starting it again in %.1f s.", self.name, status, pause)
+            self.restarts += 1
+            self._enter("restarting")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._stopping.wait()
+            pause = min(pause * 2, LONGEST_PAUSE_S)
+        self._enter("stopped")
+
+    async def stop(self) -> None:
+        """End the child and keep it ended."""
+        self._stopping.set()
+        child = self._child
+        if child is not None and child.returncode is None:
+            self._enter("stopping")
+            await child.stop(term_s=self.service.stop_s)
+
+    async def _run_once(self) -> int:
+        try:
+            with _open_log(self._log_file) as output:
+                child = await start_child(self.service.argv, env=self._env, stdin=None, stdout=output, stderr=output)
+        except (NotFound, OSError) as error:
+            log.warning("%s cannot be started: %s", self.name, error)
+            return 127
+        self._child = child
+        if self._stopping.is_set():
+            return await child.stop(term_s=self.service.stop_s)
+        self._enter("running")
+        status = await child.wait()
+        child.send_signal(signal.SIGKILL)  # to what it may have left in its group
+        return status
+
+    def _enter(self, state: str) -> None:
+        self.state = state
+        self.since = datetime.now(UTC)
+        self._changed()
+
+
+def _open_log(path: Path) -> IO[bytes]:
+    if path.exists() and path.stat().st_size > _LOG_BYTES:
+        path.replace(path.with_name(f"{path.name}.1"))
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")

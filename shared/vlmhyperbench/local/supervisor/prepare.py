@@ -1,0 +1,51 @@
+"""Bring the database to the present schema and register the command line's key; run as a child, then gone."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from vlmhyperbench.db import api_keys, migrations
+from vlmhyperbench.db.engine import Database
+from vlmhyperbench.domain.api_keys import ALL_SCOPES, hmac_of, prefix_of
+from vlmhyperbench.errors import Unavailable, VlmHyperBenchError
+from vlmhyperbench.local.supervisor.home import Home
+from vlmhyperbench.settings import Settings
+
+PRINCIPAL = "local"
+
+
+def main() -> int:
+    """Migrate, then register the key; say what failed on one line."""
+    try:
+        settings = Settings.load()
+        migrations.upgrade(settings.database_url.get_secret_value())
+        asyncio.run(_register(settings))
+    except VlmHyperBenchError as error:
+        print(error, file=sys.stderr)
+        return 3
+    return 0
+
+
+async def _register(settings: Settings) -> None:
+    key = Home(settings.home).api_key()
+    prefix = prefix_of(key) if key is not None else None
+    if key is None or prefix is None:
+        raise Unavailable("The stack's API key is not a key.", cure="Remove run/api-key and start the stack again.")
+    database = Database(settings.database_url.get_secret_value(), name="prepare")
+    try:
+        async with database.transaction() as session:
+            await api_keys.add(
+                session,
+                prefix=prefix,
+                hmac_sha256=hmac_of(key, settings.key_pepper.get_secret_value()),
+                principal=PRINCIPAL,
+                project_id=settings.project,
+                scopes=[ALL_SCOPES],
+            )
+    finally:
+        await database.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""Which processes make the embedded stack, in the order in which they start."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from vlmhyperbench.errors import InvalidInput
+
+_OURS = frozenset(
+    {"VLMHB_DATABASE_URL", "VLMHB_REDIS_URL", "VLMHB_STORAGE_URL", "VLMHB_KEY_PEPPER", "VLMHB_API_KEY", "VLMHB_API_URL"}
+)
+"""What the embedded stack decides itself, and hands over in a 0600 file rather than in the environment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """One process that is kept running."""
+
+    name: str
+    module: str
+    env: Mapping[str, str] = field(default_factory=dict)
+    stop_s: float = 10.0
+    """How long it may take to stop by itself; a worker drains first."""
+
+    @property
+    def argv(self) -> list[str]:
+        return [sys.executable, "-m", self.module]
+
+
+STAGES: tuple[tuple[Service, ...], ...] = (
+    (Service(name="scheduler", module="vlmhyperbench_scheduler"),),
+    (Service(name="api", module="vlmhyperbench_api"),),
+    (
+        Service(
+            name="evaluation", module="vlmhyperbench_eval_worker", env={"VLMHB_WORKER_NAME": "evaluation"}, stop_s=35
+        ),
+        Service(name="reporting", module="vlmhyperbench_reporter", env={"VLMHB_WORKER_NAME": "reporting"}, stop_s=35),
+        Service(
+            name="inference", module="vlmhyperbench_inference_worker", env={"VLMHB_WORKER_NAME": "inference"}, stop_s=35
+        ),
+    ),
+)
+"""Stages start one after another and stop in reverse; the services of one stage do both together."""
+
+
+def choose(names: Sequence[str]) -> tuple[tuple[Service, ...], ...]:
+    """Return the stages with only these services; all of them where none is named.
+
+    Raises:
+        InvalidInput: there is no such service.
+    """
+    known = [service.name for stage in STAGES for service in stage]
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise InvalidInput(f"There is no service {unknown[0]!r}.", cure=f"There are {', '.join(known)}.", code="usage")
+    wanted = set(names or known)
+    return tuple(kept for stage in STAGES if (kept := tuple(one for one in stage if one.name in wanted)))
+
+
+def environment_of_services(*, home: str, api_port: int) -> dict[str, str]:
+    """Return the variables that every service gets: the user's settings, never a credential."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name.upper().startswith("VLMHB_") and name.upper() not in _OURS
+    }
+    return kept | {"VLMHB_HOME": home, "VLMHB_API_PORT": str(api_port), "PYTHONUNBUFFERED": "1"}

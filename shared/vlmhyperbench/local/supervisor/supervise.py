@@ -1,0 +1,288 @@
+"""Start the embedded stack in order, keep it running, stop it in reverse order."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import logging
+import os
+import secrets
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+from vlmhyperbench.errors import Unavailable, VlmHyperBenchError
+from vlmhyperbench.local.postgres import Postgres
+from vlmhyperbench.local.server import read_or_make_password, tail, write_private
+from vlmhyperbench.local.supervisor.home import Home
+from vlmhyperbench.local.supervisor.kept import FIRST_PAUSE_S, LONGEST_PAUSE_S, Kept
+from vlmhyperbench.local.supervisor.services import STAGES, Service, environment_of_services
+from vlmhyperbench.local.valkey import Valkey
+from vlmhyperbench.processes import start_child
+from vlmhyperbench.settings import store
+
+log = logging.getLogger(__name__)
+
+Report = Callable[[Mapping[str, str]], None]
+"""Told what starts: `{event: starting | ready | failed | stopped, …}`."""
+
+READY_S = 90.0
+_PREPARE_S = 120.0
+_WATCH_S = 1.0
+_GIVE_UP_RESTARTS = 3
+"""A service that dies so often before the stack is ready will not become ready."""
+
+
+class _Server(Protocol):
+    """What PostgreSQL and Valkey have in common."""
+
+    log: Path
+
+    @property
+    def pid(self) -> int | None: ...
+    def is_running(self) -> bool: ...
+    def start(self) -> str: ...
+    def stop(self) -> None: ...
+
+
+class _KeptServer:
+    """A database server that is watched, and started again where it is found dead."""
+
+    def __init__(self, name: str, server: _Server, changed: Callable[[], None]) -> None:
+        self.name = name
+        self.server = server
+        self.restarts = 0
+        self.state = "starting"
+        self.since = datetime.now(UTC)
+        self._changed = changed
+
+    @property
+    def pid(self) -> int | None:
+        return self.server.pid
+
+    async def start(self) -> str:
+        url = await asyncio.to_thread(self.server.start)
+        self._enter("running")
+        return url
+
+    async def watch(self) -> None:
+        """Start the server again whenever it is found dead; ends by cancellation alone."""
+        pause = FIRST_PAUSE_S
+        while True:
+            await asyncio.sleep(_WATCH_S)
+            if self.server.is_running():
+                pause = FIRST_PAUSE_S
+                continue
+            log.warning("%s is gone; starting it again.", self.name)
+            self.restarts += 1
+            self._enter("restarting")
+            try:
+                await self.start()
+            except Unavailable as error:
+                log.warning("%s", error)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE_S)
+
+    async def stop(self) -> None:
+        await asyncio.to_thread(self.server.stop)
+        self._enter("stopped")
+
+    def _enter(self, state: str) -> None:
+        self.state = state
+        self.since = datetime.now(UTC)
+        self._changed()
+
+
+class Stack:
+    """The processes of one home; `run` returns when `stop` is set and everything has ended."""
+
+    def __init__(
+        self,
+        home: Home,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 8760,
+        stages: Sequence[Sequence[Service]] = STAGES,
+        report: Report,
+    ) -> None:
+        self._home = home
+        self._host = host
+        self._port = port
+        self._report = report
+        self._stages = stages
+        self._kept: list[list[Kept]] = []
+        self._servers: list[_KeptServer] = []
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Start, keep and stop the stack.
+
+        Raises:
+            Unavailable: it does not start; whatever had started is stopped again.
+        """
+        self._port = _choose_port(self._host, self._port)
+        failure: VlmHyperBenchError | None = None
+        async with AsyncExitStack() as leaving:
+            leaving.callback(self._home.processes_file.unlink, missing_ok=True)
+            try:
+                await self._start(leaving, stop)
+            except VlmHyperBenchError as error:
+                failure = error  # raised once everything has ended, outside the task groups that would wrap it
+            else:
+                await stop.wait()
+            self._report({"event": "stopping"})
+        if failure is not None:
+            raise failure
+
+    async def _start(self, leaving: AsyncExitStack, stop: asyncio.Event) -> None:
+        database_url = await self._serve(leaving, "postgres", Postgres(self._home.root / "postgres"))
+        redis_url = await self._serve(leaving, "valkey", Valkey(self._home.root / "valkey"))
+        self._write_settings(database_url, redis_url)
+        await self._prepare()
+        await leaving.enter_async_context(self._keeping())
+        await self._until_ready(stop)
+        if not stop.is_set():
+            self._report({"event": "ready", "url": self.url})
+            log.info("The stack is ready at %s.", self.url)
+
+    @property
+    def url(self) -> str:
+        """Where the API listens."""
+        return f"http://{self._host}:{self._port}"
+
+    async def _serve(self, leaving: AsyncExitStack, name: str, server: _Server) -> str:
+        self._report({"event": "starting", "what": name})
+        kept = _KeptServer(name, server, self._write_processes)
+        self._servers.append(kept)
+        leaving.push_async_callback(kept.stop)
+        url = await kept.start()
+        await leaving.enter_async_context(_running(kept.watch()))
+        return url
+
+    def _write_settings(self, database_url: str, redis_url: str) -> None:
+        values: dict[str, str | int] = {
+            "database_url": database_url,
+            "redis_url": redis_url,
+            "storage_url": str(self._home.storage),
+            "key_pepper": read_or_make_password(self._home.run / "pepper"),
+            "api_host": self._host,
+            "api_port": self._port,
+        }
+        store(self._home.root, values)
+        if self._home.api_key() is None:
+            write_private(self._home.api_key_file, f"vlmhb{secrets.token_hex(4)}_{secrets.token_urlsafe(32)}")
+
+    async def _prepare(self) -> None:
+        """Migrate the database and register the key in a child: what that imports need not stay in memory."""
+        self._report({"event": "starting", "what": "migrations"})
+        path = self._home.log_of("prepare")
+        argv = [sys.executable, "-m", "vlmhyperbench.local.supervisor.prepare"]
+        with path.open("wb") as output:
+            env = environment_of_services(home=str(self._home.root), api_port=self._port)
+            async with await start_child(argv, env=env, stdin=None, stdout=output, stderr=output) as child:
+                try:
+                    async with asyncio.timeout(_PREPARE_S):
+                        status = await child.wait()
+                except TimeoutError:
+                    status = -1
+        if status != 0:
+            raise Unavailable(f"The database cannot be prepared: {tail(path)}", cure=f"Read {path}.")
+
+    @asynccontextmanager
+    async def _keeping(self) -> AsyncIterator[None]:
+        """Start the services stage by stage; on leaving stop them in reverse."""
+        env = environment_of_services(home=str(self._home.root), api_port=self._port)
+        async with asyncio.TaskGroup() as group:
+            for stage in self._stages:
+                started = [
+                    Kept(one, env=env, log_file=self._home.log_of(one.name), changed=self._write_processes)
+                    for one in stage
+                ]
+                self._kept.append(started)
+                for kept in started:
+                    self._report({"event": "starting", "what": kept.name})
+                    group.create_task(kept.keep())
+            try:
+                yield
+            finally:
+                for stage_kept in reversed(self._kept):
+                    await asyncio.gather(*(kept.stop() for kept in stage_kept))
+
+    async def _until_ready(self, stop: asyncio.Event) -> None:
+        deadline = time.monotonic() + READY_S
+        services = [kept for stage in self._kept for kept in stage]
+        while not stop.is_set():
+            if await asyncio.to_thread(_answers_ready, self._host, self._port):
+                return
+            failing = next((kept for kept in services if kept.restarts >= _GIVE_UP_RESTARTS), None)
+            if failing is not None or time.monotonic() > deadline:
+                name = failing.name if failing is not None else "api"
+                path = self._home.log_of(name)
+                raise Unavailable(f"The {name} process does not start: {tail(path)}", cure=f"Read {path}.")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await stop.wait()
+
+    def _write_processes(self) -> None:
+        parts: list[_KeptServer | Kept] = [*self._servers, *(kept for stage in self._kept for kept in stage)]
+        rows = [
+            {
+                "name": part.name,
+                "pid": part.pid,
+                "state": part.state,
+                "restarts": part.restarts,
+                "since": part.since.isoformat(),
+            }
+            for part in parts
+        ]
+        text = json.dumps({"pid": os.getpid(), "url": self.url, "processes": rows})
+        try:
+            write_private(self._home.processes_file, text)
+        except OSError as error:
+            log.warning("%s cannot be written: %s", self._home.processes_file, error)
+
+
+@asynccontextmanager
+async def _running(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
+    """Run a coroutine beside the block, and cancel it when the block is left."""
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(work)
+        try:
+            yield
+        finally:
+            task.cancel()
+
+
+def _choose_port(host: str, port: int) -> int:
+    """Return the port, or a free one for 0.
+
+    Raises:
+        Unavailable: somebody else listens on it.
+    """
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise Unavailable(
+                f"Port {port} on {host} cannot be used: {error.strerror or error}.",
+                cure="Stop what uses it, or set VLMHB_API_PORT to a free port (0 chooses one).",
+                code="port_in_use",
+            ) from error
+        return int(probe.getsockname()[1])
+
+
+def _answers_ready(host: str, port: int) -> bool:
+    connection = http.client.HTTPConnection(host, port, timeout=2)
+    try:
+        connection.request("GET", "/api/v1/ready")
+        return connection.getresponse().status == http.client.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()

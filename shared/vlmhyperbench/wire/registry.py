@@ -1,0 +1,24 @@
+"""Registry entries as the API shows them."""
+
+from __future__ import annotations
+
+from pydantic import JsonValue
+
+from vlmhyperbench.wire.base import Output
+
+
+class RegistrySummary(Output):
+    """One entry in a list."""
+
+    kind: str
+    name: str
+    version: str
+    description: str = ""
+
+
+class RegistryEntry(RegistrySummary):
+    """One entry, whole."""
+
+    entry: JsonValue
+    file: str | None = None
+    """Where it was read, relative to the registries' root."""

@@ -1,0 +1,119 @@
+"""Bodies of `/runs` and `/experiments`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+from uuid import UUID
+
+from pydantic import Field, JsonValue
+
+from vlmhyperbench.domain.specs import RunSpec
+from vlmhyperbench.domain.states import ExperimentState, JobKind, JobState, PhaseState, RunState
+from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
+from vlmhyperbench.wire.base import Input, Label, Output
+from vlmhyperbench.wire.live import Progress
+
+Priority = Annotated[int, Field(ge=-100, le=100)]
+
+
+class RunCreate(Input):
+    """Ask for a run: the name of a registry entry, or the entry itself."""
+
+    run: Label | RunEntry
+    name: Label | None = None
+    priority: Priority = 0
+
+
+class ExperimentCreate(Input):
+    """Ask for an experiment: the name of a registry entry, or the entry itself."""
+
+    experiment: Label | ExperimentEntry
+    name: Label | None = None
+    priority: Priority = 0
+
+
+class Phase(Output):
+    """A part of a run whose requests count, or are void, together."""
+
+    no: int
+    kind: str
+    state: PhaseState
+    count: int | None
+    opened_at: datetime
+    closed_at: datetime | None
+
+
+class Job(Output):
+    """One unit of work with one lease."""
+
+    id: UUID
+    kind: JobKind
+    state: JobState
+    worker_id: UUID | None
+    range_start: int | None
+    range_end: int | None
+    attempts: int
+    fails: int
+    done: int
+    failed: int
+    outcome: dict[str, JsonValue] | None
+    finished_at: datetime | None
+
+
+class Run(Output):
+    """One target, one task, one scenario."""
+
+    id: UUID
+    experiment_id: UUID | None
+    parent_run_id: UUID | None
+    name: str
+    state: RunState
+    reason: str | None
+    target: str
+    """Name of the model or endpoint."""
+    task: str
+    scenario: str
+    spec_digest: str
+    priority: int
+    is_paused: bool
+    is_cancelling: bool
+    total: int | None
+    """Requests that count; known once the run is INDEXED."""
+    done: int
+    failed: int
+    event_seq: int
+    created_by: str
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+class RunDetail(Run):
+    """A run with its pinned spec, phases, jobs and present progress."""
+
+    spec: RunSpec
+    phases: list[Phase]
+    jobs: list[Job]
+    progress: Progress | None = None
+
+
+class Experiment(Output):
+    """A matrix that expanded to runs."""
+
+    id: UUID
+    name: str
+    state: ExperimentState
+    is_cancelling: bool
+    run_states: dict[str, int]
+    """How many runs are in each state."""
+    event_seq: int
+    created_by: str
+    created_at: datetime
+    finished_at: datetime | None
+
+
+class ExperimentDetail(Experiment):
+    """An experiment with its runs, the baseline first."""
+
+    runs: list[Run]

@@ -1,0 +1,43 @@
+"""Workers as the API shows them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from pydantic import Field, JsonValue
+
+from vlmhyperbench.wire.base import Output
+
+
+class Device(Output):
+    """A GPU of a worker, or its one CPU slot."""
+
+    no: int
+    kind: str
+    uuid: str
+    name: str
+    memory_bytes: int
+    state: str
+
+
+class Worker(Output):
+    """A worker: one supervisor and its doorbell."""
+
+    id: UUID
+    name: str
+    kind: str
+    queue: str
+    host: str
+    pid: int
+    state: str
+    is_stale: bool
+    """Its heartbeat is overdue."""
+    slots: int
+    version: str
+    labels: dict[str, JsonValue] = Field(default_factory=dict)
+    resident: list[str] = Field(default_factory=list)
+    """Target digests that are loaded now."""
+    devices: list[Device] = Field(default_factory=list)
+    registered_at: datetime
+    last_seen_at: datetime
