@@ -249,7 +249,8 @@ class EngineHost:
                     await _probe(client, remote.url)
                     properties = await ask_properties(client)
             except (EngineFailed, TimeoutError) as error:
-                raise LoadFailed(f"The endpoint {remote.url} does not answer: {error}.") from error
+                reason = str(error) or f"No answer within {request.load_timeout_s:g} s."
+                raise LoadFailed(f"The endpoint {remote.url} does not work. {reason}") from error
             identity = identify_remote(remote.engine, request, properties)
             self._serving = Serving(model=request.model, adapter=adapter, client=client, vram=VramWatch())
             self._become_ready(adapter, remote.url, identity, started_ns, outcome)

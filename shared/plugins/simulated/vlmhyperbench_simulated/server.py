@@ -114,6 +114,11 @@ class SimulatedServer:
         self.close()
         await self.server.wait_closed()
 
+    def lets_in(self, headers: Mapping[str, str]) -> bool:
+        """Say whether a request bears the key, where one is asked for."""
+        given = headers.get("authorization", "").encode()
+        return self.api_key is None or hmac.compare_digest(given, f"Bearer {self.api_key}".encode())
+
     def decide(self, body: bytes, digest: bytes) -> Answer:
         """Choose the answer to the next chat request."""
         number, simulation = self.requests, self.simulation
@@ -247,13 +252,11 @@ class _Connection(asyncio.Protocol):
 
     def _answer(self, method: str, path: str, headers: dict[str, str], body: bytes, received_ns: int) -> None:
         server = self._server
+        if path.startswith("/v1/") and not server.lets_in(headers):
+            self._begin(refuse(401, "The key is wrong.", code="denied"), received_ns, closes=not self._keeps_alive)
+            return
         if method != "POST" or path != "/v1/chat/completions":
             self._begin(server.describe(method, path), received_ns, closes=not self._keeps_alive)
-            return
-        if server.api_key is not None and not hmac.compare_digest(
-            headers.get("authorization", "").encode(), f"Bearer {server.api_key}".encode()
-        ):
-            self._begin(refuse(401, "The key is wrong.", code="denied"), received_ns, closes=not self._keeps_alive)
             return
         digest = request_digest(body, server.simulation.seed)
         number = server.requests

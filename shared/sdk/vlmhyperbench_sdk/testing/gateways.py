@@ -1,0 +1,126 @@
+"""Start a gateway as a process and speak to it, for the tests of adapters; needs `vlmhyperbench-gateway` installed."""
+
+from __future__ import annotations
+
+import dataclasses
+import http.client
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, cast
+
+from vlmhyperbench_sdk.errors import Unavailable
+from vlmhyperbench_sdk.gateway import LoadRequest
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+KEY = "conformance-key-of-a-test"
+
+CALL_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What the gateway answered; names of headers in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def json(self) -> dict[str, JsonValue]:
+        """Parse the body as an object."""
+        return cast("dict[str, JsonValue]", json.loads(self.body))
+
+    def error_code(self) -> str | None:
+        """Read `error.code`, if the body is an error."""
+        error = self.json().get("error")
+        return str(error["code"]) if isinstance(error, dict) and "code" in error else None
+
+    def events(self) -> list[str]:
+        """Cut a stream into the data of its events."""
+        blocks = self.body.decode().split("\n\n")
+        return [block.removeprefix("data: ") for block in blocks if block.startswith("data: ")]
+
+
+class GatewayProcess:
+    """`with GatewayProcess() as gateway:` serves until the block ends; its port is on loopback."""
+
+    def __init__(self, *arguments: str, env: Mapping[str, str] | None = None, key: str = KEY) -> None:
+        self._arguments: Sequence[str] = arguments
+        self._env = {**os.environ, **(env or {}), "VLMHB_GATEWAY_KEY": key}
+        self._key = key
+        self._process: subprocess.Popen[str] | None = None
+        self.port = 0
+
+    @property
+    def pid(self) -> int:
+        """Id of the gateway's process."""
+        assert self._process is not None  # noqa: S101
+        return self._process.pid
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: JsonObject | bytes | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Send one request; with the right key unless `headers` are given."""
+        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=CALL_SECONDS)
+        try:
+            connection.request(method, path, data, dict(headers if headers is not None else {"X-API-Key": self._key}))
+            response = connection.getresponse()
+            found = {name.lower(): value for name, value in response.getheaders()}
+            return Answer(status=response.status, headers=found, body=response.read())
+        finally:
+            connection.close()
+
+    def load(self, request: LoadRequest) -> Answer:
+        """Ask for a load and wait for its end."""
+        return self.call("POST", "/v1/model/load", dataclasses.asdict(request))
+
+    def unload(self) -> Answer:
+        """Ask for an unload and wait for its end."""
+        return self.call("POST", "/v1/model/unload", {})
+
+    def status(self) -> dict[str, JsonValue]:
+        """Ask what is loaded."""
+        return self.call("GET", "/v1/model/status").json()
+
+    def chat(self, request: JsonObject) -> Answer:
+        """Ask for a chat completion."""
+        return self.call("POST", "/v1/chat/completions", request)
+
+    def stop(self) -> int:
+        """End the gateway as its worker would, and return its exit status."""
+        process = self._process
+        assert process is not None  # noqa: S101
+        process.terminate()
+        try:
+            return process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return process.wait()
+
+    def __enter__(self) -> Self:
+        argv = [sys.executable, "-m", "vlmhyperbench_gateway", *self._arguments]
+        self._process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=self._env)
+        line = cast("IO[str]", self._process.stdout).readline()
+        if not line:
+            raise Unavailable(f"The gateway ended with status {self._process.wait()}.")
+        self.port = int(json.loads(line)["port"])
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            if self._process.poll() is None:
+                self.stop()
+            if self._process.stdout is not None:
+                self._process.stdout.close()
