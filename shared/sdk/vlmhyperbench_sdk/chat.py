@@ -84,7 +84,7 @@ def check_chat(request: JsonObject) -> None:
     _check_messages(request.get("messages"))
     _check_sampling(request)
     _check_format(request.get("response_format"))
-    if not isinstance(request.get("model_params") or {}, Mapping):
+    if not isinstance(request.get("model_params"), (Mapping, type(None))):
         raise InvalidInput("model_params must be an object.")
     options = request.get("stream_options")
     if options is not None and (

@@ -1,0 +1,119 @@
+"""The URL policy: strict parsing, and which addresses may be reached."""
+
+from __future__ import annotations
+
+import ipaddress
+
+import pytest
+from vlmhyperbench_sdk.errors import InvalidInput, Unavailable
+from vlmhyperbench_sdk.net import UrlPolicy, check_address, parse_url, resolve
+
+EMBEDDED = UrlPolicy(allow_loopback=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("https://API.Example.com/v1/", "https://api.example.com/v1"),
+        ("https://example.com:443", "https://example.com"),
+        ("http://127.0.0.1:8000/v1", "http://127.0.0.1:8000/v1"),
+        ("https://[2001:DB8::1]:8443/x", "https://[2001:db8::1]:8443/x"),
+        ("http://localhost", "http://localhost"),
+    ],
+)
+def test_a_url_has_one_form(text: str, shown: str) -> None:
+    assert str(parse_url(text)) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ftp://example.com",
+        "file:///etc/passwd",
+        "https://user:password@example.com",
+        "https://example.com@evil.com",
+        "https://example.com\\@evil.com",
+        "https://exa mple.com",
+        "https://example.com/\n",
+        "https://example.com?x=1",
+        "https://example.com#x",
+        "https://example.com/a/../b",
+        "https://example.com:0",
+        "https://example.com:99999",
+        "https://example.com:x",
+        "https://",
+        "https://[::1",
+        "https://[1:2]",
+        "https://2130706433",
+        "https://0x7f.1",
+        "https://127.1",
+        "https://exämple.com",
+        "https://-bad.com",
+        "https://" + "a" * 2000,
+    ],
+)
+def test_what_parsers_read_differently_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput):
+        parse_url(text)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1",
+        "::1",
+        "::ffff:127.0.0.1",
+        "10.0.0.1",
+        "192.168.1.1",
+        "172.16.0.1",
+        "100.64.0.1",
+        "0.0.0.0",
+        "fc00::1",
+        "169.254.169.254",
+        "::ffff:169.254.169.254",
+        "fe80::1",
+        "100.100.100.200",
+        "168.63.129.16",
+        "64:ff9b::7f00:1",
+        "2002:7f00:1::",
+        "2001:0:1::1",
+        "224.0.0.1",
+        "ff02::1",
+    ],
+)
+def test_only_public_addresses_are_reached(address: str) -> None:
+    with pytest.raises(InvalidInput):
+        check_address(ipaddress.ip_address(address), parse_url("https://example.com"), UrlPolicy())
+
+
+def test_a_public_address_is_reached_over_https_on_an_allowed_port() -> None:
+    public = ipaddress.ip_address("93.184.216.34")
+    check_address(public, parse_url("https://example.com"), UrlPolicy())
+    with pytest.raises(InvalidInput, match="not encrypted"):
+        check_address(public, parse_url("http://example.com"), UrlPolicy())
+    with pytest.raises(InvalidInput, match="Port 22"):
+        check_address(public, parse_url("https://example.com:22"), UrlPolicy())
+
+
+def test_loopback_is_reached_in_the_embedded_stack_only() -> None:
+    url = parse_url("http://127.0.0.1:9000/v1")
+    assert [str(address) for address in resolve(url, EMBEDDED)] == ["127.0.0.1"]
+    with pytest.raises(InvalidInput, match="embedded stack only"):
+        resolve(url, UrlPolicy())
+
+
+def test_cloud_metadata_is_never_reached() -> None:
+    metadata = ipaddress.ip_address("169.254.169.254")
+    everything = UrlPolicy(allow_loopback=True, allow_hosts=frozenset({"metadata"}))
+    with pytest.raises(InvalidInput, match="never allowed"):
+        check_address(metadata, parse_url("http://metadata"), everything)
+
+
+def test_a_private_host_is_reached_where_an_administrator_allows_it() -> None:
+    private = ipaddress.ip_address("10.1.2.3")
+    check_address(private, parse_url("http://gpu-box:8000"), UrlPolicy(allow_hosts=frozenset({"gpu-box"})))
+
+
+def test_a_name_that_does_not_resolve_says_so() -> None:
+    with pytest.raises(Unavailable, match="does not resolve"):
+        resolve(parse_url("https://no-such-host.invalid"), UrlPolicy())
