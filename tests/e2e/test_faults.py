@@ -1,0 +1,128 @@
+"""Processes die, the broker forgets, users change their minds: every sample exactly once, every run ended."""
+
+import os
+import signal
+
+import pytest
+import redis
+from vlmhyperbench.registry.schemas import RunEntry
+
+from tests.support.audit import audit
+from tests.support.stack import until
+
+pytest_plugins = ["tests.support.stack"]
+
+
+@pytest.fixture(scope="module")
+def registries(registries):
+    """Add a target that is slow enough to be interrupted and fast enough to end."""
+    (registries / "models" / "simulated-steady.yaml").write_text(
+        "description: 25 ms an answer.\nbackends: [simulated]\n"
+        "engine_params: {ttft_ms: 20, gap_ms: 1, tokens: 6, usage: always}\n"
+    )
+    return registries
+
+
+def start(stack, samples=600, **changes):
+    given = {"target": {"model": "simulated-steady"}, "task": "synthetic-questions", "dataset": {"limit": samples}}
+    return stack.client.runs.create(RunEntry.model_validate({**given, **changes})).id
+
+
+def assert_exactly_once(stack, run_id, samples):
+    run = stack.wait(run_id)
+    assert run.state == "SUCCEEDED", stack.logs()
+    assert (run.total, run.done, stack.rows(run_id)) == (samples, samples, samples)
+    report = [item.name for item in stack.client.artifacts(run_id=run_id).items]
+    assert "report.json" in report
+    audit(stack)
+
+
+def test_a_killed_inference_worker_costs_no_sample(stack):
+    run_id = start(stack)
+    stack.wait_done(run_id, 100)
+    stack.kill("inference")
+    assert_exactly_once(stack, run_id, 600)
+    claims = stack.query("SELECT count(DISTINCT claim_id) FROM fact WHERE run_id = %s AND phase = 1", run_id)[0][0]
+    assert claims >= 2
+
+
+def test_a_killed_engine_costs_no_sample(stack):
+    run_id = start(stack)
+    stack.wait_done(run_id, 100)
+    engine = until(
+        lambda: stack.query("SELECT engine->>'pid' FROM claim WHERE run_id = %s AND engine IS NOT NULL", run_id),
+        "engine",
+        10,
+    )
+    os.kill(int(engine[-1][0]), signal.SIGKILL)
+    assert_exactly_once(stack, run_id, 600)
+
+
+def test_a_timed_run_restarts_whole_when_its_worker_is_killed(stack):
+    run_id = start(stack, samples=120, scenario="single-stream")
+    stack.wait_done(run_id, 20)
+    stack.kill("inference")
+    assert_exactly_once(stack, run_id, 120)
+    states = stack.query("SELECT state FROM phase WHERE run_id = %s AND kind = 'single_stream' ORDER BY no", run_id)
+    assert states == [("VOID",), ("COMPLETE",)]
+
+
+@pytest.mark.parametrize("name", ["evaluation", "reporting", "scheduler", "api"])
+def test_any_other_service_may_be_killed(stack, name):
+    run_id = start(stack, samples=200)
+    stack.kill(name)
+    assert_exactly_once(stack, run_id, 200)
+
+
+def test_a_flushed_and_then_stopped_broker_costs_latency_only(stack):
+    run_id = start(stack)
+    stack.wait_done(run_id, 50)
+    with redis.Redis.from_url(stack.setting("redis_url")) as client:
+        client.flushall()
+    second = start(stack, samples=50)
+    pid = stack.kill("valkey", signal.SIGSTOP)
+    try:
+        third = start(stack, samples=50)
+        for run, samples in ((run_id, 600), (second, 50), (third, 50)):
+            assert_exactly_once(stack, run, samples)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_a_restarted_database_costs_latency_only(stack):
+    run_id = start(stack)
+    stack.wait_done(run_id, 50)
+    stack.kill("postgres", signal.SIGINT)
+    assert_exactly_once(stack, run_id, 600)
+
+
+def test_a_cancelled_run_ends_and_writes_nothing_more(stack):
+    run_id = start(stack)
+    stack.wait_done(run_id, 50)
+    stack.client.runs.cancel(run_id)
+    run = stack.wait(run_id)
+    assert run.state == "CANCELLED"
+    rows = stack.rows(run_id)
+    assert rows < 600
+    other = start(stack, samples=30)
+    assert_exactly_once(stack, other, 30)
+    assert stack.rows(run_id) == rows
+    audit(stack)
+
+
+def test_a_run_that_is_cancelled_before_it_starts_never_starts(stack):
+    running, waiting = start(stack, samples=300), start(stack, samples=300)
+    stack.client.runs.cancel(waiting)
+    assert stack.wait(waiting).state == "CANCELLED"
+    assert stack.rows(waiting) == 0
+    stack.client.runs.cancel(running)
+    stack.wait(running)
+    audit(stack)
+
+
+def test_a_model_that_cannot_start_fails_its_run_with_the_reason(stack):
+    run_id = start(stack, target={"model": "simulated-steady", "engine_params": {"crash_at_start": True}})
+    run = stack.wait(run_id, timeout_s=60)
+    assert run.state == "FAILED"
+    assert "simulated-steady" in run.reason
+    audit(stack)

@@ -1,0 +1,130 @@
+"""The main job through every service: POST a run, get a report, and know every sample exactly once."""
+
+import json
+
+import pytest
+from vlmhyperbench.errors import InvalidInput, VlmHyperBenchError
+from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
+
+from tests.support.audit import audit
+
+pytest_plugins = ["tests.support.stack"]
+
+
+def entry(**changes):
+    given = {"target": {"model": "simulated-instant"}, "task": "synthetic-questions", "dataset": {"limit": 60}}
+    return RunEntry.model_validate({**given, **changes})
+
+
+def content(stack, run_id, name):
+    found = [item for item in stack.client.artifacts(run_id=run_id).items if item.name == name]
+    assert found, f"{name} is missing"
+    return stack.client.artifact_content(found[0].id)
+
+
+def test_a_run_goes_through_every_service_and_ends_with_its_report(stack):
+    run = stack.wait(stack.client.runs.create("simulated-instant").id)
+    assert run.state == "SUCCEEDED"
+    assert (run.total, run.done, run.failed) == (1000, 1000, 0)
+    assert {job.kind for job in run.jobs} == {"INDEX", "GENERATE", "SCORE", "REPORT"}
+    assert stack.rows(run.id) == 1000
+    report = json.loads(content(stack, run.id, "report.json"))
+    assert report["headline"]["rows"][0]["samples"] == 1000
+    assert b"<html" in content(stack, run.id, "report.html")
+    assert content(stack, run.id, "answers.csv").count(b"\n") >= 1001
+    audit(stack)
+
+
+def test_the_tiny_model_really_reads_its_documents(stack):
+    dataset = {"params": {"documents": 12}}
+    run = stack.wait(
+        stack.client.runs.create(
+            RunEntry.model_validate({"target": {"model": "tiny-doc-vlm"}, "task": "document-qa", "dataset": dataset})
+        ).id
+    )
+    assert run.state == "SUCCEEDED"
+    results, cursor = [], None
+    while True:
+        page = stack.client.results(run_id=run.id, limit=50, cursor=cursor)
+        results += page.items
+        cursor = page.next
+        if cursor is None:
+            break
+    assert len({result.key for result in results}) == run.total == len(results)
+    right = sum(
+        result.text.strip().casefold() in {ref.strip().casefold() for ref in result.references} for result in results
+    )
+    assert 0.75 < right / len(results) <= 1
+    row = json.loads(content(stack, run.id, "report.json"))["headline"]["rows"][0]
+    assert row["metrics"]["exact_match"]["value"] == pytest.approx(right / len(results), abs=0.02)
+    engine = stack.query("SELECT engine FROM claim WHERE run_id = %s AND engine IS NOT NULL", run.id)[0][0]
+    assert engine["name"] == "llama.cpp"
+    assert len(engine["weights_sha256"]["weights"]) == 64
+    audit(stack)
+
+
+def test_the_runs_of_an_experiment_share_their_samples_and_end_in_one_comparison(stack):
+    runs = [
+        {**entry().model_dump(exclude_none=True), "target": {"model": name}}
+        for name in ("simulated-instant", "simulated-flaky")
+    ]
+    experiment = stack.client.experiments.create(ExperimentEntry.model_validate({"runs": runs}))
+    for run in experiment.runs:
+        assert stack.wait(run.id).state == "SUCCEEDED"
+    done = stack.wait_experiment(experiment.id)
+    assert done.state == "DONE"
+    assert len(stack.query("SELECT DISTINCT manifest_id FROM run WHERE experiment_id = %s", experiment.id)) == 1
+    assert stack.query("SELECT count(*) FROM job WHERE experiment_id = %s AND kind = 'INDEX'", experiment.id)[0][0] == 1
+    tries = stack.query("SELECT max(tries) FROM fact WHERE run_id = %s", done.runs[1].id)[0][0]
+    assert tries == 2
+    found = [item.name for item in stack.client.artifacts(experiment_id=experiment.id).items]
+    assert "report.html" in found
+    audit(stack)
+
+
+def test_a_timed_run_is_measured_by_one_claim(stack):
+    run = stack.wait(stack.client.runs.create(entry(scenario="single-stream", dataset={"limit": 20})).id)
+    assert run.state == "SUCCEEDED"
+    assert stack.query("SELECT state, count FROM phase WHERE run_id = %s AND kind = 'single_stream'", run.id) == [
+        ("COMPLETE", 20)
+    ]
+    overlaps = stack.query(
+        "SELECT count(*) FROM fact a JOIN fact b ON a.run_id = b.run_id AND a.phase = b.phase AND a.ordinal < b.ordinal "
+        "WHERE a.run_id = %s AND b.sent_ns < a.stream_end_ns AND a.sent_ns < b.stream_end_ns",
+        run.id,
+    )
+    assert overlaps == [(0,)]
+    audit(stack)
+
+
+def test_an_image_that_is_no_image_costs_its_own_sample_only(stack, tmp_path):
+    (tmp_path / "bad.png").write_bytes(b"this is no image")
+    (tmp_path / "annotation.csv").write_text(
+        "data_index;split;image_path;question;answer;doc_class;question_type;answer_bbox\n"
+        "0;test;;What is 1 + 1?;2;sum;text;\n1;test;bad.png;What is it?;x;sum;text;\n2;test;;What is 2 + 2?;4;sum;text;\n"
+    )
+    dataset = {"type": "annotation_csv", "path": str(tmp_path)}
+    run = stack.wait(stack.client.runs.create(entry(dataset=dataset)).id)
+    assert run.state == "PARTIAL"
+    assert (run.total, run.done, run.failed) == (3, 3, 1)
+    rows = stack.query(
+        "SELECT ordinal, status, failure, error_code FROM fact WHERE run_id = %s AND phase = 1 ORDER BY ordinal", run.id
+    )
+    assert [row[1] for row in rows] == ["ok", "error", "ok"]
+    assert rows[1][2:] == ("infrastructure", "unreadable_sample")
+    audit(stack)
+
+
+def test_a_key_that_repeats_gives_the_same_run(stack):
+    first = stack.client.runs.create(entry(dataset={"limit": 5}), idempotency_key="again")
+    assert stack.client.runs.create(entry(dataset={"limit": 5}), idempotency_key="again").id == first.id
+    with pytest.raises(VlmHyperBenchError, match=r"[Kk]ey"):
+        stack.client.runs.create(entry(dataset={"limit": 6}), idempotency_key="again")
+    stack.wait(first.id)
+
+
+def test_unknown_names_are_refused_together_with_the_nearest_ones(stack):
+    with pytest.raises(InvalidInput) as refused:
+        stack.client.runs.create(entry(target={"model": "simulated-instnt"}, task="synthetic-question"))
+    assert "simulated-instant" in str(refused.value)
+    assert "synthetic-questions" in str(refused.value)

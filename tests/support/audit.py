@@ -1,0 +1,42 @@
+"""The protocol's invariants as queries over a stack's database: each must find nothing."""
+
+from __future__ import annotations
+
+from tests.support.stack import Stack
+
+INVARIANTS = {
+    "V1 every ordinal of a complete phase of a finished run has exactly one row": """
+        SELECT r.id, p.no, p.count, count(f.ordinal)
+        FROM run r JOIN phase p ON p.run_id = r.id LEFT JOIN fact f ON f.run_id = r.id AND f.phase = p.no
+        WHERE r.finished_at IS NOT NULL AND p.state = 'COMPLETE'
+        GROUP BY r.id, p.no, p.count HAVING count(f.ordinal) <> p.count
+            OR (p.count > 0 AND (min(f.ordinal) <> 0 OR max(f.ordinal) <> p.count - 1) AND p.kind <> 'warmup')""",
+    "V2 a job's done is the number of its rows": """
+        SELECT j.id, j.done, count(f.ordinal) FROM job j
+        LEFT JOIN fact f ON f.run_id = j.run_id AND f.phase = j.phase
+            AND f.ordinal >= j.range_start AND f.ordinal < j.range_end
+        WHERE j.kind = 'GENERATE' GROUP BY j.id, j.done HAVING j.done <> count(f.ordinal)""",
+    "V3 nothing is reserved for a job that does not run": """
+        SELECT r.attempt_id FROM reservation r JOIN job j ON j.id = r.job_id
+        WHERE j.state NOT IN ('ASSIGNED', 'RUNNING') OR j.attempt_id <> r.attempt_id""",
+    "V7 a finished run has no open job and no open phase": """
+        SELECT r.id FROM run r WHERE r.finished_at IS NOT NULL AND (
+            EXISTS (SELECT 1 FROM job j WHERE j.run_id = r.id AND j.state IN ('READY', 'ASSIGNED', 'RUNNING'))
+            OR EXISTS (SELECT 1 FROM phase p WHERE p.run_id = r.id AND p.state = 'OPEN'))""",
+    "V8 events of a stream are gapless": """
+        SELECT stream_id, count(*), max(seq) FROM event GROUP BY stream_id
+        HAVING count(*) <> max(seq) OR min(seq) <> 1""",
+    "V11 every chunk has its rows": """
+        SELECT c.run_id, c.claim_id, c.phase, c.no, c.rows, count(f.ordinal) FROM chunk c
+        LEFT JOIN fact f ON f.run_id = c.run_id AND f.claim_id = c.claim_id AND f.phase = c.phase AND f.chunk = c.no
+        GROUP BY c.run_id, c.claim_id, c.phase, c.no, c.rows HAVING count(f.ordinal) = 0""",
+    "V12 no measure before the last row": """
+        SELECT j.id FROM job j JOIN job g ON g.run_id = j.run_id AND g.kind = 'GENERATE'
+        WHERE j.kind = 'SCORE' AND j.state = 'DONE' AND g.state <> 'DONE'""",
+}
+
+
+def audit(stack: Stack) -> None:
+    """Fail with the invariant's name and the rows that break it."""
+    broken = {name: rows for name, query in INVARIANTS.items() if (rows := stack.query(query))}
+    assert not broken
