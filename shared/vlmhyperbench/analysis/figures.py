@@ -13,6 +13,8 @@ from typing import Literal
 
 import numpy
 
+from vlmhyperbench.analysis.performance import nearest_rank
+
 MAX_CURVE_POINTS = 400
 """A longer distribution is drawn by that many of its exact order statistics."""
 MAX_LABEL = 48
@@ -117,6 +119,7 @@ def interval_figure(
     axis: Axis,
     groups: str,
     series: Mapping[str, Sequence[Point]],
+    within: tuple[float, float] | None = None,
     zero_line: str = "",
     note: str = "",
 ) -> FigureSpec:
@@ -125,9 +128,10 @@ def interval_figure(
     Args:
         name: slug.
         title: headline.
-        axis: the value's axis; missing bounds are taken around the intervals, within 0 and 1 where all lie there.
+        axis: the value's axis; missing bounds are taken around the intervals.
         groups: what a category is, as `document class`.
         series: per series its intervals; categories are the union of their labels in order of appearance.
+        within: ends of the scale, which the axis does not leave.
         zero_line: label of a line at 0, for differences.
         note: how to read it.
     """
@@ -153,9 +157,8 @@ def interval_figure(
             worst, best = min(known, key=_value), max(known, key=_value)
             least, most = f"{short(worst.value)} ({clean(worst.label)})", f"{short(best.value)} ({clean(best.label)})"
             said.append(f"{shown}: from {least} to {most}")
-    low, high = _bounds(
-        [value for one in drawn for value in (*one.x, *one.low, *one.high)], include_zero=bool(zero_line)
-    )
+    shown_values = [value for one in drawn for value in (*one.x, *one.low, *one.high)]
+    low, high = _bounds([*shown_values, 0.0] if zero_line else shown_values, within=within)
     return FigureSpec(
         name=name,
         kind="interval",
@@ -197,8 +200,8 @@ def cdf_figure(
         drawn.append(
             Series(name=shown, x=tuple(ordered[r - 1] for r in ranks), y=tuple(r / len(ordered) for r in ranks))
         )
-        columns.append((shown, [nearest_rank(ordered, q) for q in PERCENTILES]))
-        p50, p99 = nearest_rank(ordered, 50), nearest_rank(ordered, 99)
+        columns.append((shown, [_percentile(ordered, q) for q in PERCENTILES]))
+        p50, p99 = _percentile(ordered, 50), _percentile(ordered, 99)
         marks += [
             Mark(axis="x", at=at, label=f"p{q} {short(at)}", series=len(drawn) - 1) for q, at in ((50, p50), (99, p99))
         ]
@@ -235,7 +238,7 @@ def histogram_figure(
             name=name, kind="histogram", title=title, alt=alt, x=axis, y=Axis(title="requests"), table=empty
         )
     low = min(values[0] for values in known.values())
-    high = max(nearest_rank(values, 99.5) for values in known.values())
+    high = max(_percentile(values, 99.5) for values in known.values())
     fewest = min(len(values) for values in known.values())
     bins = max(8, min(40, math.ceil(2 * fewest ** (1 / 3) * 1.5)))
     edges = numpy.linspace(low, high if high > low else low + 1.0, bins + 1)
@@ -251,7 +254,7 @@ def histogram_figure(
             f"{shown}: most values lie between {short(float(edges[fullest]))} and "
             f"{short(float(edges[fullest + 1]))} {axis.unit}".rstrip()
         )
-    rows = tuple(
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
         (f"{short(float(edges[i]))}–{short(float(edges[i + 1]))}", *(int(one.y[i]) for one in drawn))
         for i in range(bins)
     )
@@ -349,11 +352,6 @@ def matrix_figure(
     )
 
 
-def nearest_rank(ordered: Sequence[float], percent: float) -> float:
-    """Return the nearest-rank percentile of values in ascending order: one of them, never between two."""
-    return ordered[max(1, math.ceil(percent / 100 * len(ordered))) - 1]
-
-
 def clean(label: str) -> str:
     """Make a label fit to be drawn: printable, on one line, at most `MAX_LABEL` characters."""
     line = "".join(c if c.isprintable() else "�" for c in " ".join(label.split()))
@@ -375,6 +373,12 @@ def _count_row(label: str, counted: Mapping[str, Mapping[str, int]]) -> tuple[Ce
     return (label, *(counts.get(label, 0) for counts in counted.values()))
 
 
+def _percentile(ordered: Sequence[float], percent: float) -> float:
+    found = nearest_rank(ordered, percent)
+    assert found is not None, "empty series are left out"  # noqa: S101
+    return found
+
+
 def _value(point: Point) -> float:
     return -math.inf if point.value is None else point.value
 
@@ -385,14 +389,10 @@ def _ranks(count: int) -> list[int]:
     return sorted({max(1, math.ceil(i / (MAX_CURVE_POINTS - 1) * count)) for i in range(MAX_CURVE_POINTS)})
 
 
-def _bounds(values: Sequence[float | None], *, include_zero: bool) -> tuple[float | None, float | None]:
+def _bounds(values: Sequence[float | None], *, within: tuple[float, float] | None) -> tuple[float | None, float | None]:
     known = [value for value in values if value is not None]
-    if include_zero:
-        known.append(0.0)
     if not known:
-        return None, None
-    low, high = min(known), max(known)
-    pad = 0.06 * (high - low) or 0.05
-    if include_zero or low < 0 or high > 1:
-        return low - pad, high + pad
-    return max(0.0, low - pad), min(1.0, high + pad) if high < 1 else 1.0
+        return within or (None, None)
+    pad = 0.06 * (max(known) - min(known)) or 0.05
+    low, high = min(known) - pad, max(known) + pad
+    return (low, high) if within is None else (max(low, within[0] - pad / 4), min(high, within[1] + pad / 4))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import polars
 
@@ -19,6 +20,16 @@ BROKE = "broke"
 MENDED = "mended"
 
 Row = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flip:
+    """An answer that is right in one run and wrong in the other."""
+
+    kind: str
+    """`broke` or `mended`."""
+    baseline: Row
+    other: Row
 
 
 def mistake_counts(wrong: polars.DataFrame) -> dict[str, int]:
@@ -44,46 +55,63 @@ def mistakes(run: RunEvidence) -> Cases:
     )
 
 
-def flips(baseline: RunEvidence, other: RunEvidence, *, names: tuple[str, str]) -> Cases | None:
-    """Choose answers that are right in one run and wrong in the other; None where the runs cannot be paired."""
+def find_flips(baseline: RunEvidence, other: RunEvidence) -> list[Flip]:
+    """Return the answers that are right in one run and wrong in the other, in the baseline's order."""
     if baseline.primary is None or other.primary is None or baseline.primary.perfect is None:
-        return None
+        return []
     perfect = baseline.primary.perfect
-    first, second = answers_of(baseline, baseline.primary), answers_of(other, other.primary)
-    rows_of = {tuple(row[k] for k in PAIR_KEY): row for row in second.iter_rows(named=True)}
-    found: list[dict[str, object]] = []
-    pairs: list[tuple[Row, Row]] = []
-    for row in first.iter_rows(named=True):
-        theirs = rows_of.get(tuple(row[k] for k in PAIR_KEY))
-        if theirs is None or row["value"] is None or theirs["value"] is None:
+    theirs = {_pair_key(row): row for row in answers_of(other, other.primary).iter_rows(named=True)}
+    found = []
+    for row in answers_of(baseline, baseline.primary).iter_rows(named=True):
+        pair = theirs.get(_pair_key(row))
+        if pair is None or row["value"] is None or pair["value"] is None:
             continue
-        was_right, is_right = row["value"] == perfect, theirs["value"] == perfect
+        was_right, is_right = row["value"] == perfect, pair["value"] == perfect
         if was_right != is_right:
-            found.append({**row, "kind": BROKE if was_right else MENDED, "place": len(pairs)})
-            pairs.append((row, theirs))
-    chosen = _in_turn(found, order=[BROKE, MENDED])[:MAX_FLIPS]
-    items = tuple(
-        _case(
-            row,
-            kind=str(row["kind"]),
-            groups=baseline.groups,
-            answers=(
-                _answer(baseline, pairs[_place(row)][0], name=names[0]),
-                _answer(other, pairs[_place(row)][1], name=names[1]),
-            ),
-        )
-        for row in chosen
+            found.append(Flip(kind=BROKE if was_right else MENDED, baseline=row, other=pair))
+    return found
+
+
+def most_flipped(flips: Sequence[Flip], groups: Sequence[str]) -> tuple[str, str, int] | None:
+    """Return the group (column, value) that most flips belong to, and how many; the last, finest column counts."""
+    counts = Counter(
+        (column, str(value))
+        for flip in flips
+        for column in groups
+        if (value := flip.baseline.get(GROUP + column)) is not None
     )
-    broke = sum(row["kind"] == BROKE for row in found)
+    finest = [(number, column, value) for (column, value), number in counts.items() if column == groups[-1]]
+    if not finest:
+        return None
+    number, column, value = min(finest, key=lambda item: (-item[0], item[2]))
+    return column, value, number
+
+
+def show_flips(baseline: RunEvidence, other: RunEvidence, flips: Sequence[Flip], *, index: int) -> Cases:
+    """Choose flips to show: broken and mended ones in turn; `index` keeps several comparisons apart."""
+    rows = [{**flip.baseline, "kind": flip.kind, "place": place} for place, flip in enumerate(flips)]
+    items = []
+    for row in _in_turn(rows, order=[BROKE, MENDED])[:MAX_FLIPS]:
+        flip = flips[int(str(row["place"]))]
+        answers = (
+            _answer(baseline, flip.baseline, name=baseline.name),
+            _answer(other, flip.other, name=other.name),
+        )
+        items.append(_case(row, kind=flip.kind, groups=baseline.groups, answers=answers))
+    broke = sum(flip.kind == BROKE for flip in flips)
     return Cases(
-        name="flips",
+        name=f"flip-cases-{index}",
         title="",
-        items=items,
+        items=tuple(items),
         note=(
-            f"{plural(len(items), 'case')} of {plural(len(found), 'flip')}: {broke} broke (right in {names[0]}, wrong "
-            f"in {names[1]}), {len(found) - broke} were mended."
+            f"{plural(len(items), 'case')} of {plural(len(flips), 'flip')}: {broke} broke (right in {baseline.name}, "
+            f"wrong in {other.name}), {len(flips) - broke} mended."
         ),
     )
+
+
+def _pair_key(row: Row) -> tuple[object, ...]:
+    return tuple(row[column] for column in PAIR_KEY)
 
 
 def _in_turn(rows: Iterable[Row], *, order: Sequence[str]) -> list[Row]:
@@ -139,9 +167,3 @@ def _answer(run: RunEvidence, row: Row, *, name: str) -> Answer:
 
 def _texts(value: object) -> list[str]:
     return [str(item) for item in value] if isinstance(value, list) else []
-
-
-def _place(row: Row) -> int:
-    place = row["place"]
-    assert isinstance(place, int)  # noqa: S101 -- set above; narrows the type
-    return place

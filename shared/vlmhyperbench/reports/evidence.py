@@ -6,6 +6,7 @@ Frames: `facts` has one row per fact with payloads and manifest columns (`facts.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -16,6 +17,9 @@ from vlmhyperbench_sdk.types import JsonObject
 from vlmhyperbench.domain.specs import MetricSpec, RunSpec
 
 GROUP = "group."
+MAX_GROUPS = 30
+"""A column of more values than that is no group column unless the run says so."""
+MAX_GROUP_COLUMNS = 3
 _USUAL_GROUPS = ("doc_class", "question_type")
 
 
@@ -28,22 +32,48 @@ class ScoredMetric:
     environment: str
     """Digest of the packages that computed it."""
     measures: polars.DataFrame
+    key: str
+    """How machines name it: with its profile where the run has the metric twice."""
+    label: str
+    """How people do."""
 
     @property
     def description(self) -> MetricDescription:
         return self.metric.description
 
     @property
-    def label(self) -> str:
-        """How tables name it: with its profile, where that says something."""
-        profile = self.spec.profile
-        return self.spec.name if profile in {"", "default", self.spec.name} else f"{self.spec.name}@{profile}"
-
-    @property
     def perfect(self) -> float | None:
         """The value of a right answer, where the range has such an end."""
         low, high = self.description.range
         return high if self.description.direction == "higher" else low
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedMetric:
+    """A metric that a run pins, opened, with what it measured."""
+
+    spec: MetricSpec
+    metric: Metric
+    environment: str
+    measures: polars.DataFrame
+
+
+def name_metrics(opened: Sequence[OpenedMetric]) -> tuple[ScoredMetric, ...]:
+    """Give metrics the shortest names that keep them apart, in their order."""
+    often = Counter(one.spec.name for one in opened)
+    return tuple(
+        ScoredMetric(
+            spec=one.spec,
+            metric=one.metric,
+            environment=one.environment,
+            measures=one.measures,
+            key=one.spec.name if often[one.spec.name] == 1 else f"{one.spec.name}@{one.spec.profile}",
+            label=one.metric.description.title
+            if often[one.spec.name] == 1
+            else f"{one.metric.description.title} ({one.spec.profile})",
+        )
+        for one in opened
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,10 +134,16 @@ class RunEvidence:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Columns by which quality is shown: those the run asks for, else the usual ones that its data set has."""
+        """Columns by which quality is shown: those the run asks for, else the usual ones and others of few values."""
         present = [column.removeprefix(GROUP) for column in self.facts.columns if column.startswith(GROUP)]
-        wanted = self.spec.group_by or _USUAL_GROUPS
-        return tuple(name for name in wanted if name in present)
+        if self.spec.group_by:
+            return tuple(name for name in self.spec.group_by if name in present)
+        usual = [name for name in _USUAL_GROUPS if name in present]
+        others = [name for name in present if name not in usual and 1 < self._distinct(name) <= MAX_GROUPS]
+        return (*usual, *others)[:MAX_GROUP_COLUMNS]
+
+    def _distinct(self, column: str) -> int:
+        return int(self.facts[GROUP + column].drop_nulls().n_unique())
 
     @property
     def primary(self) -> ScoredMetric | None:

@@ -17,7 +17,6 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 from vlmhyperbench_sdk.types import JsonValue
 
-from vlmhyperbench.analysis.figures import FigureSpec
 from vlmhyperbench.reports.document import (
     Block,
     Cell,
@@ -27,7 +26,7 @@ from vlmhyperbench.reports.document import (
     write_estimate,
     write_interval,
 )
-from vlmhyperbench.reports.plots import to_inline_svg
+from vlmhyperbench.reports.plots import Drawing
 from vlmhyperbench.reports.plots.palette import DARK, LIGHT, css_classes
 from vlmhyperbench.reports.thumbnails import Thumbnail
 
@@ -35,8 +34,14 @@ MAX_BYTES = 5_000_000
 """Budget of a report, with all its images."""
 
 
-def to_html(document: Document, *, thumbnails: Mapping[str, Thumbnail]) -> bytes:
-    """Return the page. `thumbnails` maps an image's content hash to its picture; a missing one is named instead."""
+def to_html(document: Document, *, drawings: Mapping[str, Drawing], thumbnails: Mapping[str, Thumbnail]) -> bytes:
+    """Return the page.
+
+    Args:
+        document: what it says.
+        drawings: figure's name → its drawing (`plots.to_svg`), for every figure.
+        thumbnails: an image's content hash → its picture; a missing one is named instead.
+    """
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string(_resource("report.html.j2"))
     style = _theme() + _resource("report.css")
@@ -48,7 +53,7 @@ def to_html(document: Document, *, thumbnails: Mapping[str, Thumbnail]) -> bytes
         style=Markup(style),  # noqa: S704 -- our own file
         script=Markup(script),  # noqa: S704 -- our own file
         embedded=Markup(embed(_embedded(document))),  # noqa: S704 -- escaped by embed
-        svg_of=_svg_of,
+        drawn={name: Markup(drawing.inline) for name, drawing in drawings.items()},  # noqa: S704 -- escaped by to_svg
         kind_of=_kind_of,
         is_estimate=_is_estimate,
         interval_bar=_interval_bar,
@@ -96,10 +101,6 @@ def _embedded(document: Document) -> JsonValue:
             if figure.kind in {"curve", "histogram"}
         },
     }
-
-
-def _svg_of(figure: FigureSpec) -> Markup:
-    return Markup(to_inline_svg(figure))  # noqa: S704 -- serialised by an XML writer that escapes every text
 
 
 def _kind_of(block: Block) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars
 
-from vlmhyperbench.analysis.figures import nearest_rank
+from vlmhyperbench.analysis.performance import Distribution, distribution_of
 from vlmhyperbench.reports.document import Column, Estimate, Table
 from vlmhyperbench.reports.evidence import ClaimEvidence, RunEvidence
 
@@ -22,26 +22,14 @@ _SHOWN: tuple[tuple[str, str, str], ...] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Times:
-    """A distribution in milliseconds: exact nearest-rank percentiles."""
-
-    n: int
-    mean: float
-    p50: float
-    p90: float
-    p99: float
-    max: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Performance:
     """What a run's own answered requests say of speed; None where it was not measured."""
 
-    times: dict[str, Times]
+    times: dict[str, Distribution]
     values: dict[str, list[float]]
     """Milliseconds per request, by the same names."""
     window_s: float | None
-    """From the first request sent to the last token, over all claims, overlaps once."""
+    """From the first request scheduled to the last stream's end, over all claims, overlaps once."""
     samples_per_s: float | None
     output_tokens_per_s: float | None
     output_tokens: int | None
@@ -53,15 +41,14 @@ class Performance:
 
 def performance_of(run: RunEvidence) -> Performance:
     """Summarise the requests that this run measured itself and that were answered; kept rows never count here."""
-    own = _own(run).filter(polars.col("status") == "ok")
+    everything = _own(run)
+    own = everything.filter(polars.col("status") == "ok")
     values = {name: _milliseconds(own, column) for name, column, _ in _SHOWN}
-    window = _window_s(own, run.generating)
-    tokens = (
-        own["completion_tokens"].drop_nulls() if "completion_tokens" in own.columns else polars.Series([], dtype=int)
-    )
+    window = _window_s(everything, run.generating)
+    tokens = own["completion_tokens"].drop_nulls()
     total_tokens = int(tokens.sum()) if len(tokens) else None
     return Performance(
-        times={name: _times(column) for name, column in values.items() if column},
+        times={name: distribution_of(own[column]) for name, column, _ in _SHOWN if values[name]},
         values=values,
         window_s=window,
         samples_per_s=own.height / window if window else None,
@@ -96,7 +83,7 @@ def times_table(performances: Sequence[tuple[str, Performance]], *, name: str = 
             Column(title="requests", kind="number"),
         ),
         rows=tuple(rows),
-        note="Percentiles are nearest rank on exact records, of answered requests. The client's clock times everything.",
+        note="Percentiles are nearest rank on exact records of answered requests, by the client's one clock.",
     )
 
 
@@ -111,18 +98,6 @@ def _milliseconds(facts: polars.DataFrame, column: str) -> list[float]:
     return [float(value) / _MS for value in facts[column].drop_nulls()]
 
 
-def _times(values: Sequence[float]) -> Times:
-    ordered = sorted(values)
-    return Times(
-        n=len(ordered),
-        mean=sum(ordered) / len(ordered),
-        p50=nearest_rank(ordered, 50),
-        p90=nearest_rank(ordered, 90),
-        p99=nearest_rank(ordered, 99),
-        max=ordered[-1],
-    )
-
-
 def _window_s(facts: polars.DataFrame, claims: Sequence[ClaimEvidence]) -> float | None:
     """Length of the union of the claims' windows; clocks of different boots meet at their anchors."""
     offsets = {
@@ -131,20 +106,20 @@ def _window_s(facts: polars.DataFrame, claims: Sequence[ClaimEvidence]) -> float
         if claim.anchor_wall_ns is not None and claim.anchor_monotonic_ns is not None
     }
     spans = facts.group_by("claim_id").agg(
-        polars.col("sent_ns").min().alias("low"),
+        polars.col("scheduled_ns").min().alias("low"),
         polars.max_horizontal("stream_end_ns", polars.col("scheduled_ns") + polars.col("latency_ns"))
         .max()
         .alias("high"),
     )
     rows = [(str(claim), low, high) for claim, low, high in spans.iter_rows() if low is not None and high is not None]
     if len(rows) > 1 and any(claim not in offsets for claim, _, _ in rows):
-        return sum(high - low for _, low, high in rows) / 1e9
+        return float(sum(high - low for _, low, high in rows)) / 1e9
     covered, end = 0, None
     for low, high in sorted((low + offsets.get(claim, 0), high + offsets.get(claim, 0)) for claim, low, high in rows):
         start = low if end is None else max(low, end)
         covered += max(0, high - start)
         end = high if end is None else max(end, high)
-    return covered / 1e9 if covered > 0 else None
+    return float(covered) / 1e9 if covered > 0 else None
 
 
 def _peak_memory(claims: Sequence[ClaimEvidence]) -> int | None:
@@ -156,5 +131,5 @@ def _peak_memory(claims: Sequence[ClaimEvidence]) -> int | None:
     return None
 
 
-def _digits(value: float) -> int:
-    return 2 if value < 10 else 1 if value < 100 else 0
+def _digits(value: float | None) -> int:
+    return 2 if value is None or value < 10 else 1 if value < 100 else 0

@@ -56,7 +56,6 @@ def to_matplotlib(spec: FigureSpec) -> Figure:
         _DRAW[spec.kind](axes, spec)
         axes.set_xlabel(spec.x.label)
         axes.tick_params(length=3)
-        figure.canvas.draw()
     return figure
 
 

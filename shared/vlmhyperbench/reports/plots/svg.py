@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import dataclass
 from xml.etree import ElementTree
 
 import matplotlib as mpl
@@ -28,14 +29,20 @@ ElementTree.register_namespace("", _SVG)
 ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
 
 
-def to_inline_svg(spec: FigureSpec) -> str:
-    """Return an `<svg>` element for a page that defines the palette's properties and classes."""
-    return ElementTree.tostring(_themed(spec), encoding="unicode")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """A figure, drawn once."""
+
+    inline: str
+    """An `<svg>` element for a page that defines the palette's properties and classes."""
+    file: bytes
+    """A stand-alone SVG file that carries both themes and its own background."""
 
 
-def to_svg_file(spec: FigureSpec) -> bytes:
-    """Return a stand-alone SVG file that carries both themes and its own background."""
+def to_svg(spec: FigureSpec) -> Drawing:
+    """Draw a figure for a page and as a file."""
     root = _themed(spec)
+    inline = ElementTree.tostring(root, encoding="unicode")
     style = ElementTree.Element(f"{{{_SVG}}}style")
     style.text = (
         f"svg{{{css(LIGHT)}font-family:{_FONTS}}}"
@@ -49,7 +56,7 @@ def to_svg_file(spec: FigureSpec) -> bytes:
     _, _, width, height = root.attrib["viewBox"].split()
     root.attrib |= {"width": width, "height": height}
     text = ElementTree.tostring(root, encoding="unicode")
-    return f"<?xml version='1.0' encoding='utf-8'?>\n{text}\n".encode()
+    return Drawing(inline=inline, file=f"<?xml version='1.0' encoding='utf-8'?>\n{text}\n".encode())
 
 
 def _themed(spec: FigureSpec) -> ElementTree.Element:

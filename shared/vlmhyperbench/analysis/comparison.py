@@ -1,0 +1,175 @@
+"""Compare runs on the same samples: paired differences with intervals, and the answers that flipped.
+
+Runs are paired by (sample key, repeat, turn). Samples of one document stay together: the cluster is the unit. The
+baseline comes first, and a difference is the other minus the baseline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy
+import polars
+from vlmhyperbench_sdk.protocols import MetricDescription
+
+from vlmhyperbench.analysis import stats
+
+PAIR_KEY = ("key", "repeat", "turn")
+MINIMUM_EFFECT = 0.005
+"""A difference of a metric on a scale of 1 below this is no difference worth acting on, however certain it is."""
+
+Verdict = Literal["better", "worse", "too small to matter", "no difference shown", "not comparable"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """A metric of one run, one row per answer.
+
+    `frame` has `key, repeat, turn, cluster, value` and the additive statistics as `stat.<name>`.
+    """
+
+    label: str
+    description: MetricDescription
+    combine: Callable[[Mapping[str, float]], float | None]
+    frame: polars.DataFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delta:
+    """How one metric differs from the baseline, on the answers that both runs have a value for."""
+
+    label: str
+    direction: Literal["higher", "lower"]
+    pairs: int
+    baseline: float | None
+    other: float | None
+    difference: float | None
+    low: float | None
+    high: float | None
+    p_value: float | None
+    p_adjusted: float | None
+    """After Holm, over all metrics of the comparison."""
+    test: str
+    wins: int
+    ties: int
+    losses: int
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flips:
+    """How often an answer is right or wrong in both runs; `broke` and `mended` are the flips."""
+
+    both_right: int
+    broke: int
+    """Right in the baseline, wrong in the other."""
+    mended: int
+    both_wrong: int
+
+    @property
+    def pairs(self) -> int:
+        return self.both_right + self.broke + self.mended + self.both_wrong
+
+
+def compare_metrics(
+    baseline: Sequence[Measured], other: Sequence[Measured], *, seed: int = 0, minimum_effect: float = MINIMUM_EFFECT
+) -> list[Delta]:
+    """Return one delta per metric of the baseline that the other run has too, in the baseline's order."""
+    theirs = {measured.label: measured for measured in other}
+    deltas = [
+        _compare(one, theirs[one.label], seed=seed, minimum_effect=minimum_effect)
+        for one in baseline
+        if one.label in theirs
+    ]
+    tested = [i for i, delta in enumerate(deltas) if delta.p_value is not None]
+    adjusted = stats.holm([deltas[i].p_value or 0.0 for i in tested])
+    for i, p_value in zip(tested, adjusted, strict=True):
+        deltas[i] = replace(deltas[i], p_adjusted=p_value)
+    return deltas
+
+
+def count_flips(baseline: Measured, other: Measured, *, perfect: float) -> Flips:
+    """Count rights and wrongs of both runs; an answer is right where its value is `perfect`."""
+    pairs = pair(baseline.frame, other.frame)
+    first, second = (pairs[column].to_numpy() == perfect for column in ("value", "value_right"))
+    return Flips(
+        both_right=int((first & second).sum()),
+        broke=int((first & ~second).sum()),
+        mended=int((~first & second).sum()),
+        both_wrong=int((~first & ~second).sum()),
+    )
+
+
+def pair(baseline: polars.DataFrame, other: polars.DataFrame) -> polars.DataFrame:
+    """Join two runs' answers that both have a value, in the baseline's order; the other's columns end in `_right`."""
+    return baseline.filter(polars.col("value").is_not_null()).join(
+        other.filter(polars.col("value").is_not_null()), on=list(PAIR_KEY), how="inner", maintain_order="left"
+    )
+
+
+def _compare(baseline: Measured, other: Measured, *, seed: int, minimum_effect: float) -> Delta:
+    pairs = pair(baseline.frame, other.frame)
+    direction = baseline.description.direction
+    blank = Delta(
+        label=baseline.label,
+        direction=direction,
+        pairs=pairs.height,
+        baseline=None,
+        other=None,
+        difference=None,
+        low=None,
+        high=None,
+        p_value=None,
+        p_adjusted=None,
+        test="",
+        wins=0,
+        ties=0,
+        losses=0,
+        verdict="not comparable",
+    )
+    if pairs.height == 0:
+        return blank
+    names = sorted(column for column in baseline.frame.columns if column.startswith("stat."))
+    is_pooled = baseline.description.aggregation == "pooled" and bool(names)
+    estimator = (
+        stats.pooled(baseline.combine, [name.removeprefix("stat.") for name in names]) if is_pooled else stats.mean_of
+    )
+    units = numpy.array(pairs["cluster"].to_list())
+    sides = []
+    for suffix in ("", "_right"):
+        columns = (
+            [pairs[f"{name}{suffix}"].fill_null(0.0).to_numpy() for name in names]
+            if is_pooled
+            else [pairs[f"value{suffix}"].to_numpy(), numpy.ones(pairs.height)]
+        )
+        sides.append(stats.by_unit(numpy.column_stack(columns).astype(numpy.float64), units))
+    found = stats.compare_paired(
+        sides[0], sides[1], estimator, seed=seed, is_binary=baseline.description.proportion and not is_pooled
+    )
+    if found is None:
+        return blank
+    gain = (pairs["value_right"] - pairs["value"]).to_numpy() * (1 if direction == "higher" else -1)
+    return replace(
+        blank,
+        baseline=float(estimator(sides[0].sum(axis=0))),
+        other=float(estimator(sides[1].sum(axis=0))),
+        difference=found.difference,
+        low=found.interval.low if found.interval else None,
+        high=found.interval.high if found.interval else None,
+        p_value=found.p_value,
+        test=found.test,
+        wins=int((gain > 0).sum()),
+        ties=int((gain == 0).sum()),
+        losses=int((gain < 0).sum()),
+        verdict=_verdict(found, direction=direction, minimum_effect=minimum_effect),
+    )
+
+
+def _verdict(found: stats.PairedComparison, *, direction: str, minimum_effect: float) -> Verdict:
+    if found.interval is None or not found.interval.excludes(0.0):
+        return "no difference shown"
+    if abs(found.difference) < minimum_effect:
+        return "too small to matter"
+    return "better" if (found.difference > 0) == (direction == "higher") else "worse"

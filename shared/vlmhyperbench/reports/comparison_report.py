@@ -1,0 +1,303 @@
+"""Build the report that compares runs: the first is the baseline, every other is paired with it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from vlmhyperbench.analysis.figures import (
+    Axis,
+    cdf_figure,
+    histogram_figure,
+)
+from vlmhyperbench.reports import cases
+from vlmhyperbench.reports.counting import Counts, count, counts_table
+from vlmhyperbench.reports.differences import Paired, differences, flip_matrix, pair_runs
+from vlmhyperbench.reports.document import (
+    Block,
+    Cell,
+    Column,
+    Document,
+    Estimate,
+    Section,
+    Table,
+    Tile,
+    write_number,
+)
+from vlmhyperbench.reports.evidence import RunEvidence
+from vlmhyperbench.reports.headline import final_state, finished_at, headline_row, run_data, tone_of
+from vlmhyperbench.reports.limitations import limitations
+from vlmhyperbench.reports.performance import Performance, performance_of, times_table
+from vlmhyperbench.reports.provenance import configuration_items, provenance
+from vlmhyperbench.reports.quality import Quality, overall, quality_by
+from vlmhyperbench.reports.run_report import quality_figure
+from vlmhyperbench.reports.verdict import comparison_verdict
+from vlmhyperbench.reports.wording import milliseconds, plural, size
+
+MAX_FLIP_BLOCKS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Summarised:
+    run: RunEvidence
+    counts: Counts
+    performance: Performance
+    quality: list[Quality]
+    by_group: dict[str, list[Quality]]
+
+
+def comparison_document(experiment_id: str, name: str, state: str, runs: Sequence[RunEvidence]) -> Document:
+    """Return the comparison of an experiment's runs, in their order; the first one is the baseline.
+
+    Runs of other data sets or without scores stand in the tables, but are not paired.
+    """
+    named = _distinct(runs)
+    summarised = [_summarise(run) for run in named]
+    paired = [pair_runs(named[0], run) for run in named[1:]] if named else []
+    found = [cases.find_flips(named[0], one.run) for one in paired[:MAX_FLIP_BLOCKS]]
+    targets = plural(len(named), "run")
+    return Document(
+        scope="experiment",
+        id=experiment_id,
+        title=name,
+        subtitle=f"{targets} on {_tasks(named)}; the baseline is {named[0].name}" if named else "No run",
+        state=state.lower(),
+        tone=tone_of("SUCCEEDED" if state == "DONE" else state),
+        finished_at=max((finished_at(run) for run in named), default=""),
+        verdict=comparison_verdict(
+            named,
+            [(one.run, one.deltas, one.flips) for one in paired],
+            performances={one.run.id: one.performance for one in summarised},
+            flips=[flip for flips in found for flip in flips],
+        ),
+        tiles=_tiles(summarised, paired),
+        sections=(
+            _results(summarised),
+            differences(paired),
+            _quality(summarised),
+            _flips(named, paired, found),
+            _performance(summarised),
+            _configurations(named),
+            *(
+                provenance(run, name=f"provenance-{i}", title=f"Provenance of {run.name}")
+                for i, run in enumerate(named, 1)
+            ),
+            limitations([(one.run, one.counts, one.performance) for one in summarised]),
+        ),
+        headline=tuple(
+            headline_row(one.run, counts=one.counts, performance=one.performance, quality=one.quality)
+            for one in summarised
+        ),
+        data={
+            one.run.id: run_data(
+                one.run,
+                counts=one.counts,
+                performance=one.performance,
+                quality=one.quality,
+                by_group=one.by_group,
+            )
+            for one in summarised
+        },
+    )
+
+
+def _summarise(run: RunEvidence) -> _Summarised:
+    return _Summarised(
+        run=run,
+        counts=count(run),
+        performance=performance_of(run),
+        quality=overall(run),
+        by_group={column: quality_by(run, (column,)) for column in run.groups},
+    )
+
+
+def _tiles(summarised: Sequence[_Summarised], paired: Sequence[Paired]) -> tuple[Tile, ...]:
+    tiles = []
+    for one in summarised[:4]:
+        quality = one.quality[0] if one.quality else None
+        latency = one.performance.times.get("latency_ms")
+        tiles.append(
+            Tile(
+                label=one.run.name,
+                value=write_number(quality.value) if quality else "–",
+                detail=f"{quality.label if quality else 'no metric'}"
+                + (f" · p50 {milliseconds(latency.p50)}" if latency else ""),
+            )
+        )
+    tiles += [
+        Tile(
+            label=f"flips to {one.run.name}",
+            value=str(flips.broke + flips.mended),
+            detail=f"{flips.broke} broke, {flips.mended} mended, of {write_number(flips.pairs, 0)}",
+        )
+        for one in paired[:2]
+        if (flips := one.flips) is not None
+    ]
+    return tuple(tiles)
+
+
+def _results(summarised: Sequence[_Summarised]) -> Section:
+    metrics = list(dict.fromkeys(one.label for run in summarised for one in run.quality))
+    rows: list[tuple[Cell, ...]] = []
+    for one in summarised:
+        quality = {found.label: found.estimate for found in one.quality}
+        latency, first = one.performance.times.get("latency_ms"), one.performance.times.get("ttft_user_ms")
+        rows.append(
+            (
+                one.run.name,
+                final_state(one.run, one.counts).lower(),
+                *(quality.get(metric) for metric in metrics),
+                milliseconds(latency.p50 if latency else None),
+                milliseconds(latency.p99 if latency else None),
+                milliseconds(first.p50 if first else None),
+                one.performance.samples_per_s,
+                one.performance.output_tokens_per_s,
+                size(one.performance.peak_memory_bytes),
+            )
+        )
+    table = Table(
+        name="headline",
+        title="",
+        columns=(
+            Column(title="run"),
+            Column(title="state"),
+            *(Column(title=metric, kind="estimate") for metric in metrics),
+            Column(title="latency p50", kind="number"),
+            Column(title="latency p99", kind="number"),
+            Column(title="TTFT p50", kind="number"),
+            Column(title="answers/s", kind="number"),
+            Column(title="tokens/s", kind="number"),
+            Column(title="peak memory", kind="number"),
+        ),
+        rows=tuple(rows),
+        note=(
+            "95 % intervals are each run's own. Whether two runs differ is said by the paired differences below, not "
+            "by whether these overlap."
+        ),
+    )
+    bounds = Table(
+        name="bounds",
+        title="Bounds",
+        columns=(
+            Column(title="run"),
+            Column(title="metric"),
+            *(Column(title=title, kind="number") for title in ("scored", "unscored", "lower bound", "upper bound")),
+        ),
+        rows=tuple(
+            (
+                one.run.name,
+                found.label,
+                found.n,
+                found.summary.n_unscored,
+                Estimate(value=found.summary.lower, digits=found.estimate.digits),
+                Estimate(value=found.summary.upper, digits=found.estimate.digits),
+            )
+            for one in summarised
+            for found in one.quality
+        ),
+        note="How far a value could move if every unscored answer were wrong, or right.",
+        is_collapsed=True,
+    )
+    return Section(
+        name="results",
+        title="Results",
+        lead="Every run over all its samples.",
+        blocks=(table, counts_table([(one.run.name, one.counts) for one in summarised]), bounds),
+    )
+
+
+def _quality(summarised: Sequence[_Summarised]) -> Section:
+    primary = summarised[0].run.primary if summarised else None
+    label = primary.label if primary is not None else ""
+    blocks: list[Block] = []
+    for column in summarised[0].by_group if summarised else ():
+        series = {
+            one.run.name: [
+                found for found in one.by_group.get(column, ()) if primary is not None and found.label == primary.label
+            ]
+            for one in summarised
+        }
+        known = {name: rows for name, rows in series.items() if any(found.value is not None for found in rows)}
+        if known:
+            blocks.append(quality_figure(column, known))
+    lead = "By the primary metric; the baseline's weakest group stands on top." if blocks else "There are no groups."
+    return Section(name="quality", title="Quality by group", lead=lead, blocks=tuple(blocks))
+
+
+def _flips(runs: Sequence[RunEvidence], paired: Sequence[Paired], found: Sequence[Sequence[cases.Flip]]) -> Section:
+    blocks: list[Block] = []
+    for index, (one, flips) in enumerate(zip(paired, found, strict=False), 1):
+        if one.flips is None or one.flips.pairs == 0:
+            continue
+        blocks.append(flip_matrix(runs[0].name, one.run.name, one.flips, index))
+        if flips:
+            blocks.append(cases.show_flips(runs[0], one.run, flips, index=index))
+    lead = "Answers that are right in one run and wrong in the other." if blocks else "No answers could be paired."
+    return Section(name="flips", title="Answers that flipped", lead=lead, blocks=tuple(blocks))
+
+
+def _performance(summarised: Sequence[_Summarised]) -> Section:
+    timed = [one for one in summarised if one.performance.times]
+    if not timed:
+        return Section(name="performance", title="Performance", lead="No request was timed.", blocks=())
+    return Section(
+        name="performance",
+        title="Performance",
+        lead="Timed at the client only, over each run's own answered requests.",
+        blocks=(
+            cdf_figure(
+                "latency",
+                "Latency of answered requests",
+                axis=Axis(title="latency, scheduled to last token", unit="ms"),
+                series={one.run.name: one.performance.values["latency_ms"] for one in timed},
+                note="A point says what share of the requests was at least so fast: further left is faster.",
+            ),
+            histogram_figure(
+                "ttft",
+                "Time to first token",
+                axis=Axis(title="time to first token, as the user waits", unit="ms"),
+                series={one.run.name: one.performance.values["ttft_user_ms"] for one in timed},
+                note="Beyond p99.5 everything is in the last bin.",
+            ),
+            times_table([(one.run.name, one.performance) for one in timed]),
+        ),
+    )
+
+
+def _configurations(runs: Sequence[RunEvidence]) -> Section:
+    settings = [dict(configuration_items(run.spec)) for run in runs]
+    names = list(settings[0]) if settings else []
+    columns = (Column(title="setting"), *(Column(title=run.name) for run in runs))
+    differing = [name for name in names if len({setting[name] for setting in settings}) > 1]
+    same = [name for name in names if name not in differing]
+    rows = {
+        "differs": tuple((name, *(setting[name] for setting in settings)) for name in differing),
+        "same": tuple((name, settings[0][name]) for name in same),
+    }
+    blocks: list[Block] = []
+    if differing:
+        blocks.append(Table(name="config-diff", title="What differs", columns=columns, rows=rows["differs"]))
+    if same:
+        same_columns = (Column(title="setting"), Column(title="every run"))
+        blocks.append(
+            Table(
+                name="config-same", title="What is the same", columns=same_columns, rows=rows["same"], is_collapsed=True
+            )
+        )
+    lead = f"{plural(len(differing), 'setting differs', 'settings differ')} between the runs."
+    return Section(name="configuration", title="Configuration", lead=lead, blocks=tuple(blocks))
+
+
+def _provenances(runs: Sequence[RunEvidence]) -> list[Section]:
+    return [provenance(run, name=f"provenance-{i}", title=f"Provenance of {run.name}") for i, run in enumerate(runs, 1)]
+
+
+def _distinct(runs: Sequence[RunEvidence]) -> list[RunEvidence]:
+    """Give runs of one name different names, so that a reader can tell them apart."""
+    often = Counter(run.name for run in runs)
+    return [run if often[run.name] == 1 else replace(run, name=f"{run.name} {run.id[:8]}") for run in runs]
+
+
+def _tasks(runs: Sequence[RunEvidence]) -> str:
+    return ", ".join(dict.fromkeys(f"{run.spec.task} with {run.spec.dataset.name}" for run in runs))

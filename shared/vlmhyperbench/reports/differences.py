@@ -1,0 +1,137 @@
+"""How runs differ from the baseline: paired deltas with intervals, and the matrix of flips."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vlmhyperbench.analysis.comparison import Delta, Flips, compare_metrics, count_flips
+from vlmhyperbench.analysis.figures import Axis, FigureSpec, Point, interval_figure, matrix_figure
+from vlmhyperbench.reports.answers import measured
+from vlmhyperbench.reports.document import Block, Cell, Column, Estimate, Section, Table, write_number
+from vlmhyperbench.reports.evidence import RunEvidence
+from vlmhyperbench.reports.wording import percent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paired:
+    """A run with its differences from the baseline."""
+
+    run: RunEvidence
+    deltas: list[Delta]
+    flips: Flips | None
+
+
+def pair_runs(baseline: RunEvidence, run: RunEvidence) -> Paired:
+    """Compare a run with the baseline, metric by metric and answer by answer."""
+    deltas = compare_metrics(
+        [measured(baseline, scored) for scored in baseline.scored], [measured(run, scored) for scored in run.scored]
+    )
+    first, theirs = baseline.primary, run.primary
+    flips = None
+    if first is not None and theirs is not None and first.label == theirs.label and first.perfect is not None:
+        flips = count_flips(measured(baseline, first), measured(run, theirs), perfect=first.perfect)
+    return Paired(run=run, deltas=deltas, flips=flips)
+
+
+def differences(paired: Sequence[Paired]) -> Section:
+    """Return the section of paired differences: a table, and a figure where there is more than one number."""
+    known = [(one.run.name, delta) for one in paired for delta in one.deltas if delta.difference is not None]
+    if not known:
+        lead = "No run can be paired with the baseline."
+        return Section(name="differences", title="Differences from the baseline", lead=lead, blocks=())
+    reach = max(abs(end) for _, delta in known for end in (delta.difference, delta.low, delta.high) if end is not None)
+    scale = (-reach, reach) if reach else None
+    rows = [(*((name,) if len(paired) > 1 else ()), *_delta_row(delta, scale)) for name, delta in known]
+    blocks: list[Block] = [
+        Table(
+            name="deltas",
+            title="",
+            columns=(
+                *((Column(title="run"),) if len(paired) > 1 else ()),
+                Column(title="metric"),
+                Column(title="baseline", kind="number"),
+                Column(title="other", kind="number"),
+                Column(title="difference (95 % interval)", kind="estimate"),
+                Column(title="p (Holm)", kind="number"),
+                Column(title="pairs", kind="number"),
+                Column(title="better / same / worse", kind="number"),
+                Column(title="verdict"),
+            ),
+            rows=tuple(rows),
+            note=(
+                "Other minus baseline, on the answers that both runs have; documents are the units. McNemar's exact "
+                "test for shares of independent samples, else a permutation test; p is adjusted for the number of "
+                "metrics. Better or worse needs an interval without 0 and a difference of at least 0.005."
+            ),
+        )
+    ]
+    if len(known) > 1:
+        blocks.append(_delta_figure(paired))
+    return Section(
+        name="differences",
+        title="Differences from the baseline",
+        lead="Paired on the same samples, so that easy and hard questions cancel out.",
+        blocks=tuple(blocks),
+    )
+
+
+def _delta_row(delta: Delta, scale: tuple[float, float] | None) -> tuple[Cell, ...]:
+    difference = Estimate(value=delta.difference, low=delta.low, high=delta.high, is_signed=True, scale=scale)
+    p_value = delta.p_adjusted
+    return (
+        delta.label,
+        Estimate(value=delta.baseline),
+        Estimate(value=delta.other),
+        difference,
+        "–" if p_value is None else "< 0.001" if p_value < 0.001 else write_number(p_value),
+        delta.pairs,
+        f"{delta.wins} / {delta.ties} / {delta.losses}",
+        delta.verdict,
+    )
+
+
+def _delta_figure(paired: Sequence[Paired]) -> FigureSpec:
+    return interval_figure(
+        "differences-figure",
+        "Differences from the baseline",
+        axis=Axis(title="other minus baseline"),
+        groups="metric",
+        series={
+            one.run.name: [
+                Point(
+                    label=f"{delta.label} ({delta.direction} is better)",
+                    value=delta.difference,
+                    low=delta.low,
+                    high=delta.high,
+                    n=delta.pairs,
+                )
+                for delta in one.deltas
+            ]
+            for one in paired
+        },
+        zero_line="no difference",
+        note="Dots are paired differences, lines 95 % intervals; an interval across 0 shows no difference.",
+    )
+
+
+def flip_matrix(baseline: str, other: str, flips: Flips, index: int) -> FigureSpec:
+    """Draw how often an answer is right or wrong in both runs; `index` keeps several matrices apart."""
+    most = max(flips.both_right, flips.broke, flips.mended, flips.both_wrong, 1)
+
+    def cell(number: int) -> tuple[float, str]:
+        return number / most, f"{number} ({percent(number / flips.pairs)})"
+
+    return matrix_figure(
+        f"flip-matrix-{index}",
+        f"Right and wrong in {baseline} and {other}",
+        rows=(baseline, ["right", "wrong"]),
+        columns=(other, ["right", "wrong"]),
+        cells={
+            ("right", "right"): cell(flips.both_right),
+            ("right", "wrong"): cell(flips.broke),
+            ("wrong", "right"): cell(flips.mended),
+            ("wrong", "wrong"): cell(flips.both_wrong),
+        },
+        note=f"Rows are {baseline}, columns {other}.",
+    )

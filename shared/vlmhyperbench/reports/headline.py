@@ -1,0 +1,134 @@
+"""What machines read of a report: the headline row of a run, and its summaries in full."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
+
+from vlmhyperbench.domain.states import RunState
+from vlmhyperbench.reports.counting import Counts
+from vlmhyperbench.reports.document import Tone
+from vlmhyperbench.reports.evidence import RunEvidence
+from vlmhyperbench.reports.performance import Performance
+from vlmhyperbench.reports.quality import Quality
+from vlmhyperbench.reports.wording import target_of
+
+
+def final_state(run: RunEvidence, counts: Counts) -> str:
+    """Return the state in which a run ends: a report is made while the run is still open."""
+    if RunState(run.state).is_terminal:
+        return run.state
+    is_whole = counts.answered == counts.requested
+    return RunState.SUCCEEDED.value if is_whole else RunState.PARTIAL.value
+
+
+def tone_of(state: str) -> Tone:
+    """Say how a state is coloured."""
+    return "good" if state == RunState.SUCCEEDED else "neutral" if state in {"PARTIAL", "DONE"} else "bad"
+
+
+def finished_at(run: RunEvidence) -> str:
+    """Say when the run ended, or else its last measuring claim."""
+    return run.finished_at or max((claim.ended_at for claim in run.generating), default="")
+
+
+def headline_row(
+    run: RunEvidence, *, counts: Counts, performance: Performance, quality: list[Quality]
+) -> dict[str, JsonValue]:
+    """Return one flat row: what the command line's comparison table shows."""
+    latency, first = performance.times.get("latency_ms"), performance.times.get("ttft_user_ms")
+    return {
+        "run": run.id,
+        "name": run.name,
+        "target": target_of(run.spec),
+        "state": final_state(run, counts),
+        "metrics": {
+            one.scored.key: {"value": one.value, "ci_low": one.low, "ci_high": one.high, "n": one.n} for one in quality
+        },
+        "latency_p50_ms": latency.p50 if latency else None,
+        "latency_p99_ms": latency.p99 if latency else None,
+        "ttft_p50_ms": first.p50 if first else None,
+        "output_tokens_per_s": performance.output_tokens_per_s,
+        "samples_per_s": performance.samples_per_s,
+        "peak_memory_bytes": performance.peak_memory_bytes,
+        "samples": run.samples,
+        "requested": counts.requested,
+        "ok": counts.answered,
+        "model_failures": counts.model_failures,
+        "infrastructure_failures": counts.infrastructure_failures,
+    }
+
+
+def run_data(
+    run: RunEvidence,
+    *,
+    counts: Counts,
+    performance: Performance,
+    quality: list[Quality],
+    by_group: Mapping[str, list[Quality]],
+) -> JsonObject:
+    """Return everything that was summarised of a run."""
+    return {
+        "name": run.name,
+        "spec": run.spec.model_dump(mode="json"),
+        "spec_digest": run.spec_digest,
+        "parent_run_id": run.parent_run_id,
+        "manifest_id": run.manifest_id,
+        "platform_version": run.platform_version,
+        "counts": {**asdict(counts), "truncation_rate": counts.truncation_rate},
+        "performance": {
+            "window_s": performance.window_s,
+            "samples_per_s": performance.samples_per_s,
+            "output_tokens_per_s": performance.output_tokens_per_s,
+            "output_tokens": performance.output_tokens,
+            "token_sources": list(performance.token_sources),
+            "is_interrupted": performance.is_interrupted,
+            "peak_memory_bytes": performance.peak_memory_bytes,
+            "times": {name: asdict(times) for name, times in performance.times.items()},
+        },
+        "metrics": [_summary(one) for one in quality],
+        "groups": {column: [_summary(one) for one in rows] for column, rows in by_group.items()},
+        "phases": [
+            {"no": phase.no, "kind": phase.kind, "state": phase.state, "count": phase.count} for phase in run.phases
+        ],
+        "claims": [
+            {
+                "id": claim.id,
+                "job": claim.job,
+                "host": claim.host,
+                "machine": claim.machine,
+                "engine": claim.engine,
+                "packages": claim.packages,
+                "client": claim.client,
+                "resources": claim.resources,
+                "measured_at": claim.measured_at,
+                "started_at": claim.started_at,
+                "ended_at": claim.ended_at,
+            }
+            for claim in run.claims
+        ],
+    }
+
+
+def _summary(one: Quality) -> JsonObject:
+    summary, interval = one.summary, one.summary.interval
+    return {
+        "metric": one.scored.spec.name,
+        "profile": one.scored.spec.profile,
+        "version": one.scored.spec.version,
+        "environment": one.scored.environment,
+        "group": list(one.group),
+        "n": summary.n,
+        "n_scored": summary.n_scored,
+        "n_unscored": summary.n_unscored,
+        "model_failures": summary.model_failures,
+        "infrastructure_failures": summary.infrastructure_failures,
+        "value": summary.value,
+        "mean": summary.mean,
+        "pooled": summary.pooled,
+        "lower": summary.lower,
+        "upper": summary.upper,
+        "interval": asdict(interval) if interval is not None else None,
+    }

@@ -1,0 +1,75 @@
+"""What the numbers of a report do not say, from the numbers themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vlmhyperbench.domain.specs import EndpointTarget
+from vlmhyperbench.reports.counting import Counts
+from vlmhyperbench.reports.document import Points, Section
+from vlmhyperbench.reports.evidence import RunEvidence
+from vlmhyperbench.reports.performance import Performance
+from vlmhyperbench.reports.wording import percent, plural, upper_first
+
+FEW_FOR_P99 = 662
+"""Queries below which MLPerf's early-stopping rule gives no p99."""
+FEW_SAMPLES = 100
+
+_ALWAYS = (
+    "Numbers hold for this data set, prompt and decoding; another data set may rank otherwise.",
+    "Intervals say how far the value could lie on other samples drawn alike; they know nothing of wrong references.",
+)
+
+
+def limitations(runs: Sequence[tuple[RunEvidence, Counts, Performance]]) -> Section:
+    """List the limitations of one or several runs; what holds for all of them is said once."""
+    found: dict[str, list[str]] = {}
+    for run, counts, performance in runs:
+        for item in (*_of_quality(run, counts), *_of_speed(run, performance)):
+            found.setdefault(item, []).append(run.name)
+    items = [
+        upper_first(item) if len(names) == len(runs) else f"{', '.join(names)}: {item}" for item, names in found.items()
+    ]
+    return Section(
+        name="limitations", title="Limitations", lead="", blocks=(Points(title="", items=(*_ALWAYS, *items)),)
+    )
+
+
+def _of_quality(run: RunEvidence, counts: Counts) -> list[str]:
+    items = []
+    if counts.scored < FEW_SAMPLES:
+        items.append(f"only {plural(counts.scored, 'answer')} could be scored, so intervals are wide.")
+    if counts.missing:
+        items.append(f"{plural(counts.missing, 'request')} have no row, because the run ended early.")
+    failures = counts.model_failures + counts.infrastructure_failures
+    if failures:
+        items.append(f"{plural(failures, 'request')} failed; the bounds say what that can change.")
+    if counts.truncated:
+        rate, limit = percent(counts.truncation_rate), run.spec.decoding.max_tokens
+        items.append(f"{rate} of the answers ended at the limit of {limit} tokens.")
+    if run.unreadable:
+        items.append(f"{plural(run.unreadable, 'sample')} of the data set could not be asked.")
+    if run.spec.decoding.n == 1:
+        items.append("every question was asked once, so the spread between repeats is unknown.")
+    return items
+
+
+def _of_speed(run: RunEvidence, performance: Performance) -> list[str]:
+    latency = performance.times.get("latency_ms")
+    if latency is None:
+        return []
+    spec, items = run.spec, []
+    if spec.scenario.kind == "offline":
+        items.append(
+            f"latency was measured in a closed loop with {spec.scenario.in_flight} in flight; alone, or under open "
+            "traffic, it is another number."
+        )
+    if latency.n < FEW_FOR_P99:
+        items.append(f"p99 rests on {plural(latency.n, 'request')}; {FEW_FOR_P99} are the least that bound it well.")
+    if not isinstance(spec.target, EndpointTarget):
+        items.append("the load generator shared the machine with the engine.")
+    if performance.is_interrupted:
+        items.append("more than one claim measured the run; rates are over the union of their times.")
+    if "estimated" in performance.token_sources:
+        items.append("the server did not count tokens: they are estimated, and so are TPOT and tokens per second.")
+    return items

@@ -1,0 +1,263 @@
+"""Build the report of one run: a pure function of its evidence."""
+
+from __future__ import annotations
+
+import polars
+
+from vlmhyperbench.analysis.figures import (
+    Axis,
+    FigureSpec,
+    Point,
+    bars_figure,
+    cdf_figure,
+    histogram_figure,
+    interval_figure,
+    matrix_figure,
+)
+from vlmhyperbench.reports import cases
+from vlmhyperbench.reports.answers import wrong_answers
+from vlmhyperbench.reports.counting import Counts, count, counts_table
+from vlmhyperbench.reports.document import Block, Document, Section, Tile, write_estimate, write_interval, write_number
+from vlmhyperbench.reports.evidence import RunEvidence
+from vlmhyperbench.reports.headline import final_state, finished_at, headline_row, run_data, tone_of
+from vlmhyperbench.reports.limitations import limitations
+from vlmhyperbench.reports.performance import Performance, performance_of, times_table
+from vlmhyperbench.reports.provenance import configuration, provenance
+from vlmhyperbench.reports.quality import (
+    Quality,
+    digits_of,
+    group_table,
+    headline_table,
+    overall,
+    quality_by,
+    scale_of,
+    values_by,
+)
+from vlmhyperbench.reports.verdict import run_verdict
+from vlmhyperbench.reports.wording import milliseconds, path_of, percent, plural, size, target_of
+
+MAX_MATRIX_COLUMNS = 14
+MAX_MATRIX_ROWS = 24
+
+
+def run_document(run: RunEvidence) -> Document:
+    """Return the report of a run; the same evidence gives the same document."""
+    counts, performance, quality = count(run), performance_of(run), overall(run)
+    by_group = {column: quality_by(run, (column,)) for column in run.groups}
+    wrong = wrong_answers(run)
+    kinds = cases.mistake_counts(wrong)
+    state = final_state(run, counts)
+    return Document(
+        scope="run",
+        id=run.id,
+        title=run.name,
+        subtitle=(
+            f"{target_of(run.spec)} through {path_of(run.spec)}, on {run.spec.task} with "
+            f"{run.spec.dataset.name} {run.spec.dataset.version}"
+        ),
+        state=state.lower(),
+        tone=tone_of(state),
+        finished_at=finished_at(run),
+        verdict=run_verdict(
+            run, counts=counts, performance=performance, quality=quality, by_group=by_group, mistakes=kinds
+        ),
+        tiles=_tiles(quality, performance, counts),
+        sections=(
+            _results(quality, counts),
+            _quality(run, by_group),
+            _mistakes(run, wrong, kinds),
+            _performance(run, performance),
+            configuration(run),
+            provenance(run),
+            limitations([(run, counts, performance)]),
+        ),
+        headline=(headline_row(run, counts=counts, performance=performance, quality=quality),),
+        data={run.id: run_data(run, counts=counts, performance=performance, quality=quality, by_group=by_group)},
+    )
+
+
+def _tiles(quality: list[Quality], performance: Performance, counts: Counts) -> tuple[Tile, ...]:
+    tiles = [
+        Tile(
+            label=one.label,
+            value=write_estimate(one.estimate),
+            detail=f"95 %: {interval}" if (interval := write_interval(one.estimate)) else f"{one.n} scored",
+        )
+        for one in quality[:2]
+    ]
+    latency, first = performance.times.get("latency_ms"), performance.times.get("ttft_user_ms")
+    if latency is not None:
+        detail = f"p99 {milliseconds(latency.p99)}"
+        tiles.append(Tile(label="latency, p50", value=milliseconds(latency.p50), detail=detail))
+    if first is not None:
+        tiles.append(
+            Tile(label="first token, p50", value=milliseconds(first.p50), detail=f"p99 {milliseconds(first.p99)}")
+        )
+    if performance.samples_per_s is not None:
+        tokens = performance.output_tokens_per_s
+        detail = f"{tokens:,.0f} output tokens/s".replace(",", "\u202f") if tokens is not None else "tokens unknown"
+        tiles.append(Tile(label="answers per second", value=f"{performance.samples_per_s:.1f}", detail=detail))
+    if performance.peak_memory_bytes is not None:
+        tiles.append(Tile(label="peak memory", value=size(performance.peak_memory_bytes), detail="of the engine"))
+    failures = counts.model_failures + counts.infrastructure_failures + counts.missing
+    tiles.append(
+        Tile(
+            label="answered",
+            value=percent(counts.answered / counts.requested if counts.requested else None),
+            detail=f"of {plural(counts.requested, 'request')}, {failures} failed",
+        )
+    )
+    return tuple(tiles)
+
+
+def _results(quality: list[Quality], counts: Counts) -> Section:
+    return Section(
+        name="results",
+        title="Results",
+        lead="Every metric over all samples, and what stands in the denominators.",
+        blocks=(headline_table(quality), counts_table([("", counts)])),
+    )
+
+
+def _quality(run: RunEvidence, by_group: dict[str, list[Quality]]) -> Section:
+    blocks: list[Block] = []
+    for column, quality in by_group.items():
+        shown = _comparable(quality)
+        if not shown:
+            continue
+        blocks.append(quality_figure(column, {label: shown[label] for label in list(shown)[:2]}))
+        blocks.append(group_table(column, quality))
+    matrix = _matrix(run)
+    if matrix is not None:
+        blocks.append(matrix)
+    return Section(
+        name="quality",
+        title="Quality by group",
+        lead=(
+            "The weakest group stands on top; intervals that overlap widely are no ranking."
+            if blocks
+            else "The data set has no group columns, or nothing was scored."
+        ),
+        blocks=tuple(blocks),
+    )
+
+
+def quality_figure(column: str, series: dict[str, list[Quality]]) -> FigureSpec:
+    """Draw values with intervals by one group column; the first series sets the order, weakest first."""
+    first = next(iter(series.values()))
+    scored = first[0].scored
+    sign = 1 if scored.description.direction == "higher" else -1
+    order = sorted(first, key=lambda one: (one.value is None, sign * (one.value or 0.0), one.group))
+    place = {one.group: i for i, one in enumerate(order)}
+    title = column.replace("_", " ")
+    metrics = dict.fromkeys(one.label for quality in series.values() for one in quality)
+    low, high = scale_of(scored)
+    return interval_figure(
+        f"quality-by-{column.replace('_', '-')}",
+        f"Quality by {title}",
+        axis=Axis(title=" and ".join(metrics)),
+        groups=title,
+        series={
+            label: [
+                Point(label=one.group[0], value=one.value, low=one.low, high=one.high, n=one.n)
+                for one in sorted(quality, key=lambda one: place.get(one.group, len(place)))
+            ]
+            for label, quality in series.items()
+        },
+        within=(low, high),
+        note="Dots are values, lines 95 % intervals.",
+    )
+
+
+def _comparable(quality: list[Quality]) -> dict[str, list[Quality]]:
+    """Metrics that share the first one's scale and direction, by label."""
+    if not quality:
+        return {}
+    first = quality[0].scored
+    found: dict[str, list[Quality]] = {}
+    for one in quality:
+        is_alike = one.scored.description.direction == first.description.direction
+        if is_alike and scale_of(one.scored) == scale_of(first):
+            found.setdefault(one.label, []).append(one)
+    return {label: rows for label, rows in found.items() if any(one.value is not None for one in rows)}
+
+
+def _matrix(run: RunEvidence) -> FigureSpec | None:
+    if len(run.groups) < 2 or run.primary is None:
+        return None
+    columns_of, rows_of = run.groups[0], run.groups[1]
+    values = values_by(run, run.primary, (rows_of, columns_of))
+    rows = sorted({group[0] for group in values})
+    columns = sorted({group[1] for group in values})
+    if not 1 < len(columns) <= MAX_MATRIX_COLUMNS or not 1 < len(rows) <= MAX_MATRIX_ROWS:
+        return None
+    low, high = scale_of(run.primary)
+    digits = 2 if digits_of(run.primary) == 3 else 1
+    return matrix_figure(
+        f"quality-by-{rows_of}-and-{columns_of}".replace("_", "-"),
+        f"{run.primary.label} by {rows_of.replace('_', ' ')} and {columns_of.replace('_', ' ')}",
+        rows=(rows_of.replace("_", " "), rows),
+        columns=(columns_of.replace("_", " "), columns),
+        cells={
+            (row, column): ((value - low) / (high - low), f"{value:.{digits}f} · {n}")
+            for (row, column), (value, n) in values.items()
+        },
+        note="Value · number of scored answers; darker is more. Empty: no such question on such a page.",
+    )
+
+
+def _mistakes(run: RunEvidence, wrong: polars.DataFrame, kinds: dict[str, int]) -> Section:
+    if not kinds:
+        lead = "No answer was wrong." if run.primary is not None else "Nothing was scored."
+        return Section(name="mistakes-section", title="Mistakes", lead=lead, blocks=())
+    figure = bars_figure(
+        "kinds-of-mistakes",
+        "Kinds of mistakes",
+        axis=Axis(title="wrong answers"),
+        groups="kind",
+        series={run.name: kinds},
+        note=(
+            "The first kind that fits counts. 'Another answer of the same page' is what a different question about "
+            "the same images expects."
+        ),
+    )
+    return Section(
+        name="mistakes-section",
+        title="Mistakes",
+        lead=f"{plural(wrong.height, 'answer')} of {write_number(run.facts.height, 0)} are not right.",
+        blocks=(figure, cases.mistakes(run)),
+    )
+
+
+def _performance(run: RunEvidence, performance: Performance) -> Section:
+    if not performance.times:
+        return Section(name="performance", title="Performance", lead="No request of this run was timed.", blocks=())
+    scenario = run.spec.scenario
+    streams = 1 if scenario.kind == "single_stream" else scenario.in_flight
+    window = f"{performance.window_s:.1f} s" if performance.window_s is not None else "an unknown time"
+    warm = f", after {plural(scenario.warmup_requests, 'warm-up request')}" if scenario.warmup_requests else ""
+    return Section(
+        name="performance",
+        title="Performance",
+        lead=(
+            f"Scenario {scenario.name}: a closed loop with {plural(streams, 'request')} in flight over {window}{warm}. "
+            "Timed at the client only."
+        ),
+        blocks=(
+            cdf_figure(
+                "latency",
+                "Latency of answered requests",
+                axis=Axis(title="latency, scheduled to last token", unit="ms"),
+                series={run.name: performance.values["latency_ms"]},
+                note="A point says what share of the requests was at least so fast.",
+            ),
+            histogram_figure(
+                "ttft",
+                "Time to first token",
+                axis=Axis(title="time to first token, as the user waits", unit="ms"),
+                series={run.name: performance.values["ttft_user_ms"]},
+                note="Beyond p99.5 everything is in the last bar.",
+            ),
+            times_table([(run.name, performance)]),
+        ),
+    )

@@ -1,0 +1,203 @@
+"""The verdict: three sentences made from numbers, never from opinions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from vlmhyperbench.analysis.comparison import Delta, Flips
+from vlmhyperbench.reports import cases
+from vlmhyperbench.reports.counting import Counts
+from vlmhyperbench.reports.document import write_number
+from vlmhyperbench.reports.evidence import RunEvidence
+from vlmhyperbench.reports.performance import Performance
+from vlmhyperbench.reports.quality import Quality, digits_of
+from vlmhyperbench.reports.wording import listed, milliseconds, percent, plural, target_of, upper_first
+
+NAMED = 3
+"""More runs than that are left to the tables."""
+WORTH_NAMING = 3
+"""Fewer flips than that are no pattern."""
+SAME_SPEED = 0.005
+"""Medians that differ by a smaller share are called equal."""
+
+
+def run_verdict(
+    run: RunEvidence,
+    *,
+    counts: Counts,
+    performance: Performance,
+    quality: list[Quality],
+    by_group: Mapping[str, list[Quality]],
+    mistakes: Mapping[str, int],
+) -> tuple[str, str, str]:
+    """Say how good, how fast, and where it fails."""
+    return (
+        _how_good(run, quality),
+        _how_fast(run, performance),
+        _where_it_fails(quality, by_group, mistakes, counts),
+    )
+
+
+def comparison_verdict(
+    runs: Sequence[RunEvidence],
+    others: Sequence[tuple[RunEvidence, list[Delta], Flips | None]],
+    *,
+    performances: Mapping[str, Performance],
+    flips: Sequence[cases.Flip],
+) -> tuple[str, str, str]:
+    """Say what differs in quality, in speed, and which answers changed; the first run is the baseline."""
+    if not others:
+        return ("There are not two runs to compare.", "Nothing can be paired.", "No answer could flip.")
+    baseline = runs[0]
+    return (
+        " ".join(_difference(baseline, run, deltas) for run, deltas, _ in others[:NAMED]),
+        _speeds(baseline, [run for run, _, _ in others[:NAMED]], performances),
+        _flips(baseline, [(run, counted) for run, _, counted in others[:NAMED]], flips),
+    )
+
+
+def _how_good(run: RunEvidence, quality: list[Quality]) -> str:
+    if not quality or quality[0].value is None:
+        return f"{target_of(run.spec)} has no score: nothing that it answered could be scored."
+    first = quality[0]
+    sentence = f"{target_of(run.spec)} {_value_in_words(first)}"
+    more = [f"{one.label} is {_number(one)}" for one in quality[1:3] if one.value is not None]
+    return f"{sentence}; {listed(more)}." if more else f"{sentence}."
+
+
+def _value_in_words(one: Quality) -> str:
+    is_share = one.scored.description.proportion
+    between = ""
+    if one.low is not None and one.high is not None:
+        if is_share:
+            between = f" (95 % interval {percent(one.low)} to {percent(one.high)})"
+        else:
+            digits = digits_of(one.scored)
+            between = f" (95 % interval {write_number(one.low, digits)} to {write_number(one.high, digits)})"
+    if is_share:
+        return f"gives the right answer to {percent(one.value)} of {plural(one.n, 'question')} by {one.label}{between}"
+    return f"reaches {one.label} {_number(one)} over {plural(one.n, 'answer')}{between}"
+
+
+def _how_fast(run: RunEvidence, performance: Performance) -> str:
+    latency, first = performance.times.get("latency_ms"), performance.times.get("ttft_user_ms")
+    if latency is None:
+        return "No request of this run was timed, so nothing can be said of its speed."
+    sentence = f"Half of its answers took at most {milliseconds(latency.p50)}, 99 % at most {milliseconds(latency.p99)}"
+    if first is not None:
+        sentence += f", and the first token came within {milliseconds(first.p50)} at the median"
+    if performance.samples_per_s is not None:
+        streams = 1 if run.spec.scenario.kind == "single_stream" else run.spec.scenario.in_flight
+        rates = [f"{write_number(performance.samples_per_s, 1)} answers"]
+        if performance.output_tokens_per_s is not None:
+            rates.append(f"{write_number(performance.output_tokens_per_s, 0)} output tokens")
+        sentence += f"; {plural(streams, 'request')} in flight gave {listed(rates)} per second"
+    return f"{sentence}."
+
+
+def _where_it_fails(
+    quality: list[Quality], by_group: Mapping[str, list[Quality]], mistakes: Mapping[str, int], counts: Counts
+) -> str:
+    clauses = []
+    weakest = [found for column, rows in by_group.items() if (found := _weakest(column, rows, quality)) is not None]
+    if weakest:
+        clauses.append(f"it is weakest on {listed(weakest[:2])}")
+    total = sum(mistakes.values())
+    if total:
+        kind, often = next(iter(mistakes.items()))
+        clauses.append(f"of {plural(total, 'wrong answer')} {often} are of the kind ‘{kind}’")
+    elif quality and quality[0].value is not None:
+        clauses.append("no answer was wrong")
+    failed = [
+        plural(number, noun, nouns)
+        for number, noun, nouns in (
+            (counts.model_failures, "request was failed by the model", "requests were failed by the model"),
+            (counts.infrastructure_failures, "was lost to the infrastructure", "were lost to the infrastructure"),
+            (counts.missing, "was never made", "were never made"),
+        )
+        if number
+    ]
+    clauses.append(listed(failed) if failed else "no request failed")
+    if counts.truncated:
+        clauses.append(f"{plural(counts.truncated, 'answer')} ended at the token limit")
+    return upper_first("; ".join(clauses)) + "."
+
+
+def _weakest(column: str, rows: list[Quality], quality: list[Quality]) -> str | None:
+    if not quality:
+        return None
+    known = [one for one in rows if one.label == quality[0].label and one.value is not None and one.n >= 5]
+    if len(known) < 2:
+        return None
+    higher = quality[0].scored.description.direction == "higher"
+    worst = min(known, key=lambda one: ((one.value or 0.0) if higher else -(one.value or 0.0), one.group))
+    return f"the {column.replace('_', ' ')} ‘{worst.group[0]}’ ({_number(worst)}, n = {worst.n})"
+
+
+def _number(one: Quality) -> str:
+    return percent(one.value) if one.scored.description.proportion else write_number(one.value, digits_of(one.scored))
+
+
+def _difference(baseline: RunEvidence, other: RunEvidence, deltas: list[Delta]) -> str:
+    if not deltas or deltas[0].difference is None:
+        return f"{other.name} cannot be paired with {baseline.name}."
+    first = deltas[0]
+    assert first.difference is not None  # noqa: S101 -- asked above; narrows the type
+    between = (
+        f"95 % interval {write_number(first.low)} to {write_number(first.high)}, "
+        if first.low is not None and first.high is not None
+        else ""
+    )
+    how = {
+        "better": "is better than",
+        "worse": "is worse than",
+        "too small to matter": "differs by too little to matter from",
+        "no difference shown": "is not shown to differ from",
+        "not comparable": "cannot be compared with",
+    }[first.verdict]
+    sign = "+" if first.difference > 0 else ""
+    return (
+        f"{other.name} {how} {baseline.name} in {first.label}: {write_number(first.other)} against "
+        f"{write_number(first.baseline)}, a difference of {sign}{write_number(first.difference)} ({between}"
+        f"{plural(first.pairs, 'pair')}, {_p(first.p_value)})."
+    )
+
+
+def _p(value: float | None) -> str:
+    return "p unknown" if value is None else "p < 0.001" if value < 0.001 else f"p = {write_number(value)}"
+
+
+def _speeds(baseline: RunEvidence, others: list[RunEvidence], performances: Mapping[str, Performance]) -> str:
+    base = performances[baseline.id].times.get("latency_ms")
+    clauses = []
+    for other in others:
+        theirs = performances[other.id].times.get("latency_ms")
+        if base is None or theirs is None or not base.p50 or theirs.p50 is None:
+            continue
+        change = theirs.p50 / base.p50 - 1
+        how = "as fast"
+        if abs(change) >= SAME_SPEED:
+            how = f"{percent(abs(change), digits=0)} {'slower' if change > 0 else 'faster'}"
+        clauses.append(
+            f"{other.name} is {how} at the median ({milliseconds(theirs.p50)} against {milliseconds(base.p50)}; "
+            f"p99 {milliseconds(theirs.p99)} against {milliseconds(base.p99)})"
+        )
+    return f"{'; '.join(clauses)}." if clauses else "Speeds cannot be compared: a run was not timed."
+
+
+def _flips(
+    baseline: RunEvidence, others: Sequence[tuple[RunEvidence, Flips | None]], flips: Sequence[cases.Flip]
+) -> str:
+    clauses = [
+        f"from {baseline.name} to {run.name} {counted.broke} of {plural(counted.pairs, 'answer')} broke and "
+        f"{counted.mended} were mended"
+        for run, counted in others
+        if counted is not None and counted.pairs
+    ]
+    if not clauses:
+        return "No answers could be paired, so none can be said to have flipped."
+    most = cases.most_flipped(flips, baseline.groups)
+    if most is not None and most[2] >= WORTH_NAMING:
+        column, value, number = most
+        clauses.append(f"most often, {number} times, about the {column.replace('_', ' ')} ‘{value}’")
+    return f"{upper_first('; '.join(clauses))}."
