@@ -1,0 +1,195 @@
+"""Plans that cannot be driven are refused before anything is sent, and the two tables of columns stay equal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from vlmhyperbench.load.plan import make_requests, write_bodies
+from vlmhyperbench_loadgen.failures import PlanError
+from vlmhyperbench_loadgen.plan import read_plan
+from vlmhyperbench_loadgen.rows import COLUMNS
+from vlmhyperbench_loadgen.table import DTYPE, Request, open_bodies, read_requests
+from vlmhyperbench_loadgen.target import open_target, parse_url
+from vlmhyperbench_sdk.load import RECORD_COLUMNS, REQUEST_DTYPE, LoadLimits
+
+from tests.loadgen.driving import chat_body, write
+
+URL = "http://127.0.0.1:1/v1/chat/completions"
+
+
+def test_the_columns_are_those_of_the_contract() -> None:
+    assert list(DTYPE) == REQUEST_DTYPE
+    assert Request._fields == tuple(name for name, _ in REQUEST_DTYPE)
+    assert tuple(RECORD_COLUMNS) == COLUMNS
+
+
+def test_the_table_is_read_as_numpy_wrote_it(tmp_path: Path) -> None:
+    requests = write_bodies(tmp_path, [b"a", b"bcd"])
+    table = make_requests(4, requests)
+    np.save(tmp_path / "requests.npy", table)
+    assert read_requests(tmp_path / "requests.npy") == [Request._make(row) for row in table.tolist()]
+    assert bytes(open_bodies(tmp_path / "bodies.bin")[1:4]) == b"bcd"
+
+
+def test_a_plan_is_read(tmp_path: Path) -> None:
+    write(tmp_path, URL, bodies=[chat_body()] * 3, in_flight=2, limits=LoadLimits(tries=5))
+    checked = read_plan(tmp_path)
+    (phase,) = checked.plan.phases
+    assert checked.requests == {1: 3}
+    assert (checked.streams_of(phase), checked.tries_of(phase)) == (2, 5)
+    assert checked.schedule_sha256 == read_plan(tmp_path).schedule_sha256
+
+
+def test_only_resumable_phases_have_more_than_one_try(tmp_path: Path) -> None:
+    write(tmp_path, URL, bodies=[chat_body()], kind="single_stream", in_flight=8, limits=LoadLimits(tries=5))
+    checked = read_plan(tmp_path)
+    assert checked.tries_of(checked.plan.phases[0]) == 1
+    assert checked.streams_of(checked.plan.phases[0]) == 1
+
+
+Change = Callable[[dict[str, Any]], object]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda plan: plan.update(version=2), "plan.version is 2"),
+        (lambda plan: plan.update(speed=1), "plan has no field 'speed'"),
+        (lambda plan: plan.pop("seed"), "plan is incomplete"),
+        (lambda plan: plan.update(seed="x"), "plan.seed"),
+        (lambda plan: plan.update(processes=0), "plan.processes"),
+        (lambda plan: plan.update(phases=[]), "no phase"),
+        (lambda plan: plan.update(phases={}), "must be a list"),
+        (lambda plan: plan.update(phases=plan["phases"] * 2), "same number"),
+        (lambda plan: plan.update(phases=[3]), r"plan.phases\[0\] must be an object"),
+        (lambda plan: plan["phases"][0].update(kind="server"), "drives closed loops"),
+        (lambda plan: plan["phases"][0].update(no=-1), "phase's number"),
+        (lambda plan: plan["phases"][0].update(count=2), "announces 2 requests and has 1"),
+        (lambda plan: plan["phases"][0].update(count=None), "announces None"),
+        (lambda plan: plan["phases"][0].update(params={"in_flight": 0}), "params.in_flight"),
+        (lambda plan: plan["phases"][0].update(params={"in_flight": True}), "params.in_flight"),
+        (lambda plan: plan["phases"][0].update(params={"search": {}}), "search"),
+        (lambda plan: plan["phases"][0].update(no=2), "announces 1 requests and has 0"),
+        (lambda plan: plan.update(counts={"requests": 7}), "announces 7 requests and holds 1"),
+        (lambda plan: plan["limits"].update(request_timeout_s=0), "time-outs"),
+        (lambda plan: plan["limits"].update(tries=0), "tries"),
+        (lambda plan: plan["endpoint"].update(url=3), "needs a url"),
+        (lambda plan: plan["endpoint"].update(url="ftp://x"), "does not begin with http"),
+        (lambda plan: plan["endpoint"].update(headers={"A": 1}), "must name a secret"),
+        (lambda plan: plan["endpoint"].update(unix_socket=1), "unix_socket"),
+    ],
+)
+def test_a_plan_that_cannot_be_driven_is_refused(tmp_path: Path, change: Change, message: str) -> None:
+    write(tmp_path, URL, bodies=[chat_body()])
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    change(plan)
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    with pytest.raises(PlanError, match=message):
+        read_plan(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("phase", 9, "has 1"),
+        ("body_bytes", 10_000, "outside bodies.bin"),
+        ("body_offset", -1, "outside bodies.bin"),
+        ("turn", 1, "later turns"),
+        ("think_ns", -1, "wrong stream or think time"),
+        ("stream", -2, "wrong stream or think time"),
+        ("stream", 1, "wants stream 1"),
+        ("ordinal", 1, "same phase and ordinal"),
+    ],
+)
+def test_a_wrong_row_is_refused(tmp_path: Path, column: str, value: int, message: str) -> None:
+    write(tmp_path, URL, bodies=[chat_body(), chat_body()])
+    table = np.load(tmp_path / "requests.npy")
+    table[column][0] = value
+    np.save(tmp_path / "requests.npy", table)
+    with pytest.raises(PlanError, match=message):
+        read_plan(tmp_path)
+
+
+def test_a_row_of_an_unknown_phase_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, URL, bodies=[chat_body(), chat_body()])
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    plan["phases"][0]["count"] = 1
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    table = np.load(tmp_path / "requests.npy")
+    table["phase"][0] = 9
+    np.save(tmp_path / "requests.npy", table)
+    with pytest.raises(PlanError, match="phase 9"):
+        read_plan(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\x93NUMPY\x01\x00\x05\x00{'a':", b"PK\x03\x04 and so on", b"\x93NUMPY\x01\x00\x02\x00[]"],
+)
+def test_what_is_no_table_is_refused(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "requests.npy").write_bytes(data)
+    with pytest.raises(PlanError):
+        read_requests(tmp_path / "requests.npy")
+
+
+def test_another_table_or_a_cut_one_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "requests.npy"
+    np.save(path, np.zeros(3))
+    with pytest.raises(PlanError, match="columns of REQUEST_DTYPE"):
+        read_requests(path)
+    np.save(path, make_requests(1, write_bodies(tmp_path, [b"a", b"b"])))
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(PlanError, match="should have 2 rows"):
+        read_requests(path)
+
+
+@pytest.mark.parametrize("name", ["plan.json", "requests.npy", "bodies.bin"])
+def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
+    write(tmp_path, URL, bodies=[chat_body()])
+    (tmp_path / name).unlink()
+    with pytest.raises(PlanError, match=f"{name} cannot be read"):
+        read_plan(tmp_path)
+
+
+def test_a_plan_that_is_no_json_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text("{")
+    with pytest.raises(PlanError, match="not JSON"):
+        read_plan(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("url", "authority", "path", "port"),
+    [
+        ("http://h/v1?a=b", "h", "/v1?a=b", 80),
+        ("https://H:8443", "h:8443", "/", 8443),
+        ("http://[::1]:9/x#y", "[::1]:9", "/x", 9),
+    ],
+)
+def test_a_url_is_split(url: str, authority: str, path: str, port: int) -> None:
+    found = parse_url(url)
+    assert (found.authority, found.path, found.port) == (authority, path, port)
+
+
+@pytest.mark.parametrize(
+    "url", ["h/v1", "http://", "http://h:port/", "http://u:p@h/", "http://h/a b", "http://h/\r\nX: y", "http://h/ü"]
+)
+def test_a_url_that_no_request_can_hold_is_refused(url: str) -> None:
+    with pytest.raises(PlanError):
+        parse_url(url)
+
+
+@pytest.mark.parametrize(("name", "value"), [("A B", "x"), ("A", "x\r\nB: y"), ("A", "ü"), ("", "x")])
+def test_a_header_that_http_cannot_carry_is_refused(name: str, value: str) -> None:
+    with pytest.raises(PlanError, match="cannot carry"):
+        open_target(URL, headers={name: value}, unix_socket=None, verify=True)
+
+
+def test_secrets_are_masked_with_and_without_their_scheme() -> None:
+    target = open_target(URL, headers={"Authorization": "Bearer abcdef"}, unix_socket=None, verify=True)
+    assert target.mask("Bearer abcdef, abcdef") == "********, ********"
+    assert "abcdef" not in repr(target).replace(repr(target.head), "")

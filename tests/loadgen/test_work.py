@@ -1,0 +1,134 @@
+"""Who takes which request next, and what is tried again when."""
+
+from __future__ import annotations
+
+import random
+from email.utils import formatdate
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from vlmhyperbench_loadgen.answers import Answer
+from vlmhyperbench_loadgen.connection import Reply
+from vlmhyperbench_loadgen.table import Request
+from vlmhyperbench_loadgen.work import LONGEST_RETRY_AFTER_S, Try, Work
+
+S = 1_000_000_000
+
+
+def request(ordinal: int, *, stream: int = -1) -> Request:
+    return Request(1, ordinal, ordinal, 0, 0, 0, stream, 0, 0, 0, -1, -1, b"")
+
+
+def ended(
+    ordinal: int = 0, *, number: int = 1, failure: str | None = None, status: int = 200, headers: str = ""
+) -> Try:
+    done = Try(request=request(ordinal), number=number, scheduled_ns=0, stream=0, end_ns=10 * S, failure=failure)
+    if failure is None:
+        body = '{"choices": [{"message": {"content": "ok"}, "finish_reason": "stop"}]}'
+        done.reply = Reply()
+        done.reply.add(f"HTTP/1.1 {status} X\r\nContent-Length: {len(body)}\r\n{headers}\r\n{body}".encode(), 0)
+    return done
+
+
+class Reported(list[tuple[int, str | None]]):
+    """(ordinal, error) of what was reported."""
+
+    def __call__(self, done: Try, answer: Answer) -> None:
+        self.append((done.request.ordinal, answer.error))
+
+
+def work(*requests: Request, tries: int = 1, reported: Reported | None = None) -> Work:
+    return Work(requests, tries=tries, rng=random.Random(3), report=Reported() if reported is None else reported)
+
+
+def test_free_streams_take_requests_in_order() -> None:
+    some = work(request(0), request(1))
+    assert some.take(5, 0) == (request(0), 1, 0)
+    assert some.take(2, 0) == (request(1), 1, 0)
+    assert some.take(2, 0) is None
+
+
+def test_a_request_with_a_stream_waits_for_it() -> None:
+    some = work(request(0, stream=1), request(1), request(2, stream=1))
+    assert some.take(0, 0) == (request(1), 1, 0)
+    assert some.take(0, 0) is None
+    assert some.take(1, 0) == (request(0, stream=1), 1, 0)
+    assert some.take(1, 0) == (request(2, stream=1), 1, 0)
+
+
+def test_a_transient_failure_comes_back_after_a_while() -> None:
+    reported = Reported()
+    some = work(request(0), tries=2, reported=reported)
+    some.take(0, 0)
+    due_ns = some.finish(ended(failure="connection_lost: gone"))
+    assert due_ns is not None
+    assert 10 * S <= due_ns <= 10.5 * S
+    assert some.take(0, 0) == due_ns
+    assert some.take(0, due_ns) == (request(0), 2, due_ns)
+    assert some.finish(ended(number=2, failure="timeout: late")) is None
+    some.read_one()
+    assert reported == [(0, "timeout: late")]
+    assert some.remaining == 0
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 503, 507])
+def test_statuses_that_may_pass_are_tried_again(status: int) -> None:
+    assert work(request(0), tries=2).finish(ended(status=status)) is not None
+
+
+@pytest.mark.parametrize("status", [200, 301, 400, 401, 404, 413, 422])
+def test_other_statuses_are_final(status: int) -> None:
+    some = work(request(0), tries=2)
+    assert some.finish(ended(status=status)) is None
+    assert some.has_backlog
+
+
+@pytest.mark.parametrize("code", ["bad_answer", "answer_too_large"])
+def test_broken_answers_are_final(code: str) -> None:
+    assert work(request(0), tries=2).finish(ended(failure=f"{code}: x")) is None
+
+
+@given(st.integers(1, 8))
+def test_delays_grow_and_stay_bounded(number: int) -> None:
+    due_ns = work(request(0), tries=99).finish(ended(number=number, status=503))
+    assert due_ns is not None
+    assert 0 <= due_ns - 10 * S <= min(30.0, 0.5 * 2 ** (number - 1)) * S
+
+
+@pytest.mark.parametrize(
+    ("value", "least_s"),
+    [("7", 7.0), ("999999999999", LONGEST_RETRY_AFTER_S), ("soon", 0.0), (formatdate(0, usegmt=True), 0.0)],
+)
+def test_the_servers_word_on_when_to_come_back_is_kept_within_bounds(value: str, least_s: float) -> None:
+    due_ns = work(request(0), tries=2).finish(ended(status=429, headers=f"Retry-After: {value}\r\n"))
+    assert due_ns is not None
+    assert least_s <= (due_ns - 10 * S) / S <= max(least_s, 0.5)
+
+
+def test_a_date_to_come_back_at_is_understood() -> None:
+    late = formatdate(4_000_000_000, usegmt=True)
+    due_ns = work(request(0), tries=2).finish(ended(status=429, headers=f"Retry-After: {late}\r\n"))
+    assert due_ns == round((10 + LONGEST_RETRY_AFTER_S) * S)
+
+
+def test_much_unread_is_read_at_once() -> None:
+    some = work(request(0))
+    assert not some.is_behind
+    for _ in range(257):
+        some.finish(ended())
+    assert some.is_behind
+
+
+def test_an_error_found_while_reading_wakes_an_idle_stream() -> None:
+    some = work(request(0), tries=2)
+    woken: list[int] = []
+    some.wake = woken.append
+    done = ended()
+    body = b'{"error": {"message": "later", "code": 503}}'
+    done.reply = Reply()
+    done.reply.add(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body), 0)
+    some.finish(done)
+    some.read_one()
+    assert len(woken) == 1
+    assert some.remaining == 1
