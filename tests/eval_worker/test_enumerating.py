@@ -1,0 +1,217 @@
+"""Enumerating a dataset: every sample gets a row, and what is wrong with one stays with that one."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PIL import Image as Pillow
+from pydantic import JsonValue
+from vlmhyperbench.data.manifest import ManifestSample, manifest_key, read, samples_of
+from vlmhyperbench.domain.specs import DatasetSpec, Limits
+from vlmhyperbench.errors import InvalidInput, NotFound, PluginFailure, Unavailable
+from vlmhyperbench.storage import FolderStorage, Stored
+from vlmhyperbench_eval_worker.enumerating import IndexResult, index, index_in_child
+from vlmhyperbench_sdk.protocols import DatasetSource
+from vlmhyperbench_sdk.types import Image, Sample
+
+
+class Listed:
+    """A dataset whose samples a test puts here."""
+
+    samples: tuple[Sample, ...] = ()
+
+    def __init__(self, source: DatasetSource) -> None:
+        if source.params:
+            raise InvalidInput("No params.")
+
+    def __iter__(self) -> Iterator[Sample]:
+        yield from self.samples
+
+
+class Breaking:
+    def __init__(self, source: DatasetSource) -> None:
+        pass
+
+    def __iter__(self) -> Iterator[Sample]:
+        yield Sample(key="a", question="?")
+        raise KeyError("boom")
+
+
+def _png(width: int = 4) -> bytes:
+    file = io.BytesIO()
+    Pillow.new("L", (width, 2)).save(file, "PNG")
+    return file.getvalue()
+
+
+def _spec(**fields: object) -> DatasetSpec:
+    return DatasetSpec.model_validate({"name": "d", "version": "1.0.0", "type": f"{__name__}:Listed", **fields})
+
+
+def _sample(key: str, *images: Image, **metadata: JsonValue) -> Sample:
+    return Sample(key=key, question=f"{key}?", images=images, references=("x",), metadata=metadata)
+
+
+def _index(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *samples: Sample,
+    limits: Limits | None = None,
+    **fields: object,
+) -> tuple[IndexResult, list[ManifestSample]]:
+    monkeypatch.setattr(Listed, "samples", samples)
+    storage = FolderStorage(tmp_path / "storage")
+    result = index(_spec(**fields), limits or Limits(), storage)
+    return result, list(samples_of(read(storage.get(manifest_key(result.manifest_id)))))
+
+
+def test_samples_keep_their_order_and_images_are_stored_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Image(data=_png())
+    result, rows = _index(tmp_path, monkeypatch, _sample("b", page, doc_class="x"), _sample("a", page, doc_class="y"))
+    assert [(row.index, row.key, row.question, row.error) for row in rows] == [
+        (0, "b", "b?", None),
+        (1, "a", "a?", None),
+    ]
+    assert rows[0].images == rows[1].images
+    assert (result.samples, result.unreadable, result.group_columns) == (2, 0, ("doc_class",))
+    storage = FolderStorage(tmp_path / "storage")
+    assert storage.get(rows[0].images[0].storage_key) == _png()
+
+
+def test_the_drawn_documents_are_enumerated_whole(tmp_path: Path) -> None:
+    spec = _spec(type="synthetic_documents", params={"documents": 3}, required_fields=("doc_class", "question_type"))
+    first = index_in_child(spec, Limits(), str(tmp_path / "one"))
+    assert first.samples >= 18
+    assert first.unreadable == 0
+    assert first.group_columns == ("doc_class", "field", "question_type")
+    assert index_in_child(spec, Limits(), str(tmp_path / "two")) == first
+
+
+def test_an_image_that_is_none_makes_its_sample_an_error_and_the_rest_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "text.png").write_text("hello")
+    (tmp_path / "secret.png").write_bytes(_png())
+    images = {
+        "broken": Image(path=tmp_path / "data" / "text.png"),
+        "absent": Image(path=tmp_path / "data" / "absent.png"),
+        "escape": Image(path=tmp_path / "data" / ".." / "secret.png"),
+        "large": Image(data=_png(width=101)),
+        "good": Image(data=_png()),
+    }
+    result, rows = _index(
+        tmp_path,
+        monkeypatch,
+        *(_sample(key, image) for key, image in images.items()),
+        limits=Limits(max_image_pixels=200),
+        path=str(tmp_path / "data"),
+    )
+    errors = {row.key: row.error or "" for row in rows}
+    assert "no PNG, JPEG or WEBP" in errors["broken"]
+    assert "No such file" in errors["absent"]
+    assert "lies outside" in errors["escape"]
+    assert "more than 200" in errors["large"]
+    assert errors["good"] == ""
+    assert (result.samples, result.unreadable) == (5, 4)
+
+
+def test_the_images_of_a_csv_lie_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.png").write_bytes(_png())
+    (tmp_path / "secret.png").write_bytes(_png())
+    (tmp_path / "data" / "annotation.csv").write_text(
+        "image_path;question;answer\na.png;What?;x\n../secret.png;What?;x\n/etc/passwd;What?;x\n", encoding="utf-8"
+    )
+    storage = FolderStorage(tmp_path / "storage")
+    for path in (tmp_path / "data", tmp_path / "data" / "annotation.csv"):
+        result = index(_spec(type="annotation_csv", path=str(path)), Limits(), storage)
+        assert (result.samples, result.unreadable) == (3, 2)
+
+
+def test_text_that_is_no_text_makes_its_sample_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, rows = _index(
+        tmp_path,
+        monkeypatch,
+        Sample(key="half", question="\ud800", references=("a\0b",)),
+        Sample(key="long", question="x" * 1_000_001),
+        Sample(key="number", question=3),  # type: ignore[arg-type]
+        Sample(key="nan", question="?", metadata={"score": float("nan")}),
+        Sample(key="heavy", question="?", metadata={"text": "x" * 1_000_001}),
+        Sample(key="many", question="?", images=(Image(data=_png()),) * 257),
+    )
+    assert [row.question[:2] for row in rows] == ["?", "xx", "", "?", "?", "?"]
+    assert rows[0].references == ("a\N{REPLACEMENT CHARACTER}b",)
+    for row, words in zip(
+        rows,
+        ("holds a NUL or half", "longer than", "is no text", "no JSON", "metadata is longer", "257 images"),
+        strict=True,
+    ):
+        assert words in (row.error or "")
+
+
+def test_filters_and_the_limit_take_the_first_that_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = [_sample(f"{no}", doc_class="ab"[no % 2], question_type="qr"[no // 2 % 2]) for no in range(8)]
+    _, rows = _index(tmp_path, monkeypatch, *samples, doc_classes=["a"])
+    assert [row.key for row in rows] == ["0", "2", "4", "6"]
+    _, rows = _index(tmp_path, monkeypatch, *samples, doc_classes=["a"], question_types=["r"], limit=1)
+    assert [(row.index, row.key) for row in rows] == [(0, "2")]
+
+
+def test_filters_that_let_nothing_through_name_what_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidInput, match="it has doc_class photo; question_type None"):
+        _index(tmp_path, monkeypatch, _sample("a", doc_class="photo"), doc_classes=["foto"])
+
+
+def test_a_dataset_without_samples_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidInput, match=r"'d' has no sample\."):
+        _index(tmp_path, monkeypatch)
+
+
+def test_metadata_that_the_task_needs_is_counted_where_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    samples = [_sample("a", doc_class="x"), _sample("b"), _sample("c", doc_class=None)]
+    with pytest.raises(InvalidInput, match=r"doc_class \(2 of 3\), page \(3 of 3\)"):
+        _index(tmp_path, monkeypatch, *samples, required_fields=["doc_class", "page"])
+
+
+@pytest.mark.parametrize(
+    ("samples", "message"),
+    [
+        ((_sample("a"), _sample("a")), "'a' twice"),
+        ((_sample(""),), "the key '', which is none"),
+        ((_sample("x" * 501),), "which is none"),
+        ((_sample("a\0"),), "which is none"),
+        ((Sample(key=1, question="?"),), "the key '1', which is none"),  # type: ignore[arg-type]
+        (("text",), "yields a str"),
+    ],
+    ids=["twice", "empty", "long", "nul", "number", "no sample"],
+)
+def test_a_dataset_that_breaks_its_contract_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, samples: tuple[Sample, ...], message: str
+) -> None:
+    with pytest.raises(PluginFailure, match=message):
+        _index(tmp_path, monkeypatch, *samples)
+
+
+def test_what_a_plugin_raises_is_its_failure(tmp_path: Path) -> None:
+    storage = FolderStorage(tmp_path)
+    with pytest.raises(PluginFailure, match="'d' failed: KeyError: 'boom'"):
+        index(_spec(type=f"{__name__}:Breaking"), Limits(), storage)
+    with pytest.raises(InvalidInput, match="No params"):
+        index(_spec(params={"x": 1}), Limits(), storage)
+    with pytest.raises(NotFound, match="synthetic_documents"):
+        index(_spec(type="synthetic_document"), Limits(), storage)
+
+
+def test_a_full_disk_is_said_as_it_is(tmp_path: Path) -> None:
+    class Full(FolderStorage):
+        def put(self, key: str, data: bytes | Path, *, media_type: str = "") -> Stored:
+            raise Unavailable("There is no space left.", code="storage_full")
+
+    with pytest.raises(Unavailable) as raised:
+        index(_spec(type="synthetic_documents", params={"documents": 1}), Limits(), Full(tmp_path))
+    assert raised.value.code == "storage_full"
