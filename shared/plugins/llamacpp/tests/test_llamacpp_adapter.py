@@ -1,0 +1,103 @@
+"""The llama.cpp adapter: everything that llama.cpp would choose by itself is pinned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from vlmhyperbench_llamacpp.adapter import SHIM, LlamaCpp
+from vlmhyperbench_sdk.errors import InvalidInput, NotFound
+from vlmhyperbench_sdk.gateway import LoadRequest
+from vlmhyperbench_sdk.protocols import EngineLaunch
+from vlmhyperbench_sdk.testing.backends import check_translation
+from vlmhyperbench_sdk.types import JsonValue
+
+
+@pytest.fixture
+def weights(tmp_path: Path) -> Path:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(b"GGUF" + b"\0" * 96)
+    return path
+
+
+def _load(weights: Path, **params: JsonValue) -> LoadRequest:
+    return LoadRequest(model="m", backend_class="llamacpp", files={"weights": str(weights)}, engine_params=params)
+
+
+def _options(weights: Path, **params: JsonValue) -> dict[str, str]:
+    launch = LlamaCpp().plan_engine(_load(weights, **params), port=4321, python="/engine/python")
+    assert isinstance(launch, EngineLaunch)
+    assert launch.argv[:3] == ("/engine/python", "-I", str(SHIM))
+    return dict(zip(launch.argv[3::2], launch.argv[4::2], strict=True))
+
+
+def test_every_parameter_that_varies_is_on_the_command_line(weights: Path) -> None:
+    options = _options(weights, threads=3)
+    assert options == {
+        "--port": "4321",
+        "--alias": "m",
+        "--model": str(weights),
+        "--n-ctx": "4096",
+        "--parallel": "4",
+        "--threads": "3",
+        "--n-batch": "2048",
+        "--n-ubatch": "512",
+        "--n-gpu-layers": "0",
+        "--flash-attn": "on",
+        "--cache-type-k": "f16",
+        "--cache-type-v": "f16",
+    }
+
+
+def test_threads_are_as_many_as_there_are_cores_unless_said(weights: Path) -> None:
+    assert int(_options(weights)["--threads"]) >= 1
+
+
+def test_the_projector_is_passed_on(weights: Path) -> None:
+    load = LoadRequest(model="m", backend_class="llamacpp", files={"weights": str(weights), "mmproj": str(weights)})
+    launch = LlamaCpp().plan_engine(load, port=1, python="python")
+    assert isinstance(launch, EngineLaunch)
+    assert launch.argv[launch.argv.index("--mmproj") + 1] == str(weights)
+
+
+@pytest.mark.parametrize(
+    ("params", "reason"),
+    [
+        ({"ctx": 1}, "no engine parameter 'ctx'"),
+        ({"n_ctx": 16}, "n_ctx must be"),
+        ({"n_ctx": True}, "n_ctx must be"),
+        ({"parallel": 0}, "parallel must be"),
+        ({"cache_type_k": "q9"}, "cache_type_k must be"),
+        ({"flash_attn": True}, "flash_attn must be"),
+    ],
+)
+def test_a_wrong_parameter_is_refused_by_name(weights: Path, params: dict[str, JsonValue], reason: str) -> None:
+    with pytest.raises(InvalidInput, match=reason):
+        _options(weights, **params)
+
+
+def test_missing_files_are_said(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="There is no file"):
+        _options(tmp_path / "none.gguf")
+    with pytest.raises(NotFound, match="no file in the role weights"):
+        LlamaCpp().plan_engine(LoadRequest(model="m", backend_class="llamacpp"), port=1, python="p")
+    with pytest.raises(InvalidInput, match="no file in the role 'lora'"):
+        LlamaCpp().plan_engine(
+            LoadRequest(model="m", backend_class="llamacpp", files={"lora": "/x"}), port=1, python="p"
+        )
+
+
+def test_the_prompt_cache_is_off_in_every_request() -> None:
+    request: dict[str, JsonValue] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+    assert LlamaCpp().to_engine(request)["cache_prompt"] is False
+    check_translation(LlamaCpp())
+
+
+def test_memory_is_estimated_where_the_layers_are(weights: Path) -> None:
+    on_host = LlamaCpp().estimate_memory(_load(weights))
+    on_device = LlamaCpp().estimate_memory(_load(weights, n_gpu_layers=-1))
+    assert on_host is not None
+    assert on_device is not None
+    assert (on_host.device_bytes, on_device.device_bytes) == (0, 100)
+    assert on_host.host_bytes == on_device.host_bytes + 100
+    assert LlamaCpp().estimate_memory(LoadRequest(model="m", backend_class="llamacpp")) is None

@@ -1,0 +1,189 @@
+"""The timed server on a real socket: what it records is what it sent, and it never sends early."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from vlmhyperbench_simulated.pacing import Pacer
+from vlmhyperbench_simulated.process import SimulatedProcess
+from vlmhyperbench_simulated.server import start_server
+from vlmhyperbench_simulated.simulation import Simulation
+from vlmhyperbench_simulated.streams import STREAMS
+
+pytestmark = pytest.mark.anyio
+
+MS = 1_000_000
+QUICK = Simulation(ttft_ms=4.0, gap_ms=2.0, tokens=4, usage="always", record=True)
+BODY = json.dumps({"model": "m", "stream": True, "messages": [{"role": "user", "content": "Hi"}]}).encode()
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def _post(body: bytes = BODY, *, headers: Sequence[str] = ()) -> bytes:
+    lines = ["POST /v1/chat/completions HTTP/1.1", "host: x", f"content-length: {len(body)}", *headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+async def _read(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode()
+    status = int(head.split(" ")[1])
+    if "chunked" in head:
+        body = b""
+        while size := int(await reader.readline(), 16):
+            body += (await reader.readexactly(size + 2))[:-2]
+        await reader.readline()
+        return status, body
+    length = next(line for line in head.split("\r\n") if line.startswith("content-length"))
+    return status, await reader.readexactly(int(length.partition(":")[2]))
+
+
+async def _exchange(port: int, *requests: bytes) -> list[tuple[int, bytes]]:
+    async with asyncio.timeout(20):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        answers = []
+        for request in requests:
+            writer.write(request)
+            answers.append(await _read(reader))
+        writer.close()
+        return answers
+
+
+@pytest.mark.parametrize("name", ["plain", *STREAMS])
+async def test_nothing_is_sent_before_its_instant(name: str) -> None:
+    stream = STREAMS.get(name, QUICK)
+    simulation = dataclasses.replace(
+        stream, ttft_ms=4.0, gap_ms=2.0, tail_ms=stream.tail_ms / 100, fail_every=0, record=True
+    )
+    async with await start_server(simulation) as server:
+        await asyncio.gather(*(_exchange(server.port, _post(), _post()) for _ in range(4)))
+        assert len(server.records) == 8
+        for record in server.records:
+            for write, sent_ns in zip(record.answer.writes, record.write_ns, strict=True):
+                assert sent_ns >= record.received_ns + write.offset_ns
+
+
+async def test_the_record_tells_every_event_that_was_sent() -> None:
+    async with await start_server(QUICK) as server:
+        request_id = "x-request-id: abc"
+        await _exchange(server.port, _post(headers=[request_id]))
+        [(status, body)] = await _exchange(server.port, b"GET /record HTTP/1.1\r\n\r\n")
+        assert status == 200
+        [record] = json.loads(body)["records"]
+        assert record["request_id"] == "abc"
+        assert record["event_kind"] == ["content"] * 4 + ["usage"]
+        assert record["event_tokens"] == [1, 1, 1, 1, 0]
+        assert record["event_ns"] == sorted(record["event_ns"])
+        assert record["end_ns"] == record["event_ns"][-1]
+        await _exchange(server.port, b"DELETE /record HTTP/1.1\r\n\r\n")
+        assert len(server.records) == 0
+
+
+async def test_every_fourth_request_fails() -> None:
+    async with await start_server(Simulation(fail_every=4)) as server:
+        answers = await _exchange(server.port, *[_post()] * 8)
+        assert [status for status, _ in answers] == [200, 200, 200, 503] * 2
+
+
+async def test_a_chosen_request_recovers_after_its_tries() -> None:
+    async with await start_server(Simulation(failure_rate=1.0, recovers_after=2)) as server:
+        answers = await _exchange(server.port, *[_post()] * 3)
+        assert [status for status, _ in answers] == [503, 503, 200]
+
+
+async def test_a_reset_closes_the_connection_without_an_answer() -> None:
+    async with await start_server(Simulation(failure_rate=1.0, failure="reset")) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(_post())
+        assert await reader.read() == b""
+        writer.close()
+
+
+async def test_requests_in_pieces_and_in_a_row_are_answered_in_order() -> None:
+    async with await start_server(Simulation(tokens=2)) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        two = _post() + b"GET /v1/models HTTP/1.1\r\n\r\n"
+        for start in range(0, len(two), 7):
+            writer.write(two[start : start + 7])
+            await writer.drain()
+        assert (await _read(reader))[1].endswith(b"data: [DONE]\n\n")
+        assert json.loads((await _read(reader))[1])["data"][0]["id"] == "simulated"
+        writer.close()
+
+
+async def test_what_is_no_chat_request_is_refused() -> None:
+    async with await start_server(Simulation()) as server:
+        answers = await _exchange(
+            server.port, _post(b"{"), _post(b"[]"), _post(b"{}"), b"GET /nowhere HTTP/1.1\r\n\r\n"
+        )
+        assert [status for status, _ in answers] == [400, 400, 400, 404]
+        [chunked] = await _exchange(server.port, b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n")
+        assert chunked[0] == 411
+        [long] = await _exchange(server.port, b"GET / HTTP/1.1\r\nx: " + b"a" * 70_000)
+        assert long[0] == 431
+
+
+async def test_a_client_that_waits_for_leave_to_send_gets_it() -> None:
+    async with await start_server(Simulation(tokens=1)) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        head, _, body = _post(headers=["expect: 100-continue"]).partition(b"\r\n\r\n")
+        writer.write(head + b"\r\n\r\n")
+        assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        writer.write(body)
+        assert (await _read(reader))[0] == 200
+        writer.close()
+
+
+async def test_a_key_is_asked_for_where_one_is_set() -> None:
+    async with await start_server(Simulation(tokens=1), api_key="right") as server:
+        answers = await _exchange(
+            server.port,
+            _post(),
+            _post(headers=["authorization: Bearer wrong"]),
+            _post(headers=["authorization: Bearer right"]),
+            b"GET /health HTTP/1.1\r\n\r\n",
+        )
+        assert [status for status, _ in answers] == [401, 401, 200, 200]
+
+
+async def test_a_start_takes_as_long_as_declared() -> None:
+    async with await start_server(Simulation(start_ms=3_600_000)) as server:
+        [(status, _)] = await _exchange(server.port, b"GET /health HTTP/1.1\r\n\r\n")
+        assert status == 503
+
+
+async def test_it_serves_on_a_unix_socket_too(tmp_path: Path) -> None:
+    path = str(tmp_path / "engine")
+    async with await start_server(Simulation(tokens=1), unix_socket=path):
+        reader, writer = await asyncio.open_unix_connection(path)
+        writer.write(_post())
+        assert (await _read(reader))[0] == 200
+        writer.close()
+
+
+async def test_the_pacer_calls_in_order_of_the_instants_not_of_the_asking() -> None:
+    loop = asyncio.get_running_loop()
+    pacer = Pacer(loop)
+    done, seen = asyncio.Event(), []
+    now_ns = round(loop.time() * 1e9)
+    pacer.at(now_ns + 6 * MS, done.set)
+    for delay in (4, 1, 3):
+        pacer.at(now_ns + delay * MS, lambda delay=delay: seen.append(delay))  # type: ignore[misc]
+    async with asyncio.timeout(10):
+        await done.wait()
+    pacer.close()
+    assert seen == [1, 3, 4]
+
+
+def test_it_runs_as_a_process_of_its_own() -> None:
+    with SimulatedProcess(QUICK) as engine:
+        answers = asyncio.run(_exchange(engine.port, _post()))
+        assert answers[0][0] == 200
+        assert engine.records()[0]["status"] == 200
