@@ -89,8 +89,8 @@ def test_a_timed_run_is_measured_by_one_claim(stack):
         ("COMPLETE", 20)
     ]
     overlaps = stack.query(
-        "SELECT count(*) FROM fact a JOIN fact b ON a.run_id = b.run_id AND a.phase = b.phase AND a.ordinal < b.ordinal "
-        "WHERE a.run_id = %s AND b.sent_ns < a.stream_end_ns AND a.sent_ns < b.stream_end_ns",
+        "SELECT count(*) FROM fact a JOIN fact b "
+        "ON a.run_id = b.run_id AND a.phase = b.phase AND a.ordinal < b.ordinal WHERE a.run_id = %s AND b.sent_ns < a.stream_end_ns AND a.sent_ns < b.stream_end_ns",
         run.id,
     )
     assert overlaps == [(0,)]
@@ -101,7 +101,8 @@ def test_an_image_that_is_no_image_costs_its_own_sample_only(stack, tmp_path):
     (tmp_path / "bad.png").write_bytes(b"this is no image")
     (tmp_path / "annotation.csv").write_text(
         "data_index;split;image_path;question;answer;doc_class;question_type;answer_bbox\n"
-        "0;test;;What is 1 + 1?;2;sum;text;\n1;test;bad.png;What is it?;x;sum;text;\n2;test;;What is 2 + 2?;4;sum;text;\n"
+        "0;test;;What is 1 + 1?;2;sum;text;\n1;test;bad.png;What is it?;x;sum;text;\n"
+        "2;test;;What is 2 + 2?;4;sum;text;\n"
     )
     dataset = {"type": "annotation_csv", "path": str(tmp_path)}
     run = stack.wait(stack.client.runs.create(entry(dataset=dataset)).id)
