@@ -203,10 +203,15 @@ def meets(times: RequestTimes, slo: Mapping[str, float]) -> bool:
     Raises:
         InvalidInput: a name is not one of `SLO_METRICS` with or without a percentile.
     """
-    return all(_keeps(times, _slo_metric(name), limit_ms * 1e6) for name, limit_ms in slo.items())
+    return all(_keeps(times, slo_metric(name), limit_ms * 1e6) for name, limit_ms in slo.items())
 
 
-def _slo_metric(name: str) -> str:
+def slo_metric(name: str) -> str:
+    """Return which time a limit of an SLO bounds: `ttft` of `ttft_p99`.
+
+    Raises:
+        InvalidInput: the name is not one of `SLO_METRICS` with or without a percentile.
+    """
     metric, _, statistic = name.partition("_")
     if metric not in SLO_METRICS or (statistic and not (statistic[0] == "p" and statistic[1:].isdigit())):
         raise InvalidInput(
