@@ -145,7 +145,7 @@ def interval(units: FloatArray, estimator: Estimator, *, seed: int, confidence: 
         low, high = _cluster_normal(units, estimator, influence, confidence)
         method: Method = "cluster_normal"
     else:
-        low, high = _bca(units, estimator, seed, confidence)
+        low, high = _bca(units, estimator, influence, seed, confidence)
         method = "bca"
     if not (np.isfinite(low) and np.isfinite(high)):
         return None
@@ -235,7 +235,13 @@ def _cluster_normal(
     return value - reach, value + reach
 
 
-def _bca(units: FloatArray, estimator: Estimator, seed: int, confidence: float) -> tuple[float, float]:
+def _bca(
+    units: FloatArray, estimator: Estimator, influence: FloatArray, seed: int, confidence: float
+) -> tuple[float, float]:
+    """Bias-corrected and accelerated percentiles of scipy's bootstrap (Efron 1987, eq. 6.8).
+
+    The acceleration is taken from the influences, which cost one pass, where scipy's own jackknife costs units².
+    """
     columns = np.ascontiguousarray(units.T)
 
     def statistic(indices: IntArray, axis: int) -> FloatArray:
@@ -252,10 +258,20 @@ def _bca(units: FloatArray, estimator: Estimator, seed: int, confidence: float) 
             batch=_batch(units),
             vectorized=True,
             confidence_level=confidence,
-            method="BCa",
+            method="percentile",
             rng=np.random.default_rng(seed),
         )
-    return float(found.confidence_interval.low), float(found.confidence_interval.high)
+    resampled = found.bootstrap_distribution
+    value = float(estimator(units.sum(axis=0)))
+    below = float(np.mean(resampled < value) + np.mean(resampled <= value)) / 2
+    # A value outside of all resamples would have an infinite bias.
+    below = min(max(below, 0.5 / RESAMPLES), 1 - 0.5 / RESAMPLES)
+    spread = influence - influence.mean()
+    acceleration = float(np.sum(spread**3) / (6 * np.sum(spread**2) ** 1.5))
+    bias = stats.norm.ppf(below)
+    tails = bias + stats.norm.ppf([(1 - confidence) / 2, (1 + confidence) / 2])
+    ranks = np.asarray(stats.norm.cdf(bias + tails / (1 - acceleration * tails)))
+    return float(np.quantile(resampled, ranks[0])), float(np.quantile(resampled, ranks[1]))
 
 
 def _permutation(first: FloatArray, second: FloatArray, estimator: Estimator, seed: int) -> float:

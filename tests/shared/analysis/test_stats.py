@@ -61,6 +61,16 @@ def test_the_bootstrap_of_a_mean_is_scipys_bca() -> None:
     assert found.method == "bca"
 
 
+def test_a_value_that_no_resample_reaches_still_has_an_interval() -> None:
+    def nearly_complete(sums: stats.FloatArray) -> stats.FloatArray:
+        return np.asarray(sums[..., 0] == 2**30 - 1, dtype=np.float64) + sums[..., 1] / 2**30
+
+    units = np.array([[2.0**place, 2.0**place] for place in range(30)])
+    found = stats.interval(units, nearly_complete, seed=0)
+    assert found is not None
+    assert np.isfinite([found.low, found.high]).all()
+
+
 def test_the_same_seed_gives_the_same_interval_and_another_seed_another() -> None:
     units = _units(*RNG.random(30))
     assert stats.interval(units, stats.mean_of, seed=1) == stats.interval(units, stats.mean_of, seed=1)
