@@ -90,7 +90,8 @@ def test_a_timed_run_is_measured_by_one_claim(stack):
     ]
     overlaps = stack.query(
         "SELECT count(*) FROM fact a JOIN fact b "
-        "ON a.run_id = b.run_id AND a.phase = b.phase AND a.ordinal < b.ordinal WHERE a.run_id = %s AND b.sent_ns < a.stream_end_ns AND a.sent_ns < b.stream_end_ns",
+        "ON a.run_id = b.run_id AND a.phase = b.phase AND a.ordinal < b.ordinal WHERE a.run_id = %s "
+        "AND b.sent_ns < a.stream_end_ns AND a.sent_ns < b.stream_end_ns",
         run.id,
     )
     assert overlaps == [(0,)]

@@ -8,6 +8,7 @@ from functools import partial
 
 import psutil
 from vlmhyperbench.domain.states import JobKind
+from vlmhyperbench.logs import configure_logging
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench.worker.supervisor import run_worker
@@ -29,6 +30,7 @@ def devices() -> list[DeviceInfo]:
 
 def main() -> None:
     """Run until SIGTERM."""
+    configure_logging("inference-worker")
     fleet, found = Fleet(), devices()
     handlers = {JobKind.GENERATE: partial(handle_generate, fleet=fleet, devices=found)}
     asyncio.run(

@@ -1,0 +1,139 @@
+"""Print the platform's figures: latency of a run, cost of the gateway, memory of the idle stack, start of the CLI.
+
+Usage: python -m benchmarks.run [--demo]    `--demo` also runs the whole demo twice and times the second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from vlmhyperbench.client import Client
+from vlmhyperbench.local.supervisor import control
+from vlmhyperbench.local.supervisor.home import Home
+from vlmhyperbench.registry.schemas import RunEntry
+
+from benchmarks.gateway_overhead import added_ttft_ms
+
+ROOT = Path(__file__).parents[1]
+CLI = str(Path(sys.executable).with_name("vlmhyperbench"))
+ROUNDS = 7
+
+
+def main() -> None:
+    """Measure each figure and print it beside its aim."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--demo", action="store_true")
+    with_demo = parser.parse_args().demo
+    table = Table("figure", "measured", "aim", title="VLMHyperBench on this machine")
+    help_s = statistics.median(_timed(lambda: _run(CLI, "--help")) for _ in range(ROUNDS))
+    table.add_row("vlmhyperbench --help, median", f"{help_s:.2f} s", "≤ 0.5 s")
+    with _stack() as (home, client):
+        table.add_row("idle embedded stack, PSS of all processes", f"{_pss_bytes(home) / 1e9:.2f} GB", "≤ 1.2 GB")
+        _finished(client, samples=50)
+        starts = [_first_request_s(client) for _ in range(ROUNDS)]
+        table.add_row("POST to first request, warm gateway, median", f"{statistics.median(starts):.2f} s", "≤ 1.0 s")
+        whole = [_timed(lambda: _finished(client, samples=1000)) for _ in range(3)]
+        table.add_row("1,000 samples at zero model time, POST to report", f"{statistics.median(whole):.1f} s", "≤ 10 s")
+    direct, through, added = added_ttft_ms()
+    table.add_row(
+        "gateway's added TTFT, median of pairs", f"{added:.2f} ms ({through:.2f} against {direct:.2f})", "≤ 2 ms"
+    )
+    if with_demo:
+        with tempfile.TemporaryDirectory(prefix="vlmhb-") as folder:
+            environment = {**os.environ, "VLMHB_HOME": folder}
+            times = [_timed(lambda: _run(CLI, "demo", env=environment)) for _ in range(2)]
+            table.add_row("the whole demo, second time", f"{times[1]:.0f} s (first {times[0]:.0f} s)", "≤ 240 s")
+    Console().print(table)
+
+
+@contextmanager
+def _stack() -> Iterator[tuple[Home, Client]]:
+    with tempfile.TemporaryDirectory(prefix="vlmhb-") as folder:
+        os.environ.update({"VLMHB_HOME": folder, "VLMHB_REGISTRIES": str(ROOT / "registries")})
+        home = Home(Path(folder))
+        control.up(home, host="127.0.0.1", port=0, is_tied=True)
+        try:
+            yield home, Client(home=home)
+        finally:
+            control.down(home)
+
+
+def _entry(samples: int) -> RunEntry:
+    target = {"model": "simulated-instant"}
+    return RunEntry.model_validate(
+        {"target": target, "task": "synthetic-questions", "dataset": {"limit": samples}, "scenario": {"in_flight": 16}}
+    )
+
+
+def _finished(client: Client, *, samples: int) -> None:
+    run_id = client.runs.create(_entry(samples)).id
+    while (run := client.runs.get(run_id)).finished_at is None:
+        time.sleep(0.05)
+    if run.state != "SUCCEEDED":
+        raise SystemExit(f"The run ended {run.state}: {run.reason}")
+
+
+def _first_request_s(client: Client) -> float:
+    """From before the POST to the first request's send, by the wall clock that the claim's anchor ties them with."""
+    from vlmhyperbench.db.engine import Database  # the figure needs the rows, the others do not
+
+    posted = time.time()
+    run_id = client.runs.create(_entry(20)).id
+    while client.runs.get(run_id).finished_at is None:
+        time.sleep(0.05)
+    return _first_sent(Database, str(run_id)) - posted
+
+
+def _first_sent(database: type, run_id: str) -> float:
+    import asyncio
+
+    from sqlalchemy import text
+    from vlmhyperbench.settings import Settings
+
+    async def read() -> float:
+        opened = database(Settings.load().database_url.get_secret_value())
+        async with opened.transaction() as session:
+            found = await session.execute(
+                text(
+                    "SELECT min(f.sent_ns - c.anchor_monotonic_ns + c.anchor_wall_ns) FROM fact f "
+                    "JOIN claim c ON c.id = f.claim_id WHERE f.run_id = CAST(:run AS uuid)"
+                ),
+                {"run": run_id},
+            )
+            value = float(found.scalar_one()) / 1e9
+        await opened.close()
+        return value
+
+    return asyncio.run(read())
+
+
+def _pss_bytes(home: Home) -> int:
+    time.sleep(25)  # children that only start-up needed have ended by then: the figure is the idle stack's
+    return sum(process.pss_bytes or 0 for process in control.status(home).processes)
+
+
+def _timed(work: Callable[[], object]) -> float:
+    start = time.monotonic()
+    work()
+    return time.monotonic() - start
+
+
+def _run(*argv: str, env: dict[str, str] | None = None) -> None:
+    subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)
+
+
+if __name__ == "__main__":
+    print(f"{datetime.now().astimezone():%Y-%m-%d %H:%M}, {os.cpu_count()} CPUs")
+    main()
