@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import time
 from collections.abc import Iterator
@@ -20,34 +21,33 @@ from vlmhyperbench_api.presenting import progress_of
 log = logging.getLogger(__name__)
 
 POLL_S = 2.0
+"""How often streams are looked at while Redis is silent."""
+_ANYWAY = 5
+"""Every so many times they are looked at although Redis speaks: a single hint may be lost."""
 
 
 class Follower:
-    """What one connection follows: how far it was told, how far its streams go, and its newest progress."""
+    """What one connection follows: how far it was told, which streams may have more, and its newest progress."""
 
     def __init__(self) -> None:
         self.sent: dict[UUID, int] = {}
         """Stream → number of the last event that was sent."""
-        self.known: dict[UUID, int] = {}
-        """Stream → how far it goes, as far as is known."""
+        self.due: set[UUID] = set()
+        """Streams that are to be read again. A hint only marks them: how far they go is for the database to say."""
         self.progress: dict[tuple[UUID, str], Progress] = {}
         """The newest of each run and stage that was not sent yet: older ones are dropped."""
         self.is_due = asyncio.Event()
 
     def hint(self, stream: UUID, seq: int) -> None:
         """Learn that a stream goes as far as `seq`."""
-        if seq > self.known.get(stream, 0):
-            self.known[stream] = seq
+        if seq > self.sent.get(stream, 0):
+            self.due.add(stream)
             self.is_due.set()
 
     def add_progress(self, progress: Progress) -> None:
         """Keep the newest progress until it is sent."""
         self.progress[progress.run_id, progress.stage] = progress
         self.is_due.set()
-
-    def behind(self) -> list[UUID]:
-        """Streams that have more events than were sent."""
-        return [stream for stream, seq in self.known.items() if seq > self.sent.get(stream, 0)]
 
 
 class Feed:
@@ -72,7 +72,7 @@ class Feed:
         try:
             yield
         finally:
-            for stream in follower.known:
+            for stream in follower.sent:
                 self._leave(stream, follower)
 
     def join(self, stream: UUID, follower: Follower) -> None:
@@ -96,9 +96,10 @@ class Feed:
                     self._tell(progress_of(progress))
 
     async def _look(self) -> None:
-        while True:
+        for count in itertools.count(1):
             await asyncio.sleep(self._poll_s)
-            if not self._followers or time.monotonic() - self._heard_at < self._poll_s:
+            is_silent = time.monotonic() - self._heard_at >= self._poll_s
+            if not self._followers or not (is_silent or count % _ANYWAY == 0):
                 continue
             try:
                 await self._look_once(list(self._followers))

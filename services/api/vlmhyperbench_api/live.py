@@ -43,6 +43,8 @@ SEND_S = 5.0
 BATCH_EVENTS = 256
 MAX_STREAMS = 256
 MAX_MESSAGE_CHARACTERS = 64 * 1024
+_RETRY_S = 1.0
+"""Pause before the database is asked again."""
 _TRY_AGAIN = 1013
 """Close code of the protocol itself: the server cannot serve now."""
 
@@ -62,11 +64,14 @@ async def live(websocket: WebSocket, principal: Reader, runtime: RuntimeOf) -> N
 class Connection:
     """One client: what it follows, and the two tasks that read from and write to it."""
 
-    def __init__(self, websocket: WebSocket, runtime: Runtime, feed: Feed, principal: Principal) -> None:
+    def __init__(
+        self, websocket: WebSocket, runtime: Runtime, feed: Feed, principal: Principal, *, send_s: float = SEND_S
+    ) -> None:
         self._websocket = websocket
         self._runtime = runtime
         self._feed = feed
         self._principal = principal
+        self._send_s = send_s
         self._follower = Follower()
         self._sending = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
@@ -80,7 +85,7 @@ class Connection:
         code = self._ending.code if self._ending is not None else None
         if self._ending is not None and code is not None:
             with suppress(RuntimeError, TimeoutError):  # the client may be gone, or not read even this
-                async with asyncio.timeout(SEND_S):
+                async with asyncio.timeout(self._send_s):
                     await self._websocket.close(code, self._ending.reason)
 
     async def _until_end(self, part: Callable[[], Awaitable[None]]) -> None:
@@ -104,9 +109,9 @@ class Connection:
                 await self._subscribe(cursor)
 
     async def _subscribe(self, cursor: Cursor) -> None:
-        """Listen first, then read the snapshot: what happens in between is hinted, and read from the database."""
+        """Send a snapshot, then read once whatever may have happened before hints arrive."""
         stream = cursor.stream
-        if stream not in self._follower.known and len(self._follower.known) >= MAX_STREAMS:
+        if stream not in self._follower.sent and len(self._follower.sent) >= MAX_STREAMS:
             raise _Ended(BAD_MESSAGE, f"More than {MAX_STREAMS} streams on one connection.")
         try:
             snapshot = await self._snapshot(stream)
@@ -115,11 +120,10 @@ class Connection:
             return
         except Unavailable as error:
             raise _Ended(_TRY_AGAIN, error.message[:100]) from error
-        self._follower.known[stream] = 0
-        self._feed.join(stream, self._follower)
         self._follower.sent[stream] = min(cursor.since, snapshot.seq)
+        self._feed.join(stream, self._follower)
         await self._send(snapshot)
-        self._follower.hint(stream, await self._head(stream, snapshot.seq))
+        self._follower.hint(stream, self._follower.sent[stream] + 1)
 
     async def _snapshot(self, stream: UUID) -> Snapshot:
         project_id = self._principal.project_id
@@ -134,36 +138,28 @@ class Connection:
             data = found.model_dump(mode="json")
             return Snapshot(stream=stream, seq=found.event_seq, kind="experiment", data=data, progress=shown)
 
-    async def _head(self, stream: UUID, at_least: int) -> int:
-        """Read again how far the stream goes, now that hints arrive: nothing falls between snapshot and hints."""
-        try:
-            async with self._runtime.database.transaction() as session:
-                return await events.last_seq(session, stream) or at_least
-        except Unavailable:
-            return at_least
-
     async def _write(self) -> None:
         """Send what is new whenever there is something: events from the database, then the newest progress."""
         follower = self._follower
         while True:
             await follower.is_due.wait()
             follower.is_due.clear()
-            for stream in follower.behind():
-                await self._catch_up(stream)
+            while follower.due:
+                await self._catch_up(follower.due.pop())
             while follower.progress:
                 (stream, _), progress = follower.progress.popitem()
                 await self._send(LiveProgress(stream=stream, progress=progress))
 
     async def _catch_up(self, stream: UUID) -> None:
-        """Send every event after the last one that was sent, in order; a hint that came too early comes again."""
+        """Send every event after the last one that was sent, in order."""
         follower = self._follower
         while True:
             try:
                 async with self._runtime.database.transaction() as session:
                     found = await events.after(session, stream, follower.sent[stream], limit=BATCH_EVENTS)
             except Unavailable:
-                follower.known[stream] = follower.sent[stream]  # the next hint, or the next look, tries again
-                return
+                await asyncio.sleep(_RETRY_S)
+                continue
             for event in found:
                 envelope = Event.model_validate(event).model_dump(mode="json")
                 await self._send(LiveEvent(stream=stream, seq=event.seq, event=envelope))
@@ -173,7 +169,7 @@ class Connection:
 
     async def _send(self, message: Output) -> None:
         try:
-            async with asyncio.timeout(SEND_S), self._sending:
+            async with asyncio.timeout(self._send_s), self._sending:
                 await self._websocket.send_text(message.model_dump_json())
         except TimeoutError as error:
             raise _Ended(SLOW_CLIENT, "Too slow; come back with your cursor.") from error

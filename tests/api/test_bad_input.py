@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.api.conftest import Served
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_large_body_is_refused_by_its_announced_length(api: Served) -> None:
+    answer = await api.http.post("/runs", content=b"x" * (1024 * 1024 + 1))
+    assert answer.status_code == 413
+    assert answer.json()["code"] == "too_large"
+
+
+async def test_a_large_body_is_refused_while_it_streams_in(api: Served) -> None:
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(40):
+            yield b" " * 64 * 1024
+
+    answer = await api.http.post("/runs", content=endless(), headers={"Content-Type": "application/json"})
+    assert answer.status_code == 413
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 422),
+        (b"[]", 422),
+        (b'"text"', 422),
+        (b"{", 422),
+        (b'{"run": 1}', 422),
+        (b'{"run": ""}', 422),
+        (b'{"run": "simulated-instant", "extra": 1}', 422),
+        (b'{"run": "simulated-instant", "priority": 1000}', 422),
+        (b'{"run": "simulated-instant", "priority": 1e999}', 422),
+        (b'{"run": "simulated-instant", "name": "\\u0000"}', 422),
+        (b'{"run": "simulated-instant", "name": "\\ud800"}', 422),
+        (b'{"run": "simulated-instant", "run": "simulated-instant"}', 422),
+        (b'{"run": {"target": {"model": "simulated"}}}', 422),
+        (b'{"run": {"target": {"model": "simulated"}, "task": "document-qa", "limits": {"shard_size": 0}}}', 422),
+        (b"[" * 5000, 422),
+    ],
+)
+async def test_a_bad_body_is_a_problem_and_never_a_failure(api: Served, body: bytes, status: int) -> None:
+    answer = await api.http.post("/runs", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json()
+    assert problem["code"]
+    assert problem["message"]
+
+
+async def test_an_unknown_field_is_named(api: Served) -> None:
+    problem = (await api.http.post("/runs", json={"run": "simulated-instant", "extra": 1})).json()
+    assert [error["field"] for error in problem["errors"]] == ["body.extra"]
+
+
+async def test_unknown_names_are_all_said_at_once_with_the_nearest(api: Served) -> None:
+    entry = {"target": {"model": "simulatd"}, "task": "document-qq"}
+    answer = await api.http.post("/runs", json={"run": entry})
+    assert answer.status_code == 422
+    errors = {error["field"]: error["cure"] for error in answer.json()["errors"]}
+    assert "simulated" in errors["target.model"]
+    assert "document-qa" in errors["task"]
+
+
+async def test_an_unknown_registered_run_offers_the_nearest(api: Served) -> None:
+    answer = await api.http.post("/runs", json={"run": "simulated-instnt"})
+    assert answer.status_code == 422
+    assert answer.json()["code"] == "unknown_name"
+    assert "simulated-instant" in answer.json()["cure"]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/runs/not-a-uuid",
+        "/runs?limit=0",
+        "/runs?limit=999999999999999999999999",
+        "/runs?limit=many",
+        "/runs?cursor=AAAA",
+        "/runs?cursor=%00",
+        "/runs?state=SLEEPING",
+        "/results",
+        "/results?run_id=1",
+        "/results?run_id=00000000-0000-4000-8000-000000000000&doc_class=a%00b",
+        "/registry/no-such-kind%00/x",
+        "/artifacts?run_id=00000000-0000-4000-8000-000000000000&experiment_id=00000000-0000-4000-8000-000000000000",
+    ],
+)
+async def test_a_bad_address_is_a_problem(api: Served, address: str) -> None:
+    answer = await api.http.get(address)
+    assert answer.status_code == 422, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize(
+    ("method", "address", "status"),
+    [
+        ("GET", "/nowhere", 404),
+        ("DELETE", "/runs", 405),
+        ("GET", "/runs/00000000-0000-4000-8000-000000000000", 404),
+        ("GET", "/registry/no-such-kind/x", 404),
+        ("GET", "/registry/models/no-such-model", 404),
+        ("GET", "/reports/00000000-0000-4000-8000-000000000000", 404),
+        ("GET", "/artifacts/00000000-0000-4000-8000-000000000000/content", 404),
+    ],
+)
+async def test_what_does_not_exist_is_a_problem(api: Served, method: str, address: str, status: int) -> None:
+    answer = await api.http.request(method, address)
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("key", ["", "with space", "ä".encode().decode("latin-1"), "x" * 201])
+async def test_a_malformed_idempotency_key_is_refused(api: Served, key: str) -> None:
+    headers = {"Idempotency-Key": key.encode("latin-1")}
+    answer = await api.http.post("/runs", json={"run": "simulated-instant"}, headers=headers)
+    assert answer.status_code == 422

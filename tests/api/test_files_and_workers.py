@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+from sqlalchemy import text
+from vlmhyperbench.db import artifacts
+from vlmhyperbench_api.openapi import description
+
+from tests.api.conftest import Served
+from tests.support.builders import add_worker
+
+pytestmark = pytest.mark.anyio
+
+
+async def _add_file(api: Served, run_id: str, name: str, content: bytes) -> UUID:
+    claim_id = uuid4()
+    stored = api.storage.put(f"runs/{run_id}/reports/{claim_id}/{name}", content)
+    async with api.database.transaction() as session:
+        return await artifacts.add(
+            session,
+            project_id="default",
+            claim_id=claim_id,
+            kind="report",
+            name=name,
+            media_type="text/html",
+            storage_key=stored.key,
+            sha256=stored.sha256,
+            size_bytes=stored.size_bytes,
+            run_id=UUID(run_id),
+        )
+
+
+async def _run(api: Served) -> str:
+    return str((await api.http.post("/runs", json={"run": "simulated-instant"})).json()["id"])
+
+
+async def test_a_file_is_listed_described_and_downloaded(api: Served) -> None:
+    run_id = await _run(api)
+    file_id = await _add_file(api, run_id, "report.html", b"<p>hello")
+    listed = (await api.http.get(f"/artifacts?run_id={run_id}")).json()["items"]
+    assert [(one["id"], one["name"], one["size_bytes"]) for one in listed] == [(str(file_id), "report.html", 8)]
+    answer = await api.http.get(f"/artifacts/{file_id}/content")
+    assert answer.content == b"<p>hello"
+    assert hashlib.sha256(answer.content).hexdigest() == listed[0]["sha256"]
+    assert answer.headers["content-disposition"] == 'attachment; filename="report.html"'
+    assert "sandbox" in answer.headers["content-security-policy"]
+
+
+async def test_another_projects_file_looks_like_none(api: Served) -> None:
+    file_id = await _add_file(api, await _run(api), "report.html", b"x")
+    other = {"X-API-Key": await api.add_key(project="other")}
+    assert (await api.http.get(f"/artifacts/{file_id}", headers=other)).status_code == 404
+    assert (await api.http.get(f"/artifacts/{file_id}/content", headers=other)).status_code == 404
+
+
+async def test_a_report_has_its_headline_and_files(api: Served) -> None:
+    run_id = await _run(api)
+    headline = {"rows": [{"name": "a", "metrics": {}}]}
+    await _add_file(api, run_id, "report.json", json.dumps({"headline": headline}).encode())
+    await _add_file(api, run_id, "report.html", b"x")
+    report = (await api.http.get(f"/reports/{run_id}")).json()
+    assert (report["scope"], report["headline"]) == ("run", headline)
+    assert [file["name"] for file in report["files"]] == ["report.html", "report.json"]
+
+
+async def test_a_run_without_a_report_says_so(api: Served) -> None:
+    answer = await api.http.get(f"/reports/{await _run(api)}")
+    assert (answer.status_code, answer.json()["code"]) == (409, "no_report")
+
+
+async def test_workers_are_listed_with_their_devices_and_stale_ones_are_marked(api: Served) -> None:
+    async with api.database.transaction() as session:
+        fresh = await add_worker(session, name="fresh")
+        stale = await add_worker(session, name="stale")
+        statement = "UPDATE worker SET last_seen_at = now() - interval '1 hour' WHERE id = :id"
+        await session.execute(text(statement), {"id": stale})
+    found = {one["id"]: one for one in (await api.http.get("/workers?limit=500")).json()["items"]}
+    assert not found[str(fresh)]["is_stale"]
+    assert found[str(stale)]["is_stale"]
+    assert [device["kind"] for device in found[str(fresh)]["devices"]] == ["cpu"]
+
+
+async def test_registry_entries_are_listed_and_shown_with_their_file(api: Served) -> None:
+    listed = (await api.http.get("/registry?kind=experiments")).json()["items"]
+    assert "demo" in [entry["name"] for entry in listed]
+    shown = (await api.http.get("/registry/experiments/demo")).json()
+    assert shown["file"] == "experiments/demo.yaml"
+    assert shown["entry"]
+
+
+async def test_a_registry_that_is_broken_is_said_with_file_and_line(api: Served, tmp_path: Path) -> None:
+    from vlmhyperbench_api.catalogue import Registries
+    from vlmhyperbench_api.errors import problem_of
+
+    (tmp_path / "broken" / "runs").mkdir(parents=True)
+    (tmp_path / "broken" / "runs" / "bad.yaml").write_text("task: [\n")
+    with pytest.raises(Exception, match=r"bad\.yaml") as refused:
+        await Registries(tmp_path / "broken", run_mode="prod").catalogue()
+    problem = problem_of(refused.value)  # type: ignore[arg-type]
+    assert problem.status == 422
+    assert (problem.errors[0].file, problem.errors[0].line) == ("runs/bad.yaml", 2)
+
+
+async def test_registry_files_are_read_again_when_they_change(tmp_path: Path) -> None:
+    from vlmhyperbench_api.catalogue import Registries
+
+    registries = Registries(tmp_path, run_mode="prod")
+    assert not (await registries.catalogue()).prompts
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "prompts" / "plain.yaml").write_text('user_prompt: "{{ question }}"\n')
+    assert list((await registries.catalogue()).prompts) == ["plain"]
+
+
+async def test_the_api_is_healthy_and_ready(api: Served) -> None:
+    assert (await api.http.get("/health")).json()["status"] == "ok"
+    assert (await api.http.get("/ready")).json() == {"status": "ready", "checks": {"database": True, "bus": True}}
+
+
+def test_the_committed_description_is_the_present_one() -> None:
+    committed = Path(__file__).parents[2] / "docs" / "openapi.json"
+    assert committed.read_text(encoding="utf-8") == description(), (
+        "Run: python -m vlmhyperbench_api.openapi docs/openapi.json"
+    )

@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from pydantic import SecretStr
+from vlmhyperbench.bus import Bus, Progress
+from vlmhyperbench.db import events
+from vlmhyperbench.db.engine import Database
+from vlmhyperbench.settings import Settings
+from vlmhyperbench_api import live
+from vlmhyperbench_api.feed import Feed, Follower
+from vlmhyperbench_api.live import Connection
+from vlmhyperbench_api.security import Principal
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from tests.api.conftest import Served, serving
+from tests.support.builders import add_run
+
+pytestmark = pytest.mark.anyio
+PATIENCE_S = 20.0
+
+
+async def _follow(api: Served, **since: int) -> ClientConnection:
+    socket = await connect(api.live_url, additional_headers={"X-API-Key": api.key}, proxy=None)
+    cursors = [{"stream": stream, "since": seq} for stream, seq in since.items()]
+    await socket.send(json.dumps({"subscribe": cursors}))
+    return socket
+
+
+async def _next(socket: ClientConnection) -> dict[str, Any]:
+    async with asyncio.timeout(PATIENCE_S):
+        return json.loads(await socket.recv())
+
+
+async def _events(socket: ClientConnection, count: int) -> list[int]:
+    seqs: list[int] = []
+    while len(seqs) < count:
+        message = await _next(socket)
+        if message["type"] == "event":
+            assert message["event"]["seq"] == message["seq"]
+            seqs.append(message["seq"])
+    return seqs
+
+
+async def _add_run(database: Database) -> str:
+    async with database.transaction() as session:
+        return str((await add_run(session)).id)
+
+
+async def _append(database: Database, stream: str, count: int = 1) -> int:
+    seq = 0
+    for _ in range(count):
+        async with database.transaction() as session:
+            seq = await events.append(session, stream_id=UUID(stream), type="alert.raised", data={})
+    return seq
+
+
+@pytest.fixture
+async def bus(redis_url: str) -> AsyncIterator[Bus]:
+    opened = Bus(redis_url)
+    yield opened
+    await opened.close()
+
+
+async def test_a_follower_gets_a_snapshot_then_every_event_after_its_cursor(api: Served) -> None:
+    run_id = await _add_run(api.database)
+    await _append(api.database, run_id, 4)
+    async with await _follow(api, **{run_id: 2}) as socket:
+        snapshot = await _next(socket)
+        assert (snapshot["type"], snapshot["kind"], snapshot["seq"]) == ("snapshot", "run", 5)
+        assert snapshot["data"]["state"] == "QUEUED"
+        assert await _events(socket, 3) == [3, 4, 5]
+
+
+async def test_events_that_are_published_arrive_in_order_and_once(api: Served, bus: Bus) -> None:
+    run_id = await _add_run(api.database)
+    async with await _follow(api, **{run_id: 1}) as socket:
+        await _next(socket)
+        for _ in range(5):
+            seq = await _append(api.database, run_id)
+            await bus.publish(UUID(run_id), seq)
+            await bus.publish(UUID(run_id), seq)
+        assert await _events(socket, 5) == [2, 3, 4, 5, 6]
+
+
+async def test_a_hint_that_is_lost_is_made_up_for_by_the_next(api: Served, bus: Bus) -> None:
+    run_id = await _add_run(api.database)
+    async with await _follow(api, **{run_id: 1}) as socket:
+        await _next(socket)
+        await bus.publish(UUID(run_id), await _append(api.database, run_id, 3))
+        assert await _events(socket, 3) == [2, 3, 4]
+
+
+async def test_a_hint_that_lies_ahead_of_the_database_does_no_harm(api: Served, bus: Bus) -> None:
+    run_id = await _add_run(api.database)
+    async with await _follow(api, **{run_id: 1}) as socket:
+        await _next(socket)
+        await bus.publish(UUID(run_id), 1000)
+        await bus.publish(UUID(run_id), await _append(api.database, run_id))
+        assert await _events(socket, 1) == [2]
+
+
+async def test_without_redis_events_are_found_by_looking(settings: Settings, database: Database) -> None:
+    nobody = settings.model_copy(update={"redis_url": SecretStr("redis://127.0.0.1:9/0")})
+    async with serving(nobody, database) as api:
+        run_id = await _add_run(database)
+        async with await _follow(api, **{run_id: 1}) as socket:
+            await _next(socket)
+            await _append(database, run_id, 2)
+            assert await _events(socket, 2) == [2, 3]
+
+
+async def test_a_client_that_comes_back_sees_each_event_exactly_once(api: Served, bus: Bus) -> None:
+    run_id = await _add_run(api.database)
+    seen: list[int] = []
+    for _ in range(3):
+        async with await _follow(api, **{run_id: seen[-1] if seen else 0}) as socket:
+            await bus.publish(UUID(run_id), await _append(api.database, run_id, 2))
+            seen += await _events(socket, 3 if not seen else 2)
+    assert seen == list(range(1, 8))
+
+
+async def test_one_socket_follows_many_streams_each_with_its_cursor(api: Served) -> None:
+    first, second = await _add_run(api.database), await _add_run(api.database)
+    await _append(api.database, second, 2)
+    async with await _follow(api, **{first: 0, second: 2}) as socket:
+        found = set()
+        while len(found) < 2:
+            message = await _next(socket)
+            if message["type"] == "event":
+                found.add((message["stream"], message["seq"]))
+        assert found == {(first, 1), (second, 3)}
+
+
+async def test_an_experiment_is_followed_like_a_run(api: Served) -> None:
+    experiment = (await api.http.post("/experiments", json={"experiment": "demo"})).json()
+    async with await _follow(api, **{experiment["id"]: 0}) as socket:
+        snapshot = await _next(socket)
+        assert (snapshot["kind"], snapshot["data"]["state"]) == ("experiment", "OPEN")
+        assert await _events(socket, 1) == [1]
+
+
+async def test_progress_arrives_and_the_newest_is_in_the_snapshot(api: Served, bus: Bus) -> None:
+    run_id = await _add_run(api.database)
+    newest = Progress(run_id=UUID(run_id), stage="inference", done=7, total=9, at="2026-01-01T00:00:00Z")  # type: ignore[arg-type]
+    await bus.publish_progress(UUID(run_id), newest)
+    async with await _follow(api, **{run_id: 1}) as socket:
+        assert (await _next(socket))["progress"][0]["done"] == 7
+        await bus.publish_progress(UUID(run_id), newest.model_copy(update={"done": 8}))
+        message = await _next(socket)
+        assert (message["type"], message["progress"]["done"]) == ("progress", 8)
+
+
+async def test_a_stream_that_does_not_exist_is_refused_and_the_others_go_on(api: Served) -> None:
+    run_id, nobody = await _add_run(api.database), str(uuid4())
+    async with await _follow(api, **{nobody: 0, run_id: 0}) as socket:
+        refused = await _next(socket)
+        assert (refused["type"], refused["stream"], refused["code"]) == ("refused", nobody, "not_found")
+        assert (await _next(socket))["type"] == "snapshot"
+
+
+async def test_another_projects_run_is_refused_like_one_that_does_not_exist(api: Served) -> None:
+    run_id = await _add_run(api.database)
+    stranger = Served(api.url, await api.add_key(project="other"), api.database, api.storage, api.http)
+    async with await _follow(stranger, **{run_id: 0}) as socket:
+        assert (await _next(socket))["code"] == "not_found"
+
+
+@pytest.mark.parametrize("message", ["", "{", "[]", '{"subscribe": []}', '{"subscribe": [{"stream": "x"}]}', b"bytes"])
+async def test_what_is_no_subscription_ends_the_connection(api: Served, message: str | bytes) -> None:
+    async with connect(api.live_url, additional_headers={"X-API-Key": api.key}, proxy=None) as socket:
+        await socket.send(message)
+        with pytest.raises(ConnectionClosed) as closed:
+            await _next(socket)
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 4400
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [({}, 401), ({"X-API-Key": "nonsense"}, 401), ({"Origin": "http://elsewhere.example"}, 403)],
+)
+async def test_who_may_not_listen_is_refused_before_the_handshake(
+    api: Served, headers: dict[str, str], status: int
+) -> None:
+    key = {"X-API-Key": api.key} if "Origin" in headers else {}
+    with pytest.raises(InvalidStatus) as refused:
+        async with connect(api.live_url, additional_headers={**key, **headers}, proxy=None):
+            pass
+    assert refused.value.response.status_code == status
+
+
+async def test_a_page_of_the_apis_own_origin_may_listen(api: Served) -> None:
+    run_id = await _add_run(api.database)
+    headers = {"X-API-Key": api.key, "Origin": api.url}
+    async with connect(api.live_url, additional_headers=headers, proxy=None) as socket:
+        await socket.send(json.dumps({"subscribe": [{"stream": run_id}]}))
+        assert (await _next(socket))["type"] == "snapshot"
+
+
+class _Deaf:
+    """A client that asked once and never reads."""
+
+    def __init__(self, stream: str) -> None:
+        self._asked = asyncio.Queue[str]()
+        self._asked.put_nowait(json.dumps({"subscribe": [{"stream": stream}]}))
+        self.closed: tuple[int, str] | None = None
+
+    async def receive_text(self) -> str:
+        return await self._asked.get()
+
+    async def send_text(self, _: str) -> None:
+        await asyncio.Event().wait()
+
+    async def close(self, code: int, reason: str) -> None:
+        self.closed = (code, reason)
+
+
+async def test_a_client_that_does_not_read_is_closed_with_4408(
+    api: Served, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from vlmhyperbench.runtime import open_runtime
+
+    deaf = _Deaf(await _add_run(api.database))
+    async with open_runtime(settings) as runtime:
+        principal = Principal(name="t", project_id="default", scopes=frozenset({"*"}))
+        connection = Connection(deaf, runtime, Feed(runtime), principal, send_s=0.01)  # type: ignore[arg-type]
+        async with asyncio.timeout(PATIENCE_S):
+            await connection.serve()
+    assert deaf.closed is not None
+    assert deaf.closed[0] == live.SLOW_CLIENT == 4408
+
+
+def test_of_progress_only_the_newest_is_kept_for_a_slow_client() -> None:
+    follower, run_id = Follower(), uuid4()
+    from vlmhyperbench.wire.live import Progress as Shown
+
+    for done in range(1000):
+        follower.add_progress(Shown(run_id=run_id, stage="inference", done=done))
+    assert [progress.done for progress in follower.progress.values()] == [999]

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from uuid import UUID
+
+import polars
+import pytest
+from sqlalchemy import update
+from sqlalchemy.ext.asyncio import AsyncSession
+from vlmhyperbench.data import manifest
+from vlmhyperbench.data.manifest import ManifestSample
+from vlmhyperbench.db import manifests, measures
+from vlmhyperbench.db.queries import table_of
+from vlmhyperbench.db.tables import RunRow
+from vlmhyperbench.domain.states import FactStatus
+from vlmhyperbench.facts.append import append
+
+from tests.api.conftest import Served
+from tests.support.builders import SHA, Shard, add_shard, chunk_frame, new_fact, store_chunk
+
+pytestmark = pytest.mark.anyio
+
+KINDS = ("receipt", "invoice", "passport")
+
+
+async def _measured_run(api: Served, folder: Path, *, samples: int = 6) -> UUID:
+    """Make a run of six answered samples, the last of which failed, scored by one metric."""
+    async with api.database.transaction() as session:
+        shard = await add_shard(session, end=samples)
+        await _add_manifest(session, api, shard, samples)
+        chunk = store_chunk(
+            api.storage,
+            folder,
+            chunk_frame([f"answer {number}" for number in range(samples)]),
+            run_id=shard.run.id,
+            claim_id=shard.claim_id,
+        )
+        rows = [
+            new_fact(number, row=number, status=FactStatus.ERROR if number == samples - 1 else FactStatus.OK)
+            for number in range(samples)
+        ]
+        await append(session, job_id=shard.job_id, claim_id=shard.claim_id, chunk=chunk, rows=rows)
+        await _add_measures(session, api, shard, samples)
+    return shard.run.id
+
+
+async def _add_manifest(session: AsyncSession, api: Served, shard: Shard, samples: int) -> None:
+    asked = [
+        ManifestSample(
+            index=number,
+            key=f"key-{number}",
+            question=f"question {number}?",
+            references=(f"reference {number}",),
+            metadata={"doc_class": KINDS[number % 3], "question_type": "field" if number < 3 else "text"},
+        )
+        for number in range(samples)
+    ]
+    manifest_id, data = manifest.write(asked)
+    stored = api.storage.put(manifest.manifest_key(manifest_id), data)
+    await manifests.add(
+        session,
+        manifest_id=manifest_id,
+        dataset_digest="d",
+        storage_key=stored.key,
+        size_bytes=stored.size_bytes,
+        samples=samples,
+        unreadable=0,
+        group_columns=["doc_class", "question_type"],
+    )
+    runs = table_of(RunRow)
+    await session.execute(update(runs).where(runs.c.id == shard.run.id).values(manifest_id=manifest_id))
+
+
+async def _add_measures(session: AsyncSession, api: Served, shard: Shard, samples: int) -> None:
+    buffer = io.BytesIO()
+    polars.DataFrame(
+        {
+            "phase": [1] * samples,
+            "ordinal": range(samples),
+            "field": [None] * samples,
+            "extractor": ["strict"] * samples,
+            "outcome": ["scored"] * (samples - 1) + ["model_failure"],
+            "value": [1.0] * (samples - 1) + [0.0],
+            "reason": [None] * samples,
+        },
+        schema_overrides={"phase": polars.Int32, "field": polars.String, "reason": polars.String},
+    ).write_parquet(buffer)
+    stored = api.storage.put(f"runs/{shard.run.id}/measures/{shard.claim_id}/0-anls.parquet", buffer.getvalue())
+    await measures.add(
+        session,
+        run_id=shard.run.id,
+        claim_id=shard.claim_id,
+        no=0,
+        job_id=shard.job_id,
+        storage_key=stored.key,
+        sha256=SHA,
+        size_bytes=stored.size_bytes,
+        rows=samples,
+        metrics=[{"name": "anls"}],
+        environment="e",
+    )
+
+
+async def test_a_result_joins_question_answer_timing_and_measures(api: Served, tmp_path: Path) -> None:
+    run_id = await _measured_run(api, tmp_path)
+    first = (await api.http.get(f"/results?run_id={run_id}&limit=1")).json()["items"][0]
+    assert (first["key"], first["question"], first["references"]) == ("key-0", "question 0?", ["reference 0"])
+    assert (first["text"], first["latency_ms"], first["ttft_ms"]) == ("answer 0", 20.0, 10.0)
+    assert first["group"] == {"doc_class": "receipt", "question_type": "field"}
+    assert first["outcome"] == "answered"
+    assert [(one["metric"], one["value"]) for one in first["measures"]] == [("anls", 1.0)]
+
+
+async def test_results_come_page_by_page_in_their_order(api: Served, tmp_path: Path) -> None:
+    run_id = await _measured_run(api, tmp_path)
+    seen, cursor = [], ""
+    while cursor is not None:
+        page = (await api.http.get(f"/results?run_id={run_id}&limit=4&cursor={cursor}")).json()
+        seen += [result["ordinal"] for result in page["items"]]
+        cursor = page["next"]
+    assert seen == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("filters", "ordinals"),
+    [
+        ("status=error", [5]),
+        ("status=ok", [0, 1, 2, 3, 4]),
+        ("outcome=model_failure", [5]),
+        ("outcome=infrastructure_failure", []),
+        ("doc_class=receipt", [0, 3]),
+        ("question_type=text", [3, 4, 5]),
+        ("doc_class=receipt&question_type=text", [3]),
+        ("doc_class=passport&status=ok", [2]),
+        ("doc_class=no-such-class", []),
+    ],
+)
+async def test_results_are_filtered(api: Served, tmp_path: Path, filters: str, ordinals: list[int]) -> None:
+    run_id = await _measured_run(api, tmp_path)
+    found = (await api.http.get(f"/results?run_id={run_id}&{filters}")).json()
+    assert [result["ordinal"] for result in found["items"]] == ordinals
+
+
+async def test_a_run_that_was_not_indexed_has_no_results(api: Served) -> None:
+    run = (await api.http.post("/runs", json={"run": "simulated-instant"})).json()
+    assert (await api.http.get(f"/results?run_id={run['id']}&doc_class=x")).json() == {"items": [], "next": None}
+
+
+async def test_a_payload_that_is_gone_leaves_the_row(api: Served, tmp_path: Path) -> None:
+    run_id = await _measured_run(api, tmp_path)
+    for path in (tmp_path / "storage" / "runs" / str(run_id) / "chunks").rglob("*.parquet"):
+        path.unlink()
+    found = (await api.http.get(f"/results?run_id={run_id}&limit=1")).json()["items"][0]
+    assert found["text"] is None
+    assert found["latency_ms"] == 20.0
+
+
+async def test_a_run_shows_how_many_rows_it_has(api: Served, tmp_path: Path) -> None:
+    run_id = await _measured_run(api, tmp_path)
+    run = (await api.http.get(f"/runs/{run_id}")).json()
+    assert (run["done"], run["failed"]) == (6, 1)
+    assert [phase["kind"] for phase in run["phases"]] == ["accuracy"]
