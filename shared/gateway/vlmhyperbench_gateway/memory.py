@@ -31,8 +31,12 @@ class VramWatch:
         while nvml is not None:
             used = await asyncio.to_thread(_used_mb, nvml, pid)
             if used is not None:
-                self._samples.append((time.monotonic_ns(), used))
+                self.note(time.monotonic_ns(), used)
             await asyncio.sleep(PERIOD_S)
+
+    def note(self, at_ns: int, used_mb: float) -> None:
+        """Keep one sample; instants never go back."""
+        self._samples.append((at_ns, used_mb))
 
     def block(self, start_ns: int, end_ns: int) -> Mapping[str, JsonValue]:
         """Write the memory part of `performance` for a request between two instants."""

@@ -1,0 +1,84 @@
+"""Reading a stream while it passes: whole events, times, and the performance block."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+from vlmhyperbench_gateway.memory import UNKNOWN, VramWatch
+from vlmhyperbench_gateway.streams import EventSplitter, Meter, is_done, payload_of
+
+MS = 1_000_000
+EVENTS = [b"data: 1\n\n", b": note\n\n", b"data: two\nid: 3\n\n", b"data: x\r\n\r\n"]
+
+
+def _chunk(**delta: object) -> bytes:
+    return b"data: " + json.dumps({"id": "a", "choices": [{"delta": delta}]}).encode() + b"\n\n"
+
+
+@given(
+    st.lists(st.sampled_from([b"data: 1\n\n", b": note\n\n", b"data: two\nid: 3\n\n", b"data: x\r\n\r\n"])), st.data()
+)
+def test_events_are_the_same_however_the_bytes_are_cut(events: list[bytes], data: st.DataObject) -> None:
+    whole = b"".join(events)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=6)))
+    splitter = EventSplitter()
+    found: list[bytes] = []
+    for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True):
+        found += splitter.feed(whole[start:end])
+    assert found == [event.replace(b"\r\n", b"\n") for event in events]
+    assert splitter.end() == b""
+
+
+def test_what_never_ended_is_handed_out_at_the_end() -> None:
+    splitter = EventSplitter()
+    assert splitter.feed(b"data: 1\n\ndata: 2") == [b"data: 1\n\n"]
+    assert splitter.end() == b"data: 2"
+
+
+def test_the_payload_of_an_event_is_its_data() -> None:
+    assert payload_of(b"event: x\ndata: a\ndata:b\n\n") == b"a\nb"
+    assert payload_of(b": comment\n\n") == b""
+    assert is_done(b"data: [DONE]\n\n")
+    assert not is_done(_chunk(content="[DONE]"))
+
+
+def test_times_count_from_arrival_and_only_tokens_count() -> None:
+    meter = Meter(received_ns=0, sent_ns=1 * MS)
+    meter.see([_chunk(role="assistant", content="")], 10 * MS)
+    meter.see([_chunk(content="a")], 20 * MS)
+    meter.see([_chunk(reasoning_content="b"), b": ping\n\n", b"data: {broken\n\n"], 30 * MS)
+    meter.see([_chunk(content="c")], 40 * MS)
+    meter.see([b'data: {"choices": [], "usage": {"completion_tokens": 3}}\n\n'], 90 * MS)
+    assert meter.performance(95 * MS, UNKNOWN) == {
+        "latency_ms": 40.0,
+        "ttft_ms": 20.0,
+        "tpot_ms": 10.0,
+        "queue_ms": 1.0,
+        "vram_before_mb": None,
+        "vram_peak_mb": None,
+        "vram_delta_mb": None,
+    }
+
+
+def test_what_is_not_known_is_null() -> None:
+    performance = Meter(received_ns=0, sent_ns=0).performance(5 * MS, UNKNOWN)
+    assert (performance["latency_ms"], performance["ttft_ms"], performance["tpot_ms"]) == (5.0, None, None)
+
+
+def test_the_block_travels_as_a_chunk_of_the_same_answer() -> None:
+    meter = Meter(received_ns=0)
+    meter.see([_chunk(content="a")], 1)
+    chunk = json.loads(payload_of(meter.performance_event(2, UNKNOWN)))
+    assert (chunk["id"], chunk["choices"], chunk["object"]) == ("a", [], "chat.completion.chunk")
+    assert chunk["performance"]["ttft_ms"] == 1e-6
+
+
+def test_memory_is_read_from_the_samples_around_a_request() -> None:
+    watch = VramWatch()
+    assert watch.block(0, 10) == UNKNOWN
+    for at_ns, used_mb in ((1, 100.0), (5, 300.0), (8, 200.0), (20, 900.0)):
+        watch.note(at_ns, used_mb)
+    assert watch.block(4, 10) == {"vram_before_mb": 100.0, "vram_peak_mb": 300.0, "vram_delta_mb": 200.0}
+    assert watch.block(6, 7) == {"vram_before_mb": 300.0, "vram_peak_mb": 300.0, "vram_delta_mb": 0.0}
