@@ -65,7 +65,7 @@ def _package(references: References, name: str, run_mode: RunMode) -> None:
     source = references.catalogue.packages[name].source
     if run_mode == "prod" and isinstance(source, LocalSource):
         cure = f"Put it into {name}.dev.yaml, and a pinned source here."
-        references.say(("source",), "a local source is not used in the run mode prod.", cure)
+        references.say(("source",), "a local source is not used in prod.", cure)
 
 
 def _unpinned(catalogue: Catalogue) -> Iterable[str]:

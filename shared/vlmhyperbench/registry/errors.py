@@ -57,7 +57,7 @@ def field_of(path: Path) -> str:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Offer the nearest names, or all there are where none is near."""
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
     if near:
         return f"Did you mean {' or '.join(near)}?"
     return f"There {'is' if len(names) == 1 else 'are'} {', '.join(names)}." if names else "There is none."

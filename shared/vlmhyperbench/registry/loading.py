@@ -103,11 +103,18 @@ def _files(loading: _Loading, folder: FilePath) -> dict[str, FilePath]:
             _refuse(loading, file, "Entries end in .yaml.", f"Rename it to {file.stem}{SUFFIX}.")
         elif file.suffix == SUFFIX and not _STEM.fullmatch(file.stem):
             _refuse(loading, file, "The name of an entry is letters, digits, `.`, `_` and `-`.", "Rename it.")
-        elif file.suffix == SUFFIX and not file.resolve().is_relative_to(loading.root.resolve()):
+        elif file.suffix == SUFFIX and _leads_out(file, loading.root):
             _refuse(loading, file, "The link leads out of the registries.", "Put the file itself here.")
         elif file.suffix == SUFFIX:
             found[file.stem] = file
     return found
+
+
+def _leads_out(file: FilePath, root: FilePath) -> bool:
+    try:
+        return not file.resolve().is_relative_to(root.resolve())
+    except RuntimeError:  # links that go round in a circle: reading says so
+        return False
 
 
 def _load_entry(loading: _Loading, kind: str, name: str, file: FilePath, over: FilePath | None) -> Entry | None:

@@ -30,17 +30,15 @@ class Combination:
     name: str
     run: RunEntry
     places: Mapping[Path, Path]
-    """Path inside the run's entry → path inside the experiment's, for whatever is written there."""
+    """Path inside the run's entry → path inside the experiment's, for whatever is written there; `()` always is."""
     is_whole: bool = False
     """The run is named: everything inside it is written at that name."""
 
     def written_at(self, path: Path) -> Path:
         """Say where in the experiment's entry a value of the run was written."""
-        for length in range(len(path), -1, -1):
-            place = self.places.get(path[:length])
-            if place is not None:
-                return place if self.is_whole else (*place, *path[length:])
-        return path
+        known = next(length for length in range(len(path), -1, -1) if path[:length] in self.places)
+        place = self.places[path[:known]]
+        return place if self.is_whole else (*place, *path[known:])
 
 
 def combine(matrix: Matrix, exclude: Sequence[Exclusion], defaults: RunChoices) -> list[Combination]:

@@ -58,7 +58,7 @@ def resolve_experiment(
 def pin_experiment(references: References, entry: ExperimentEntry) -> list[tuple[str, RunSpec]]:
     """Pin every run of an experiment, or say what is wrong with them."""
     combinations = _combinations(references, entry)
-    if not combinations and not references.problems:
+    if entry.matrix is not None and not combinations:
         references.say(("exclude",), "every combination is excluded.", "Exclude less.")
     pinned: list[tuple[str, RunSpec]] = []
     for combination in combinations:

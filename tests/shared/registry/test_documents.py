@@ -1,0 +1,157 @@
+"""Strict YAML: what is read, where it was written, and everything that is refused."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from vlmhyperbench.registry.documents import MAX_BYTES, Document, Place, parse_document, read_document
+
+
+def _value(text: str) -> object:
+    document, errors = parse_document(text, "f.yaml")
+    assert not errors
+    assert document is not None
+    return document.value
+
+
+def _error(text: str) -> str:
+    document, errors = parse_document(text, "f.yaml")
+    assert document is None
+    assert len(errors) == 1
+    return str(errors[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a: 1", 1),
+        ("a: -7", -7),
+        ("a: 1.5", 1.5),
+        ("a: .5", 0.5),
+        ("a: 1e3", 1000.0),
+        ("a: true", True),
+        ("a: False", False),
+        ("a: ~", None),
+        ("a:", None),
+        ("a: null", None),
+        ("a: no", "no"),
+        ("a: yes", "yes"),
+        ("a: 2026-01-01", "2026-01-01"),
+        ("a: 12:30", "12:30"),
+        ("a: 0x10", "0x10"),
+        ("a: '1'", "1"),
+        ('a: "true"', "true"),
+        ("a: |\n  1\n  2\n", "1\n2\n"),
+        ("a: [1, {b: c}]", [1, {"b": "c"}]),
+        ("a: {}", {}),
+        ("a: 1.0.0", "1.0.0"),
+    ],
+)
+def test_plain_values_mean_what_yaml_1_2_says(text: str, value: object) -> None:
+    assert _value(text) == {"a": value}
+
+
+def test_every_value_knows_its_line() -> None:
+    document, _ = parse_document("a: 1\nb:\n  - x\n  - c: y\n", "f.yaml")
+    assert document is not None
+    assert document.place_of(("a",)) == Place("f.yaml", 1)
+    assert document.place_of(("b", 1, "c")) == Place("f.yaml", 4)
+    assert document.place_of(("b", 7, "c", "d")) == Place("f.yaml", 2)
+    assert document.place_of(("nowhere",)) == Place("f.yaml", 1)
+
+
+def test_a_document_without_places_has_none() -> None:
+    with pytest.raises(KeyError):
+        Document({}).place_of(("a",))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "f.yaml:1: It is empty. Write `key: value` lines."),
+        ("# only a comment\n", "f.yaml:1: It is empty."),
+        ("- 1\n- 2\n", "f.yaml:1: It does not hold keys and values."),
+        ("just text", "f.yaml:1: It does not hold keys and values."),
+        ("a: 1\nb: [", "f.yaml:2: It is no YAML: "),
+        ("a: 1\n\tb: 2", "f.yaml:2: It is no YAML: "),
+        ("a: \x07", "f.yaml:1: It is no YAML: unacceptable character"),
+        ("a: 1\nb: 2\na: 3", "f.yaml:3: a: the key comes twice. Remove one."),
+        ("a:\n  b: 1\n  b: 2", "f.yaml:3: a.b: the key comes twice."),
+        ("a: &x 1\nb: *x", "f.yaml:2: Aliases are not read. Write the value out."),
+        (
+            "a: !!python/object/apply:os.system [id]",
+            "f.yaml:1: The tag tag:yaml.org,2002:python/object/apply:os.system",
+        ),
+        ("a: !!set {x}", "is not read. Remove it."),
+        ("a: !!binary aGk=", "is not read."),
+        ("a: 1\n---\nb: 2", "f.yaml:2: It holds a second document. Split it."),
+        ("a: " + "[" * 40 + "]" * 40, "f.yaml:1: It is nested deeper than 32 levels."),
+        ("a: " + "[" * 100_000, "f.yaml:1: It is nested deeper than 32 levels."),
+        ("a: .nan", "f.yaml:1: a: the number is not finite."),
+        ("a: -.inf", "f.yaml:1: a: the number is not finite."),
+        ("a: 1e999", "f.yaml:1: a: the number is not finite."),
+        ("a: " + "9" * 5000, "f.yaml:1: a: the number is too large. Put it in quotes if it is text."),
+        ("a: 9223372036854775808", "the number is too large"),
+        ("1: a", "f.yaml:1: a key is no text. Put it in quotes."),
+        ("true: a", "a key is no text"),
+        ("[1]: a", "a key is no text"),
+        ("a:\n  <<: {b: 1}", "f.yaml:2: a: a key is no text."),
+        ('a: "\\0"', "f.yaml:1: a: a text holds a NUL or half a character."),
+        ('a: "\\ud800"', "half a character"),
+        ('"\\ud800": a', "f.yaml:1: a key holds a NUL or half a character."),
+    ],
+)
+def test_what_is_not_plain_data_is_refused_with_its_line(text: str, message: str) -> None:
+    assert message in _error(text)
+
+
+def test_every_error_of_a_file_is_reported_at_once() -> None:
+    _, errors = parse_document("a: .nan\nb: 1\nb: 2\n1: x\n", "f.yaml")
+    assert [error.line for error in errors] == [1, 3, 4]
+
+
+def test_entities_that_would_explode_never_do() -> None:
+    bomb = "a: &a [x, x]\n" + "\n".join(f"{c}: &{c} [*{p}, *{p}]" for p, c in zip("abcdefgh", "bcdefghi", strict=True))
+    assert "Aliases are not read" in _error(bomb)
+
+
+@given(st.text())
+def test_any_text_is_either_read_or_refused(text: str) -> None:
+    document, errors = parse_document(text, "f.yaml")
+    assert (document is None) == bool(errors)
+
+
+def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.yaml")
+    (tmp_path / "folder.yaml").mkdir()
+    (tmp_path / "large.yaml").write_bytes(b"a: " + b"x" * MAX_BYTES)
+    (tmp_path / "latin.yaml").write_bytes("a: 1\nb: é".encode("latin-1"))
+    (tmp_path / "long.yaml").symlink_to("x" * 200)
+    for name, message in {
+        "pipe.yaml": "not a regular file",
+        "folder.yaml": "not a regular file",
+        "large.yaml": f"larger than {MAX_BYTES} bytes",
+        "latin.yaml": "shown:2: It is not UTF-8",
+        "long.yaml": "not a regular file",
+    }.items():
+        document, errors = read_document(tmp_path / name, "shown")
+        assert document is None
+        assert message in str(errors[0])
+
+
+def test_a_file_that_may_not_be_opened_says_why() -> None:
+    document, errors = read_document(Path("/proc/self/mem"), "shown")
+    assert document is None
+    assert "cannot be read" in str(errors[0])
+
+
+def test_a_byte_order_mark_does_no_harm(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_bytes("a: é".encode("utf-8-sig"))
+    document, errors = read_document(tmp_path / "a.yaml", "a.yaml")
+    assert not errors
+    assert document is not None
+    assert document.value == {"a": "é"}

@@ -1,0 +1,79 @@
+"""Overlays: what they replace, what they merge, and where a value comes from afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.registry.overlays import run_mode_of
+
+from tests.shared.registry.writing import errors_of, load
+
+OVER = "models/m.dev.yaml"
+
+
+def test_an_overlay_counts_in_dev_only(tmp_path: Path) -> None:
+    files = {OVER: "license: MIT\n"}
+    assert load(tmp_path, files).models["m"].license == "Apache-2.0"
+    assert load(tmp_path, files, "dev").models["m"].license == "MIT"
+
+
+def test_top_level_keys_are_replaced_whole_unless_asked_otherwise(tmp_path: Path) -> None:
+    replaced = load(tmp_path, {OVER: "engine_params: {threads: 8}\n"}, "dev").models["m"]
+    assert replaced.engine_params == {"threads": 8}
+    merged = load(tmp_path, {OVER: "$merge: deep\nengine_params: {threads: 8}\n"}, "dev").models["m"]
+    assert merged.engine_params == {"n_ctx": 512, "threads": 8}
+
+
+def test_a_source_is_always_replaced_whole(tmp_path: Path) -> None:
+    files = {
+        "packages/a.yaml": "source: {type: pypi, name: a, version: 1.0.0}\n",
+        "packages/a.dev.yaml": "$merge: deep\nsource: {type: local, path: ../a}\n",
+    }
+    assert load(tmp_path, files, "dev").packages["a"].source.type == "local"
+    assert load(tmp_path, files).packages["a"].source.type == "pypi"
+
+
+def test_every_value_knows_which_file_it_comes_from(tmp_path: Path) -> None:
+    catalogue = load(tmp_path, {OVER: "$merge: deep\nengine_params:\n  threads: 8\nlicense: MIT\n"}, "dev")
+    places = {
+        path: catalogue.place_of("models", "m", *path)
+        for path in (("engine_params", "n_ctx"), ("engine_params", "threads"), ("license",), ("quantization",))
+    }
+    assert [(place.file, place.line) for place in places.values() if place] == [
+        ("models/m.yaml", 5),
+        ("models/m.dev.yaml", 3),
+        ("models/m.dev.yaml", 4),
+        ("models/m.yaml", 7),
+    ]
+
+
+def test_what_is_wrong_in_an_overlay_is_reported_at_its_line(tmp_path: Path) -> None:
+    assert errors_of(tmp_path, {OVER: "license: MIT\nbackends: [enigne]\n"}, "dev") == [
+        "models/m.dev.yaml:2: backends.0: There is no backend called 'enigne'. Did you mean engine?"
+    ]
+    assert "models/m.dev.yaml:2: It is no YAML" in errors_of(tmp_path, {OVER: "license: [\n"}, "dev")[0]
+
+
+def test_an_overlay_may_not_rename_and_knows_one_way_to_merge(tmp_path: Path) -> None:
+    assert errors_of(tmp_path, {OVER: "name: other\n$merge: shallow\n"}, "dev") == [
+        "models/m.dev.yaml:1: name: an overlay may not change the name. Remove it.",
+        "models/m.dev.yaml:1: name: the file is called m. Rename either.",
+        "models/m.dev.yaml:2: $merge: the only way to merge besides the default is `deep`. Write `$merge: deep`.",
+    ]
+
+
+@pytest.mark.parametrize("mode", ["prod", "dev"])
+def test_an_overlay_without_a_base_is_an_error(tmp_path: Path, mode: str) -> None:
+    assert errors_of(tmp_path, {"models/x.dev.yaml": "license: MIT\n"}, mode) == [
+        "models/x.dev.yaml:1: An overlay without a base. Write x.yaml."
+    ]
+
+
+def test_the_run_mode_is_read_from_the_environment() -> None:
+    assert run_mode_of({}) == "prod"
+    assert run_mode_of({"RUN_MODE": "dev"}) == "dev"
+    assert run_mode_of({"RUN_MODE": "dev", "VLMHB_RUN_MODE": "prod"}) == "prod"
+    with pytest.raises(InvalidInput, match=r"RUN_MODE is 'devel'\. Did you mean dev\?"):
+        run_mode_of({"RUN_MODE": "devel"})

@@ -1,0 +1,73 @@
+"""Installed plugins: known without being imported, refused with the nearest name."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from vlmhyperbench.registry.plugins import InstalledPlugins
+
+
+def test_a_registered_name_knows_its_distribution() -> None:
+    plugins = InstalledPlugins()
+    assert plugins.problem_with("metrics", "anls") is None
+    package = plugins.package_of("metrics", "anls")
+    assert package is not None
+    assert package.distribution == "vlmhyperbench-text-metrics"
+
+
+def test_an_unknown_name_is_refused_with_the_nearest() -> None:
+    assert InstalledPlugins().problem_with("datasets", "synthetic_document") == (
+        "no dataset is registered as 'synthetic_document'.",
+        "Did you mean synthetic_documents?",
+    )
+
+
+def test_a_dotted_path_needs_its_package_and_has_no_distribution() -> None:
+    plugins = InstalledPlugins()
+    assert plugins.problem_with("metrics", "vlmhyperbench_text_metrics.anls:Anls") is None
+    assert plugins.problem_with("metrics", "json.decoder.JSONDecoder") is None
+    assert plugins.package_of("metrics", "json.decoder.JSONDecoder") is None
+    problem = plugins.problem_with("metrics", "no_such_package.module:Class")
+    assert problem == (
+        "the package 'no_such_package' of the dotted path 'no_such_package.module:Class' is not installed.",
+        "Install no_such_package.",
+    )
+    assert plugins.problem_with("metrics", "../evil:Class") is not None
+
+
+def test_the_built_in_reports_are_known() -> None:
+    plugins = InstalledPlugins()
+    assert plugins.problem_with("reports", "html") is None
+    assert plugins.package_of("reports", "html") is None
+    assert plugins.problem_with("reports", "htm") == ("no report is registered as 'htm'.", "Did you mean html?")
+
+
+def test_a_name_that_two_packages_register_is_refused() -> None:
+    code = """
+import sys, pathlib, tempfile
+folder = pathlib.Path(tempfile.mkdtemp())
+for name in ("one", "two"):
+    info = folder / f"{name}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\\nName: {name}\\nVersion: 1.0\\n")
+    (info / "entry_points.txt").write_text(f"[vlmhyperbench.metrics]\\nsame = {name}:Metric\\n")
+sys.path.insert(0, str(folder))
+from vlmhyperbench.registry.plugins import InstalledPlugins
+print(InstalledPlugins().problem_with("metrics", "same"))
+"""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.strip() == str(("'same' is registered by more than one package: one, two.", "Uninstall all but one."))
+
+
+def test_asking_imports_no_plugin() -> None:
+    code = """
+import sys
+from vlmhyperbench.registry.plugins import InstalledPlugins
+plugins = InstalledPlugins()
+plugins.problem_with("metrics", "anls"), plugins.package_of("datasets", "synthetic_documents")
+plugins.problem_with("metrics", "vlmhyperbench_text_metrics.anls:Anls")
+print(*(name for name in sys.modules if name.startswith("vlmhyperbench_") and not name.startswith("vlmhyperbench_sdk")))
+"""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert not out.split()

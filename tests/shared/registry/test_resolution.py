@@ -1,0 +1,345 @@
+"""Resolution: names become pins, what a run says goes before what its task says, and everything wrong comes at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from vlmhyperbench.domain.specs import Decoding, EndpointTarget, ModelTarget, RunSpec
+from vlmhyperbench.registry.catalogue import Catalogue
+from vlmhyperbench.registry.errors import RegistryErrors
+from vlmhyperbench.registry.resolution import resolve_experiment, resolve_run
+from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
+
+from tests.shared.registry.writing import SHA, Shelf, load
+
+
+def _run(**fields: object) -> RunEntry:
+    return RunEntry.model_validate({"target": {"model": "m"}, "task": "t", **fields})
+
+
+def _spec(catalogue: Catalogue, **fields: object) -> RunSpec:
+    return resolve_run(catalogue, _run(**fields), plugins=Shelf())
+
+
+def _errors(catalogue: Catalogue, **fields: object) -> list[str]:
+    with pytest.raises(RegistryErrors) as raised:
+        _spec(catalogue, **fields)
+    return [str(error) for error in raised.value.errors]
+
+
+def _experiment(catalogue: Catalogue, **fields: object) -> list[tuple[str, RunSpec]]:
+    return resolve_experiment(catalogue, ExperimentEntry.model_validate(fields), plugins=Shelf())
+
+
+@pytest.fixture
+def catalogue(tmp_path: Path) -> Catalogue:
+    return load(tmp_path)
+
+
+def test_a_run_is_pinned_down_to_hashes_and_versions(catalogue: Catalogue) -> None:
+    spec = _spec(catalogue)
+    assert isinstance(spec.target, ModelTarget)
+    assert (spec.target.backend, spec.target.backend_class, spec.target.license) == ("engine", "engine", "Apache-2.0")
+    assert spec.target.adapter is not None
+    assert (spec.target.adapter.distribution, spec.target.adapter.version) == ("engine-package", "1.2.3")
+    assert [(file.role, file.location, file.sha256) for file in spec.target.files] == [
+        ("mmproj", "package:weights-package/files/p.gguf", SHA),
+        ("weights", "package:weights-package/files/w.gguf", SHA),
+    ]
+    assert spec.target.engine_params == {"n_ctx": 512, "threads": 2}
+    assert spec.dataset.params == {"documents": 3}
+    assert spec.dataset.required_fields == ("doc_class",)
+    assert [(metric.name, metric.profile, metric.params) for metric in spec.metrics] == [
+        ("anls", "paper", {}),
+        ("cer", "jiwer", {"a": 1}),
+    ]
+    assert (spec.scenario.name, spec.scenario.kind, spec.scenario.in_flight) == ("offline", "offline", 4)
+    assert (spec.reports, spec.group_by, spec.decoding.max_tokens) == (("html",), ("doc_class",), 32)
+
+
+def test_what_a_run_says_goes_before_what_its_task_says(tmp_path: Path) -> None:
+    catalogue = load(
+        tmp_path,
+        {"prompts/q.yaml": "user_prompt: other\n", "datasets/e.yaml": "type: drawn\nparams: {a: 1, b: 2}\nlimit: 9\n"},
+    )
+    spec = _spec(
+        catalogue,
+        prompt="q",
+        decoding={"temperature": 0.5},
+        scenario={"name": "single", "requests": 7},
+        dataset={"name": "e", "params": {"b": 3}, "limit": 5, "doc_classes": ["x"], "seed": 4, "split": "test"},
+        metrics=["anls@inclusive:1.0.0"],
+        reports=["markdown"],
+        group_by=[],
+        response_format={"type": "json_object"},
+        limits={"shard_size": 10},
+        secrets=["KEY"],
+    )
+    assert spec.prompt.user_prompt == "other"
+    assert (spec.decoding.temperature, spec.decoding.max_tokens) == (0.5, 32)
+    assert (spec.scenario.kind, spec.scenario.requests) == ("single_stream", 7)
+    assert (spec.dataset.params, spec.dataset.limit, spec.dataset.seed) == ({"a": 1, "b": 3}, 5, 4)
+    assert (spec.dataset.doc_classes, spec.dataset.split) == (("x",), "test")
+    assert [(metric.profile, metric.params) for metric in spec.metrics] == [("inclusive", {"profile": "inclusive"})]
+    assert (spec.reports, spec.group_by, spec.secrets) == (("markdown",), (), ("KEY",))
+    assert spec.response_format == {"type": "json_object"}
+    assert spec.limits.shard_size == 10
+
+
+def test_a_scenario_of_one_s_own_needs_no_registration(catalogue: Catalogue) -> None:
+    spec = _spec(catalogue, scenario={"name": "mine", "kind": "offline", "in_flight": 9})
+    assert (spec.scenario.name, spec.scenario.in_flight) == ("mine", 9)
+
+
+def test_the_same_run_has_the_same_digest_and_another_has_another(catalogue: Catalogue) -> None:
+    assert _spec(catalogue) == _spec(catalogue)
+    assert _spec(catalogue) != _spec(catalogue, decoding={"seed": 1})
+
+
+def test_an_endpoint_is_a_target(catalogue: Catalogue) -> None:
+    spec = _spec(catalogue, target={"endpoint": "https://example.org/v1", "model_name": "org/model"})
+    assert spec.target == EndpointTarget(endpoint="https://example.org/v1", model_name="org/model")
+
+
+def test_another_backend_and_params_of_one_s_own(catalogue: Catalogue) -> None:
+    target = _spec(catalogue, target={"model": "m", "backend": "other", "engine_params": {"n_ctx": 9}}).target
+    assert isinstance(target, ModelTarget)
+    assert (target.backend, target.backend_class, target.engine_params) == ("other", "engine", {"n_ctx": 9})
+
+
+def test_the_adapter_is_the_model_s_own_then_a_special_one_then_the_backend_s(tmp_path: Path) -> None:
+    special = "specialized_adapters: [{match_models: ['ocr*', 'Fam*'], backend_class: openai}]\n"
+    catalogue = load(
+        tmp_path,
+        {
+            "backends/engine.yaml": special,
+            "models/ocr-1.yaml": "backends: [engine]\n",
+            "models/other.yaml": "backends: [engine]\nfamily: Family\n",
+            "models/own.yaml": "backends: [engine]\nfamily: Family\nbackend_class: engine\n",
+        },
+    )
+    classes = {}
+    for name in ("m", "ocr-1", "other", "own"):
+        target = _spec(catalogue, target={"model": name}).target
+        classes[name] = target.backend_class
+    assert classes == {"m": "engine", "ocr-1": "openai", "other": "openai", "own": "engine"}
+
+
+def test_paths_start_at_the_registries(tmp_path: Path) -> None:
+    catalogue = load(
+        tmp_path,
+        {
+            "models/x.yaml": f"backends: [engine]\npath: weights\nfiles: {{w: a.gguf}}\nsha256: {{w: {SHA}}}\n",
+            "datasets/x.yaml": "type: drawn\npath: ../data\n",
+            "datasets/y.yaml": "type: drawn\npath: /data\n",
+        },
+    )
+    spec = _spec(catalogue, target={"model": "x"}, dataset="x")
+    assert isinstance(spec.target, ModelTarget)
+    assert spec.target.files[0].location == f"{tmp_path}/weights/a.gguf"
+    assert spec.dataset.path == f"{tmp_path}/../data"
+    assert _spec(catalogue, dataset="y").dataset.path == "/data"
+
+
+def test_every_unknown_name_is_reported_at_once_with_the_nearest(catalogue: Catalogue) -> None:
+    assert _errors(
+        catalogue, target={"model": "mm"}, prompt="pp", dataset="dd", metrics=["anls", "anl"], reports=["htm"]
+    ) == [
+        "dataset: There is no dataset called 'dd'. Did you mean d?",
+        "metrics.1: There is no metric called 'anl'. Did you mean anls?",
+        "prompt: There is no prompt called 'pp'. Did you mean p?",
+        "reports.0: There is no report called 'htm'. Did you mean html?",
+        "target.model: There is no model called 'mm'. Did you mean m?",
+    ]
+
+
+def test_an_unknown_task_does_not_hide_the_other_errors(catalogue: Catalogue) -> None:
+    errors = _errors(catalogue, task="tt", prompt="pp", dataset={"name": "dd"}, metrics=["anl"], target={"model": "mm"})
+    assert [error.partition(":")[0] for error in errors] == ["dataset", "metrics.0", "prompt", "target.model", "task"]
+    assert _errors(catalogue, task="tt") == ["task: There is no task called 'tt'. Did you mean t?"]
+
+
+def test_a_run_keeps_to_what_its_task_supports(tmp_path: Path) -> None:
+    task = """\
+dataset: d
+prompt: p
+metrics: [anls]
+reports: [html]
+supported_metrics: [anls]
+supported_reports: [html]
+supported_backends: [engine]
+"""
+    catalogue = load(tmp_path, {"tasks/t.yaml": task})
+    assert _errors(
+        catalogue,
+        target={"model": "m", "backend": "other"},
+        metrics=["cer"],
+        reports=["markdown"],
+        scenario="single",
+    ) == [
+        "metrics.0: the task 't' does not support the metric 'cer'. There is anls.",
+        "reports.0: the task 't' does not support the report 'markdown'. There is html.",
+        "scenario: the task 't' does not support the scenario 'single'. There is offline.",
+        "target.backend: the task 't' does not support the backend 'other'. It supports engine.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"target": {"model": "m", "backend": "vllm"}}, "target.backend: the model 'm' does not run on 'vllm'."),
+        ({"target": {"endpoint": "ftp://x", "model_name": "y"}}, "target.endpoint: "),
+        ({"target": {"endpoint": "http://user:pw@x/v1", "model_name": "y"}}, "target.endpoint: "),
+        (
+            {"target": {"endpoint": "http://x/v1", "model_name": "y", "backend_class": "openia"}},
+            "target.backend_class: no backend is registered as 'openia'. Did you mean openai?",
+        ),
+        ({"metrics": ["anls", "anls"]}, "metrics.1: the metric 'anls' is asked for twice."),
+        ({"metrics": ["anls@x"]}, "metrics.0: the metric 'anls' has no profile 'x'. There are inclusive, paper."),
+        ({"metrics": ["anls:9.9.9"]}, "metrics.0: the metric 'anls' has the version 1.0.0, not 9.9.9."),
+        ({"scenario": "offlin"}, "scenario: There is no scenario called 'offlin'. Did you mean offline?"),
+    ],
+)
+def test_what_does_not_fit_is_refused(catalogue: Catalogue, fields: dict[str, object], message: str) -> None:
+    assert any(error.startswith(message) for error in _errors(catalogue, **fields)), _errors(catalogue, **fields)
+
+
+def test_two_profiles_of_one_metric_are_two_metrics(catalogue: Catalogue) -> None:
+    assert [metric.profile for metric in _spec(catalogue, metrics=["anls", "anls@inclusive"]).metrics] == [
+        "paper",
+        "inclusive",
+    ]
+
+
+def test_errors_of_a_registered_run_name_its_file(tmp_path: Path) -> None:
+    catalogue = load(tmp_path)
+    entry = catalogue.runs["r"]
+    emptied = Catalogue(root=catalogue.root, runs=catalogue.runs, tasks=catalogue.tasks, documents=catalogue.documents)
+    with pytest.raises(RegistryErrors, match=r"^runs/r\.yaml:1: target\.model: There is no model called 'm'"):
+        resolve_run(emptied, entry, plugins=Shelf())
+
+
+def test_an_experiment_lists_runs_by_name_or_in_place(catalogue: Catalogue) -> None:
+    inline = {"target": {"model": "m"}, "task": "t", "decoding": {"seed": 1}}
+    runs = _experiment(catalogue, runs=["r", {**inline, "name": "mine"}, inline])
+    assert [name for name, _ in runs] == ["r", "mine", "run-3"]
+    assert runs[1][1].decoding == Decoding(max_tokens=32, temperature=0, seed=1)
+
+
+def test_a_matrix_is_every_combination_named_by_what_differs(tmp_path: Path) -> None:
+    catalogue = load(
+        tmp_path, {"tasks/u.yaml": "dataset: d\nprompt: p\nmetrics: [cer]\nscenarios: [offline, single]\n"}
+    )
+    runs = _experiment(
+        catalogue,
+        matrix={
+            "targets": [{"model": "m"}, {"endpoint": "http://x/v1", "model_name": "org/y"}],
+            "tasks": ["t", "u"],
+            "scenarios": ["offline", {"name": "single", "requests": 3}],
+        },
+        exclude=[{"task": "u", "scenario": "single"}, {"target": "org/y", "scenario": "single"}],
+        defaults={"metrics": ["cer"], "dataset": {"name": "d", "limit": 2}},
+    )
+    assert [name for name, _ in runs] == [
+        "m · t · offline",
+        "org/y · t · offline",
+        "m · t · single",
+        "m · u · offline",
+        "org/y · u · offline",
+    ]
+    assert {spec.dataset.limit for _, spec in runs} == {2}
+    assert {len(spec.metrics) for _, spec in runs} == {1}
+
+
+def test_one_target_after_the_other_is_named_by_the_target_alone(catalogue: Catalogue) -> None:
+    targets = [{"model": "m"}, {"model": "m", "backend": "other"}]
+    names = [name for name, _ in _experiment(catalogue, matrix={"targets": targets, "tasks": ["t"]})]
+    assert names == ["m", "m · other"]
+
+
+def test_equal_names_are_numbered(catalogue: Catalogue) -> None:
+    targets = [{"model": "m"}, {"model": "m", "engine_params": {"n_ctx": 9}}]
+    names = [name for name, _ in _experiment(catalogue, matrix={"targets": targets, "tasks": ["t"]})]
+    assert names == ["m #1", "m #2"]
+
+
+def test_decodings_and_prompts_are_axes_too(tmp_path: Path) -> None:
+    catalogue = load(tmp_path, {"prompts/q.yaml": "user_prompt: other\n"})
+    matrix = {
+        "targets": [{"model": "m"}],
+        "tasks": ["t"],
+        "prompts": ["p", "q"],
+        "decodings": [{"temperature": 0}, {"temperature": 1, "seed": 2}],
+    }
+    assert [name for name, _ in _experiment(catalogue, matrix=matrix)] == [
+        "m · p · temperature=0.0",
+        "m · p · seed=2 temperature=1.0",
+        "m · q · temperature=0.0",
+        "m · q · seed=2 temperature=1.0",
+    ]
+
+
+def test_errors_of_a_matrix_point_at_the_axis_once(tmp_path: Path) -> None:
+    text = """\
+matrix:
+  targets:
+    - model: m
+    - model: mm
+  tasks: [t, tt]
+  scenarios: [offline, {name: single, seed: 1}, sngle]
+  prompts: [p, pp]
+defaults:
+  metrics: [anl]
+  dataset: dd
+"""
+    with pytest.raises(RegistryErrors) as raised:
+        load(tmp_path, {"experiments/x.yaml": text})
+    assert [f"{error.file}:{error.line} {error.field}" for error in raised.value.errors] == [
+        "experiments/x.yaml:4 matrix.targets.1.model",
+        "experiments/x.yaml:5 matrix.tasks.1",
+        "experiments/x.yaml:6 matrix.scenarios.2",
+        "experiments/x.yaml:7 matrix.prompts.1",
+        "experiments/x.yaml:9 defaults.metrics.0",
+        "experiments/x.yaml:10 defaults.dataset",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"runs": ["rr"]}, "runs.0: There is no run called 'rr'. Did you mean r?"),
+        ({"runs": ["r", "r"]}, "runs.1: two runs are called 'r'."),
+        ({"runs": [{"target": {"model": "mm"}, "task": "t"}]}, "runs.0.target.model: There is no model called 'mm'."),
+        (
+            {"matrix": {"targets": [{"model": "m"}], "tasks": ["t"]}, "exclude": [{"task": "t"}]},
+            "exclude: every combination is excluded.",
+        ),
+    ],
+)
+def test_what_is_wrong_with_an_experiment_is_said(
+    catalogue: Catalogue, fields: dict[str, object], message: str
+) -> None:
+    with pytest.raises(RegistryErrors) as raised:
+        _experiment(catalogue, **fields)
+    assert str(raised.value).startswith(message)
+
+
+def test_errors_inside_a_named_run_point_at_its_name(catalogue: Catalogue) -> None:
+    emptied = Catalogue(root=catalogue.root, runs=catalogue.runs, tasks=catalogue.tasks)
+    with pytest.raises(RegistryErrors, match=r"^runs\.0: There is no dataset"):
+        _experiment(emptied, runs=["r"])
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({}, "either runs or a matrix"),
+        ({"runs": ["r"], "matrix": {"targets": [{"model": "m"}], "tasks": ["t"]}}, "either runs or a matrix"),
+        ({"runs": ["r"], "exclude": [{"task": "t"}]}, "belong to a matrix"),
+        ({"runs": ["r"], "defaults": {"prompt": "p"}}, "belong to a matrix"),
+    ],
+)
+def test_an_experiment_has_runs_in_one_way(fields: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ExperimentEntry.model_validate(fields)

@@ -1,0 +1,108 @@
+"""The registries that are shipped: whole, in step with the plugins, and their schemas generated from the code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+from vlmhyperbench.data.weights import verify
+from vlmhyperbench.domain.specs import ModelTarget, RunSpec
+from vlmhyperbench.registry.catalogue import Catalogue
+from vlmhyperbench.registry.loading import load_catalogue
+from vlmhyperbench.registry.resolution import resolve_experiment, resolve_run
+from vlmhyperbench.registry.schemas import KINDS, json_schemas
+from vlmhyperbench_sdk.discovery import load as load_plugin
+from vlmhyperbench_sdk.gateway import LoadRequest
+from vlmhyperbench_sdk.protocols import DatasetSource, EngineLaunch
+
+ROOT = Path(__file__).parents[3] / "registries"
+
+
+@pytest.fixture(scope="module")
+def catalogue() -> Catalogue:
+    return load_catalogue(ROOT)
+
+
+def test_they_load_without_a_warning_in_both_modes(catalogue: Catalogue) -> None:
+    assert catalogue.warnings == ()
+    assert load_catalogue(ROOT, "dev").warnings == ()
+
+
+def test_the_schemas_are_the_generated_ones(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "vlmhyperbench.registry.schemas", str(tmp_path)], check=True)
+    written = {file.name: file.read_text(encoding="utf-8") for file in tmp_path.iterdir()}
+    committed = {file.name: file.read_text(encoding="utf-8") for file in (ROOT / "schemas").iterdir()}
+    assert written == json_schemas()
+    assert committed == written, "Run: python -m vlmhyperbench.registry.schemas registries/schemas"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_file_fits_its_json_schema(kind: str) -> None:
+    schema = json.loads((ROOT / "schemas" / f"{kind}.schema.json").read_text(encoding="utf-8"))
+    Draft202012Validator.check_schema(schema)
+    validator = Draft202012Validator(schema)
+    for file in (ROOT / kind).glob("*.yaml"):
+        errors = list(validator.iter_errors(yaml.safe_load(file.read_text(encoding="utf-8"))))
+        assert not errors, f"{file}: {errors}"
+
+
+def test_every_run_and_experiment_resolves(catalogue: Catalogue) -> None:
+    for run in catalogue.runs.values():
+        assert resolve_run(catalogue, run).task == run.task
+    for experiment in catalogue.experiments.values():
+        assert resolve_experiment(catalogue, experiment)
+
+
+def test_the_demo_compares_two_precisions_on_at_least_two_hundred_images(catalogue: Catalogue) -> None:
+    (baseline, first), (_, second) = resolve_experiment(catalogue, catalogue.experiments["demo"])
+    assert baseline == "tiny-doc-vlm"
+    assert _quantization(first) == "F16"
+    assert _quantization(second) == "Q4_0"
+    assert first.dataset == second.dataset
+    samples = list(load_plugin("datasets", first.dataset.type)(_source(first)))
+    assert len({sample.images[0].data for sample in samples}) >= 200
+    assert 1300 < len(samples) < 1600
+
+
+def test_the_text_task_has_a_thousand_questions_without_images(catalogue: Catalogue) -> None:
+    spec = resolve_run(catalogue, catalogue.runs["simulated-instant"])
+    assert spec.dataset.limit == 1000
+    samples = list(load_plugin("datasets", spec.dataset.type)(_source(spec)))
+    assert len(samples) >= 1000
+    assert not any(sample.images for sample in samples)
+
+
+def test_every_model_s_files_are_the_pinned_ones_and_its_adapter_takes_its_params(catalogue: Catalogue) -> None:
+    for name in catalogue.models:
+        run = catalogue.runs["tiny-doc-vlm"].model_copy(
+            update={"target": type(catalogue.runs["tiny-doc-vlm"].target).model_validate({"model": name})}
+        )
+        target = resolve_run(catalogue, run).target
+        assert isinstance(target, ModelTarget)
+        files = {file.role: str(verify(file)) for file in target.files}
+        adapter = load_plugin("backends", target.backend_class)()
+        load = LoadRequest(
+            model=name, backend_class=target.backend_class, files=files, engine_params=target.engine_params
+        )
+        assert isinstance(adapter.plan_engine(load, port=1, python="python"), EngineLaunch)
+
+
+def test_metrics_say_the_same_of_themselves_as_their_plugins(catalogue: Catalogue) -> None:
+    for name, entry in catalogue.metrics.items():
+        for profile, params in {entry.profile: {}, **entry.profiles}.items():
+            description = load_plugin("metrics", entry.class_path)(**{**entry.params, **params}).description
+            assert (description.name, description.profile, description.version) == (name, profile, entry.version)
+
+
+def _quantization(spec: RunSpec) -> str | None:
+    assert isinstance(spec.target, ModelTarget)
+    return spec.target.quantization
+
+
+def _source(spec: RunSpec) -> DatasetSource:
+    return DatasetSource(seed=spec.dataset.seed, params=spec.dataset.params)
