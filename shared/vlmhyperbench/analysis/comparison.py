@@ -18,7 +18,8 @@ from vlmhyperbench.analysis import stats
 
 PAIR_KEY = ("key", "repeat", "turn")
 MINIMUM_EFFECT = 0.005
-"""A difference of a metric on a scale of 1 below this is no difference worth acting on, however certain it is."""
+"""A difference below this share of a metric's scale is not worth acting on, however certain it is."""
+SIGNIFICANT = 0.05
 
 Verdict = Literal["better", "worse", "too small to matter", "no difference shown", "not comparable"]
 
@@ -42,6 +43,8 @@ class Delta:
 
     label: str
     direction: Literal["higher", "lower"]
+    scale: float
+    """Length of the metric's scale, so that differences of several metrics can be laid beside each other."""
     pairs: int
     baseline: float | None
     other: float | None
@@ -78,15 +81,11 @@ def compare_metrics(
 ) -> list[Delta]:
     """Return one delta per metric of the baseline that the other run has too, in the baseline's order."""
     theirs = {measured.label: measured for measured in other}
-    deltas = [
-        _compare(one, theirs[one.label], seed=seed, minimum_effect=minimum_effect)
-        for one in baseline
-        if one.label in theirs
-    ]
+    deltas = [_compare(one, theirs[one.label], seed=seed) for one in baseline if one.label in theirs]
     tested = [i for i, delta in enumerate(deltas) if delta.p_value is not None]
     adjusted = stats.holm([deltas[i].p_value or 0.0 for i in tested])
     for i, p_value in zip(tested, adjusted, strict=True):
-        deltas[i] = replace(deltas[i], p_adjusted=p_value)
+        deltas[i] = _judged(replace(deltas[i], p_adjusted=p_value), minimum_effect=minimum_effect)
     return deltas
 
 
@@ -109,12 +108,13 @@ def pair(baseline: polars.DataFrame, other: polars.DataFrame) -> polars.DataFram
     )
 
 
-def _compare(baseline: Measured, other: Measured, *, seed: int, minimum_effect: float) -> Delta:
+def _compare(baseline: Measured, other: Measured, *, seed: int) -> Delta:
     pairs = pair(baseline.frame, other.frame)
     direction = baseline.description.direction
     blank = Delta(
         label=baseline.label,
         direction=direction,
+        scale=scale_of(baseline.description),
         pairs=pairs.height,
         baseline=None,
         other=None,
@@ -163,13 +163,24 @@ def _compare(baseline: Measured, other: Measured, *, seed: int, minimum_effect: 
         wins=int((gain > 0).sum()),
         ties=int((gain == 0).sum()),
         losses=int((gain < 0).sum()),
-        verdict=_verdict(found, direction=direction, minimum_effect=minimum_effect),
     )
 
 
-def _verdict(found: stats.PairedComparison, *, direction: str, minimum_effect: float) -> Verdict:
-    if found.interval is None or not found.interval.excludes(0.0):
-        return "no difference shown"
-    if abs(found.difference) < minimum_effect:
-        return "too small to matter"
-    return "better" if (found.difference > 0) == (direction == "higher") else "worse"
+def _judged(delta: Delta, *, minimum_effect: float) -> Delta:
+    """Give a verdict: a difference needs an interval without 0, an adjusted p below 0.05 and a size that matters."""
+    if delta.difference is None or delta.low is None or delta.high is None or delta.p_adjusted is None:
+        return replace(delta, verdict="no difference shown" if delta.difference == 0 else "not comparable")
+    verdict: Verdict
+    if delta.low <= 0 <= delta.high or delta.p_adjusted >= SIGNIFICANT:
+        verdict = "no difference shown"
+    elif abs(delta.difference) < minimum_effect * delta.scale:
+        verdict = "too small to matter"
+    else:
+        verdict = "better" if (delta.difference > 0) == (delta.direction == "higher") else "worse"
+    return replace(delta, verdict=verdict)
+
+
+def scale_of(description: MetricDescription) -> float:
+    """Return the length of a metric's scale; one with an open end counts as 1."""
+    low, high = description.range
+    return high - low if low is not None and high is not None else 1.0

@@ -9,6 +9,8 @@ from enum import StrEnum
 
 NEAR_MISS = 0.75
 """Share of matching characters (Ratcliff and Obershelp) from which an answer is a near miss."""
+LEAST_PART = 3
+"""Fewer characters than that stand in too many texts by chance."""
 _COMPARED = 400
 
 
@@ -43,9 +45,9 @@ def kind_of_mistake(
         return Mistake.CUT_OFF
     if said in neighbours and said not in accepted:
         return Mistake.NEIGHBOUR
-    if any(_holds(said, text) for text in accepted):
+    if any(_stands_in(text, said) for text in accepted):
         return Mistake.WORDY
-    if any(_holds(text, said) for text in accepted):
+    if any(_stands_in(said, text) for text in accepted):
         return Mistake.PARTIAL
     if any(similarity(said, text) >= NEAR_MISS for text in accepted):
         return Mistake.NEAR
@@ -62,6 +64,6 @@ def similarity(a: str, b: str) -> float:
     return SequenceMatcher(None, a[:_COMPARED], b[:_COMPARED], autojunk=False).ratio()
 
 
-def _holds(whole: str, part: str) -> bool:
-    """Say whether a part stands in a longer text as whole words."""
-    return part != whole and f" {part} " in f" {whole} "
+def _stands_in(part: str, whole: str) -> bool:
+    """Say whether a text stands in a longer one: as whole words, or anywhere if it is not tiny."""
+    return part != whole and (f" {part} " in f" {whole} " or (len(part) >= LEAST_PART and part in whole))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import polars
 
 from vlmhyperbench.analysis.comparison import PAIR_KEY
-from vlmhyperbench.reports.answers import answers_of, wrong_answers
+from vlmhyperbench.reports.answers import answers_of, detail_of, with_detail, wrong_answers
 from vlmhyperbench.reports.document import Answer, Case, Cases, Tone, compare_text, cut, write_number
 from vlmhyperbench.reports.evidence import GROUP, RunEvidence
 from vlmhyperbench.reports.wording import plural
@@ -40,7 +40,7 @@ def mistake_counts(wrong: polars.DataFrame) -> dict[str, int]:
 def mistakes(run: RunEvidence) -> Cases:
     """Choose wrong answers: every kind in turn, the most frequent first, a new page each time while there are some."""
     wrong = wrong_answers(run)
-    rows = _in_turn(wrong.iter_rows(named=True), order=list(mistake_counts(wrong)))[:MAX_CASES]
+    rows = _in_turn(with_detail(run, wrong).iter_rows(named=True), order=list(mistake_counts(wrong)))[:MAX_CASES]
     return Cases(
         name="mistakes",
         title="",
@@ -60,9 +60,9 @@ def find_flips(baseline: RunEvidence, other: RunEvidence) -> list[Flip]:
     if baseline.primary is None or other.primary is None or baseline.primary.perfect is None:
         return []
     perfect = baseline.primary.perfect
-    theirs = {_pair_key(row): row for row in answers_of(other, other.primary).iter_rows(named=True)}
+    theirs = {_pair_key(row): row for row in with_detail(other, answers_of(other, other.primary)).iter_rows(named=True)}
     found = []
-    for row in answers_of(baseline, baseline.primary).iter_rows(named=True):
+    for row in with_detail(baseline, answers_of(baseline, baseline.primary)).iter_rows(named=True):
         pair = theirs.get(_pair_key(row))
         if pair is None or row["value"] is None or pair["value"] is None:
             continue
@@ -147,10 +147,8 @@ def _case(row: Row, *, kind: str, groups: Sequence[str], answers: tuple[Answer, 
 
 
 def _answer(run: RunEvidence, row: Row, *, name: str) -> Answer:
-    primary = run.primary
-    assert primary is not None, "cases are chosen by the primary metric"  # noqa: S101
-    value = row["value"]
-    is_right = value == primary.perfect
+    is_right = run.primary is not None and row["value"] == run.primary.perfect
+    detail, value = detail_of(run), row["detail"]
     failed = row["status"] != "ok"
     notes = [f"failed: {row['error_code'] or 'unknown'}"] if failed else []
     if row["finish_reason"] == "length":
@@ -160,7 +158,7 @@ def _answer(run: RunEvidence, row: Row, *, name: str) -> Answer:
         run=name,
         spans=() if failed else compare_text(str(row["text"] or ""), _texts(row["references"])),
         tone=tone,
-        score="unscored" if not isinstance(value, float) else f"{primary.label} {write_number(value, 2)}",
+        score=f"{detail.label} {write_number(value, 2)}" if detail and isinstance(value, float) else "unscored",
         note=", ".join(notes),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -36,6 +37,7 @@ from vlmhyperbench.reports.verdict import comparison_verdict
 from vlmhyperbench.reports.wording import milliseconds, plural, size
 
 MAX_FLIP_BLOCKS = 3
+_SEPARATOR = re.compile(r"\s*[·/|,]\s*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,42 +141,40 @@ def _tiles(summarised: Sequence[_Summarised], paired: Sequence[Paired]) -> tuple
 
 def _results(summarised: Sequence[_Summarised]) -> Section:
     metrics = list(dict.fromkeys(one.label for run in summarised for one in run.quality))
-    rows: list[tuple[Cell, ...]] = []
+    quality_rows: list[tuple[Cell, ...]] = []
+    speed_rows: list[tuple[Cell, ...]] = []
     for one in summarised:
         quality = {found.label: found.estimate for found in one.quality}
         latency, first = one.performance.times.get("latency_ms"), one.performance.times.get("ttft_user_ms")
-        rows.append(
+        quality_rows.append((one.run.name, *(quality.get(metric) for metric in metrics)))
+        speed_rows.append(
             (
                 one.run.name,
-                final_state(one.run, one.counts).lower(),
-                *(quality.get(metric) for metric in metrics),
                 milliseconds(latency.p50 if latency else None),
                 milliseconds(latency.p99 if latency else None),
                 milliseconds(first.p50 if first else None),
                 one.performance.samples_per_s,
                 one.performance.output_tokens_per_s,
                 size(one.performance.peak_memory_bytes),
+                final_state(one.run, one.counts).lower(),
             )
         )
-    table = Table(
+    quality_table = Table(
         name="headline",
-        title="",
-        columns=(
-            Column(title="run"),
-            Column(title="state"),
-            *(Column(title=metric, kind="estimate") for metric in metrics),
-            Column(title="latency p50", kind="number"),
-            Column(title="latency p99", kind="number"),
-            Column(title="TTFT p50", kind="number"),
-            Column(title="answers/s", kind="number"),
-            Column(title="tokens/s", kind="number"),
-            Column(title="peak memory", kind="number"),
-        ),
-        rows=tuple(rows),
+        title="Quality",
+        columns=(Column(title="run"), *(Column(title=metric, kind="estimate") for metric in metrics)),
+        rows=tuple(quality_rows),
         note=(
             "95 % intervals are each run's own. Whether two runs differ is said by the paired differences below, not "
             "by whether these overlap."
         ),
+    )
+    titles = ("latency p50", "latency p99", "TTFT p50", "answers/s", "output tokens/s", "peak memory")
+    speed_table = Table(
+        name="speed",
+        title="Speed and memory",
+        columns=(Column(title="run"), *(Column(title=title, kind="number") for title in titles), Column(title="state")),
+        rows=tuple(speed_rows),
     )
     bounds = Table(
         name="bounds",
@@ -203,13 +203,12 @@ def _results(summarised: Sequence[_Summarised]) -> Section:
         name="results",
         title="Results",
         lead="Every run over all its samples.",
-        blocks=(table, counts_table([(one.run.name, one.counts) for one in summarised]), bounds),
+        blocks=(quality_table, speed_table, counts_table([(one.run.name, one.counts) for one in summarised]), bounds),
     )
 
 
 def _quality(summarised: Sequence[_Summarised]) -> Section:
     primary = summarised[0].run.primary if summarised else None
-    label = primary.label if primary is not None else ""
     blocks: list[Block] = []
     for column in summarised[0].by_group if summarised else ():
         series = {
@@ -294,9 +293,20 @@ def _provenances(runs: Sequence[RunEvidence]) -> list[Section]:
 
 
 def _distinct(runs: Sequence[RunEvidence]) -> list[RunEvidence]:
-    """Give runs of one name different names, so that a reader can tell them apart."""
-    often = Counter(run.name for run in runs)
-    return [run if often[run.name] == 1 else replace(run, name=f"{run.name} {run.id[:8]}") for run in runs]
+    """Give runs short names that keep them apart: what all names begin or end with goes, equal ones get their ids."""
+    parts = [_SEPARATOR.split(run.name) for run in runs]
+    start = end = 0
+    shortest = min((len(part) for part in parts), default=0)
+    while len(runs) > 1 and start < shortest - 1 and len({part[start] for part in parts}) == 1:
+        start += 1
+    while len(runs) > 1 and end < shortest - start - 1 and len({part[-1 - end] for part in parts}) == 1:
+        end += 1
+    names = [" · ".join(part[start : len(part) - end]) for part in parts]
+    often = Counter(names)
+    return [
+        replace(run, name=name if often[name] == 1 else f"{name} {run.id[:8]}")
+        for run, name in zip(runs, names, strict=True)
+    ]
 
 
 def _tasks(runs: Sequence[RunEvidence]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from vlmhyperbench.analysis.comparison import Delta, Flips, compare_metrics, count_flips
 from vlmhyperbench.analysis.figures import Axis, FigureSpec, Point, interval_figure, matrix_figure
 from vlmhyperbench.reports.answers import measured
-from vlmhyperbench.reports.document import Block, Cell, Column, Estimate, Section, Table, write_number
+from vlmhyperbench.reports.document import Cell, Column, Estimate, Section, Table, write_number
 from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.wording import percent
 
@@ -40,50 +40,55 @@ def differences(paired: Sequence[Paired]) -> Section:
     if not known:
         lead = "No run can be paired with the baseline."
         return Section(name="differences", title="Differences from the baseline", lead=lead, blocks=())
-    reach = max(abs(end) for _, delta in known for end in (delta.difference, delta.low, delta.high) if end is not None)
-    scale = (-reach, reach) if reach else None
-    rows = [(*((name,) if len(paired) > 1 else ()), *_delta_row(delta, scale)) for name, delta in known]
-    blocks: list[Block] = [
-        Table(
-            name="deltas",
-            title="",
-            columns=(
-                *((Column(title="run"),) if len(paired) > 1 else ()),
-                Column(title="metric"),
-                Column(title="baseline", kind="number"),
-                Column(title="other", kind="number"),
-                Column(title="difference (95 % interval)", kind="estimate"),
-                Column(title="p (Holm)", kind="number"),
-                Column(title="pairs", kind="number"),
-                Column(title="better / same / worse", kind="number"),
-                Column(title="verdict"),
-            ),
-            rows=tuple(rows),
-            note=(
-                "Other minus baseline, on the answers that both runs have; documents are the units. McNemar's exact "
-                "test for shares of independent samples, else a permutation test; p is adjusted for the number of "
-                "metrics. Better or worse needs an interval without 0 and a difference of at least 0.005."
-            ),
-        )
-    ]
-    if len(known) > 1:
-        blocks.append(_delta_figure(paired))
+    several = len(paired) > 1
+    reach = max((abs(end) / delta.scale for _, delta in known for end in _ends(delta)), default=0.0)
+    rows = tuple((*((name,) if several else ()), *_row(delta, reach)) for name, delta in known)
+    table = Table(
+        name="deltas",
+        title="",
+        columns=(
+            *((Column(title="run"),) if several else ()),
+            Column(title="metric"),
+            Column(title="baseline", kind="number"),
+            Column(title="other", kind="number"),
+            Column(title="difference (95 % interval)", kind="estimate"),
+            Column(title="p (Holm)", kind="number"),
+            Column(title="pairs", kind="number"),
+            Column(title="better / same / worse", kind="number"),
+            Column(title="verdict"),
+        ),
+        rows=rows,
+        note=(
+            "Other minus baseline, on the answers that both runs have; documents are the units. McNemar's exact test "
+            "for shares of independent samples, else a permutation test; p is adjusted for the number of metrics. "
+            "Better or worse needs an interval without 0, an adjusted p below 0.05 and a difference of at least 0.5 % "
+            "of the metric's scale."
+        ),
+    )
     return Section(
         name="differences",
         title="Differences from the baseline",
         lead="Paired on the same samples, so that easy and hard questions cancel out.",
-        blocks=tuple(blocks),
+        blocks=(table, _figure(paired)) if len(known) > 1 else (table,),
     )
 
 
-def _delta_row(delta: Delta, scale: tuple[float, float] | None) -> tuple[Cell, ...]:
-    difference = Estimate(value=delta.difference, low=delta.low, high=delta.high, is_signed=True, scale=scale)
+def _row(delta: Delta, reach: float) -> tuple[Cell, ...]:
+    digits = 1 if delta.scale > 1 else 3
+    half = reach * delta.scale
     p_value = delta.p_adjusted
     return (
         delta.label,
-        Estimate(value=delta.baseline),
-        Estimate(value=delta.other),
-        difference,
+        Estimate(value=delta.baseline, digits=digits),
+        Estimate(value=delta.other, digits=digits),
+        Estimate(
+            value=delta.difference,
+            low=delta.low,
+            high=delta.high,
+            digits=digits,
+            is_signed=True,
+            scale=(-half, half) if half else None,
+        ),
         "–" if p_value is None else "< 0.001" if p_value < 0.001 else write_number(p_value),
         delta.pairs,
         f"{delta.wins} / {delta.ties} / {delta.losses}",
@@ -91,27 +96,31 @@ def _delta_row(delta: Delta, scale: tuple[float, float] | None) -> tuple[Cell, .
     )
 
 
-def _delta_figure(paired: Sequence[Paired]) -> FigureSpec:
+def _ends(delta: Delta) -> list[float]:
+    return [end for end in (delta.difference, delta.low, delta.high) if end is not None]
+
+
+def _figure(paired: Sequence[Paired]) -> FigureSpec:
     return interval_figure(
         "differences-figure",
-        "Differences from the baseline",
-        axis=Axis(title="other minus baseline"),
+        "How much better than the baseline",
+        axis=Axis(title="improvement, % of the metric's scale"),
         groups="metric",
-        series={
-            one.run.name: [
-                Point(
-                    label=f"{delta.label} ({delta.direction} is better)",
-                    value=delta.difference,
-                    low=delta.low,
-                    high=delta.high,
-                    n=delta.pairs,
-                )
-                for delta in one.deltas
-            ]
-            for one in paired
-        },
+        series={one.run.name: [_point(delta) for delta in one.deltas] for one in paired},
         zero_line="no difference",
-        note="Dots are paired differences, lines 95 % intervals; an interval across 0 shows no difference.",
+        note="Right of the line is better, left is worse, whatever the metric's direction; lines are 95 % intervals.",
+    )
+
+
+def _point(delta: Delta) -> Point:
+    factor = 100 / delta.scale * (1 if delta.direction == "higher" else -1)
+    ends = sorted(end * factor for end in (delta.low, delta.high) if end is not None)
+    return Point(
+        label=delta.label,
+        value=None if delta.difference is None else delta.difference * factor,
+        low=ends[0] if len(ends) == 2 else None,
+        high=ends[1] if len(ends) == 2 else None,
+        n=delta.pairs,
     )
 
 

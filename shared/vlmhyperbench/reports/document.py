@@ -109,7 +109,7 @@ class Answer:
     spans: tuple[Span, ...]
     tone: Tone
     score: str
-    """The primary metric's value, or why there is none."""
+    """How far from right, by a metric that can say so."""
     note: str = ""
     """Cut off, failed, reasoning left out …"""
 
@@ -226,7 +226,10 @@ def write_number(value: float | None, digits: int = 3) -> str:
     """Write a number with fixed decimals and a thin group separator; unknown is a dash."""
     if value is None or not math.isfinite(value):
         return "–"
-    return f"{value:,.{digits}f}".replace(",", "\u202f").replace("-", "\u2212")
+    text = f"{value:,.{digits}f}"
+    if text.startswith("-") and not text.strip("-0.,"):
+        text = text[1:]
+    return text.replace(",", "\u202f").replace("-", "\u2212")
 
 
 def write_estimate(estimate: Estimate) -> str:

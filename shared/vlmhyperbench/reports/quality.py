@@ -11,7 +11,7 @@ from vlmhyperbench.analysis.quality import Summary, summarise
 from vlmhyperbench.reports.answers import answers_of
 from vlmhyperbench.reports.document import Cell, Column, Estimate, Table, write_number
 from vlmhyperbench.reports.evidence import GROUP, RunEvidence, ScoredMetric
-from vlmhyperbench.reports.wording import listed
+from vlmhyperbench.reports.wording import group_title, listed
 
 NO_GROUP = "(none)"
 
@@ -138,7 +138,7 @@ def headline_table(quality: Sequence[Quality]) -> Table:
 
 def group_table(column: str, quality: Sequence[Quality]) -> Table:
     """Lay out every metric by one group column, one row per group."""
-    title = column.replace("_", " ")
+    title = group_title(column)
     metrics = list(dict.fromkeys(one.label for one in quality))
     by_place = {(one.group[0], one.label): one for one in quality}
     rows: list[tuple[Cell, ...]] = []

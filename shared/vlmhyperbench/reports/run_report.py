@@ -34,7 +34,7 @@ from vlmhyperbench.reports.quality import (
     values_by,
 )
 from vlmhyperbench.reports.verdict import run_verdict
-from vlmhyperbench.reports.wording import milliseconds, path_of, percent, plural, size, target_of
+from vlmhyperbench.reports.wording import group_title, milliseconds, path_of, percent, plural, size, target_of
 
 MAX_MATRIX_COLUMNS = 14
 MAX_MATRIX_ROWS = 24
@@ -88,11 +88,9 @@ def _tiles(quality: list[Quality], performance: Performance, counts: Counts) -> 
     latency, first = performance.times.get("latency_ms"), performance.times.get("ttft_user_ms")
     if latency is not None:
         detail = f"p99 {milliseconds(latency.p99)}"
+        if first is not None:
+            detail += f", first token {milliseconds(first.p50)}"
         tiles.append(Tile(label="latency, p50", value=milliseconds(latency.p50), detail=detail))
-    if first is not None:
-        tiles.append(
-            Tile(label="first token, p50", value=milliseconds(first.p50), detail=f"p99 {milliseconds(first.p99)}")
-        )
     if performance.samples_per_s is not None:
         tokens = performance.output_tokens_per_s
         detail = f"{tokens:,.0f} output tokens/s".replace(",", "\u202f") if tokens is not None else "tokens unknown"
@@ -149,7 +147,7 @@ def quality_figure(column: str, series: dict[str, list[Quality]]) -> FigureSpec:
     sign = 1 if scored.description.direction == "higher" else -1
     order = sorted(first, key=lambda one: (one.value is None, sign * (one.value or 0.0), one.group))
     place = {one.group: i for i, one in enumerate(order)}
-    title = column.replace("_", " ")
+    title = group_title(column)
     metrics = dict.fromkeys(one.label for quality in series.values() for one in quality)
     low, high = scale_of(scored)
     return interval_figure(
@@ -186,23 +184,23 @@ def _matrix(run: RunEvidence) -> FigureSpec | None:
     if len(run.groups) < 2 or run.primary is None:
         return None
     columns_of, rows_of = run.groups[0], run.groups[1]
-    values = values_by(run, run.primary, (rows_of, columns_of))
-    rows = sorted({group[0] for group in values})
-    columns = sorted({group[1] for group in values})
+    pairs = {(group[0], group[1]): found for group, found in values_by(run, run.primary, (rows_of, columns_of)).items()}
+    rows, columns = sorted({row for row, _ in pairs}), sorted({column for _, column in pairs})
     if not 1 < len(columns) <= MAX_MATRIX_COLUMNS or not 1 < len(rows) <= MAX_MATRIX_ROWS:
         return None
     low, high = scale_of(run.primary)
+    perfect = high if run.primary.description.direction == "higher" else low
+    furthest = max(abs(value - perfect) for value, _ in pairs.values()) or 1.0
     digits = 2 if digits_of(run.primary) == 3 else 1
     return matrix_figure(
         f"quality-by-{rows_of}-and-{columns_of}".replace("_", "-"),
-        f"{run.primary.label} by {rows_of.replace('_', ' ')} and {columns_of.replace('_', ' ')}",
-        rows=(rows_of.replace("_", " "), rows),
-        columns=(columns_of.replace("_", " "), columns),
+        f"{run.primary.label} by {group_title(rows_of)} and {group_title(columns_of)}",
+        rows=(group_title(rows_of), rows),
+        columns=(group_title(columns_of), columns),
         cells={
-            (row, column): ((value - low) / (high - low), f"{value:.{digits}f} · {n}")
-            for (row, column), (value, n) in values.items()
+            group: (abs(value - perfect) / furthest, f"{value:.{digits}f} · {n}") for group, (value, n) in pairs.items()
         },
-        note="Value · number of scored answers; darker is more. Empty: no such question on such a page.",
+        note="Value · number of scored answers; the darker, the weaker. Empty: no such question on such a page.",
     )
 
 

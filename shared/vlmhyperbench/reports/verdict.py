@@ -11,7 +11,7 @@ from vlmhyperbench.reports.document import write_number
 from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.performance import Performance
 from vlmhyperbench.reports.quality import Quality, digits_of
-from vlmhyperbench.reports.wording import listed, milliseconds, percent, plural, target_of, upper_first
+from vlmhyperbench.reports.wording import group_title, listed, milliseconds, percent, plural, target_of, upper_first
 
 NAMED = 3
 """More runs than that are left to the tables."""
@@ -131,7 +131,7 @@ def _weakest(column: str, rows: list[Quality], quality: list[Quality]) -> str | 
         return None
     higher = quality[0].scored.description.direction == "higher"
     worst = min(known, key=lambda one: ((one.value or 0.0) if higher else -(one.value or 0.0), one.group))
-    return f"the {column.replace('_', ' ')} ‘{worst.group[0]}’ ({_number(worst)}, n = {worst.n})"
+    return f"the {group_title(column)} ‘{worst.group[0]}’ ({_number(worst)}, n\u00a0=\u00a0{worst.n})"
 
 
 def _number(one: Quality) -> str:
@@ -199,5 +199,5 @@ def _flips(
     most = cases.most_flipped(flips, baseline.groups)
     if most is not None and most[2] >= WORTH_NAMING:
         column, value, number = most
-        clauses.append(f"most often, {number} times, about the {column.replace('_', ' ')} ‘{value}’")
+        clauses.append(f"most often, {number} times, about the {group_title(column)} ‘{value}’")
     return f"{upper_first('; '.join(clauses))}."

@@ -10,6 +10,7 @@ from vlmhyperbench.analysis.figures import short
 from vlmhyperbench.domain.specs import EndpointTarget, RunSpec
 from vlmhyperbench.reports.document import write_number
 
+_COLUMNS = {"doc_class": "document class", "doc_type": "document type"}
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -29,16 +30,21 @@ def path_of(spec: RunSpec) -> str:
     return target.backend
 
 
+def group_title(column: str) -> str:
+    """Name a group column in words."""
+    return _COLUMNS.get(column, column.replace("_", " "))
+
+
 def percent(share: float | None, *, digits: int = 1) -> str:
     """Write a share as a percentage."""
-    return "–" if share is None else f"{write_number(100 * share, digits)} %"
+    return "–" if share is None else f"{write_number(100 * share, digits)}\u00a0%"
 
 
 def milliseconds(value: float | None) -> str:
     """Write a time with three significant digits, in seconds from 10 s on."""
     if value is None:
         return "–"
-    return f"{short(value)} ms" if value < 10_000 else f"{short(value / 1000)} s"
+    return f"{short(value)}\u00a0ms" if value < 10_000 else f"{short(value / 1000)}\u00a0s"
 
 
 def size(value: float | None) -> str:
@@ -48,7 +54,7 @@ def size(value: float | None) -> str:
     step = 0
     while value >= 1024 and step < len(_UNITS) - 1:
         value, step = value / 1024, step + 1
-    return f"{short(value)} {_UNITS[step]}"
+    return f"{short(value)}\u00a0{_UNITS[step]}"
 
 
 def plural(count: int, noun: str, nouns: str = "") -> str:

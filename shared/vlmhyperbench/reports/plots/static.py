@@ -18,7 +18,7 @@ from vlmhyperbench.reports.plots.palette import LIGHT, MARKERS, MATRIX_SHADE, se
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-WIDTH = 7.6
+WIDTH = 9.4
 _LINES = ("-", (0, (5, 2)), (0, (5, 1.5, 1, 1.5)), (0, (1, 1.5)))
 _STYLE = {
     "axes.axisbelow": True,
