@@ -228,9 +228,8 @@ def test_an_experiment_lists_runs_by_name_or_in_place(catalogue: Catalogue) -> N
 
 
 def test_a_matrix_is_every_combination_named_by_what_differs(tmp_path: Path) -> None:
-    catalogue = load(
-        tmp_path, {"tasks/u.yaml": "dataset: d\nprompt: p\nmetrics: [cer]\nscenarios: [offline, single]\n"}
-    )
+    task = "dataset: d\nprompt: p\nmetrics: [cer]\nreports: [html]\nscenarios: [offline, single]\n"
+    catalogue = load(tmp_path, {"tasks/u.yaml": task})
     runs = _experiment(
         catalogue,
         matrix={
