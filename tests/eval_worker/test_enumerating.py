@@ -162,7 +162,7 @@ def test_filters_and_the_limit_take_the_first_that_fit(tmp_path: Path, monkeypat
 
 def test_filters_that_let_nothing_through_name_what_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidInput, match="it has doc_class photo; question_type None"):
-        _index(tmp_path, monkeypatch, _sample("a", doc_class="photo"), doc_classes=["foto"])
+        _index(tmp_path, monkeypatch, _sample("a", doc_class="photo"), doc_classes=["photos"])
 
 
 def test_a_dataset_without_samples_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

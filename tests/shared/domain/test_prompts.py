@@ -80,7 +80,7 @@ def test_any_question_comes_out_as_it_went_in(question: str) -> None:
 @pytest.mark.parametrize(
     ("template", "message"),
     [
-        ("{{ qestion }}", "line 1: there is no variable 'qestion', only question and metadata"),
+        ("{{ questions }}", "line 1: there is no variable 'questions', only question and metadata"),
         ("{{ range(10) }}", "a call is not allowed"),
         ("{{ question.__class__.__mro__ }}", "there is no '__class__'"),
         ("{{ question['__class__'] }}", "there is no item '__class__'"),

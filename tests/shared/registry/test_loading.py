@@ -43,12 +43,12 @@ def test_an_unknown_key_is_refused_with_the_nearest_and_its_line(tmp_path: Path)
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("target: {modell: m}\ntask: t\n", "runs/x.yaml:1: target.modell: there is no such key. Did you mean model"),
-        ("target: {modell: m}\ntask: t\n", "runs/x.yaml:1: target.model: it is missing. Add it."),
+        ("target: {models: m}\ntask: t\n", "runs/x.yaml:1: target.models: there is no such key. Did you mean model"),
+        ("target: {models: m}\ntask: t\n", "runs/x.yaml:1: target.model: it is missing. Add it."),
         ("task: t\n", "runs/x.yaml:1: target: it is missing. Add it."),
         (
-            "target: {model: m}\ntask: t\ndecoding:\n  temprature: 0\n",
-            "x.yaml:4: decoding.temprature: there is no such",
+            "target: {model: m}\ntask: t\ndecoding:\n  temperatures: 0\n",
+            "x.yaml:4: decoding.temperatures: there is no such",
         ),
         (
             "target: {model: m}\ntask: t\ndecoding: {temperature: 3}\n",
@@ -60,8 +60,8 @@ def test_an_unknown_key_is_refused_with_the_nearest_and_its_line(tmp_path: Path)
         ),
         ("target: {model: m}\ntask: t\nmetrics: ['a b']\n", "x.yaml:3: metrics.0: string should match pattern"),
         (
-            "target: {model: m}\ntask: t\ndataset: {name: d, limt: 3}\n",
-            "dataset.limt: there is no such key. Did you mean limit",
+            "target: {model: m}\ntask: t\ndataset: {name: d, limits: 3}\n",
+            "dataset.limits: there is no such key. Did you mean limit",
         ),
         ("target: {model: m}\ntask: t\ndataset: 3\n", "x.yaml:3: dataset: input should be"),
         ("target: {endpoint: 'http://h/v1'}\ntask: t\n", "x.yaml:1: target.model_name: it is missing"),
@@ -97,7 +97,7 @@ def test_all_errors_of_all_files_come_at_once_and_none_twice(tmp_path: Path) -> 
 
 def test_a_broken_entry_is_one_error_and_not_one_for_each_reference_to_it(tmp_path: Path) -> None:
     assert len(errors_of(tmp_path, {"prompts/p.yaml": "user_prompt: [\n"})) == 1
-    assert len(errors_of(tmp_path, {"prompts/p.yaml": 'user_prompt: "{{ qestion }}"\n'})) == 1
+    assert len(errors_of(tmp_path, {"prompts/p.yaml": 'user_prompt: "{{ questions }}"\n'})) == 1
 
 
 def test_files_that_are_no_entries_are_pointed_out(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_a_plugin_comes_from_the_package_that_the_entry_names(tmp_path: Path) ->
     [
         (
             "backends/x.yaml",
-            "default_backend_class: enginee\n",
+            "default_backend_class: engines\n",
             "x.yaml:1: default_backend_class: no backend is registered",
         ),
         ("backends/x.yaml", "description: x\n", "no backend is registered as 'x'"),

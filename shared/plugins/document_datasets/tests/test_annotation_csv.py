@@ -90,11 +90,11 @@ def test_a_thousand_wrong_lines_are_counted_not_printed(tmp_path: Path) -> None:
 
 
 def test_wrong_columns_are_named_with_the_nearest(tmp_path: Path) -> None:
-    file = _write(tmp_path, header="image_path;qestion;answer;doc_clas;split;split;zzz")
+    file = _write(tmp_path, header="image_path;questions;answer;doc_clas;split;split;zzz")
     with pytest.raises(InvalidInput) as raised:
         _samples(file)
     message = str(raised.value)
-    assert "the column question is missing (is it 'qestion'?)" in message
+    assert "the column question is missing (is it 'questions'?)" in message
     assert "the column 'doc_clas' is not known (did you mean doc_class?)" in message
     assert "the column 'split' comes twice" in message
     assert "the column 'zzz' is not known;" in message or "the column 'zzz' is not known." in message
