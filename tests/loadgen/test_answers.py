@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from vlmhyperbench_loadgen.answers import Answer, read_refusal, read_stream, read_whole, spread
 from vlmhyperbench_loadgen.connection import Reply
-from vlmhyperbench_loadgen.http1 import read_body
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 
@@ -36,7 +35,7 @@ def read(*reads: bytes, end: bytes = b"0\r\n\r\n", is_complete: bool = True) -> 
         reply.add(data, number * 10)
     assert reply.head is not None
     assert reply.is_whole is is_complete
-    return read_stream(read_body(reply.received, reply.head), reply.ends, reply.times, is_complete=is_complete)
+    return read_stream(reply.read_body(), reply.ends, reply.times, is_complete=is_complete)
 
 
 def test_each_event_has_the_instant_of_its_read() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from vlmhyperbench_loadgen.connection import Reply
-from vlmhyperbench_loadgen.http1 import NotHttp, read_body, read_head
+from vlmhyperbench_loadgen.http1 import NotHttp, read_head
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
@@ -21,7 +21,7 @@ def feed(*reads: bytes) -> Reply:
 
 def payload(reply: Reply) -> bytes:
     assert reply.head is not None
-    return read_body(reply.received, reply.head).payload
+    return reply.read_body().payload
 
 
 def test_a_body_of_known_length_ends_there() -> None:

@@ -80,7 +80,8 @@ def read_stream(body: Body, ends: list[int], times: list[int], *, is_complete: b
         if event.get("error"):
             answer.error, answer.is_transient = _stated_error(event["error"])
             break
-        _take_event(reading, event, at_ns, "delta")
+        if not _take_plain(reading, event, at_ns):
+            _take_event(reading, event, at_ns, "delta")
     if answer.error is None and is_complete and not is_done and answer.finish_reason is None:
         answer.error, answer.is_transient = "incomplete_stream: it ended without finish_reason and [DONE]", True
     return reading.finish()
@@ -121,26 +122,70 @@ def read_refusal(status: int, payload: bytes) -> str:
 
 def _events(body: Body, ends: list[int], times: list[int]) -> Iterator[tuple[bytes, int]]:
     """Yield each event's data and the instant at which its last data line was complete."""
-    payload, starts, shifts = body.payload, body.starts, body.shifts
+    starts, shifts = body.starts, body.shifts
     piece, read, last_piece, last_read = 0, 0, len(starts) - 1, len(ends) - 1
-    at, data, at_ns = 0, b"", 0
-    for line in payload.split(b"\n"):
+    last_place = len(body.payload) - 1
+    for data, line_end in _blocks(body.payload):
+        # The line feed that ends the line, where it has come.
+        place = min(last_place, line_end)
+        while piece < last_piece and starts[piece + 1] <= place:
+            piece += 1
+        place += shifts[piece]
+        while read < last_read and ends[read] <= place:
+            read += 1
+        yield data, times[read]
+
+
+def _blocks(payload: bytes) -> Iterator[tuple[bytes, int]]:
+    """Yield each event's data and where in the payload the last line of it ends."""
+    at = 0
+    if b"\r" not in payload:
+        for block in payload.split(b"\n\n"):
+            if block.startswith(b"data:") and b"\n" not in block:
+                yield block[5:].strip(), at + len(block)
+            elif block:
+                yield from _lines(block, at)
+            at += len(block) + 2
+    else:
+        yield from _lines(payload, at)
+
+
+def _lines(text: bytes, at: int) -> Iterator[tuple[bytes, int]]:
+    """Yield as `_blocks` does, line by line, whatever ends the lines."""
+    data, line_end = b"", 0
+    for line in text.split(b"\n"):
         at += len(line) + 1
         if line.startswith(b"data:"):
             value = line[5:].strip()
-            place = min(at, len(payload)) - 1
-            while piece < last_piece and starts[piece + 1] <= place:
-                piece += 1
-            place += shifts[piece]
-            while read < last_read and ends[read] <= place:
-                read += 1
-            at_ns = times[read]
             data = data + b"\n" + value if data else value
+            line_end = at - 1
         elif data and (not line or line == b"\r"):
-            yield data, at_ns
+            yield data, line_end
             data = b""
     if data:
-        yield data, at_ns
+        yield data, line_end
+
+
+def _take_plain(reading: _Reading, event: dict[str, Any], at_ns: int) -> bool:
+    """Take an event that is nothing but a piece of text, as most are; say whether it is one."""
+    choices = event.get("choices")
+    if not choices or event.get("usage") or not isinstance(choices, list) or not isinstance(choices[0], dict):
+        return False
+    choice = choices[0]
+    delta = choice.get("delta")
+    if choice.get("finish_reason") is not None or not isinstance(delta, dict) or len(delta) != 1:
+        return False
+    content = delta.get("content")
+    if not content or not isinstance(content, str):
+        return False
+    answer = reading.answer
+    answer.event_ns.append(at_ns)
+    answer.event_kind.append("content")
+    answer.event_tokens.append(0)
+    reading.text.append(content)
+    reading.characters.append(len(content))
+    reading.running.append(None)
+    return True
 
 
 def _take_event(reading: _Reading, event: dict[str, Any], at_ns: int, key: str) -> None:

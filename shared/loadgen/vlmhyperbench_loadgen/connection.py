@@ -8,7 +8,7 @@ from selectors import EVENT_READ, EVENT_WRITE
 from ssl import SSLSocket, SSLWantReadError, SSLWantWriteError
 from typing import Literal
 
-from vlmhyperbench_loadgen.http1 import Head, read_head, skip_chunks
+from vlmhyperbench_loadgen.http1 import Body, Chunks, Head, read_body, read_head
 from vlmhyperbench_loadgen.target import Target
 
 READ_BYTES = 65_536
@@ -17,7 +17,7 @@ READ_BYTES = 65_536
 class Reply:
     """The bytes of an answer as they came. Adding is the hot path: an instant, an append, a look at the tail."""
 
-    __slots__ = ("_at", "_needed", "ends", "head", "is_whole", "received", "times")
+    __slots__ = ("_chunks", "_needed", "ends", "head", "is_whole", "received", "times")
 
     def __init__(self) -> None:
         self.received = bytearray()
@@ -27,7 +27,7 @@ class Reply:
         """Instant of each read."""
         self.head: Head | None = None
         self.is_whole = False
-        self._at = 0
+        self._chunks: Chunks | None = None
         self._needed = 0
 
     def add(self, data: bytes, at_ns: int) -> bool:
@@ -45,12 +45,13 @@ class Reply:
             head = self.head = read_head(received)
             if head is None:
                 return False
-            self._at = head.body_start
             self._needed = head.body_start + head.content_length
-        if head.framing == "chunked":
+            if head.framing == "chunked":
+                self._chunks = Chunks(head.body_start)
+        if self._chunks is not None:
             # A chunked body always ends in an empty line; what else does is told apart by walking the chunks.
             if received.endswith(b"\r\n\r\n"):
-                self._at, self.is_whole = skip_chunks(received, self._at)
+                self.is_whole = self._chunks.walk(received)
         elif head.framing == "length":
             self.is_whole = len(received) >= self._needed
         return self.is_whole
@@ -60,10 +61,19 @@ class Reply:
         self.is_whole = self.head is not None and self.head.framing == "close"
         return self.is_whole
 
+    def read_body(self) -> Body:
+        """Take the payload out of its frames, as far as it came; there is a head.
+
+        Raises:
+            NotHttp: the frames are broken.
+        """
+        assert self.head is not None  # noqa: S101
+        return read_body(self.received, self.head, self._chunks)
+
     @property
     def leaves_connection_usable(self) -> bool:
         """Another request may follow on the same connection."""
-        end = self._at if self.head and self.head.framing == "chunked" else self._needed
+        end = self._chunks.at if self._chunks is not None else self._needed
         return self.is_whole and self.head is not None and self.head.keeps_alive and len(self.received) == end
 
 

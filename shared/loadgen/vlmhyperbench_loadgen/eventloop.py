@@ -60,16 +60,14 @@ class EventLoop:
 
     def step(self, *, waits: bool, at_most_s: float | None = None) -> bool:
         """Handle whatever is ready, having waited for it if told to; say whether anything was."""
-        timeout = 0.0
+        timeout: float | None = 0.0
         if waits:
-            timeout_ns = self._heap[0][0] - time.monotonic_ns() if self._heap else None
-            known = [
-                seconds
-                for seconds in (None if timeout_ns is None else timeout_ns / 1e9, at_most_s)
-                if seconds is not None
-            ]
-            timeout = max(0.0, min(known)) if known else -1.0
-        ready = self._selector.select(None if timeout < 0 else timeout)
+            timeout = at_most_s
+            if self._heap:
+                until_s = (self._heap[0][0] - time.monotonic_ns()) / 1e9
+                if timeout is None or until_s < timeout:
+                    timeout = max(0.0, until_s)
+        ready = self._selector.select(timeout)
         for key, mask in ready:
             key.data.ready(key.fd, mask)
         heap = self._heap

@@ -7,7 +7,6 @@ from typing import Literal
 
 MAX_HEAD_BYTES = 64 * 1024
 _MAX_CHUNK_LINE_BYTES = 1024
-_HEX = b"0123456789abcdefABCDEF"
 
 Framing = Literal["length", "chunked", "close"]
 
@@ -97,28 +96,70 @@ def _finish(lines: list[bytes], status: int, body_start: int) -> Head:
     )
 
 
-def skip_chunks(received: bytearray, at: int) -> tuple[int, bool]:
-    """Go on over whole chunks from `at`, the start of a chunk; say where that led and whether the body is complete.
+class Chunks:
+    """The pieces of a chunked body, found once, as they come."""
 
-    Raises:
-        NotHttp: the frames are broken.
-    """
-    while True:
-        line_end, size = _read_chunk_line(received, at)
-        if line_end < 0:
-            return at, False
-        if size == 0:
-            end = received.find(b"\r\n\r\n", line_end)
-            return (end + 4, True) if end >= 0 else (at, False)
-        following = line_end + 2 + size + 2
-        if following > len(received):
-            return at, False
-        if received[following - 2 : following] != b"\r\n":
-            raise NotHttp("a chunk is longer than its size says")
-        at = following
+    __slots__ = ("at", "is_complete", "pieces")
+
+    def __init__(self, body_start: int) -> None:
+        self.at = body_start
+        """Where the next chunk begins; behind the body once that is complete."""
+        self.pieces: list[tuple[int, int]] = []
+        """(first byte, byte after the last) of each whole chunk's data in what was received."""
+        self.is_complete = False
+
+    def walk(self, received: bytearray) -> bool:
+        """Go on over whole chunks; say whether the body is complete.
+
+        Raises:
+            NotHttp: the frames are broken.
+        """
+        at, total, find, add = self.at, len(received), received.find, self.pieces.append
+        while not self.is_complete:
+            self.at = at
+            line_end = find(b"\r\n", at, at + _MAX_CHUNK_LINE_BYTES)
+            if line_end < 0:
+                if total - at > _MAX_CHUNK_LINE_BYTES:
+                    raise NotHttp("a chunk has no size")
+                return False
+            size = _read_size(received[at:line_end])
+            if size == 0:
+                end = find(b"\r\n\r\n", line_end)
+                if end < 0:
+                    return False
+                self.at, self.is_complete = end + 4, True
+                return True
+            first = line_end + 2
+            at = first + size + 2
+            if at > total:
+                return False
+            if received[at - 2] != 13 or received[at - 1] != 10:
+                raise NotHttp("a chunk is longer than its size says")
+            add((first, at - 2))
+        return True
+
+    def read_unfinished(self, received: bytearray) -> tuple[int, int] | None:
+        """Find the data of the chunk that has not come whole, if there is some."""
+        line_end = received.find(b"\r\n", self.at)
+        if self.is_complete or line_end < 0:
+            return None
+        first = line_end + 2
+        end = min(len(received), first + _read_size(received[self.at : line_end]))
+        return (first, end) if end > first else None
 
 
-def read_body(received: bytearray, head: Head) -> Body:
+def _read_size(line: bytearray) -> int:
+    # int() takes more than HTTP does: signs, underscores, spaces, 0x.
+    digits = line if line.isalnum() else line.partition(b";")[0].strip()
+    if not digits.isalnum() or len(digits) > 15 or digits[1:2].lower() == b"x":
+        raise NotHttp(f"a chunk's size is {bytes(line[:20])!r}")
+    try:
+        return int(digits, 16)
+    except ValueError:
+        raise NotHttp(f"a chunk's size is {bytes(line[:20])!r}") from None
+
+
+def read_body(received: bytearray, head: Head, chunks: Chunks | None = None) -> Body:
     """Take the payload out of its frames, as far as it came.
 
     Raises:
@@ -127,31 +168,16 @@ def read_body(received: bytearray, head: Head) -> Body:
     if head.framing != "chunked":
         stop = head.body_start + head.content_length if head.framing == "length" else len(received)
         return Body(payload=bytes(received[head.body_start : stop]), starts=[0], shifts=[head.body_start])
-    pieces: list[bytearray] = []
+    chunks = chunks or Chunks(head.body_start)
+    chunks.walk(received)
+    unfinished = chunks.read_unfinished(received)
+    pieces = [*chunks.pieces, unfinished] if unfinished else chunks.pieces
     starts: list[int] = []
     shifts: list[int] = []
-    at, length = head.body_start, 0
-    while True:
-        line_end, size = _read_chunk_line(received, at)
-        if line_end < 0 or size == 0:
-            return Body(payload=b"".join(pieces), starts=starts, shifts=shifts)
-        first = line_end + 2
-        piece = received[first : first + size]
-        pieces.append(piece)
+    length = 0
+    for first, end in pieces:
         starts.append(length)
         shifts.append(first - length)
-        length += len(piece)
-        at = first + size + 2
-
-
-def _read_chunk_line(received: bytearray, at: int) -> tuple[int, int]:
-    """Return (where the size line ends, the size), or (-1, 0) while the line is incomplete."""
-    line_end = received.find(b"\r\n", at, at + _MAX_CHUNK_LINE_BYTES)
-    if line_end < 0:
-        if len(received) - at > _MAX_CHUNK_LINE_BYTES:
-            raise NotHttp("a chunk has no size")
-        return -1, 0
-    digits = bytes(received[at:line_end]).partition(b";")[0].strip()
-    if not 0 < len(digits) <= 15 or digits.strip(_HEX):
-        raise NotHttp(f"a chunk's size is {digits[:20]!r}")
-    return line_end, int(digits, 16)
+        length += end - first
+    whole = bytes(received)
+    return Body(payload=b"".join([whole[first:end] for first, end in pieces]), starts=starts, shifts=shifts)

@@ -25,7 +25,7 @@ from vlmhyperbench_loadgen.usage import die_with_parent, peak_rss_bytes
 from vlmhyperbench_loadgen.work import Try, Work
 
 ROWS_A_FRAME = 32
-FRAME_NS = 250_000_000
+FRAME_S = 0.25
 """Rows go to the parent when so many are there or so old."""
 
 
@@ -126,11 +126,13 @@ class Measurement:
         cpu_ns, started_ns = time.process_time_ns(), time.monotonic_ns()
         for stream in taking_part:
             stream.start(work, started_ns)
-        while work.remaining and not self._must_stop():
-            had_events = self._loop.step(waits=not work.has_backlog, at_most_s=self._flush_in_s())
+        commands = self._inbox.commands
+        while work.remaining and not (commands and self._must_stop()):
+            had_events = self._loop.step(waits=not work.has_backlog, at_most_s=FRAME_S if self._rows else None)
             if work.has_backlog and (not had_events or work.is_behind):
                 work.read_one()
-            self._send_rows(in_flight=sum(s.is_busy for s in taking_part) if self._are_rows_due() else 0)
+            if self._rows and self._are_rows_due():
+                self._send_rows(in_flight=sum(stream.is_busy for stream in taking_part))
         ended_ns = time.monotonic_ns()
         cpu_ns = time.process_time_ns() - cpu_ns
         for stream in taking_part:
@@ -139,7 +141,7 @@ class Measurement:
             work.read_one()
         gc.enable()
         gc.unfreeze()
-        self._send_rows(in_flight=0, is_last=True)
+        self._send_rows(in_flight=0)
         self._outbox.put(
             {
                 "event": "closed",
@@ -169,16 +171,10 @@ class Measurement:
         self._rows.append(make_row(done, answer, self._target.mask))
 
     def _are_rows_due(self) -> bool:
-        rows = len(self._rows)
-        return rows >= ROWS_A_FRAME or (rows > 0 and time.monotonic_ns() - self._rows_since_ns >= FRAME_NS)
+        return len(self._rows) >= ROWS_A_FRAME or time.monotonic_ns() - self._rows_since_ns >= FRAME_S * 1e9
 
-    def _flush_in_s(self) -> float | None:
-        if not self._rows:
-            return None
-        return max(0.0, (self._rows_since_ns + FRAME_NS - time.monotonic_ns()) / 1e9)
-
-    def _send_rows(self, *, in_flight: int, is_last: bool = False) -> None:
-        if self._rows and (is_last or self._are_rows_due()):
+    def _send_rows(self, *, in_flight: int) -> None:
+        if self._rows:
             self._outbox.put({"event": "rows", "rows": self._rows, "in_flight": in_flight})
             self._rows = []
 

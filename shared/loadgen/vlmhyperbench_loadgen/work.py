@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from vlmhyperbench_loadgen.answers import Answer, read_refusal, read_stream, read_whole
 from vlmhyperbench_loadgen.connection import Reply
-from vlmhyperbench_loadgen.http1 import NotHttp, read_body
+from vlmhyperbench_loadgen.http1 import NotHttp
 from vlmhyperbench_loadgen.table import Request
 
 TRANSIENT_CODES = frozenset({"connect_failed", "connection_lost", "timeout"})
@@ -138,7 +138,7 @@ def read_try(done: Try) -> Answer:
     if reply is None or head is None:
         return Answer(error=done.failure)
     try:
-        body = read_body(reply.received, head)
+        body = reply.read_body()
         if not 200 <= head.status < 300:
             answer = Answer(error=read_refusal(head.status, body.payload))
         elif _is_stream(head.headers.get(b"content-type", b""), body.payload):
