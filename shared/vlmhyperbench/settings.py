@@ -163,7 +163,7 @@ class _StoredSource(PydanticBaseSettingsSource):
         path = _stored_path(Path(str(self.current_state.get("home") or default_home())))
         try:
             stored = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return {}
         except (OSError, ValueError) as error:
             raise InvalidInput(

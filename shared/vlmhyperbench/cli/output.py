@@ -47,7 +47,8 @@ def complain(error: VlmHyperBenchError, *, as_json: bool) -> None:
     if as_json:
         data = {"code": error.code, "message": error.message, "cure": error.cure, "errors": parts}
         emit("error", data)
-    print(f"error: {error.message}", file=sys.stderr)
+    headline = error.message if not parts else f"{len(parts)} thing{'s are' if len(parts) > 1 else ' is'} wrong:"
+    print(f"error: {headline}", file=sys.stderr)
     for part in parts:
         where = ":".join(str(part[name]) for name in ("file", "line") if part[name])
         field = f" {part['field']}:" if part["field"] else ""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 _LINE_EVERY_S = 5.0
+_NEVER = float("inf")
 
 
 class Display(Protocol):
@@ -57,9 +58,10 @@ class Lines:
         """Print where the run is, unless it was printed a moment ago."""
         key = (progress.run_id, progress.stage)
         is_done = progress.total is not None and progress.done >= progress.total
-        if time.monotonic() < self._next.get(key, 0.0) and not is_done:
+        due_at = self._next.get(key, 0.0)
+        if due_at == _NEVER or (time.monotonic() < due_at and not is_done):
             return
-        self._next[key] = float("inf") if is_done else time.monotonic() + _LINE_EVERY_S
+        self._next[key] = _NEVER if is_done else time.monotonic() + _LINE_EVERY_S
         note(f"{self._names.get(progress.run_id, progress.run_id)}: {describe(progress)}")
 
 

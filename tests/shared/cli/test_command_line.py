@@ -1,0 +1,183 @@
+"""The command line as its users meet it: a process with an exit code, stdout and stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from vlmhyperbench.cli.main import _COMMANDS
+
+REGISTRIES = Path(__file__).parents[3] / "registries"
+
+
+def _run(*arguments: str, home: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("VLMHB_")}
+    return subprocess.run(
+        [sys.executable, "-m", "vlmhyperbench.cli.main", *arguments],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**kept, "VLMHB_HOME": str(home), "VLMHB_REGISTRIES": str(REGISTRIES), "NO_COLOR": "1", **env},
+    )
+
+
+def _envelope(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    envelope = json.loads(done.stdout)
+    assert list(envelope) == ["schema", "kind", "data", "next", "warnings"]
+    assert envelope["schema"] == "vlmhb/v1"
+    return envelope
+
+
+def test_help_names_every_command_and_imports_nothing_heavy(tmp_path: Path) -> None:
+    done = _run("--help", home=tmp_path)
+    assert done.returncode == 0
+    assert all(f"\n  {name} " in done.stdout for name in _COMMANDS)
+    heavy = {"cyclopts", "rich", "pydantic", "numpy", "httpx2", "sqlalchemy"}
+    code = "import sys; from vlmhyperbench.cli.main import main; main(['--help']); print(sorted(sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert not {name for name in heavy if f"'{name}'" in loaded}
+
+
+@pytest.mark.parametrize("name", sorted(_COMMANDS))
+def test_every_command_explains_itself(name: str, tmp_path: Path) -> None:
+    done = _run(name, "--help", home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Usage: vlmhyperbench")
+
+
+def test_a_mistyped_command_offers_the_nearest(tmp_path: Path) -> None:
+    done = _run("dmeo", home=tmp_path)
+    assert done.returncode == 2
+    assert "Did you mean demo?" in done.stderr
+
+
+def test_a_mistyped_flag_offers_the_nearest(tmp_path: Path) -> None:
+    done = _run("status", "--jsn", home=tmp_path)
+    assert done.returncode == 2
+    assert "--json" in done.stderr
+    assert done.stdout == ""
+
+
+def test_without_a_stack_status_says_so(tmp_path: Path) -> None:
+    done = _run("status", "--json", home=tmp_path)
+    assert done.returncode == 3
+    assert _envelope(done)["data"]["is_up"] is False
+
+
+@pytest.mark.parametrize("command", [("ls",), ("show", "x"), ("cancel", "x"), ("run", "demo"), ("report", "x")])
+def test_without_a_stack_the_cure_is_named(command: tuple[str, ...], tmp_path: Path) -> None:
+    done = _run(*command, "--json", home=tmp_path)
+    assert done.returncode == 3
+    assert "vlmhyperbench up" in done.stderr
+    envelope = _envelope(done)
+    assert (envelope["kind"], envelope["data"]["code"]) == ("error", "no_stack")
+
+
+def test_an_api_that_does_not_answer_is_a_matter_of_setup(tmp_path: Path) -> None:
+    done = _run("ls", home=tmp_path, VLMHB_API_URL="http://127.0.0.1:9", VLMHB_API_KEY="k")
+    assert done.returncode == 3
+    assert "does not answer" in done.stderr
+
+
+def test_registries_are_listed_shown_and_valid(tmp_path: Path) -> None:
+    listed = _envelope(_run("registry", "ls", "experiments", "--json", home=tmp_path))
+    assert "demo" in [entry["name"] for entry in listed["data"]]
+    shown = _envelope(_run("registry", "show", "experiments", "demo", "--json", home=tmp_path))
+    assert shown["data"]["file"] == "experiments/demo.yaml"
+    assert _run("registry", "validate", home=tmp_path).returncode == 0
+
+
+def test_an_unknown_entry_offers_the_nearest(tmp_path: Path) -> None:
+    done = _run("registry", "show", "models", "tiny-doc-vl", home=tmp_path)
+    assert done.returncode == 2
+    assert "tiny-doc-vlm" in done.stderr
+
+
+def test_malformed_yaml_is_said_with_file_and_line(tmp_path: Path) -> None:
+    (tmp_path / "registries" / "models").mkdir(parents=True)
+    (tmp_path / "registries" / "models" / "bad.yaml").write_text("backends: [llamacpp]\nbackend_clas: x\n")
+    done = _run("registry", "validate", str(tmp_path / "registries"), home=tmp_path)
+    assert done.returncode == 2
+    assert "models/bad.yaml:2" in done.stderr
+    assert "backend_class" in done.stderr
+
+
+def test_a_run_file_is_checked_before_anything_is_sent(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("target: {model: simulated}\ntsk: document-qa\n")
+    done = _run("run", str(file), home=tmp_path)
+    assert done.returncode == 2
+    assert f"{file}:2" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), ("--model", "x"), ("--endpoint", "http://h", "--task", "t"), ("demo", "--model", "x")]
+)
+def test_run_says_what_it_needs(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    done = _run("run", *arguments, home=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+
+
+def test_doctor_names_every_check_and_its_cure(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        done = _run("doctor", "--json", home=tmp_path, VLMHB_API_PORT=str(taken.getsockname()[1]))
+    assert done.returncode == 3
+    checks = {check["name"]: check for check in _envelope(done)["data"]}
+    assert {"python", "PostgreSQL", "Valkey", "services", "home", "port", "registries", "model files"} <= set(checks)
+    assert not checks["port"]["is_ok"]
+    assert "VLMHB_API_PORT" in checks["port"]["cure"]
+    assert checks["python"]["is_ok"]
+
+
+def test_a_port_in_use_is_named_with_its_cure_and_nothing_is_left(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        done = _run("up", home=tmp_path, VLMHB_API_PORT=port)
+    assert done.returncode == 3
+    assert f"Port {port}" in done.stderr
+    assert "VLMHB_API_PORT" in done.stderr
+    assert _run("status", home=tmp_path).returncode == 3
+
+
+def test_a_home_that_cannot_be_written_is_named_with_its_cure(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    done = _run("up", "--json", home=tmp_path / "file")
+    assert done.returncode == 3
+    assert "cannot be written" in done.stderr
+    assert _envelope(done)["data"]["code"] == "home_unwritable"
+
+
+def test_bad_settings_are_named(tmp_path: Path) -> None:
+    done = _run("status", home=tmp_path, VLMHB_API_PORT="many")
+    assert done.returncode == 2
+    assert "VLMHB_API_PORT" in done.stderr
+
+
+def test_a_closed_pipe_is_no_traceback(tmp_path: Path) -> None:
+    command = f"{sys.executable} -m vlmhyperbench.cli.main registry ls | head -0"
+    done = subprocess.run(["bash", "-c", command], check=False, capture_output=True, text=True, timeout=60)
+    assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_exits_with_130_and_sigterm_with_143() -> None:
+    code = (
+        "import os, signal, sys\n"
+        "from vlmhyperbench.cli import main as cli\n"
+        "cli._dispatch = lambda given: os.kill(os.getpid(), getattr(signal, given[0]))\n"
+        "sys.exit(cli.main(sys.argv[1:]))\n"
+    )
+    for name, status in ((signal.SIGINT.name, 130), (signal.SIGTERM.name, 143)):
+        assert subprocess.run([sys.executable, "-c", code, name], check=False).returncode == status

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any
+from uuid import UUID
+
+import pytest
+from vlmhyperbench.client import AsyncClient, Client
+from vlmhyperbench.client.live import Cursors
+from vlmhyperbench.errors import Denied, InvalidInput, Unavailable
+from vlmhyperbench.wire.live import LiveEvent
+from websockets.sync.server import ServerConnection, serve
+
+pytestmark = pytest.mark.anyio
+STREAM = "00000000-0000-4000-8000-000000000001"
+
+
+def _event(seq: int) -> str:
+    return json.dumps({"type": "event", "stream": STREAM, "seq": seq, "event": {"seq": seq}})
+
+
+@contextmanager
+def _server(*scripts: Callable[[ServerConnection, dict[str, Any]], None]) -> Iterator[str]:
+    """Answer each connection by the next script; the subscription of each is given to it."""
+    remaining = list(scripts)
+
+    def handle(socket: ServerConnection) -> None:
+        remaining.pop(0)(socket, json.loads(socket.recv()))
+
+    with serve(handle, "127.0.0.1", 0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.socket.getsockname()[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def _seqs(messages: Iterator[Any], count: int) -> list[int]:
+    return [message.seq for message in islice(messages, count) if isinstance(message, LiveEvent)]
+
+
+def test_a_broken_connection_goes_on_after_the_last_event() -> None:
+    def first(socket: ServerConnection, asked: dict[str, Any]) -> None:
+        assert asked == {"subscribe": [{"stream": STREAM, "since": 3}]}
+        for seq in (4, 5):
+            socket.send(_event(seq))
+        socket.close(4408, "slow")
+
+    def second(socket: ServerConnection, asked: dict[str, Any]) -> None:
+        assert asked == {"subscribe": [{"stream": STREAM, "since": 5}]}
+        for seq in (5, 6):
+            socket.send(_event(seq))
+
+    with _server(first, second) as url, Client(url, "k") as client:
+        assert _seqs(client.live([STREAM], since={STREAM: 3}), 3) == [4, 5, 6]
+
+
+def test_a_gap_is_repaired_by_connecting_anew() -> None:
+    def skipping(socket: ServerConnection, _: dict[str, Any]) -> None:
+        socket.send(_event(1))
+        socket.send(_event(3))
+
+    def whole(socket: ServerConnection, asked: dict[str, Any]) -> None:
+        assert asked["subscribe"][0]["since"] == 1
+        for seq in (2, 3):
+            socket.send(_event(seq))
+
+    with _server(skipping, whole) as url, Client(url, "k") as client:
+        assert _seqs(client.live([STREAM]), 3) == [1, 2, 3]
+
+
+async def test_the_asynchronous_client_reconnects_as_well() -> None:
+    def first(socket: ServerConnection, _: dict[str, Any]) -> None:
+        socket.send(_event(1))
+
+    def second(socket: ServerConnection, asked: dict[str, Any]) -> None:
+        assert asked["subscribe"][0]["since"] == 1
+        socket.send(_event(2))
+
+    with _server(first, second) as url:
+        async with AsyncClient(url, "k") as client:
+            seen = []
+            async for message in client.live([STREAM]):
+                seen.append(message.seq)  # type: ignore[union-attr]
+                if len(seen) == 2:
+                    break
+    assert seen == [1, 2]
+
+
+@pytest.mark.parametrize(("code", "kind"), [(4401, Denied), (4400, InvalidInput)])
+def test_what_connecting_anew_cannot_help_is_raised(code: int, kind: type[Exception]) -> None:
+    with _server(lambda socket, _: socket.close(code, "no")) as url, Client(url, "k") as client, pytest.raises(kind):
+        next(iter(client.live([STREAM])))
+
+
+def test_a_feed_that_stays_away_is_given_up() -> None:
+    with Client("http://127.0.0.1:9", "k") as client, pytest.raises(Unavailable, match="has not answered"):
+        next(iter(client.live([STREAM], give_up_s=0.0)))
+
+
+def test_an_event_that_was_seen_is_dropped() -> None:
+    cursors = Cursors([STREAM])
+    assert isinstance(cursors.accept(_event(1)), LiveEvent)
+    assert cursors.accept(_event(1)) is None
+    assert cursors.seen == {UUID(STREAM): 1}
+
+
+def test_what_is_no_message_is_not_trusted() -> None:
+    with pytest.raises(Unavailable):
+        Cursors([STREAM]).accept('{"type": "surprise"}')
