@@ -18,7 +18,7 @@ FIRST_MS, GAP_MS, TOKENS, REQUESTS = 100.0, 10.0, 32, 4
 LAST_MS = FIRST_MS + (TOKENS - 1) * GAP_MS
 
 # A client that is misled is off by factors; a machine that is busy, by milliseconds.
-FIRST_SLACK_MS, GAP_SLACK_MS = 90.0, 3.0
+FIRST_SLACK_MS, GAP_SLACK_MS = 250.0, 5.0
 
 
 @pytest.fixture
