@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 
 import polars
 from vlmhyperbench_sdk.protocols import Metric, MetricDescription
-from vlmhyperbench_sdk.types import JsonObject
 
+from vlmhyperbench.analysis.quality import Summary
 from vlmhyperbench.domain.specs import MetricSpec, RunSpec
+from vlmhyperbench.reports.records import ClaimEvidence, PhaseEvidence
 
 GROUP = "group."
 MAX_GROUPS = 30
@@ -77,37 +78,6 @@ def name_metrics(opened: Sequence[OpenedMetric]) -> tuple[ScoredMetric, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimEvidence:
-    """What one claim recorded of the machine and the engine that answered."""
-
-    id: str
-    job: str
-    """Kind of the job: `GENERATE`, `SCORE` …"""
-    host: str
-    machine: JsonObject
-    engine: JsonObject | None
-    packages: JsonObject
-    client: JsonObject | None
-    measured_at: str | None
-    resources: JsonObject | None = None
-    anchor_monotonic_ns: int | None = None
-    anchor_wall_ns: int | None = None
-    started_at: str = ""
-    ended_at: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PhaseEvidence:
-    """A phase of the run, void ones too."""
-
-    no: int
-    kind: str
-    state: str
-    count: int | None
-    params: JsonObject = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RunEvidence:
     """Everything that a report says of one run follows from this."""
 
@@ -131,6 +101,8 @@ class RunEvidence:
     finished_at: str = ""
     parent_run_id: str | None = None
     platform_version: str = ""
+    memo: dict[tuple[str, tuple[str, ...]], list[Summary]] = field(default_factory=dict, repr=False, compare=False)
+    """Summaries that were computed already, by metric and group columns: `quality.summaries_by` keeps them."""
 
     @property
     def groups(self) -> tuple[str, ...]:

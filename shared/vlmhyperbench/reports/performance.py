@@ -9,15 +9,16 @@ import polars
 
 from vlmhyperbench.analysis.performance import Distribution, distribution_of
 from vlmhyperbench.reports.document import Column, Estimate, Table
-from vlmhyperbench.reports.evidence import ClaimEvidence, RunEvidence
+from vlmhyperbench.reports.evidence import RunEvidence
+from vlmhyperbench.reports.records import ClaimEvidence
 
 _MS = 1e6
 _SHOWN: tuple[tuple[str, str, str], ...] = (
-    ("latency_ms", "latency_ns", "latency: scheduled to last token"),
-    ("ttft_user_ms", "ttft_user_ns", "TTFT, as the user waits: from scheduled"),
-    ("ttft_service_ms", "ttft_service_ns", "TTFT, of the service: from sent"),
-    ("tpot_ms", "tpot_ns", "TPOT: per output token after the first"),
-    ("queue_ms", "queue_ns", "client queue: scheduled to sent"),
+    ("latency_ms", "latency_ns", "latency, scheduled to last token"),
+    ("ttft_user_ms", "ttft_user_ns", "TTFT from scheduled (the user's)"),
+    ("ttft_service_ms", "ttft_service_ns", "TTFT from sent (the service's)"),
+    ("tpot_ms", "tpot_ns", "TPOT, after the first token"),
+    ("queue_ms", "queue_ns", "client queue, scheduled to sent"),
 )
 
 

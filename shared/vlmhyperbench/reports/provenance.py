@@ -9,7 +9,8 @@ from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 from vlmhyperbench.domain.specs import EndpointTarget, RunSpec
 from vlmhyperbench.reports.document import Block, Column, Facts, Listing, Section, Table
-from vlmhyperbench.reports.evidence import ClaimEvidence, RunEvidence
+from vlmhyperbench.reports.evidence import RunEvidence
+from vlmhyperbench.reports.records import ClaimEvidence
 from vlmhyperbench.reports.wording import path_of, plain, plural, size
 
 

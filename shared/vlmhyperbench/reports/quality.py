@@ -68,10 +68,18 @@ def quality_by(run: RunEvidence, columns: Sequence[str]) -> list[Quality]:
             summary=summary,
         )
         for scored in run.scored
-        for summary in summarise(
+        for summary in summaries_by(run, scored, columns)
+    ]
+
+
+def summaries_by(run: RunEvidence, scored: ScoredMetric, columns: Sequence[str]) -> list[Summary]:
+    """Summarise one metric for each combination of group columns; what was computed once is not computed again."""
+    key = (scored.key, tuple(columns))
+    if key not in run.memo:
+        run.memo[key] = summarise(
             answers_of(run, scored), scored.metric, group_by=[GROUP + column for column in columns]
         )
-    ]
+    return run.memo[key]
 
 
 def values_by(

@@ -10,6 +10,8 @@ from PIL import Image, UnidentifiedImageError
 
 MAX_COUNT = 30
 MAX_BYTES = 20_000
+MAX_PIXELS = 100_000_000
+"""A page beyond that is not decoded; pages were checked against the run's own limits when they were indexed."""
 _SIDES = (560, 420, 320, 240, 160, 96)
 _QUALITIES = (85, 70, 50)
 
@@ -28,11 +30,11 @@ class Thumbnail:
         return f"data:{self.media_type};base64,{base64.b64encode(self.data).decode()}"
 
 
-def make_thumbnail(data: bytes, *, max_pixels: int) -> Thumbnail | None:
-    """Shrink a PNG, JPEG or WEBP until it fits, or return None for what is no such image or exceeds `max_pixels`."""
+def make_thumbnail(data: bytes) -> Thumbnail | None:
+    """Shrink a PNG, JPEG or WEBP until it fits, or return None for what is no such image or is too large to decode."""
     try:
         with Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "WEBP")) as image:
-            if image.width * image.height > max_pixels:
+            if image.width * image.height > MAX_PIXELS:
                 return None
             picture = image.convert("RGB")
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError):

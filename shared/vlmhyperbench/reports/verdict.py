@@ -11,7 +11,16 @@ from vlmhyperbench.reports.document import write_number
 from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.performance import Performance
 from vlmhyperbench.reports.quality import Quality, digits_of
-from vlmhyperbench.reports.wording import group_title, listed, milliseconds, percent, plural, target_of, upper_first
+from vlmhyperbench.reports.wording import (
+    group_title,
+    in_sentence,
+    listed,
+    milliseconds,
+    percent,
+    plural,
+    target_of,
+    upper_first,
+)
 
 NAMED = 3
 """More runs than that are left to the tables."""
@@ -61,7 +70,7 @@ def _how_good(run: RunEvidence, quality: list[Quality]) -> str:
         return f"{target_of(run.spec)} has no score: nothing that it answered could be scored."
     first = quality[0]
     sentence = f"{target_of(run.spec)} {_value_in_words(first)}"
-    more = [f"{one.label} is {_number(one)}" for one in quality[1:3] if one.value is not None]
+    more = [f"{in_sentence(one.label)} is {_number(one)}" for one in quality[1:3] if one.value is not None]
     return f"{sentence}; {listed(more)}." if more else f"{sentence}."
 
 
@@ -75,8 +84,9 @@ def _value_in_words(one: Quality) -> str:
             digits = digits_of(one.scored)
             between = f" (95 % interval {write_number(one.low, digits)} to {write_number(one.high, digits)})"
     if is_share:
-        return f"gives the right answer to {percent(one.value)} of {plural(one.n, 'question')} by {one.label}{between}"
-    return f"reaches {one.label} {_number(one)} over {plural(one.n, 'answer')}{between}"
+        asked = plural(one.n, "question")
+        return f"gives the right answer to {percent(one.value)} of {asked} by {in_sentence(one.label)}{between}"
+    return f"reaches {in_sentence(one.label)} {_number(one)} over {plural(one.n, 'answer')}{between}"
 
 
 def _how_fast(run: RunEvidence, performance: Performance) -> str:
@@ -157,7 +167,7 @@ def _difference(baseline: RunEvidence, other: RunEvidence, deltas: list[Delta]) 
     }[first.verdict]
     sign = "+" if first.difference > 0 else ""
     return (
-        f"{other.name} {how} {baseline.name} in {first.label}: {write_number(first.other)} against "
+        f"{other.name} {how} {baseline.name} in {in_sentence(first.label)}: {write_number(first.other)} against "
         f"{write_number(first.baseline)}, a difference of {sign}{write_number(first.difference)} ({between}"
         f"{plural(first.pairs, 'pair')}, {_p(first.p_value)})."
     )

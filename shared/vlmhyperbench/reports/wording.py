@@ -67,6 +67,11 @@ def listed(parts: list[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""
 
 
+def in_sentence(label: str) -> str:
+    """Write a label as it stands inside a sentence: `Exact match` becomes `exact match`, `ANLS` stays."""
+    return label[0].lower() + label[1:] if label[1:2].islower() else label
+
+
 def upper_first(sentence: str) -> str:
     """Begin a sentence with a capital, and leave the rest alone."""
     return sentence[:1].upper() + sentence[1:]

@@ -1,0 +1,163 @@
+"""Make reports from bundles: CPU work for a child process that has neither database nor storage."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import polars
+from vlmhyperbench.domain.specs import MetricSpec, RunSpec
+from vlmhyperbench.errors import Conflict, InvalidInput, PluginFailure
+from vlmhyperbench.reports.comparison_report import comparison_document
+from vlmhyperbench.reports.document import Document
+from vlmhyperbench.reports.evidence import OpenedMetric, RunEvidence, name_metrics
+from vlmhyperbench.reports.html import to_html
+from vlmhyperbench.reports.json import to_json
+from vlmhyperbench.reports.markdown import image_name, to_markdown
+from vlmhyperbench.reports.plots import Drawing, to_svg
+from vlmhyperbench.reports.run_report import run_document
+from vlmhyperbench.reports.tables import answers_csv, metrics_detailed_csv, metrics_summary_csv
+from vlmhyperbench.reports.thumbnails import MAX_COUNT, Thumbnail, make_thumbnail
+from vlmhyperbench_sdk import discovery
+from vlmhyperbench_sdk.protocols import Metric
+
+from vlmhyperbench_reporter.bundles import Draft, MeasureFile, ReportFile, RunBundle
+
+
+def compose_run(bundle: RunBundle) -> Draft:
+    """Build the report of a run.
+
+    Raises:
+        NotFound: a metric of the run is not installed.
+        InvalidInput: a metric refuses its params.
+        Conflict: another version of a metric is installed.
+        PluginFailure: a metric cannot be constructed.
+    """
+    run = _evidence(bundle)
+    document = run_document(run)
+    tables = (
+        _table("answers.csv", answers_csv(run)),
+        _table("metrics_detailed.csv", metrics_detailed_csv(run)),
+        _table("metrics_summary.csv", metrics_summary_csv([run])),
+    )
+    return _draft(document, tables if "csv" in run.spec.reports else ())
+
+
+def compose_comparison(experiment_id: str, name: str, state: str, bundles: Sequence[RunBundle]) -> Draft:
+    """Build the comparison of an experiment's runs, in their order.
+
+    Raises:
+        NotFound, InvalidInput, Conflict, PluginFailure: as `compose_run`.
+    """
+    runs = [_evidence(bundle) for bundle in bundles]
+    document = comparison_document(experiment_id, name, state, runs)
+    return _draft(document, (_table("metrics_summary.csv", metrics_summary_csv(runs, is_named=True)),))
+
+
+def render(draft: Draft, images: Mapping[str, bytes], *, formats: Sequence[str]) -> tuple[ReportFile, ...]:
+    """Write a report's files: those of the formats asked for, and the tables.
+
+    `images` maps content hashes to the pages' bytes; what is missing or no image is named instead of shown.
+    """
+    pictures = {sha256: make_thumbnail(data) for sha256, data in images.items()}
+    thumbnails = {sha256: picture for sha256, picture in pictures.items() if picture is not None}
+    document, drawings, tables = _opened_draft(draft)
+    files = list(tables)
+    if "html" in formats:
+        page = to_html(document, drawings=drawings, thumbnails=thumbnails)
+        files.append(ReportFile(name="report.html", kind="report", media_type="text/html", content=page))
+    if "json" in formats:
+        content = to_json(document)
+        files.append(ReportFile(name="report.json", kind="report", media_type="application/json", content=content))
+    if "markdown" in formats:
+        files += _markdown(document, drawings, thumbnails)
+    return tuple(files)
+
+
+def _markdown(
+    document: Document, drawings: Mapping[str, Drawing], thumbnails: Mapping[str, Thumbnail]
+) -> list[ReportFile]:
+    text = to_markdown(document, images=thumbnails)
+    return [
+        ReportFile(name="report.md", kind="report", media_type="text/markdown", content=text),
+        *(
+            ReportFile(name=f"{name}.svg", kind="report", media_type="image/svg+xml", content=drawing.file)
+            for name, drawing in drawings.items()
+        ),
+        *(
+            ReportFile(name=image_name(sha256), kind="report", media_type=picture.media_type, content=picture.data)
+            for sha256, picture in thumbnails.items()
+        ),
+    ]
+
+
+def _draft(document: Document, tables: tuple[ReportFile, ...]) -> Draft:
+    drawings = {figure.name: to_svg(figure) for figure in document.figures}
+    return Draft(images=document.images[:MAX_COUNT], content=pickle.dumps((document, drawings, tables)))
+
+
+def _opened_draft(draft: Draft) -> tuple[Document, Mapping[str, Drawing], tuple[ReportFile, ...]]:
+    document, drawings, tables = pickle.loads(draft.content)  # noqa: S301 -- made by `_draft`, never stored
+    return document, drawings, tables
+
+
+def _table(name: str, content: bytes) -> ReportFile:
+    return ReportFile(name=name, kind="table", media_type="text/csv", content=content)
+
+
+def _evidence(bundle: RunBundle) -> RunEvidence:
+    spec = RunSpec.model_validate(bundle.spec)
+    opened = [found for metric in spec.metrics if (found := _opened(metric, bundle.measures)) is not None]
+    return RunEvidence(
+        id=bundle.id,
+        name=bundle.name,
+        state=bundle.state,
+        reason=bundle.reason,
+        spec=spec,
+        spec_digest=bundle.spec_digest,
+        total=bundle.total,
+        manifest_id=bundle.manifest_id,
+        samples=bundle.samples,
+        unreadable=bundle.unreadable,
+        facts=bundle.facts,
+        scored=name_metrics(opened),
+        claims=bundle.claims,
+        phases=bundle.phases,
+        created_at=bundle.created_at,
+        started_at=bundle.started_at,
+        finished_at=bundle.finished_at,
+        parent_run_id=bundle.parent_run_id,
+        platform_version=bundle.platform_version,
+    )
+
+
+def _opened(spec: MetricSpec, files: Sequence[MeasureFile]) -> OpenedMetric | None:
+    """Open a metric with its measures, or return None where nothing was measured by it."""
+    wanted = {"name": spec.name, "profile": spec.profile, "version": spec.version}
+    frames = [file for file in files if all(file.identity.get(key) == value for key, value in wanted.items())]
+    if not frames:
+        return None
+    measures = polars.concat([polars.read_parquet(io.BytesIO(file.content)) for file in frames], how="diagonal")
+    return OpenedMetric(spec=spec, metric=_metric(spec), environment=frames[0].environment, measures=measures)
+
+
+def _metric(spec: MetricSpec) -> Metric:
+    found = discovery.load("metrics", spec.class_path)
+    try:
+        metric = cast("Metric", found(profile=spec.profile, **spec.params))
+        installed = metric.description.version
+    except InvalidInput:
+        raise
+    except TypeError as error:
+        raise InvalidInput(f"The metric {spec.name!r} refuses its params: {error}.") from error
+    except Exception as error:  # the door where a plugin is called
+        raise PluginFailure(f"The metric {spec.name!r} cannot be constructed: {error}.") from error
+    if installed != spec.version:
+        raise Conflict(
+            f"The run was measured by {spec.name} {spec.version}, but {installed} is installed.",
+            cure="Install the version that the run pins.",
+            code="metric_version",
+        )
+    return metric

@@ -1,0 +1,118 @@
+"""Read what a report says of a run from database and storage."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from datetime import UTC, datetime
+from importlib.metadata import version
+from uuid import UUID
+
+import polars
+from vlmhyperbench.db import evidence, manifests, measures, phases, runs
+from vlmhyperbench.db.views import MeasureManifestView
+from vlmhyperbench.errors import Conflict, NotFound
+from vlmhyperbench.facts.read import read_facts
+from vlmhyperbench.reports.records import ClaimEvidence, PhaseEvidence
+from vlmhyperbench.runtime import Runtime
+from vlmhyperbench.storage import Storage
+
+from vlmhyperbench_reporter.bundles import MeasureFile, RunBundle
+
+PAYLOAD = ("text", "error", "system_prompt", "user_prompt")
+_NO_SAMPLES = polars.Schema(
+    {
+        "key": polars.String(),
+        "question": polars.String(),
+        "references": polars.List(polars.String()),
+        "images": polars.List(polars.String()),
+        "metadata": polars.String(),
+    }
+)
+
+
+async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
+    """Read everything that a report says of a run.
+
+    Raises:
+        NotFound: there is no such run, or a file of it is missing.
+        Conflict: a file is not the one that was committed.
+        Unavailable: database or storage do not answer.
+    """
+    async with runtime.database.transaction() as session:
+        run = await runs.get(session, run_id)
+        if run is None:
+            raise NotFound(f"There is no run {run_id}.")
+        manifest = await manifests.get(session, run.manifest_id) if run.manifest_id else None
+        run_phases = await phases.of_run(session, run_id)
+        claims = await evidence.of_run(session, run_id)
+        measured = await measures.of_run(session, run_id)
+    facts = await read_facts(runtime.database, runtime.storage, run_id, payload=PAYLOAD)
+    contents = await asyncio.to_thread(lambda: [_verified(runtime.storage, one) for one in measured])
+    return RunBundle(
+        id=str(run.id),
+        name=run.name,
+        state=run.state,
+        reason=run.reason,
+        spec=run.spec,
+        spec_digest=run.spec_digest,
+        total=run.total,
+        manifest_id=run.manifest_id,
+        samples=manifest.samples if manifest else None,
+        unreadable=manifest.unreadable if manifest else 0,
+        facts=_with_samples(facts),
+        measures=tuple(
+            MeasureFile(identity=identity, environment=one.environment, content=content)
+            for one, content in zip(measured, contents, strict=True)
+            for identity in one.metrics[:1]
+        ),
+        claims=tuple(_claim(found) for found in claims),
+        phases=tuple(
+            PhaseEvidence(no=phase.no, kind=phase.kind, state=phase.state, count=phase.count, params=phase.params)
+            for phase in run_phases
+        ),
+        created_at=_instant(run.created_at),
+        started_at=_instant(run.started_at),
+        finished_at=_instant(run.finished_at),
+        parent_run_id=str(run.parent_run_id) if run.parent_run_id else None,
+        platform_version=version("vlmhyperbench"),
+    )
+
+
+def _verified(storage: Storage, manifest: MeasureManifestView) -> bytes:
+    content = storage.get(manifest.storage_key)
+    if hashlib.sha256(content).hexdigest() != manifest.sha256:
+        raise Conflict(f"The file {manifest.storage_key} is not the one that was committed.", code="storage_corrupt")
+    return content
+
+
+def _with_samples(facts: polars.DataFrame) -> polars.DataFrame:
+    """Name images by their hashes, and give a run that was never indexed the columns of a manifest all the same."""
+    if "images" in facts.columns:
+        hashes = polars.col("images").list.eval(polars.element().struct.field("sha256"))
+        facts = facts.with_columns(hashes.fill_null([]))
+    missing = {name: kind for name, kind in _NO_SAMPLES.items() if name not in facts.columns}
+    return facts.with_columns(polars.lit(None, dtype=kind).alias(name) for name, kind in missing.items())
+
+
+def _claim(found: evidence.ClaimOfJob) -> ClaimEvidence:
+    claim = found.claim
+    return ClaimEvidence(
+        id=str(claim.id),
+        job=found.job.kind,
+        host=claim.host,
+        machine=claim.machine,
+        engine=claim.engine,
+        packages=claim.packages,
+        client=claim.client,
+        measured_at=claim.measured_at,
+        resources=claim.resources,
+        anchor_monotonic_ns=claim.anchor_monotonic_ns,
+        anchor_wall_ns=claim.anchor_wall_ns,
+        started_at=_instant(claim.started_at),
+        ended_at=_instant(claim.ended_at),
+    )
+
+
+def _instant(at: datetime | None) -> str:
+    return "" if at is None else at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

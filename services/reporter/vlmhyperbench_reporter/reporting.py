@@ -1,0 +1,135 @@
+"""REPORT: read what a run or an experiment left behind, make the report in a child, store its files under the claim."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from uuid import UUID
+
+from vlmhyperbench.data.images import image_key
+from vlmhyperbench.db import artifacts, events, experiments, runs
+from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome, Preempted
+from vlmhyperbench.domain.states import Stage
+from vlmhyperbench.errors import Conflict, Fenced, InvalidInput, NotFound, PluginFailure, Unavailable
+from vlmhyperbench.events import EventType
+from vlmhyperbench.storage import Storage, Stored
+from vlmhyperbench.worker.claims import ClaimedJob
+
+from vlmhyperbench_reporter.bundles import Draft, ReportFile, RunBundle
+from vlmhyperbench_reporter.reading import read_bundle
+from vlmhyperbench_reporter.work import compose_comparison, compose_run, render, warm_up
+
+FORMATS = ("markdown", "html", "json")
+_STEPS = 3
+
+
+async def handle_report(job: ClaimedJob) -> Outcome:
+    """Do one REPORT job; what the report cannot be made from fails it for good."""
+    try:
+        return await _report(job)
+    except Fenced:
+        raise
+    except (InvalidInput, NotFound, Conflict, PluginFailure) as error:
+        return Failed(code=error.code, message=str(error), permanent=True)
+    except Unavailable as error:
+        if error.code == "storage_full":
+            return Preempted(reason=error.code)
+        return Failed(code=error.code, message=str(error))
+
+
+async def _report(job: ClaimedJob) -> Outcome:
+    await job.progress(done=0, total=_STEPS)
+    draft, formats = await (_of_run(job) if job.job.scope == "run" else _of_experiment(job))
+    await job.progress(done=1, total=_STEPS)
+    if job.draining.is_set():
+        return Preempted()
+    pages = await asyncio.to_thread(_pages, job.runtime.storage, draft.images)
+    files = await job.run_cpu(render, draft, pages, formats=formats)
+    await job.progress(done=2, total=_STEPS)
+    stored = await asyncio.to_thread(_store, job, files)
+    await _commit(job, list(zip(files, stored, strict=True)))
+    await job.progress(done=_STEPS, total=_STEPS)
+    return Complete(data={"files": [file.name for file in files]})
+
+
+async def _of_run(job: ClaimedJob) -> tuple[Draft, Sequence[str]]:
+    (bundle,) = await _read(job, [job.run_id])
+    wanted = bundle.spec.get("reports", FORMATS)
+    formats = [name for name in FORMATS if isinstance(wanted, Sequence) and name in wanted]
+    return await job.run_cpu(compose_run, bundle), formats
+
+
+async def _of_experiment(job: ClaimedJob) -> tuple[Draft, Sequence[str]]:
+    experiment_id = job.stream_id
+    async with job.runtime.database.transaction() as session:
+        experiment = await experiments.get(session, experiment_id)
+        members = await runs.of_experiment(session, experiment_id)
+    if experiment is None:
+        raise NotFound(f"There is no experiment {experiment_id}.")
+    bundles = await _read(job, [run.id for run in members])
+    draft = await job.run_cpu(compose_comparison, str(experiment_id), experiment.name, experiment.state.value, bundles)
+    return draft, FORMATS
+
+
+async def _read(job: ClaimedJob, run_ids: Sequence[UUID]) -> list[RunBundle]:
+    """Read the runs while a child imports what it will need."""
+    _, bundles = await asyncio.gather(job.run_cpu(warm_up), _read_all(job, run_ids))
+    return bundles
+
+
+async def _read_all(job: ClaimedJob, run_ids: Sequence[UUID]) -> list[RunBundle]:
+    return [await read_bundle(job.runtime, run_id) for run_id in run_ids]
+
+
+def _pages(storage: Storage, images: Sequence[str]) -> dict[str, bytes]:
+    """Read the pages that cases show; one that is missing is no reason to have no report."""
+    found = {}
+    for sha256 in images:
+        key = image_key(sha256)
+        if storage.exists(key):
+            found[sha256] = storage.get(key)
+    return found
+
+
+def _store(job: ClaimedJob, files: Sequence[ReportFile]) -> list[Stored]:
+    owner = "runs" if job.job.scope == "run" else "experiments"
+    folder = f"{owner}/{job.stream_id}/reports/{job.claim_id}"
+    return [
+        job.runtime.storage.put(f"{folder}/{file.name}", file.content, media_type=file.media_type) for file in files
+    ]
+
+
+async def _commit(job: ClaimedJob, files: Sequence[tuple[ReportFile, Stored]]) -> None:
+    """Reference the files, which lie in storage already, in one fenced transaction."""
+    is_run = job.job.scope == "run"
+    async with job.transaction() as session:
+        for file, stored in files:
+            artifact_id = await artifacts.add(
+                session,
+                project_id=job.job.project_id,
+                claim_id=job.claim_id,
+                kind=file.kind,
+                name=file.name,
+                media_type=file.media_type,
+                storage_key=stored.key,
+                sha256=stored.sha256,
+                size_bytes=stored.size_bytes,
+                run_id=job.job.run_id if is_run else None,
+                experiment_id=None if is_run else job.job.experiment_id,
+            )
+            if file.media_type in {"image/svg+xml", "image/webp"}:
+                continue
+            await events.append(
+                session,
+                stream_id=job.stream_id,
+                type=EventType.ARTIFACT_READY,
+                data={
+                    "artifact_id": str(artifact_id),
+                    "name": file.name,
+                    "kind": file.kind,
+                    "media_type": file.media_type,
+                    "size_bytes": stored.size_bytes,
+                },
+                job_id=job.job.id,
+                stage=Stage.REPORT,
+            )

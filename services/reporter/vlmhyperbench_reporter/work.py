@@ -1,0 +1,33 @@
+"""Doors into `composing` that cost nothing to import: the worker names them, a child runs them and pays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from vlmhyperbench_reporter.bundles import Draft, ReportFile, RunBundle
+
+
+def warm_up() -> None:
+    """Import what the next call needs, while the worker still reads the facts."""
+    import vlmhyperbench_reporter.composing  # noqa: F401
+
+
+def compose_run(bundle: RunBundle) -> Draft:
+    """Build the report of a run; raises as `composing.compose_run`."""
+    from vlmhyperbench_reporter import composing
+
+    return composing.compose_run(bundle)
+
+
+def compose_comparison(experiment_id: str, name: str, state: str, bundles: Sequence[RunBundle]) -> Draft:
+    """Build the comparison of runs; raises as `composing.compose_comparison`."""
+    from vlmhyperbench_reporter import composing
+
+    return composing.compose_comparison(experiment_id, name, state, bundles)
+
+
+def render(draft: Draft, images: Mapping[str, bytes], *, formats: Sequence[str]) -> tuple[ReportFile, ...]:
+    """Write a report's files."""
+    from vlmhyperbench_reporter import composing
+
+    return composing.render(draft, images, formats=formats)
