@@ -65,16 +65,19 @@ def _stack() -> Iterator[tuple[Home, Client]]:
         home = Home(Path(folder))
         control.up(home, host="127.0.0.1", port=0, is_tied=True)
         try:
-            yield home, Client(home=home)
+            yield home, Client(home.api_url(), home.api_key())
         finally:
             control.down(home)
 
 
 def _entry(samples: int) -> RunEntry:
-    target = {"model": "simulated-instant"}
-    return RunEntry.model_validate(
-        {"target": target, "task": "synthetic-questions", "dataset": {"limit": samples}, "scenario": {"in_flight": 16}}
-    )
+    given = {
+        "target": {"model": "simulated-instant"},
+        "task": "synthetic-questions",
+        "dataset": {"name": "synthetic-questions", "limit": samples},
+        "scenario": {"name": "offline", "in_flight": 16},
+    }
+    return RunEntry.model_validate(given)
 
 
 def _finished(client: Client, *, samples: int) -> None:

@@ -10,8 +10,6 @@ from vlmhyperbench.registry.schemas import RunEntry
 from tests.support.audit import audit
 from tests.support.stack import until
 
-pytest_plugins = ["tests.support.stack"]
-
 
 @pytest.fixture(scope="module")
 def registries(registries):
@@ -24,7 +22,11 @@ def registries(registries):
 
 
 def start(stack, samples=600, **changes):
-    given = {"target": {"model": "simulated-steady"}, "task": "synthetic-questions", "dataset": {"limit": samples}}
+    given = {
+        "target": {"model": "simulated-steady"},
+        "task": "synthetic-questions",
+        "dataset": {"name": "synthetic-questions", "limit": samples},
+    }
     return stack.client.runs.create(RunEntry.model_validate({**given, **changes})).id
 
 

@@ -8,11 +8,29 @@ from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 
 from tests.support.audit import audit
 
-pytest_plugins = ["tests.support.stack"]
+BROKEN = """data_index;split;image_path;question;answer;doc_class;question_type;answer_bbox
+0;test;;What is 1 + 1?;2;sum;text;
+1;test;bad.png;What is it?;x;sum;text;
+2;test;;What is 2 + 2?;4;sum;text;
+"""
+
+
+@pytest.fixture(scope="module")
+def registries(registries, tmp_path_factory):
+    """Add a dataset one of whose images is none."""
+    folder = tmp_path_factory.mktemp("broken")
+    (folder / "bad.png").write_bytes(b"this is no image")
+    (folder / "annotation.csv").write_text(BROKEN)
+    (registries / "datasets" / "broken-images.yaml").write_text(f"type: annotation_csv\npath: {folder}\n")
+    return registries
+
+
+def questions(limit):
+    return {"name": "synthetic-questions", "limit": limit}
 
 
 def entry(**changes):
-    given = {"target": {"model": "simulated-instant"}, "task": "synthetic-questions", "dataset": {"limit": 60}}
+    given = {"target": {"model": "simulated-instant"}, "task": "synthetic-questions", "dataset": questions(60)}
     return RunEntry.model_validate({**given, **changes})
 
 
@@ -36,7 +54,7 @@ def test_a_run_goes_through_every_service_and_ends_with_its_report(stack):
 
 
 def test_the_tiny_model_really_reads_its_documents(stack):
-    dataset = {"params": {"documents": 12}}
+    dataset = {"name": "synthetic-documents", "params": {"documents": 12}}
     run = stack.wait(
         stack.client.runs.create(
             RunEntry.model_validate({"target": {"model": "tiny-doc-vlm"}, "task": "document-qa", "dataset": dataset})
@@ -83,7 +101,7 @@ def test_the_runs_of_an_experiment_share_their_samples_and_end_in_one_comparison
 
 
 def test_a_timed_run_is_measured_by_one_claim(stack):
-    run = stack.wait(stack.client.runs.create(entry(scenario="single-stream", dataset={"limit": 20})).id)
+    run = stack.wait(stack.client.runs.create(entry(scenario="single-stream", dataset=questions(20))).id)
     assert run.state == "SUCCEEDED"
     assert stack.query("SELECT state, count FROM phase WHERE run_id = %s AND kind = 'single_stream'", run.id) == [
         ("COMPLETE", 20)
@@ -98,15 +116,8 @@ def test_a_timed_run_is_measured_by_one_claim(stack):
     audit(stack)
 
 
-def test_an_image_that_is_no_image_costs_its_own_sample_only(stack, tmp_path):
-    (tmp_path / "bad.png").write_bytes(b"this is no image")
-    (tmp_path / "annotation.csv").write_text(
-        "data_index;split;image_path;question;answer;doc_class;question_type;answer_bbox\n"
-        "0;test;;What is 1 + 1?;2;sum;text;\n1;test;bad.png;What is it?;x;sum;text;\n"
-        "2;test;;What is 2 + 2?;4;sum;text;\n"
-    )
-    dataset = {"type": "annotation_csv", "path": str(tmp_path)}
-    run = stack.wait(stack.client.runs.create(entry(dataset=dataset)).id)
+def test_an_image_that_is_no_image_costs_its_own_sample_only(stack):
+    run = stack.wait(stack.client.runs.create(entry(dataset="broken-images")).id)
     assert run.state == "PARTIAL"
     assert (run.total, run.done, run.failed) == (3, 3, 1)
     rows = stack.query(
@@ -118,15 +129,16 @@ def test_an_image_that_is_no_image_costs_its_own_sample_only(stack, tmp_path):
 
 
 def test_a_key_that_repeats_gives_the_same_run(stack):
-    first = stack.client.runs.create(entry(dataset={"limit": 5}), idempotency_key="again")
-    assert stack.client.runs.create(entry(dataset={"limit": 5}), idempotency_key="again").id == first.id
+    first = stack.client.runs.create(entry(dataset=questions(5)), idempotency_key="again")
+    assert stack.client.runs.create(entry(dataset=questions(5)), idempotency_key="again").id == first.id
     with pytest.raises(VlmHyperBenchError, match=r"[Kk]ey"):
-        stack.client.runs.create(entry(dataset={"limit": 6}), idempotency_key="again")
+        stack.client.runs.create(entry(dataset=questions(6)), idempotency_key="again")
     stack.wait(first.id)
 
 
 def test_unknown_names_are_refused_together_with_the_nearest_ones(stack):
     with pytest.raises(InvalidInput) as refused:
         stack.client.runs.create(entry(target={"model": "simulated-instnt"}, task="synthetic-question"))
-    assert "simulated-instant" in str(refused.value)
-    assert "synthetic-questions" in str(refused.value)
+    told = " ".join(f"{error.message} {error.cure}" for error in refused.value.errors)
+    assert "simulated-instant" in told
+    assert "synthetic-questions" in told

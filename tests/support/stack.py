@@ -45,7 +45,7 @@ class Stack:
 
     def __init__(self, home: Home) -> None:
         self.home = home
-        self.client = Client(home=home)
+        self.client = Client(home.api_url(), home.api_key())
 
     def pid_of(self, name: str) -> int:
         """The process that the supervisor keeps under this name."""
