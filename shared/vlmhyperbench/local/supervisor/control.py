@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from vlmhyperbench.errors import NotReady, Unavailable
+from vlmhyperbench.errors import NotReady, Unavailable, VlmHyperBenchError
 from vlmhyperbench.local.supervisor.home import Home
 from vlmhyperbench.local.supervisor.lock import holder
 from vlmhyperbench.local.supervisor.services import choose
@@ -21,6 +21,8 @@ from vlmhyperbench.processes import tied
 
 STOP_S = 90.0
 _POLL_S = 0.05
+_STARTED: dict[int, subprocess.Popen[bytes]] = {}
+"""Supervisors that this process started, until they are collected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +88,7 @@ def up(
             start_new_session=True,
             pass_fds=(writing,),
         )
+    _STARTED[child.pid] = child
     os.close(writing)
     with os.fdopen(reading, encoding="utf-8") as lines:
         try:
@@ -93,7 +96,10 @@ def up(
         except KeyboardInterrupt:
             with suppress(ProcessLookupError):
                 child.send_signal(signal.SIGTERM)
-            child.wait()
+            _reap(child.pid)
+            raise
+        except VlmHyperBenchError:
+            _reap(child.pid)
             raise
 
 
@@ -171,8 +177,9 @@ def _follow(lines: Iterable[str], tell: Callable[[Mapping[str, str]], None], hom
 
 def _reap(pid: int) -> None:
     """Collect the supervisor where it is a child of ours."""
-    with suppress(ChildProcessError):
-        os.waitpid(pid, 0)
+    child = _STARTED.pop(pid, None)
+    if child is not None:
+        child.wait()
 
 
 def _children() -> dict[int, list[int]]:

@@ -1,0 +1,154 @@
+"""The supervisor as a real process that keeps real servers, the API and the scheduler."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from vlmhyperbench.errors import InvalidInput, Unavailable
+from vlmhyperbench.local.supervisor import control
+from vlmhyperbench.local.supervisor.home import Home
+from vlmhyperbench.local.supervisor.lock import StackLock, holder
+from vlmhyperbench.local.supervisor.services import choose, environment_of_services
+
+PATIENCE_S = 90.0
+SERVICES = ("api", "scheduler")
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    pause = threading.Event()
+    while not holds():
+        assert time.monotonic() < deadline, "It did not come to that."
+        pause.wait(0.05)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def _up(home: Home) -> bool:
+    return control.up(home, host="127.0.0.1", port=0, services=SERVICES)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    made = Home(tmp_path / "home")
+    yield made
+    control.kill(made)
+
+
+def _pids(home: Home) -> dict[str, int]:
+    return {one.name: one.pid for one in control.status(home).processes if one.pid is not None}
+
+
+def test_a_stack_starts_says_what_it_does_restarts_what_dies_and_stops_cleanly(home: Home) -> None:
+    told: list[str] = []
+    started = control.up(
+        home, host="127.0.0.1", port=0, services=SERVICES, tell=lambda message: told.append(message.get("what", ""))
+    )
+    assert started
+    assert told == ["postgres", "valkey", "migrations", "scheduler", "api"]
+
+    assert not _up(home), "a second one does nothing"
+
+    status = control.status(home)
+    assert [one.name for one in status.processes] == ["supervisor", "postgres", "valkey", "scheduler", "api"]
+    assert all(one.state == "running" and one.pss_bytes for one in status.processes)
+    assert (home.settings_file.stat().st_mode & 0o777, home.api_key_file.stat().st_mode & 0o777) == (0o600, 0o600)
+
+    before = _pids(home)
+    for name in ("api", "postgres", "valkey"):
+        os.kill(before[name], signal.SIGKILL)
+    _until(lambda: all(_pids(home).get(name, before[name]) != before[name] for name in ("api", "postgres", "valkey")))
+    restarts = {one.name: one.restarts for one in control.status(home).processes}
+    assert (restarts["api"], restarts["postgres"], restarts["valkey"]) == (1, 1, 1)
+    assert restarts["scheduler"] == 0
+    _until(lambda: _answers(home))
+
+    pids = _pids(home)
+    assert control.down(home)
+    assert not any(map(_is_alive, pids.values()))
+    assert not control.is_up(home)
+    assert not control.down(home), "there is nothing to stop"
+    assert not home.processes_file.exists()
+
+
+def _answers(home: Home) -> bool:
+    request = urllib.request.Request(f"{home.api_url()}/api/v1/runs", headers={"X-API-Key": home.api_key() or ""})
+    try:
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            return json.load(answer) == {"items": [], "next": None}
+    except OSError:
+        return False
+
+
+def test_a_killed_supervisor_leaves_no_orphan_and_the_next_one_starts(home: Home) -> None:
+    _up(home)
+    first = _pids(home)
+    os.kill(first["supervisor"], signal.SIGKILL)
+    _until(lambda: not any(_is_alive(pid) for pid in first.values()))
+    assert not control.is_up(home)
+    assert _up(home)
+    assert control.down(home)
+
+
+def test_a_service_that_cannot_start_is_named_and_everything_stops_again(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VLMHB_REGISTRIES", "/no/such/folder")
+    with pytest.raises(Unavailable, match=r"api process does not start.*no/such/folder"):
+        _up(home)
+    _until(lambda: not control.is_up(home))
+
+
+def test_one_lock_has_one_holder(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    assert holder(path) is None
+    first, second = StackLock(path), StackLock(path)
+    assert first.acquire()
+    assert holder(path) == os.getpid()
+    assert not second.acquire()
+    first.release()
+    assert holder(path) is None
+    assert second.acquire()
+    second.release()
+
+
+def test_a_pid_that_a_dead_supervisor_left_in_the_lock_holds_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    path.write_text(str(os.getpid()))
+    assert holder(path) is None
+
+
+def test_a_home_without_room_is_refused(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vlmhyperbench.local.supervisor.home.NEEDED_BYTES", 2**60)
+    with pytest.raises(Unavailable, match="MiB are needed") as refused:
+        home.prepare()
+    assert refused.value.code == "disk_full"
+
+
+def test_services_are_chosen_by_name() -> None:
+    assert [service.name for stage in choose(["api"]) for service in stage] == ["api"]
+    assert len([service for stage in choose([]) for service in stage]) == 5
+    with pytest.raises(InvalidInput, match="nonsense"):
+        choose(["nonsense"])
+
+
+def test_services_get_settings_and_no_credential(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLMHB_TIMERS__LEASE_S", "60")
+    monkeypatch.setenv("VLMHB_DATABASE_URL", "postgresql://secret")
+    given = environment_of_services(home="/h", api_port=5)
+    assert given["VLMHB_TIMERS__LEASE_S"] == "60"
+    assert (given["VLMHB_HOME"], given["VLMHB_API_PORT"]) == ("/h", "5")
+    assert "VLMHB_DATABASE_URL" not in given
