@@ -1,15 +1,15 @@
 """The tree of errors that every room of the shared library raises: the SDK's classes, and what only the platform knows.
 
-    VlmHyperBenchError            code, message, cure
-    ├── InvalidInput              the caller's data is wrong; repeating it cannot help
-    ├── NotFound                  a name or id that does not exist
-    ├── NotReady                  right request, wrong moment (no model loaded, still starting)
-    ├── Conflict                  the state of the thing forbids it
-    │   └── Fenced                the claim is no longer ours: stop, write nothing
-    ├── Unavailable               a part that is needed does not answer; repeating may help
-    │   └── OutOfMemory           it cannot run in the memory there is; a smaller request may
-    ├── Denied                    no key, a wrong key, or a key without the scope
-    └── PluginFailure             code of a plugin broke its contract
+VlmHyperBenchError            code, message, cure
+├── InvalidInput              the caller's data is wrong; repeating it cannot help
+├── NotFound                  a name or id that does not exist
+├── NotReady                  right request, wrong moment (no model loaded, still starting)
+├── Conflict                  the state of the thing forbids it
+│   └── Fenced                the claim is no longer ours: stop, write nothing
+├── Unavailable               a part that is needed does not answer; repeating may help
+│   └── OutOfMemory           it cannot run in the memory there is; a smaller request may
+├── Denied                    no key, a wrong key, or a key without the scope
+└── PluginFailure             code of a plugin broke its contract
 """
 
 from __future__ import annotations

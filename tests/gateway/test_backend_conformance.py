@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from vlmhyperbench_llamacpp.adapter import LlamaCpp
 from vlmhyperbench_openai.adapter import OpenAICompatible
 from vlmhyperbench_sdk.gateway import LoadRequest

@@ -6,6 +6,7 @@ import json
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from vlmhyperbench_gateway.memory import UNKNOWN, VramWatch
 from vlmhyperbench_gateway.streams import EventSplitter, Meter, is_done, payload_of
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from vlmhyperbench_gateway.bodies import RequestRefused, write_bodies
 from vlmhyperbench_llamacpp.adapter import LlamaCpp
 from vlmhyperbench_sdk.types import JsonObject, JsonValue

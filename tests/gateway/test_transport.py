@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+
 from vlmhyperbench_gateway.errors import EngineFailed
 from vlmhyperbench_gateway.transport import EngineClient
 from vlmhyperbench_sdk.net import parse_url

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from vlmhyperbench_sdk.chat import translate
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.types import JsonValue

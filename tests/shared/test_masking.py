@@ -11,6 +11,7 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from vlmhyperbench import logs
 from vlmhyperbench.logs.masking import SecretMasker, StreamMasker
 

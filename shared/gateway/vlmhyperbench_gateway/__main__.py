@@ -30,11 +30,11 @@ def main() -> int:
 
 def _serve(args: argparse.Namespace, key: str, listening: socket.socket) -> None:
     import uvicorn  # the arguments are checked first
-    from vlmhyperbench.logs import configure_logging, hide
-    from vlmhyperbench_sdk.net import UrlPolicy
 
+    from vlmhyperbench.logs import configure_logging, hide
     from vlmhyperbench_gateway.app import make_app
     from vlmhyperbench_gateway.settings import FIRST_PARTY, GatewaySettings
+    from vlmhyperbench_sdk.net import UrlPolicy
 
     settings = GatewaySettings(
         key=key,

@@ -16,15 +16,15 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
-from vlmhyperbench.errors import Denied, InvalidInput, VlmHyperBenchError
-from vlmhyperbench_sdk.gateway import LoadRequest, ModelStatus
-from vlmhyperbench_sdk.jsontext import parse_object
 
+from vlmhyperbench.errors import Denied, InvalidInput, VlmHyperBenchError
 from vlmhyperbench_gateway.counters import Counters
 from vlmhyperbench_gateway.errors import body_of, status_of
 from vlmhyperbench_gateway.host import EngineHost
 from vlmhyperbench_gateway.relay import CHAT_PATH, Relay, read_body
 from vlmhyperbench_gateway.settings import GatewaySettings
+from vlmhyperbench_sdk.gateway import LoadRequest, ModelStatus
+from vlmhyperbench_sdk.jsontext import parse_object
 
 OPEN_PATHS = frozenset({"/health"})
 """What needs no key."""

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
-from vlmhyperbench.errors import InvalidInput, NotFound, VlmHyperBenchError
-from vlmhyperbench_sdk.protocols import Backend
-from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
+from vlmhyperbench.errors import InvalidInput, NotFound, VlmHyperBenchError
 from vlmhyperbench_gateway.adapters import load_adapter, to_bytes, write_json
 from vlmhyperbench_gateway.images import map_images, to_data_url
 from vlmhyperbench_gateway.settings import FIRST_PARTY
+from vlmhyperbench_sdk.protocols import Backend
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 ROW_DTYPE = [("ordinal", "<i8"), ("offset", "<i8"), ("bytes", "<i8"), ("sha256", "S64")]
 """Columns of `<out>.npy`, one row per request, in the order of the requests."""

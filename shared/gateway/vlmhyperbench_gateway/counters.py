@@ -6,9 +6,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from vlmhyperbench_sdk.gateway import ModelStatus
-
 from vlmhyperbench_gateway.streams import Meter
+from vlmhyperbench_sdk.gateway import ModelStatus
 
 BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 STATES = ("unloaded", "loading", "ready", "unloading", "error")

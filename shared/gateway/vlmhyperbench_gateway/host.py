@@ -18,10 +18,6 @@ from typing import Literal, Self
 from vlmhyperbench.errors import Conflict, NotReady, OutOfMemory, PluginFailure, VlmHyperBenchError
 from vlmhyperbench.logs import get_logger, hide, process_masker, unhide
 from vlmhyperbench.processes import Child, start_child
-from vlmhyperbench_sdk.gateway import EngineIdentity, LoadRequest, ModelState, ModelStatus
-from vlmhyperbench_sdk.net import parse_url, resolve
-from vlmhyperbench_sdk.protocols import Backend, EngineLaunch, RemoteEngine
-
 from vlmhyperbench_gateway.adapters import load_adapter, write_json
 from vlmhyperbench_gateway.errors import EngineFailed, LoadFailed
 from vlmhyperbench_gateway.identity import ask_properties, hash_files, identify_launched, identify_remote, list_packages
@@ -29,6 +25,9 @@ from vlmhyperbench_gateway.memory import VramWatch
 from vlmhyperbench_gateway.output import EngineOutput
 from vlmhyperbench_gateway.settings import GatewaySettings
 from vlmhyperbench_gateway.transport import EngineClient
+from vlmhyperbench_sdk.gateway import EngineIdentity, LoadRequest, ModelState, ModelStatus
+from vlmhyperbench_sdk.net import parse_url, resolve
+from vlmhyperbench_sdk.protocols import Backend, EngineLaunch, RemoteEngine
 
 Event = Literal["load", "loaded", "failed", "died", "unload", "unloaded"]
 

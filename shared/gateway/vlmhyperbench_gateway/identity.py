@@ -11,13 +11,12 @@ from pathlib import Path
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.logs import process_masker
 from vlmhyperbench.processes import start_child
+from vlmhyperbench_gateway.errors import EngineFailed
+from vlmhyperbench_gateway.transport import EngineClient
 from vlmhyperbench_sdk.gateway import EngineIdentity, LoadRequest
 from vlmhyperbench_sdk.jsontext import parse_json
 from vlmhyperbench_sdk.protocols import EngineLaunch
 from vlmhyperbench_sdk.types import JsonValue
-
-from vlmhyperbench_gateway.errors import EngineFailed
-from vlmhyperbench_gateway.transport import EngineClient
 
 PROPERTIES = ("/props", "/version", "/v1/models")
 """Where engines say what they are; those that an engine does not have are skipped."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from types import ModuleType
 
 import psutil
+
 from vlmhyperbench_sdk.types import JsonValue
 
 PERIOD_S = 0.1

@@ -11,11 +11,9 @@ from contextlib import AsyncExitStack
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
+
 from vlmhyperbench.errors import NotFound, OutOfMemory, VlmHyperBenchError
 from vlmhyperbench.logs import process_masker
-from vlmhyperbench_sdk.jsontext import parse_object
-from vlmhyperbench_sdk.types import JsonValue
-
 from vlmhyperbench_gateway.adapters import to_bytes, write_json
 from vlmhyperbench_gateway.counters import Counters
 from vlmhyperbench_gateway.errors import Busy, EngineFailed, TooLarge, body_of
@@ -25,6 +23,8 @@ from vlmhyperbench_gateway.output import says_out_of_memory
 from vlmhyperbench_gateway.settings import GatewaySettings
 from vlmhyperbench_gateway.streams import EventSplitter, Meter, is_done
 from vlmhyperbench_gateway.transport import EngineResponse
+from vlmhyperbench_sdk.jsontext import parse_object
+from vlmhyperbench_sdk.types import JsonValue
 
 CHAT_PATH = "/v1/chat/completions"
 _MAX_ERROR_BYTES = 1024 * 1024

@@ -6,9 +6,8 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from vlmhyperbench_sdk.types import JsonObject, JsonValue
-
 from vlmhyperbench_gateway.adapters import write_json
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 TOKEN_KEYS = ("content", "reasoning_content", "reasoning", "tool_calls")
 """Fields of a delta that bear tokens if they are not empty."""

@@ -11,9 +11,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
-from vlmhyperbench_sdk.net import Url
-
 from vlmhyperbench_gateway.errors import EngineFailed
+from vlmhyperbench_sdk.net import Url
 
 CONNECT_SECONDS = 10.0
 MAX_HEAD_BYTES = 1024 * 1024

@@ -13,9 +13,8 @@ from collections.abc import Iterable, MutableMapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, cast
 
-from vlmhyperbench_sdk.gateway import SECRET_MASK
-
 from vlmhyperbench.logs.masking import SecretMasker, StreamMasker
+from vlmhyperbench_sdk.gateway import SECRET_MASK
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger, Processor, WrappedLogger

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from vlmhyperbench_llamacpp.adapter import SHIM, LlamaCpp
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 from vlmhyperbench_sdk.gateway import LoadRequest

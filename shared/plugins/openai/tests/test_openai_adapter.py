@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from vlmhyperbench_openai.adapter import OpenAICompatible
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 from vlmhyperbench_sdk.gateway import LoadRequest

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.types import JsonValue
 from vlmhyperbench_simulated.answers import Answer, answer, fail, is_chosen_to_fail, request_digest

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+
 from vlmhyperbench_simulated.pacing import Pacer
 from vlmhyperbench_simulated.process import SimulatedProcess
 from vlmhyperbench_simulated.server import start_server

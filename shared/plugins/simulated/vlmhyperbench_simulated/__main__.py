@@ -10,7 +10,6 @@ import signal
 import sys
 
 from vlmhyperbench_sdk.errors import InvalidInput
-
 from vlmhyperbench_simulated.server import start_server
 from vlmhyperbench_simulated.simulation import Simulation
 from vlmhyperbench_simulated.streams import parse_simulation

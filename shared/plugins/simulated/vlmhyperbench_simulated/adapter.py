@@ -9,7 +9,6 @@ from vlmhyperbench_sdk.chat import Format, translate
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.protocols import EngineLaunch, MemoryEstimate, RemoteEngine
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
-
 from vlmhyperbench_simulated.streams import parse_simulation
 
 FORMATS: tuple[Format, ...] = ("text",)

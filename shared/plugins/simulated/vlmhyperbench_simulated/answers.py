@@ -10,7 +10,6 @@ from operator import attrgetter
 from typing import Literal
 
 from vlmhyperbench_sdk.types import JsonObject
-
 from vlmhyperbench_simulated.simulation import Simulation
 
 _TEXT = (

@@ -11,7 +11,6 @@ import urllib.request
 from typing import IO, TYPE_CHECKING, cast
 
 from vlmhyperbench_sdk.errors import Unavailable
-
 from vlmhyperbench_simulated.simulation import Simulation
 
 if TYPE_CHECKING:

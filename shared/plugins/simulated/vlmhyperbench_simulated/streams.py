@@ -10,7 +10,6 @@ from typing import get_args, get_type_hints
 
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.types import JsonObject
-
 from vlmhyperbench_simulated.simulation import Simulation
 
 TRUTH = Simulation(ttft_ms=100.0, gap_ms=10.0, tokens=32, usage="always", record=True)
