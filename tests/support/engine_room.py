@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from uuid import UUID, uuid4
 
 from sqlalchemy import text
+
+from tests.shared.domain.builders_of_jobs import run_spec
 from vlmhyperbench.db import advancing, claims, experiments, finishing, jobs, manifests, runs, scheduling, workers
 from vlmhyperbench.db.claims import Assigned, Claimant
 from vlmhyperbench.db.engine import Database
@@ -16,8 +18,6 @@ from vlmhyperbench.domain.planning import plan_experiment, plan_run
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.states import FactStatus, JobKind, JobState
 from vlmhyperbench.facts.append import Appended, NewChunk, NewFact, append
-
-from tests.shared.domain.builders_of_jobs import run_spec
 
 LEASE_S = 30.0
 

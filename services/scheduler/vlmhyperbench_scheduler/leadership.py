@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import psycopg
 from sqlalchemy.engine import make_url
+
 from vlmhyperbench.errors import Unavailable
 
 _KEY = 0x766C6D6862  # "vlmhb"
 _ANSWER_S = 5.0
+_UNLOCK_S = 1.0
 
 
 class Leadership:
@@ -45,7 +48,13 @@ class Leadership:
         return self._is_held
 
     async def close(self) -> None:
-        """Give the lead back by closing the connection."""
-        connection, self._connection, self._is_held = self._connection, None, False
-        if connection is not None:
-            await connection.close()
+        """Give the lead back, so that another takes it at once, and close the connection."""
+        connection, self._connection = self._connection, None
+        is_held, self._is_held = self._is_held, False
+        if connection is None:
+            return
+        with suppress(psycopg.Error, TimeoutError, OSError):
+            async with asyncio.timeout(_UNLOCK_S):
+                if is_held and not connection.broken:
+                    await connection.execute("SELECT pg_advisory_unlock(%s)", (_KEY,))
+        await connection.close()

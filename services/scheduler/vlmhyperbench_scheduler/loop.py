@@ -11,7 +11,6 @@ from vlmhyperbench.errors import Unavailable
 from vlmhyperbench.logs import get_logger
 from vlmhyperbench.queues.ringing import Bell
 from vlmhyperbench.runtime import Runtime
-
 from vlmhyperbench_scheduler import window
 from vlmhyperbench_scheduler.effects import Effects
 from vlmhyperbench_scheduler.leadership import Leadership

@@ -9,7 +9,6 @@ from vlmhyperbench.queues.ringing import Bell
 from vlmhyperbench.runtime import open_runtime
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.signals import open_stop
-
 from vlmhyperbench_scheduler.leadership import Leadership
 from vlmhyperbench_scheduler.loop import Loop
 

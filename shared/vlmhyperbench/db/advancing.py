@@ -11,7 +11,6 @@ from uuid import UUID
 
 from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncSession
-from vlmhyperbench_sdk.types import JsonObject
 
 from vlmhyperbench.db import claim_phases, claims, events, jobs
 from vlmhyperbench.db.owners import Mark, Owner, lock_experiment, lock_run
@@ -39,6 +38,7 @@ from vlmhyperbench.domain.states import (
 )
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.events import EventType
+from vlmhyperbench_sdk.types import JsonObject
 
 
 async def runs_to_advance(session: AsyncSession, *, limit: int) -> list[UUID]:

@@ -8,7 +8,6 @@ from uuid import UUID
 
 from sqlalchemy import Result, text
 from sqlalchemy.ext.asyncio import AsyncSession
-from vlmhyperbench_sdk.types import JsonObject
 
 from vlmhyperbench.db import events
 from vlmhyperbench.db.owners import Mark
@@ -16,6 +15,7 @@ from vlmhyperbench.domain.planning import PlannedPhase
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.events import EventType
+from vlmhyperbench_sdk.types import JsonObject
 
 ASIDE = frozenset({"warmup"})
 """Kinds of phases that never are what a job is about."""

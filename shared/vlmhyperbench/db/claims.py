@@ -13,13 +13,13 @@ from uuid import UUID
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
-from vlmhyperbench_sdk.types import JsonObject
 
 from vlmhyperbench.db import claim_phases, events
 from vlmhyperbench.db.owners import Mark, job_event, lock_of_job
 from vlmhyperbench.db.views import JobView, view_of
 from vlmhyperbench.domain.states import JobKind, RunEvent, RunState, next_run_state
 from vlmhyperbench.events import EventType
+from vlmhyperbench_sdk.types import JsonObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

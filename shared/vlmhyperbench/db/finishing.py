@@ -9,7 +9,6 @@ from uuid import UUID
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
-from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 from vlmhyperbench.db import claim_phases, jobs
 from vlmhyperbench.db.owners import Mark, Owner, job_event, lock_of_job, mark_dirty
@@ -17,6 +16,7 @@ from vlmhyperbench.db.views import JobView, view_of
 from vlmhyperbench.domain.outcomes import Cancelled, Complete, Failed, Outcome, Preempted, Stopped
 from vlmhyperbench.domain.scheduling import backoff_s, is_given_up
 from vlmhyperbench.domain.states import JobEvent, JobKind, JobState, PhaseState, next_job_state
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 LEASE_EXPIRED = "lease_expired"
 

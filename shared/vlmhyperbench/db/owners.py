@@ -8,11 +8,11 @@ from uuid import UUID
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
-from vlmhyperbench_sdk.types import JsonObject
 
 from vlmhyperbench.db import events
 from vlmhyperbench.domain.states import STAGE_OF, JobKind
 from vlmhyperbench.events import EventType
+from vlmhyperbench_sdk.types import JsonObject
 
 
 class Mark(NamedTuple):

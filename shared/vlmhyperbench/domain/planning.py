@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from pydantic import JsonValue
-from vlmhyperbench_sdk.types import JsonObject
 
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.states import JobKind
+from vlmhyperbench_sdk.types import JsonObject
 
 ACCURACY_PHASE = 1
 """Number of the phase that the scheduler opens for all shards of a closed-loop run."""

@@ -11,8 +11,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, ParamSpec, TypeAlias, TypeVar
 from uuid import UUID
 
-from vlmhyperbench_sdk.types import JsonObject
-
 from vlmhyperbench.bus import Progress
 from vlmhyperbench.db import claim_phases, claims
 from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome, Preempted, Stopped
@@ -20,6 +18,7 @@ from vlmhyperbench.domain.states import STAGE_OF, JobKind, PhaseState
 from vlmhyperbench.errors import Conflict, Fenced, Unavailable
 from vlmhyperbench.facts.append import Appended, NewChunk, NewFact, append
 from vlmhyperbench.worker.rates import Rate
+from vlmhyperbench_sdk.types import JsonObject
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession

@@ -6,14 +6,14 @@ import asyncio
 from uuid import UUID
 
 import pytest
+
+from tests.shared.domain.builders_of_jobs import run_spec
+from tests.support.engine_room import EngineRoom
 from vlmhyperbench.db import advancing, experiments
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.views import ExperimentView
 from vlmhyperbench.domain.outcomes import Cancelled, Complete, Failed
 from vlmhyperbench.domain.states import ExperimentState, JobKind, JobState, RunState
-
-from tests.shared.domain.builders_of_jobs import run_spec
-from tests.support.engine_room import EngineRoom
 
 pytestmark = pytest.mark.anyio
 

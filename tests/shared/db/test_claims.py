@@ -6,15 +6,15 @@ import asyncio
 from uuid import uuid4
 
 import pytest
+
+from tests.shared.domain.builders_of_jobs import run_spec
+from tests.support.engine_room import EngineRoom, Held
 from vlmhyperbench.db import claim_phases, claims
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.domain.outcomes import Cancelled, Complete, Failed, Preempted, Stopped
 from vlmhyperbench.domain.specs import ScenarioSpec
 from vlmhyperbench.domain.states import JobState, PhaseState, RunState
 from vlmhyperbench.errors import Conflict
-
-from tests.shared.domain.builders_of_jobs import run_spec
-from tests.support.engine_room import EngineRoom, Held
 
 pytestmark = pytest.mark.anyio
 

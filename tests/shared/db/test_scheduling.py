@@ -6,14 +6,14 @@ import asyncio
 from uuid import UUID, uuid4
 
 import pytest
+
+from tests.shared.domain.builders_of_jobs import run_spec
+from tests.support.engine_room import EngineRoom
 from vlmhyperbench.db import scheduling
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.domain.outcomes import Complete, Failed
 from vlmhyperbench.domain.states import JobKind, JobState
 from vlmhyperbench.errors import Conflict
-
-from tests.shared.domain.builders_of_jobs import run_spec
-from tests.support.engine_room import EngineRoom
 
 pytestmark = pytest.mark.anyio
 

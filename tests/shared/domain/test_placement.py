@@ -5,10 +5,10 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
-from vlmhyperbench.domain.placement import WORKER_KIND, Reservation, place
-from vlmhyperbench.domain.states import JobKind
 
 from tests.shared.domain.builders_of_jobs import device_now, worker_now
+from vlmhyperbench.domain.placement import WORKER_KIND, Reservation, place
+from vlmhyperbench.domain.states import JobKind
 
 
 @pytest.mark.parametrize("kind", list(JobKind))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.shared.domain.builders_of_jobs import run_spec
 from vlmhyperbench.domain.planning import (
     ACCURACY_PHASE,
     dataset_digest,
@@ -14,8 +16,6 @@ from vlmhyperbench.domain.planning import (
 )
 from vlmhyperbench.domain.specs import ScenarioSpec
 from vlmhyperbench.domain.states import JobKind
-
-from tests.shared.domain.builders_of_jobs import run_spec
 
 
 def test_a_run_begins_with_one_index_job_that_says_what_to_read() -> None:

@@ -8,6 +8,8 @@ from uuid import uuid4
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.shared.domain.builders_of_jobs import NOW, device_now, worker_now
 from vlmhyperbench.domain.placement import WorkerNow
 from vlmhyperbench.domain.scheduling import (
     Assign,
@@ -28,8 +30,6 @@ from vlmhyperbench.domain.scheduling import (
     is_given_up,
 )
 from vlmhyperbench.domain.states import JobKind, JobState, RunEvent, RunState
-
-from tests.shared.domain.builders_of_jobs import NOW, device_now, worker_now
 
 
 def waiting(kind: JobKind = JobKind.SCORE) -> WaitingJob:

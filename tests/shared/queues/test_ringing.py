@@ -1,0 +1,45 @@
+"""Rings: what goes into the broker, and what a broker that is away costs."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from uuid import UUID
+
+import pytest
+import redis
+
+from vlmhyperbench.queues.contracts import KEY_PREFIX, RING, queue_of
+from vlmhyperbench.queues.ringing import Bell
+
+pytestmark = pytest.mark.anyio
+
+JOB = UUID(int=7)
+
+
+async def test_a_ring_carries_the_jobs_id_and_nothing_else(redis_url: str) -> None:
+    bell = Bell(redis_url)
+    queue = queue_of("inference", "w")
+    assert await bell.ring([(queue, JOB)]) == 1
+    bell.close()
+    with redis.Redis.from_url(redis_url) as client:
+        message = json.loads(client.lpop(f"{KEY_PREFIX}{queue}"))
+    args, kwargs, _ = json.loads(base64.b64decode(message["body"]))
+    assert (message["headers"]["task"], args, kwargs) == (RING, [str(JOB)], {})
+    assert message["content-type"] == "application/json"
+
+
+async def test_nothing_to_ring_is_no_call(redis_url: str) -> None:
+    bell = Bell("redis://127.0.0.1:1/0")
+    assert await bell.ring([]) == 0
+    bell.close()
+
+
+async def test_a_broker_that_is_away_is_left_alone_for_a_while() -> None:
+    bell = Bell("redis://127.0.0.1:1/0")
+    assert await bell.ring([("q", JOB)]) == 0
+    began = time.monotonic()
+    assert await bell.ring([("q", JOB)] * 1000) == 0
+    assert time.monotonic() - began < 1
+    bell.close()

@@ -1,0 +1,83 @@
+"""CPU work in children: results, errors, deaths, cancelling, and what a child may know."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from vlmhyperbench.errors import Unavailable
+from vlmhyperbench.worker.children import CpuChildren, forget_credentials
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def children() -> Iterator[CpuChildren]:
+    children = CpuChildren()
+    yield children
+    children.close()
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def until_gone(pid: int) -> None:
+    async with asyncio.timeout(30):
+        while is_alive(pid):  # noqa: ASYNC110 - the kernel rings no bell
+            await asyncio.sleep(0.02)
+
+
+async def test_a_childs_result_comes_back(children: CpuChildren) -> None:
+    assert await children.run(math.comb, 5, 2) == 10
+
+
+async def test_a_childs_error_is_raised_here_and_the_child_lives_on(children: CpuChildren) -> None:
+    pid = await children.run(os.getpid)
+    with pytest.raises(ValueError, match="math domain error"):
+        await children.run(math.sqrt, -1)
+    assert await children.run(os.getpid) == pid
+
+
+async def test_two_calls_at_once_have_a_child_each(children: CpuChildren) -> None:
+    first, second = await asyncio.gather(children.run(os.getpid), children.run(os.getpid))
+    assert first != second
+
+
+async def test_a_child_that_dies_is_told_as_such_and_replaced(children: CpuChildren) -> None:
+    pid = await children.run(os.getpid)
+    with pytest.raises(Unavailable, match="died"):
+        await children.run(os.kill, pid, signal.SIGKILL)
+    assert await children.run(os.getpid) != pid
+
+
+async def test_cancelling_kills_the_child(children: CpuChildren) -> None:
+    pid = await children.run(os.getpid)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2):
+            await children.run(time.sleep, 600)
+    await until_gone(pid)
+
+
+async def test_an_idle_child_is_ended() -> None:
+    children = CpuChildren(idle_s=0.05)
+    pid = await children.run(os.getpid)
+    await until_gone(pid)
+    children.close()
+
+
+async def test_a_child_knows_no_credential(monkeypatch: pytest.MonkeyPatch, children: CpuChildren) -> None:
+    monkeypatch.setenv("VLMHB_DATABASE_URL", "postgresql://user:hidden@host/db")
+    forget_credentials()
+    assert "VLMHB_DATABASE_URL" not in os.environ
+    assert await children.run(os.getenv, "VLMHB_DATABASE_URL") is None

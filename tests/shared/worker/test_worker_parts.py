@@ -1,0 +1,86 @@
+"""The small parts of a worker: rates, device locks, leftovers, the doorbell's forwarding."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from vlmhyperbench.worker.devices import DeviceInfo, lock_devices
+from vlmhyperbench.worker.doorbell import forward
+from vlmhyperbench.worker.leftovers import kill_leftovers, label
+from vlmhyperbench.worker.listening import open_door
+from vlmhyperbench.worker.rates import Rate
+from vlmhyperbench.worker.signals import open_stop
+
+GPU = DeviceInfo(no=0, kind="gpu", uuid="GPU-1/2", name="gpu", memory_bytes=1)
+
+
+def test_ten_in_five_seconds_are_two_a_second_and_ten_more_take_five() -> None:
+    rate = Rate()
+    assert rate.update(0, 0, 20) == (None, None)
+    assert rate.update(5, 10, 20) == (2, 5)
+    assert rate.update(10, 20, None) == (2, None)
+
+
+def test_a_rate_forgets_what_is_long_ago() -> None:
+    rate = Rate()
+    rate.update(0, 0, 100)
+    rate.update(10, 50, 100)
+    rate.update(40, 80, 100)
+    assert rate.update(41, 81, 100) == (1, 19)
+
+
+@pytest.mark.anyio
+async def test_a_device_is_locked_until_whoever_holds_it_lets_go(tmp_path: Path) -> None:
+    [first] = await lock_devices(tmp_path, [GPU])
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.1):
+            await lock_devices(tmp_path, [GPU])
+    fcntl.flock(first, fcntl.LOCK_UN)
+    [second] = await lock_devices(tmp_path, [GPU])
+    os.close(first)
+    os.close(second)
+
+
+def test_what_an_older_boot_left_is_killed_and_nothing_else(tmp_path: Path) -> None:
+    older, own = (label(tmp_path, "inference", "w", uuid4()) for _ in range(2))
+    other = label(tmp_path, "inference", "another", uuid4())
+    sleepers = [
+        subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], env=marks)
+        for marks in (older, own, other)
+    ]
+    try:
+        assert kill_leftovers(own) == [sleepers[0].pid]
+        assert sleepers[0].wait(30) == -signal.SIGKILL
+        assert [sleeper.poll() for sleeper in sleepers[1:]] == [None, None]
+    finally:
+        for sleeper in sleepers:
+            sleeper.kill()
+            sleeper.wait()
+
+
+@pytest.mark.anyio
+async def test_a_ring_that_is_forwarded_is_heard() -> None:
+    heard = asyncio.Event()
+    async with open_door(heard.set) as door:
+        assert door.parent.stat().st_mode & 0o077 == 0
+        forward(str(door), "id")
+        async with asyncio.timeout(30):
+            await heard.wait()
+    forward(str(door), "nobody listens any more")
+
+
+@pytest.mark.anyio
+async def test_sigterm_stops_a_service() -> None:
+    async with open_stop() as stop:
+        os.kill(os.getpid(), signal.SIGTERM)
+        async with asyncio.timeout(30):
+            await stop.wait()

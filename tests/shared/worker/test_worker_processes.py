@@ -1,0 +1,175 @@
+"""Real worker and scheduler processes: killed, paused, drained, cancelled, and without Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from tests.shared.domain.builders_of_jobs import run_spec
+from tests.support.engine_room import EngineRoom
+from tests.support.processes import Services, eventually
+from vlmhyperbench.db.engine import Database
+from vlmhyperbench.domain.specs import RunSpec
+from vlmhyperbench.domain.states import JobState, RunState
+
+pytestmark = pytest.mark.anyio
+
+SAMPLES = 5
+SPEC: RunSpec = run_spec(metrics=(), reports=())
+
+
+@pytest.fixture
+def room(fresh_database: Database) -> EngineRoom:
+    return EngineRoom(fresh_database)
+
+
+@pytest.fixture
+async def services(tmp_path: Path, fresh_database_url: str, redis_url: str) -> AsyncIterator[Services]:
+    async with Services(tmp_path, database_url=fresh_database_url, redis_url=redis_url) as services:
+        yield services
+
+
+async def until_done(room: EngineRoom, job_id: UUID, rows: int) -> None:
+    async def has_rows() -> bool:
+        return (await room.job(job_id)).done >= rows
+
+    await eventually(has_rows, f"{rows} rows")
+
+
+async def until_state(room: EngineRoom, run_id: UUID, state: RunState) -> None:
+    async def has_state() -> bool:
+        return (await room.run(run_id)).state is state
+
+    await eventually(has_state, state)
+
+
+async def rows(room: EngineRoom, run_id: UUID) -> object:
+    return await room.scalar("SELECT array_agg(ordinal ORDER BY ordinal) FROM fact WHERE run_id = :run", run=run_id)
+
+
+async def test_a_worker_that_is_killed_loses_its_job_to_another_and_every_row_exists_once(
+    room: EngineRoom, services: Services
+) -> None:
+    run, [shard] = await room.shards(SPEC, samples=SAMPLES)
+    services.scheduler()
+    first = services.worker("stubborn", name="first")
+    await until_done(room, shard.id, 2)
+    first.kill()
+    services.worker("finish", name="second")
+    await until_state(room, run.id, RunState.SUCCEEDED)
+    assert await rows(room, run.id) == list(range(SAMPLES))
+    types = [event.type for event in await room.events(run.id)]
+    assert types.count("job.claimed") == 3  # INDEX, the first worker, the second
+    assert await room.scalar("SELECT count(*) FROM reservation") == 0
+
+
+async def test_a_worker_that_sleeps_past_its_lease_writes_nothing_when_it_wakes(
+    room: EngineRoom, services: Services
+) -> None:
+    run, [shard] = await room.shards(SPEC, samples=SAMPLES)
+    services.scheduler()
+    sleeper = services.worker("hang", name="sleeper")
+    await until_done(room, shard.id, 2)
+    lost = (await room.job(shard.id)).claim_id
+    sleeper.send_signal(signal.SIGSTOP)
+    services.worker("finish", name="second")
+    await until_state(room, run.id, RunState.SUCCEEDED)
+    sleeper.send_signal(signal.SIGCONT)
+
+    async def is_fenced() -> bool:
+        return "job.fenced" in services.log()
+
+    await eventually(is_fenced, "the sleeper fences itself")
+    assert (await room.run(run.id)).state is RunState.SUCCEEDED
+    assert await room.scalar("SELECT count(*) FROM fact WHERE claim_id = :claim", claim=lost) == 2
+    assert await rows(room, run.id) == list(range(SAMPLES))
+
+
+async def test_a_worker_that_is_told_to_go_finishes_its_chunk_and_nothing_is_charged(
+    room: EngineRoom, services: Services
+) -> None:
+    run, [shard] = await room.shards(SPEC, samples=SAMPLES)
+    services.scheduler()
+    first = services.worker("hang", name="first")
+    await until_done(room, shard.id, 2)
+    first.terminate()
+    assert await asyncio.to_thread(first.wait, 30) == 0
+    job = await room.job(shard.id)
+    assert (job.state, job.done, job.fails) == (JobState.READY, 2, 0)
+    assert await room.scalar("SELECT state FROM worker WHERE name = 'first'") == "GONE"
+    services.worker("finish", name="second")
+    await until_state(room, run.id, RunState.SUCCEEDED)
+
+
+@pytest.mark.parametrize("mode", ["hang", "stubborn"])
+async def test_a_cancelled_run_ends_even_where_the_handler_does_not_listen(
+    room: EngineRoom, services: Services, mode: str
+) -> None:
+    run, [shard] = await room.shards(SPEC, samples=SAMPLES)
+    services.scheduler()
+    services.worker(mode, name="first")
+    await until_done(room, shard.id, 2)
+    await room.cancel(run.id)
+    await until_state(room, run.id, RunState.CANCELLED)
+    assert (await room.job(shard.id)).state is JobState.CANCELLED
+    assert await rows(room, run.id) == [0, 1]
+
+
+async def test_a_handler_that_crashes_three_times_fails_the_run_with_its_words(
+    room: EngineRoom, services: Services
+) -> None:
+    run, [shard] = await room.shards(SPEC, samples=SAMPLES)
+    services.scheduler()
+    services.worker("crash", name="first")
+
+    async def has_failed() -> bool:
+        await room.execute("UPDATE job SET not_before = NULL WHERE id = :id", id=shard.id)
+        return (await room.run(run.id)).state is RunState.FAILED
+
+    await eventually(has_failed, "the run fails")
+    assert (await room.run(run.id)).reason == "inference: RuntimeError: broken on GENERATE"
+    assert (await room.job(shard.id)).attempts == 3
+
+
+async def test_without_redis_a_run_only_takes_longer(room: EngineRoom, tmp_path: Path, fresh_database_url: str) -> None:
+    run, _ = await room.shards(SPEC, samples=SAMPLES)
+    nobody = "redis://127.0.0.1:1/0"
+    async with Services(tmp_path, database_url=fresh_database_url, redis_url=nobody) as services:
+        services.scheduler()
+        services.worker("finish", name="first")
+        await until_state(room, run.id, RunState.SUCCEEDED)
+    assert await rows(room, run.id) == list(range(SAMPLES))
+
+
+async def test_a_ring_is_enough_to_start_a_job(
+    room: EngineRoom, tmp_path: Path, fresh_database_url: str, redis_url: str
+) -> None:
+    slow = {"POLL_S": 300.0, "UNCLAIMED_S": 600.0}
+    run, _ = await room.shards(SPEC, samples=SAMPLES)
+    async with Services(tmp_path, database_url=fresh_database_url, redis_url=redis_url, timers=slow) as services:
+        services.worker("finish", name="first")
+
+        async def is_registered() -> bool:
+            return await room.scalar("SELECT count(*) FROM worker WHERE name = 'first'") == 1
+
+        await eventually(is_registered, "the worker registers")
+        services.scheduler()
+        await until_state(room, run.id, RunState.SUCCEEDED)
+
+
+async def test_a_second_scheduler_takes_over_when_the_first_is_killed(room: EngineRoom, services: Services) -> None:
+    run, _ = await room.shards(SPEC, samples=SAMPLES)
+    later, _ = await room.shards(SPEC, samples=SAMPLES)
+    await room.execute("UPDATE run SET is_paused = true WHERE id = :id", id=later.id)
+    first = services.scheduler()
+    services.worker("finish", name="first")
+    await until_state(room, run.id, RunState.SUCCEEDED)
+    services.scheduler()
+    first.kill()
+    await room.execute("UPDATE run SET is_paused = false WHERE id = :id", id=later.id)
+    await until_state(room, later.id, RunState.SUCCEEDED)

@@ -1,0 +1,103 @@
+"""Start real services for a test, with shortened timers, and end each by its own id."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Self
+
+import anyio
+
+ROOT = Path(__file__).parents[2]
+
+SHORT_TIMERS = {
+    "HEARTBEAT_S": 0.4,
+    "LEASE_S": 4.0,
+    "SELF_FENCE_S": 2.0,
+    "STATEMENT_TIMEOUT_S": 1.2,
+    "KILL_S": 0.5,
+    "REAP_GRACE_S": 0.2,
+    "UNCLAIMED_S": 3.0,
+    "POLL_S": 0.3,
+    "TICK_S": 0.1,
+    "NO_REAP_S": 0.5,
+    "CANCEL_TERM_S": 0.5,
+    "DRAIN_S": 5.0,
+    "STALE_WORKER_S": 3.0,
+}
+
+PATIENCE_S = 90.0
+"""How long a test waits for something that must happen; far above every bound that it asserts otherwise."""
+
+
+async def eventually(condition: Callable[[], Awaitable[bool]], what: str) -> None:
+    """Wait until a condition holds.
+
+    Raises:
+        AssertionError: it did not in time.
+    """
+    give_up_at = time.monotonic() + PATIENCE_S
+    while not await condition():
+        assert time.monotonic() < give_up_at, f"never happened: {what}"
+        await anyio.sleep(0.05)
+
+
+class Services:
+    """Processes of one stack that a test started; all of them are ended at the end."""
+
+    def __init__(
+        self, home: Path, *, database_url: str, redis_url: str, timers: Mapping[str, float] | None = None
+    ) -> None:
+        self._home = home
+        self._environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "VLMHB_HOME": str(home),
+            "VLMHB_DATABASE_URL": database_url,
+            "VLMHB_REDIS_URL": redis_url,
+            **{f"VLMHB_TIMERS__{name}": str(value) for name, value in {**SHORT_TIMERS, **(timers or {})}.items()},
+        }
+        self._started: list[subprocess.Popen[bytes]] = []
+
+    def start(self, module: str, *arguments: str, name: str = "worker") -> subprocess.Popen[bytes]:
+        """Start `python -m module`; its stderr goes to the home's log."""
+        with (self._home / "services.log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", module, *arguments],
+                env={**self._environment, "VLMHB_WORKER_NAME": name},
+                cwd=self._home,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        self._started.append(process)
+        return process
+
+    def scheduler(self) -> subprocess.Popen[bytes]:
+        """Start the scheduler."""
+        return self.start("vlmhyperbench_scheduler")
+
+    def worker(self, mode: str, *, name: str) -> subprocess.Popen[bytes]:
+        """Start the stub worker."""
+        return self.start("tests.support.stub_worker", mode, name=name)
+
+    def log(self) -> str:
+        """Return what the services have said so far."""
+        return (self._home / "services.log").read_text()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for process in self._started:
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+        for process in self._started:
+            await asyncio.to_thread(process.wait)
