@@ -10,9 +10,8 @@ import pytest
 
 from vlmhyperbench_gateway.errors import EngineFailed
 from vlmhyperbench_gateway.transport import EngineClient
+from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.net import parse_url
-
-pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
@@ -67,6 +66,7 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\
 COUNTED = b"HTTP/1.1 201 Created\r\nContent-Length: 3\r\n\r\nabc"
 
 
+@pytest.mark.anyio
 async def test_chunks_come_one_by_one_and_the_connection_is_kept() -> None:
     script = _Script(CHUNKED, COUNTED, CHUNKED)
     async with _client(script) as client:
@@ -79,11 +79,13 @@ async def test_chunks_come_one_by_one_and_the_connection_is_kept() -> None:
     assert script.requests[0].endswith(b"content-length: 2\r\n\r\n{}")
 
 
+@pytest.mark.anyio
 async def test_an_answer_without_a_length_ends_with_its_connection() -> None:
     async with _client(_Script(b"HTTP/1.0 200 OK\r\n\r\nrest", closing=True)) as client:
         assert await _ask(client) == (200, [b"rest"])
 
 
+@pytest.mark.anyio
 async def test_a_kept_connection_that_the_engine_closed_is_replaced() -> None:
     script = _Script(COUNTED, COUNTED, COUNTED, closing=True)
     async with _client(script) as client:
@@ -92,11 +94,13 @@ async def test_a_kept_connection_that_the_engine_closed_is_replaced() -> None:
     assert script.connections == 3
 
 
+@pytest.mark.anyio
 async def test_an_interim_answer_is_skipped() -> None:
     async with _client(_Script(b"HTTP/1.1 100 Continue\r\n\r\n" + COUNTED)) as client:
         assert (await _ask(client))[0] == 201
 
 
+@pytest.mark.anyio
 async def test_an_answer_that_nobody_read_to_its_end_closes_its_connection() -> None:
     script = _Script(COUNTED, COUNTED)
     async with _client(script) as client:
@@ -120,19 +124,28 @@ async def test_an_answer_that_nobody_read_to_its_end_closes_its_connection() -> 
         b"HTTP/1.1 200 OK\r\nx: " + b"a" * 2_000_000 + b"\r\n\r\n",
     ],
 )
+@pytest.mark.anyio
 async def test_an_engine_that_breaks_the_rules_has_failed(answer: bytes) -> None:
     async with _client(_Script(answer, closing=True)) as client:
         with pytest.raises(EngineFailed):
             await _ask(client)
 
 
+@pytest.mark.anyio
 async def test_an_answer_over_the_limit_has_failed() -> None:
     async with _client(_Script(COUNTED)) as client, client.request("GET", "/") as response:
         with pytest.raises(EngineFailed, match="exceeds 2 bytes"):
             await response.read(2)
 
 
+@pytest.mark.anyio
 async def test_where_nobody_listens_the_reason_is_said() -> None:
     client = EngineClient(parse_url("http://127.0.0.1:9"), ["127.0.0.1"])
     with pytest.raises(EngineFailed, match="cannot be reached"):
         await _ask(client)
+
+
+@pytest.mark.parametrize("value", ["a\r\nx: y", "a\nb", "ключ"])
+def test_a_header_cannot_smuggle_another(value: str) -> None:
+    with pytest.raises(InvalidInput, match="no header may hold"):
+        EngineClient(parse_url("http://127.0.0.1:9"), ["127.0.0.1"], headers={"authorization": value})

@@ -191,13 +191,18 @@ class EngineHost:
         except asyncio.CancelledError:
             if not outcome.done():
                 outcome.set_exception(LoadFailed("The load was cancelled by an unload.", code="load_cancelled"))
-        except VlmHyperBenchError as error:
+        except (VlmHyperBenchError, OSError) as caught:
+            error = (
+                caught if isinstance(caught, VlmHyperBenchError) else LoadFailed(f"The engine cannot start: {caught}.")
+            )
             if self._status.state == "loading":
                 self._fail("failed", error)
             if not outcome.done():
                 masked = type(error)(process_masker.mask(error.message), cure=error.cure, code=error.code)
                 outcome.set_exception(masked)
         finally:
+            if not outcome.done():
+                outcome.set_exception(LoadFailed("The load broke off."))
             self._serving = None
             unhide(secrets)
             if self._status.state == "unloading":

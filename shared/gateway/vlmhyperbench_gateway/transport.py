@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
+from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench_gateway.errors import EngineFailed
 from vlmhyperbench_sdk.net import Url
 
@@ -87,7 +88,7 @@ class EngineResponse:
 
 
 class EngineClient:
-    """A pool of connections to one engine."""
+    """A pool of connections to one engine; `InvalidInput` for a header that would break the request."""
 
     def __init__(
         self, url: Url, addresses: Sequence[str], *, headers: Mapping[str, str] | None = None, verify: bool = True
@@ -102,8 +103,11 @@ class EngineClient:
             self._tls.verify_mode = ssl.CERT_NONE
         host = f"[{url.host}]" if ":" in url.host else url.host
         lines = [f"host: {host}:{url.port}", "accept-encoding: identity", "user-agent: vlmhyperbench-gateway"]
-        lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
-        self._head = "\r\n".join(lines).encode("latin-1")
+        for name, value in (headers or {}).items():
+            if not (value.isascii() and value.isprintable()):
+                raise InvalidInput(f"The value of the header {name} holds characters that no header may hold.")
+            lines.append(f"{name}: {value}")
+        self._head = "\r\n".join(lines).encode("ascii")
 
     def close(self) -> None:
         """Close what is idle; what is in use closes when its answer ends."""
