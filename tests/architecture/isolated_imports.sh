@@ -20,5 +20,5 @@ sys.exit(f'$module imports {heavy}' if heavy else 0)")
 for service in api scheduler inference_worker eval_worker reporter; do
     check "services/$service" "vlmhyperbench_$service.main"
 done
-check shared/gateway vlmhyperbench_gateway.main
-check shared/loadgen vlmhyperbench_loadgen
+check shared/gateway vlmhyperbench_gateway.app
+check shared/loadgen vlmhyperbench_loadgen.__main__

@@ -59,7 +59,7 @@ def record(ordinal, **changes):
 
 
 LOST = {"status": "error", "http_status": None, "sent_ns": None, "stream_end_ns": None, "event_ns": [], "text": None}
-LOST |= {"event_tokens": [], "event_kind": [], "last_event_ns": None, "error": "connection refused"}
+LOST |= {"event_tokens": [], "event_kind": [], "last_event_ns": None, "error": "connect_failed: refused"}
 
 
 @pytest.fixture
@@ -107,10 +107,10 @@ def test_chunks_of_a_phase_are_numbered(seal):
 
 
 def test_a_failed_request_has_no_times_and_says_whose_failure_it_was(seal):
-    sealed, chunk = seal([record(0, status="error", http_status=422), record(1, **LOST)])
+    sealed, chunk = seal([record(0, status="error", http_status=422, error="http_422: no"), record(1, **LOST)])
     assert [(fact.failure, fact.error_code) for fact in sealed.rows] == [
         ("model", "http_422"),
-        ("infrastructure", "connection"),
+        ("infrastructure", "connect_failed"),
     ]
     assert all(fact.latency_ns is None for fact in sealed.rows)
     assert sealed.unanswered == 1
@@ -124,7 +124,7 @@ def test_what_a_dead_engine_could_not_answer_leaves_no_row(seal):
 
 
 def test_a_refused_key_is_noticed(seal):
-    assert seal([record(0, status="error", http_status=401)])[0].refused_key
+    assert seal([record(0, status="error", http_status=401, error="http_401: no")])[0].refused_key
 
 
 def test_a_segment_that_is_not_the_announced_file_is_refused(seal):

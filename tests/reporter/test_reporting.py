@@ -13,6 +13,8 @@ import pytest
 from PIL import Image, ImageDraw
 from pydantic import SecretStr
 from sqlalchemy import insert, update
+
+from tests.support.builders import add_run, add_shard, add_worker, chunk_frame, new_fact, run_spec, store_chunk
 from vlmhyperbench.data.images import ImageInfo, check, image_key
 from vlmhyperbench.data.manifest import ManifestSample, manifest_key, write
 from vlmhyperbench.db import artifacts, events, experiments, jobs, manifests
@@ -30,8 +32,6 @@ from vlmhyperbench.worker.children import CpuChildren
 from vlmhyperbench.worker.claims import ClaimedJob, WorkerContext
 from vlmhyperbench_eval_worker.evaluation import handle_score
 from vlmhyperbench_reporter.reporting import handle_report
-
-from tests.support.builders import add_run, add_shard, add_worker, chunk_frame, new_fact, run_spec, store_chunk
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vlmhyperbench.domain.failures import classify
+from vlmhyperbench.domain.failures import LOST_CONNECTION, classify
 from vlmhyperbench.domain.states import FactStatus
 from vlmhyperbench.facts.append import NewChunk, NewFact, chunk_key
 from vlmhyperbench.facts.schema import polars_schema, write_chunk
@@ -29,7 +29,7 @@ class Sealed:
     chunk: NewChunk
     rows: Sequence[NewFact]
     unanswered: int
-    """Rows without any answer of the endpoint: the connection failed."""
+    """Rows that the endpoint did not answer to the end: the connection failed or broke."""
     refused_key: bool
     """The endpoint answered 401 or 403."""
     first_sent_ns: int | None
@@ -70,7 +70,7 @@ class Sink:
         records = polars.read_parquet(data).to_dicts()
         rows = [_complete(record, planned[record["ordinal"]]) for record in records]
         if not keep_unanswered:
-            rows = [row for row in rows if row["error_code"] != "connection"]
+            rows = [row for row in rows if row["error_code"] not in LOST_CONNECTION]
         return self._store(rows, phase=phase) if rows else None
 
     def unreadable(self, planned: Sequence[tuple[PlannedRequest, str]], *, phase: int) -> Sealed:
@@ -126,7 +126,7 @@ class Sink:
                 rows=len(rows),
             ),
             rows=[_fact(row, place) for place, row in enumerate(rows)],
-            unanswered=sum(row["error_code"] == "connection" for row in rows),
+            unanswered=sum(row["error_code"] in LOST_CONNECTION for row in rows),
             refused_key=any(row["http_status"] in {401, 403} for row in rows),
             first_sent_ns=min(sent, default=None),
             last_event_ns=max(ended, default=None),
@@ -135,7 +135,7 @@ class Sink:
 
 def _complete(record: dict[str, Any], planned: PlannedRequest) -> dict[str, Any]:
     """Add to a record what was asked and whose failure it was."""
-    failed = classify(status=record["status"], http_status=record["http_status"])
+    failed = classify(status=record["status"], http_status=record["http_status"], error=record["error"])
     return record | {
         "request_sha256": planned.request_sha256,
         "system_prompt": planned.prompt.system,

@@ -7,35 +7,34 @@ from typing import Literal
 
 Failure = Literal["model", "infrastructure"]
 
+LOST_CONNECTION = frozenset({"connect_failed", "connection_lost", "incomplete_stream"})
+"""Codes of requests that no engine has answered to the end: it may be gone."""
+
 _INFRASTRUCTURE_STATUS = frozenset({401, 403, 404, 405, 407, 408, 409, 421, 425, 429})
 """4xx answers that say nothing about the model: a wrong key or address, a server that is busy or not ready."""
+
+_MODEL_CODES = frozenset({"timeout", "answer_too_large"})
+"""The model talked for too long, or too much."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedRequest:
-    """A classified failure."""
+    """A classified failure; `code` is the load generator's."""
 
     failure: Failure
     code: str
 
 
-def classify(*, status: str, http_status: int | None) -> FailedRequest | None:
+def classify(*, status: str, http_status: int | None, error: str | None) -> FailedRequest | None:
     """Classify the record of one request; None when it is `ok`.
 
     Args:
         status: `ok`, `error` or `timeout`, as the load record says.
         http_status: of the answer, None when there was none.
+        error: `code: message` of the load record.
     """
-    match status, http_status:
-        case "ok", _:
-            return None
-        case "timeout", _:
-            return FailedRequest(failure="model", code="timeout")
-        case _, None:
-            return FailedRequest(failure="infrastructure", code="connection")
-        case _, code if code in _INFRASTRUCTURE_STATUS or code >= 500:
-            return FailedRequest(failure="infrastructure", code=f"http_{code}")
-        case _, code if code >= 400:
-            return FailedRequest(failure="model", code=f"http_{code}")
-        case _:
-            return FailedRequest(failure="infrastructure", code="broken_answer")
+    if status == "ok":
+        return None
+    code = "timeout" if status == "timeout" else (error or "").partition(":")[0] or "unknown"
+    is_refusal = http_status is not None and 400 <= http_status < 500 and http_status not in _INFRASTRUCTURE_STATUS
+    return FailedRequest(failure="model" if code in _MODEL_CODES or is_refusal else "infrastructure", code=code)

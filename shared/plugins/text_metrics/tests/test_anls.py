@@ -7,7 +7,7 @@ from hypothesis import given
 from rapidfuzz.distance import Levenshtein
 from vlmhyperbench_text_metrics import Anls
 
-from .scoring_support import SAMPLES, combined, measure, value_of
+from scoring_support import SAMPLES, combined, measure, value_of
 
 
 @pytest.mark.parametrize(

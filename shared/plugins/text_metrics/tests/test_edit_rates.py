@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from vlmhyperbench_sdk.protocols import Metric
 from vlmhyperbench_text_metrics import Cer, Wer
 
-from .scoring_support import SAMPLES, TEXT, combined, measure, value_of
+from scoring_support import SAMPLES, TEXT, combined, measure, value_of
 
 
 @pytest.mark.parametrize(

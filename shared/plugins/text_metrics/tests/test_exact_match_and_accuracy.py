@@ -8,7 +8,7 @@ from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_text_metrics import Accuracy, ExactMatch
 from vlmhyperbench_text_metrics.normalise import NormaliserV1
 
-from .scoring_support import SAMPLES, combined, measure, value_of
+from scoring_support import SAMPLES, combined, measure, value_of
 
 
 @pytest.mark.parametrize(
