@@ -325,6 +325,10 @@ def _plan(adapter: Backend, request: LoadRequest, python: str) -> EngineLaunch |
         raise PluginFailure(f"The adapter {request.backend_class!r} failed to plan its engine: {error!r}.") from error
 
 
+def _wrap(error: OSError) -> LoadFailed:
+    return LoadFailed(f"The engine cannot be started: {error}.")
+
+
 def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
