@@ -159,25 +159,28 @@ SELECT candidate.id, candidate.kind, candidate.target_digest
 FROM project
 CROSS JOIN unnest(CAST(:kinds AS varchar[])) AS wanted (kind)
 CROSS JOIN LATERAL (
-  SELECT j.id, j.kind, j.target_digest, j.priority, j.created_at, j.range_start,
-         row_number() OVER (ORDER BY j.priority DESC, j.created_at, j.range_start NULLS LAST, j.id) AS place
-  FROM job j
-  LEFT JOIN run r ON r.id = j.run_id AND j.scope = 'run'
-  LEFT JOIN experiment e ON e.id = j.experiment_id AND j.scope = 'experiment'
-  WHERE j.state = 'READY' AND j.kind = wanted.kind AND j.project_id = project.project_id
-    AND (j.not_before IS NULL OR j.not_before <= now())
-    AND (j.scope = 'experiment' OR (r.finished_at IS NULL AND r.cancel_requested_at IS NULL AND r.reason IS NULL
-                                    AND NOT r.is_paused AND (j.kind IN ('INDEX', 'GENERATE') OR NOT r.is_dirty)))
-    AND (j.scope = 'run' OR (e.finished_at IS NULL AND e.cancel_requested_at IS NULL))
-    AND (cardinality(j.needs) = 0 OR NOT EXISTS (
-          SELECT 1 FROM job n WHERE n.id = ANY (j.needs)
-            AND n.state <> 'DONE' AND (j.needs_state = 'DONE' OR n.state NOT IN ('FAILED', 'CANCELLED'))))
-  ORDER BY j.priority DESC, j.created_at, j.range_start NULLS LAST, j.id
-  LIMIT :limit
+  SELECT first.*,
+         row_number() OVER (ORDER BY first.priority DESC, first.created_at, first.range_start, first.id) AS place
+  FROM (
+    SELECT j.id, j.kind, j.target_digest, j.priority, j.created_at, j.range_start
+    FROM job j
+    LEFT JOIN run r ON r.id = j.run_id AND j.scope = 'run'
+    LEFT JOIN experiment e ON e.id = j.experiment_id AND j.scope = 'experiment'
+    WHERE j.state = 'READY' AND j.kind = wanted.kind AND j.project_id = project.project_id
+      AND (j.not_before IS NULL OR j.not_before <= now())
+      AND (j.scope = 'experiment' OR (r.finished_at IS NULL AND r.cancel_requested_at IS NULL AND r.reason IS NULL
+                                      AND NOT r.is_paused AND (j.kind IN ('INDEX', 'GENERATE') OR NOT r.is_dirty)))
+      AND (j.scope = 'run' OR (e.finished_at IS NULL AND e.cancel_requested_at IS NULL))
+      AND (cardinality(j.needs) = 0 OR NOT EXISTS (
+            SELECT 1 FROM job n WHERE n.id = ANY (j.needs)
+              AND n.state <> 'DONE' AND (j.needs_state = 'DONE' OR n.state NOT IN ('FAILED', 'CANCELLED'))))
+    ORDER BY j.priority DESC, j.created_at, j.range_start, j.id
+    LIMIT :limit
+  ) AS first
 ) AS candidate
 LEFT JOIN busy ON busy.project_id = project.project_id
 ORDER BY candidate.priority DESC, COALESCE(busy.jobs, 0) + candidate.place, candidate.created_at,
-         candidate.range_start NULLS LAST, candidate.id
+         candidate.range_start, candidate.id
 """
 
 _ASSIGN = """

@@ -19,11 +19,14 @@ class JobRow(SQLModel, table=True):
     __tablename__ = "job"
     __table_args__ = (
         Index(
-            "ix_job_open",
-            "state",
-            "priority",
+            "ix_job_ready",
+            "kind",
+            "project_id",
+            text("priority DESC"),
             "created_at",
-            postgresql_where=text("state IN ('READY', 'ASSIGNED', 'RUNNING')"),
+            "range_start",
+            "id",
+            postgresql_where=text("state = 'READY'"),
         ),
         Index("ix_job_worker", "worker_id", postgresql_where=text("state IN ('ASSIGNED', 'RUNNING')")),
     )

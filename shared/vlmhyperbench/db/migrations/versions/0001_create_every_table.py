@@ -263,11 +263,11 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_job_experiment_id"), "job", ["experiment_id"], unique=False)
     op.create_index(
-        "ix_job_open",
+        "ix_job_ready",
         "job",
-        ["state", "priority", "created_at"],
+        ["kind", "project_id", sa.literal_column("priority DESC"), "created_at", "range_start", "id"],
         unique=False,
-        postgresql_where=sa.text("state IN ('READY', 'ASSIGNED', 'RUNNING')"),
+        postgresql_where=sa.text("state = 'READY'"),
     )
     op.create_index(op.f("ix_job_run_id"), "job", ["run_id"], unique=False)
     op.create_index(
