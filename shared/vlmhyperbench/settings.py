@@ -111,6 +111,10 @@ class Settings(BaseSettings):
     project: str = Field(default="default", min_length=1, max_length=100)
     key_pepper: SecretStr = SecretStr("")
     """Keys the HMAC under which API keys are stored."""
+    allow_loopback_targets: bool = False
+    """Endpoints on this machine may be measured; the embedded stack says yes."""
+    allowed_target_hosts: frozenset[str] = frozenset()
+    """Private hosts that may be measured; public addresses always may."""
     worker_name: str = Field(default_factory=socket.gethostname, min_length=1, max_length=200)
     timers: Timers = Timers()
 

@@ -61,7 +61,7 @@ def test_a_killed_engine_costs_no_sample(stack):
 
 
 def test_a_timed_run_restarts_whole_when_its_worker_is_killed(stack):
-    run_id = start(stack, samples=120, scenario="single-stream")
+    run_id = start(stack, scenario={"name": "single-stream", "requests": 120})
     stack.wait_done(run_id, 20)
     stack.kill("inference")
     assert_exactly_once(stack, run_id, 120)

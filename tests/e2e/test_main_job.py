@@ -101,7 +101,7 @@ def test_the_runs_of_an_experiment_share_their_samples_and_end_in_one_comparison
 
 
 def test_a_timed_run_is_measured_by_one_claim(stack):
-    run = stack.wait(stack.client.runs.create(entry(scenario="single-stream", dataset=questions(20))).id)
+    run = stack.wait(stack.client.runs.create(entry(scenario={"name": "single-stream", "requests": 20})).id)
     assert run.state == "SUCCEEDED"
     assert stack.query("SELECT state, count FROM phase WHERE run_id = %s AND kind = 'single_stream'", run.id) == [
         ("COMPLETE", 20)

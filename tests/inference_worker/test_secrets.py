@@ -1,6 +1,7 @@
 """Secrets come from 0600 files by name, and everything else is refused with its cure."""
 
 import pytest
+
 from vlmhyperbench_inference_worker.secrets import read_secrets
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 

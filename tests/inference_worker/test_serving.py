@@ -8,6 +8,7 @@ import signal
 import numpy as np
 import psutil
 import pytest
+
 from vlmhyperbench.domain.specs import EndpointTarget, ModelFile, ModelTarget
 from vlmhyperbench_inference_worker.fleet import Fleet
 from vlmhyperbench_inference_worker.serving import Serving
@@ -33,6 +34,7 @@ async def start(tmp_path):
             secret_values=secret_values or {},
             load_timeout_s=20,
             label={},
+            policy=["--allow-loopback"],
             log_path=tmp_path / "gateway.log",
         )
         started.append(serving)

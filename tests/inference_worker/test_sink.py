@@ -5,6 +5,7 @@ from uuid import uuid4
 
 import polars
 import pytest
+
 from vlmhyperbench.domain.states import FactStatus
 from vlmhyperbench.facts.schema import CHUNK_COLUMNS, polars_schema
 from vlmhyperbench.storage import open_storage

@@ -7,6 +7,7 @@ import time
 
 import polars
 import pytest
+
 from vlmhyperbench_inference_worker.watch import Watch, machine
 
 

@@ -9,7 +9,7 @@ INVARIANTS = {
         SELECT r.id, p.no, p.count, count(f.ordinal)
         FROM run r JOIN phase p ON p.run_id = r.id LEFT JOIN fact f ON f.run_id = r.id AND f.phase = p.no
         WHERE r.finished_at IS NOT NULL AND p.state = 'COMPLETE'
-        GROUP BY r.id, p.no, p.count HAVING count(f.ordinal) <> p.count
+        GROUP BY r.id, p.no, p.count, p.kind HAVING count(f.ordinal) <> p.count
             OR (p.count > 0 AND (min(f.ordinal) <> 0 OR max(f.ordinal) <> p.count - 1) AND p.kind <> 'warmup')""",
     "V2 a job's done is the number of its rows": """
         SELECT j.id, j.done, count(f.ordinal) FROM job j

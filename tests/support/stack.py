@@ -129,7 +129,9 @@ def running_stack(registries: Path, **environment: str) -> Iterator[Stack]:
     home = Home(root)
     try:
         assert control.up(home, host="127.0.0.1", port=0, is_tied=True)
-        yield Stack(home)
+        found = Stack(home)
+        with found.client:
+            yield found
     finally:
         control.down(home)
         os.environ.clear()

@@ -11,13 +11,12 @@ from pathlib import Path
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.load.process import LoadProcess
 from vlmhyperbench.worker.claims import ClaimedJob
-from vlmhyperbench_sdk.errors import InvalidInput, Unavailable
-from vlmhyperbench_sdk.load import EndLine, PhaseLine, ProgressLine, SegmentLine, StartedLine
-
 from vlmhyperbench_inference_worker.requests import PlannedRequest
 from vlmhyperbench_inference_worker.serving import Serving
 from vlmhyperbench_inference_worker.sink import Sealed, Sink
 from vlmhyperbench_inference_worker.watch import Watch
+from vlmhyperbench_sdk.errors import InvalidInput, Unavailable
+from vlmhyperbench_sdk.load import EndLine, PhaseLine, ProgressLine, SegmentLine, StartedLine
 
 
 class EngineLost(Unavailable):

@@ -17,10 +17,9 @@ from vlmhyperbench.domain.specs import EndpointTarget
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.errors import Conflict, InvalidInput, NotFound, Unavailable
 from vlmhyperbench.load.process import LoadProcess
+from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench.worker.devices import DeviceInfo
-from vlmhyperbench_sdk.load import PhaseKind, PhasePlan
-
 from vlmhyperbench_inference_worker import plan
 from vlmhyperbench_inference_worker.drive import Driven, EngineLost, drive
 from vlmhyperbench_inference_worker.fleet import Fleet
@@ -29,6 +28,7 @@ from vlmhyperbench_inference_worker.serving import Serving
 from vlmhyperbench_inference_worker.sink import Sink
 from vlmhyperbench_inference_worker.watch import Watch, machine
 from vlmhyperbench_inference_worker.work import Work, plan_requests, read_work
+from vlmhyperbench_sdk.load import PhaseKind, PhasePlan
 
 
 async def handle_generate(job: ClaimedJob, *, fleet: Fleet, devices: Sequence[DeviceInfo]) -> Outcome:
@@ -142,8 +142,14 @@ async def _load(job: ClaimedJob, work: Work) -> Serving:
         load_timeout_s=work.spec.limits.load_timeout_s,
         label=job.context.label,
         log_path=job.settings.home / "logs" / f"gateway-{job.context.name}.log",
+        policy=_address_policy(job.settings),
         lock_fds=job.context.lock_fds,
     )
+
+
+def _address_policy(settings: Settings) -> list[str]:
+    loopback = ["--allow-loopback"] if settings.allow_loopback_targets else []
+    return loopback + [flag for host in sorted(settings.allowed_target_hosts) for flag in ("--allow-host", host)]
 
 
 def _secret_names(work: Work) -> list[str]:

@@ -7,12 +7,12 @@ import platform
 from functools import partial
 
 import psutil
+
 from vlmhyperbench.domain.states import JobKind
 from vlmhyperbench.logs import configure_logging
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench.worker.supervisor import run_worker
-
 from vlmhyperbench_inference_worker import nvml
 from vlmhyperbench_inference_worker.fleet import Fleet
 from vlmhyperbench_inference_worker.generation import handle_generate

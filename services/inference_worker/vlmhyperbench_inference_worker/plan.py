@@ -8,9 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+
 from vlmhyperbench.data.cache import DatasetCache
 from vlmhyperbench.load.plan import write_plan
 from vlmhyperbench.storage import Storage
+from vlmhyperbench_inference_worker.requests import PlannedRequest
+from vlmhyperbench_inference_worker.serving import Serving
+from vlmhyperbench_inference_worker.work import Work
 from vlmhyperbench_sdk.load import (
     PLAN_VERSION,
     REQUEST_DTYPE,
@@ -19,10 +23,6 @@ from vlmhyperbench_sdk.load import (
     LoadPlan,
     PhasePlan,
 )
-
-from vlmhyperbench_inference_worker.requests import PlannedRequest
-from vlmhyperbench_inference_worker.serving import Serving
-from vlmhyperbench_inference_worker.work import Work
 
 BODIES = "bodies.bin"
 

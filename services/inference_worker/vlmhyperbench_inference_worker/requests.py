@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue
+
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.specs import Decoding
 from vlmhyperbench_sdk.types import Prompt

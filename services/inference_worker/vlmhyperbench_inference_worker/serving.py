@@ -14,6 +14,7 @@ from subprocess import DEVNULL
 from typing import Literal, Self
 
 import httpx2
+
 from vlmhyperbench.data import weights
 from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget
 from vlmhyperbench.processes import Child, start_child
@@ -60,9 +61,10 @@ class Serving:
         load_timeout_s: float,
         label: Mapping[str, str],
         log_path: Path,
+        policy: Sequence[str] = (),
         lock_fds: Sequence[int] = (),
     ) -> Self:
-        """Start a gateway and load the target into it.
+        """Start a gateway and load the target into it; `policy` are its flags for addresses of endpoints.
 
         Raises:
             NotFound: a model file is missing.
@@ -72,7 +74,7 @@ class Serving:
         """
         files = await asyncio.to_thread(_verified, target) if isinstance(target, ModelTarget) else {}
         key = secrets.token_urlsafe(32)
-        gateway, port = await _start_gateway(key, label=label, log_path=log_path, lock_fds=lock_fds)
+        gateway, port = await _start_gateway(key, policy, label=label, log_path=log_path, lock_fds=lock_fds)
         client = httpx2.AsyncClient(
             base_url=f"http://127.0.0.1:{port}", headers={"X-API-Key": key}, timeout=CONTROL_TIMEOUT_S, trust_env=False
         )
@@ -194,12 +196,12 @@ def _verified(target: ModelTarget) -> dict[str, str]:
 
 
 async def _start_gateway(
-    key: str, *, label: Mapping[str, str], log_path: Path, lock_fds: Sequence[int]
+    key: str, policy: Sequence[str], *, label: Mapping[str, str], log_path: Path, lock_fds: Sequence[int]
 ) -> tuple[Child, int]:
     log_path.parent.mkdir(parents=True, exist_ok=True)
     with log_path.open("ab") as log:
         child = await start_child(
-            [sys.executable, "-m", "vlmhyperbench_gateway", "--host", "127.0.0.1", "--port", "0", "--allow-loopback"],
+            [sys.executable, "-m", "vlmhyperbench_gateway", "--host", "127.0.0.1", "--port", "0", *policy],
             env={**label, "VLMHB_GATEWAY_KEY": key},
             stdin=DEVNULL,
             stderr=log,

@@ -13,10 +13,9 @@ from vlmhyperbench.domain.states import FactStatus
 from vlmhyperbench.facts.append import NewChunk, NewFact, chunk_key
 from vlmhyperbench.facts.schema import polars_schema, write_chunk
 from vlmhyperbench.storage import Storage
+from vlmhyperbench_inference_worker.requests import PlannedRequest
 from vlmhyperbench_sdk.load import TOKEN_EVENTS
 from vlmhyperbench_sdk.timing import Timing
-
-from vlmhyperbench_inference_worker.requests import PlannedRequest
 
 if TYPE_CHECKING:
     from uuid import UUID

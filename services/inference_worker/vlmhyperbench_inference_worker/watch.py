@@ -16,8 +16,8 @@ from itertools import pairwise
 from typing import Self
 
 import psutil
-from vlmhyperbench.worker.devices import DeviceInfo
 
+from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench_inference_worker import nvml
 
 INTERVAL_S = 0.1

@@ -11,7 +11,6 @@ from vlmhyperbench.domain.prompts import render
 from vlmhyperbench.domain.specs import ModelTarget, RunSpec
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.worker.claims import ClaimedJob
-
 from vlmhyperbench_inference_worker.requests import ImageRef, PlannedRequest, chat_request, request_digest
 
 

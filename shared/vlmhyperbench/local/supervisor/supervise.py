@@ -168,6 +168,7 @@ class Stack:
         values: dict[str, str | int] = {
             "database_url": database_url,
             "redis_url": redis_url,
+            "allow_loopback_targets": True,
             "storage_url": str(self._home.storage),
             "key_pepper": read_or_make_password(self._home.run / "pepper"),
             "api_host": self._host,
