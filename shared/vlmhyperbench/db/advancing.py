@@ -203,7 +203,7 @@ _RUNS = "SELECT id, state, project_id FROM run WHERE experiment_id = :experiment
 _CANCEL_RUNS = """
 UPDATE run SET cancel_requested_at = now()
 WHERE id IN (SELECT id FROM run WHERE experiment_id = :experiment AND finished_at IS NULL
-               AND cancel_requested_at IS NULL ORDER BY id FOR UPDATE)
+               AND cancel_requested_at IS NULL ORDER BY id FOR NO KEY UPDATE)
 """
 
 _REPORTS = "SELECT id FROM job WHERE experiment_id = :experiment AND scope = 'run' AND kind = 'REPORT'"

@@ -212,7 +212,7 @@ RETURNING
   COALESCE((SELECT r.is_paused FROM run r WHERE r.id = j.run_id), false) AS is_paused
 """
 
-_HOLD = "SELECT id FROM job WHERE id = :job AND claim_id = :claim AND state = 'RUNNING' FOR UPDATE"
+_HOLD = "SELECT id FROM job WHERE id = :job AND claim_id = :claim AND state = 'RUNNING' FOR NO KEY UPDATE"
 
 _EVENT_SEQ = """
 SELECT event_seq FROM run WHERE id = :id UNION ALL SELECT event_seq FROM experiment WHERE id = :id

@@ -156,12 +156,12 @@ _EVENT_NAME = {
 
 _PHASE_AFTER = {JobEvent.COMPLETE: PhaseState.COMPLETE, JobEvent.STOP: PhaseState.STOPPED}
 
-_LOCK = "SELECT * FROM job WHERE id = :job AND claim_id = :claim AND state = 'RUNNING' FOR UPDATE"
+_LOCK = "SELECT * FROM job WHERE id = :job AND claim_id = :claim AND state = 'RUNNING' FOR NO KEY UPDATE"
 
 _EXPIRED = """
 SELECT * FROM job
 WHERE id = :job AND state = 'RUNNING' AND lease_until < now() - make_interval(secs => :grace)
-FOR UPDATE SKIP LOCKED
+FOR NO KEY UPDATE SKIP LOCKED
 """
 
 _ROWS = """

@@ -89,7 +89,7 @@ async def job_event(session: AsyncSession, owner: Owner, job_id: UUID, kind: str
 async def _lock(
     session: AsyncSession, statement: str, owner_id: UUID, *, is_experiment: bool, skip_locked: bool
 ) -> Owner | None:
-    locking = f"{statement} FOR UPDATE{' SKIP LOCKED' if skip_locked else ''}"
+    locking = f"{statement} FOR NO KEY UPDATE{' SKIP LOCKED' if skip_locked else ''}"
     found = (await session.execute(text(locking), {"id": owner_id})).one_or_none()
     if found is None:
         return None
@@ -105,6 +105,7 @@ async def _lock(
     )
 
 
+# Locks leave the key alone: a row that refers to an experiment may be added while somebody else holds it.
 _RUN = """
 SELECT id, state, event_seq, is_paused, reason,
        cancel_requested_at IS NOT NULL AS is_cancelled, finished_at IS NOT NULL AS is_ended
@@ -119,5 +120,5 @@ FROM experiment WHERE id = :id
 
 _DIRTY_RUNS = """
 UPDATE run SET is_dirty = true
-WHERE id IN (SELECT id FROM run WHERE experiment_id = :id AND finished_at IS NULL ORDER BY id FOR UPDATE)
+WHERE id IN (SELECT id FROM run WHERE experiment_id = :id AND finished_at IS NULL ORDER BY id FOR NO KEY UPDATE)
 """

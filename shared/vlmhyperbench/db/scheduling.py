@@ -189,7 +189,7 @@ UPDATE job SET state = 'ASSIGNED', attempt_id = :attempt, worker_id = :worker, a
 WHERE id = :job AND state = 'READY' RETURNING kind, attempts
 """
 
-_LOCK_DEVICE = "SELECT no FROM device WHERE worker_id = :worker AND no = :device FOR UPDATE"
+_LOCK_DEVICE = "SELECT no FROM device WHERE worker_id = :worker AND no = :device FOR NO KEY UPDATE"
 
 _RESERVE = """
 INSERT INTO reservation (attempt_id, worker_id, device, job_id, bytes, is_exclusive)

@@ -71,6 +71,8 @@ class ClaimedJob:
         self.settings = context.settings
         self.cancelled = asyncio.Event()
         self.draining = asyncio.Event()
+        self.fenced = asyncio.Event()
+        """The claim is lost and the handler is being cancelled: kill what it runs at once, without a grace."""
         self.committed_at = time.monotonic()
         """When a chunk was last committed, or the claim was taken: a job that commits nothing for long has stalled."""
         self._cpu = cpu

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from subprocess import DEVNULL
 
@@ -19,20 +20,32 @@ _LOG = get_logger(__name__)
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 30.0
 _STOP_S = 3.0
+_LONGEST_PATH_BYTES = 100
 
 
 @asynccontextmanager
-async def open_door(rung: Callable[[], None]) -> AsyncIterator[Path]:
-    """Listen on a private socket and call `rung` for every datagram; whatever it says, it only means "look"."""
-    with tempfile.TemporaryDirectory(prefix="vlmhb-") as folder:
-        path = Path(folder) / "door"
+async def open_door(folder: Path, name: str, rung: Callable[[], None]) -> AsyncIterator[Path]:
+    """Listen on a private socket and call `rung` for every datagram; whatever it says, it only means "look".
+
+    The socket lies in `folder` (a private one elsewhere where that path is too long for a socket), and takes the place
+    of what an earlier boot left there.
+    """
+    with ExitStack() as stack:
+        path = folder / f"{name}.door"
+        if len(os.fsencode(path)) > _LONGEST_PATH_BYTES:
+            path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vlmhb-"))) / "door"
+        await asyncio.to_thread(_make_room, path)
         transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
             lambda: _Door(rung), local_addr=str(path), family=socket.AF_UNIX
         )
-        try:
-            yield path
-        finally:
-            transport.close()
+        stack.callback(path.unlink, missing_ok=True)
+        stack.callback(transport.close)
+        yield path
+
+
+def _make_room(path: Path) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
 
 
 async def keep_doorbell(redis_url: str, queue: str, door: Path, label: Mapping[str, str]) -> None:

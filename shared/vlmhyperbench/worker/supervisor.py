@@ -147,7 +147,8 @@ class Worker:
 
     async def serve(self, stop: asyncio.Event) -> None:
         """Take and tend jobs until `stop` is set and the last one has ended."""
-        async with open_door(self._look.set) as door, asyncio.TaskGroup() as group:
+        folder, name = self._context.settings.home / "run", f"{self._kind}-{self._context.boot_id.hex[:8]}"
+        async with open_door(folder, name, self._look.set) as door, asyncio.TaskGroup() as group:
             redis_url = self._context.settings.redis_url.get_secret_value()
             loops = [
                 group.create_task(keep_doorbell(redis_url, self._queue, door, self._context.label)),

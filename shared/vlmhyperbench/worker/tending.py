@@ -12,7 +12,7 @@ from dataclasses import asdict
 from vlmhyperbench.db import claims, finishing
 from vlmhyperbench.domain.outcomes import Cancelled, Failed, Outcome, Preempted
 from vlmhyperbench.domain.states import JobKind
-from vlmhyperbench.errors import Fenced, Unavailable, VlmHyperBenchError
+from vlmhyperbench.errors import Fenced, InvalidInput, NotFound, Unavailable, VlmHyperBenchError
 from vlmhyperbench.logs import get_logger
 from vlmhyperbench.worker.claims import RETRY_S, ClaimedJob, Handler
 
@@ -30,7 +30,6 @@ class Tending:
         self._handler = handler
         self._timers = job.settings.timers
         self._renewed_at = sent_at
-        self._is_fenced = asyncio.Event()
         self._work: asyncio.Task[Outcome | None] | None = None
         self._verdict: Outcome | None = None
         """What is written when the handler is cancelled, instead of what it would have returned."""
@@ -43,7 +42,7 @@ class Tending:
             watch = group.create_task(self._watch())
             await asyncio.wait({self._work})
             watch.cancel()
-            finished = None if self._is_fenced.is_set() else await self._finish(self._outcome(self._work))
+            finished = None if self.job.fenced.is_set() else await self._finish(self._outcome(self._work))
             lease.cancel()
         return finished
 
@@ -64,21 +63,28 @@ class Tending:
 
     async def _handle(self) -> Outcome | None:
         """Run the handler; the one guard for whatever its code (and the plugins below it) may raise."""
-        job = self.job.job
         try:
             outcome = await self._handler(self.job)
             json.dumps(asdict(outcome), allow_nan=False)
-        except Fenced:
-            self._is_fenced.set()
-            return None
-        except VlmHyperBenchError as error:
-            if not self.job.cancelled.is_set():
-                _LOG.warning("job.failed", job_id=str(job.id), kind=job.kind, code=error.code, message=str(error))
-            return Failed(code=error.code, message=str(error))
         except Exception as error:  # noqa: BLE001 - the door behind which a plugin's code runs
-            _LOG.exception("job.crashed", job_id=str(job.id), kind=job.kind)
-            return Failed(code="crash", message=f"{type(error).__name__}: {error}")
+            return self._failure(error)
         return outcome
+
+    def _failure(self, error: Exception) -> Failed | None:
+        """Say what a handler's error means: nothing more may be written, it cannot help to try again, or it may."""
+        cause = _cause(error)
+        if isinstance(cause, Fenced):
+            self.job.fenced.set()
+            return None
+        if self.job.cancelled.is_set():
+            return None
+        names = {"job_id": str(self.job.job.id), "kind": self.job.job.kind}
+        if isinstance(cause, VlmHyperBenchError):
+            _LOG.warning("job.failed", **names, code=cause.code, message=str(cause))
+            is_permanent = isinstance(cause, (InvalidInput, NotFound))
+            return Failed(code=cause.code, message=str(cause), permanent=is_permanent)
+        _LOG.error("job.crashed", **names, exc_info=error)
+        return Failed(code="crash", message=f"{type(cause).__name__}: {cause}")
 
     async def _keep_lease(self) -> None:
         """Renew until cancelled; a lease that cannot be renewed in time, or is another's, ends the handler."""
@@ -113,7 +119,7 @@ class Tending:
 
     def _fence(self, why: str) -> None:
         _LOG.warning("job.fenced", job_id=str(self.job.job.id), claim_id=str(self.job.claim_id), reason=why)
-        self._is_fenced.set()
+        self.job.fenced.set()
         self._end_with(None)
 
     async def _watch(self) -> None:
@@ -134,7 +140,7 @@ class Tending:
     async def _finish(self, outcome: Outcome | Cancelled) -> finishing.Finished | None:
         """Write the outcome; tried again while the database is away, until the lease is lost."""
         draw = random.random()  # noqa: S311 - spreads retries only
-        while not self._is_fenced.is_set():
+        while not self.job.fenced.is_set():
             with suppress(Unavailable):
                 async with self.job.runtime.database.transaction() as session:
                     return await finishing.finish(
@@ -142,3 +148,10 @@ class Tending:
                     )
             await asyncio.sleep(RETRY_S)
         return None
+
+
+def _cause(error: BaseException) -> BaseException:
+    """Return what a group of errors is about: a lost claim before all else, then what was raised on purpose."""
+    inner = getattr(error, "exceptions", None)  # of a group of errors
+    leaves = [_cause(one) for one in inner] if isinstance(inner, tuple) else [error]
+    return min(leaves, key=lambda leaf: (not isinstance(leaf, Fenced), not isinstance(leaf, VlmHyperBenchError)))

@@ -68,10 +68,15 @@ def test_what_an_older_boot_left_is_killed_and_nothing_else(tmp_path: Path) -> N
 
 
 @pytest.mark.anyio
-async def test_a_ring_that_is_forwarded_is_heard() -> None:
+@pytest.mark.parametrize("length", [5, 120])
+async def test_a_ring_that_is_forwarded_is_heard(tmp_path: Path, length: int) -> None:
     heard = asyncio.Event()
-    async with open_door(heard.set) as door:
+    folder = tmp_path / ("d" * length)
+    folder.mkdir(mode=0o700)
+    (folder / "w.door").touch()  # left by an earlier boot
+    async with open_door(folder, "w", heard.set) as door:
         assert door.parent.stat().st_mode & 0o077 == 0
+        assert (door.parent == folder) == (length == 5)
         forward(str(door), "id")
         async with asyncio.timeout(30):
             await heard.wait()

@@ -1,0 +1,224 @@
+"""One claim under care: what a handler's end means, when the lease is lost, and who is told."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import os
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.shared.domain.builders_of_jobs import run_spec
+from tests.support.engine_room import EngineRoom
+from vlmhyperbench.db import artifacts, events
+from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted
+from vlmhyperbench.domain.states import JobKind, JobState, PhaseState
+from vlmhyperbench.errors import Conflict, Fenced, InvalidInput
+from vlmhyperbench.runtime import Runtime, open_runtime
+from vlmhyperbench.settings import Settings
+from vlmhyperbench.worker.children import CpuChildren
+from vlmhyperbench.worker.claims import ClaimedJob, Handler, WorkerContext
+from vlmhyperbench.worker.tending import Tending
+
+pytestmark = pytest.mark.anyio
+
+QUICK = {
+    "heartbeat_s": 0.1,
+    "self_fence_s": 2.0,
+    "statement_timeout_s": 1.0,
+    "kill_s": 0.1,
+    "lease_s": 5.0,
+    "cancel_term_s": 0.1,
+}
+
+
+@pytest.fixture
+async def runtime(tmp_path: Path, fresh_database_url: str, redis_url: str) -> AsyncIterator[Runtime]:
+    values = {"home": tmp_path, "database_url": fresh_database_url, "redis_url": redis_url, "timers": QUICK}
+    async with open_runtime(Settings.model_validate(values)) as runtime:
+        yield runtime
+
+
+@pytest.fixture
+def room(runtime: Runtime) -> EngineRoom:
+    return EngineRoom(runtime.database)
+
+
+async def claimed(room: EngineRoom, runtime: Runtime, *, settings: Settings | None = None) -> ClaimedJob:
+    _, [shard] = await room.shards(run_spec(metrics=(), reports=()), samples=2)
+    worker_id = await room.add_worker()
+    held = await room.take(shard.id, worker_id)
+    context = WorkerContext(
+        worker_id=worker_id,
+        boot_id=uuid4(),
+        name="w",
+        runtime=runtime,
+        settings=settings or runtime.settings,
+        label={},
+    )
+    return ClaimedJob(held.job, claim_id=held.claim_id, context=context, cpu=CpuChildren())
+
+
+def tend(job: ClaimedJob, handler: Handler) -> Tending:
+    return Tending(job, handler, sent_at=time.monotonic())
+
+
+async def forever(job: ClaimedJob) -> Outcome:
+    await asyncio.Event().wait()
+    return Complete()
+
+
+def raising(error: Exception) -> Handler:
+    async def handler(job: ClaimedJob) -> Outcome:
+        raise error
+
+    return handler
+
+
+async def outcome_of(room: EngineRoom, job: ClaimedJob) -> dict[str, Any]:
+    return dict((await room.job(job.job.id)).outcome or {})
+
+
+async def test_what_cannot_be_helped_fails_at_once_with_its_words(room: EngineRoom, runtime: Runtime) -> None:
+    job = await claimed(room, runtime)
+    finished = await tend(job, raising(InvalidInput("No such task.", cure="Name one."))).run()
+    assert finished is not None
+    assert finished.state is JobState.FAILED
+    assert (await outcome_of(room, job))["message"] == "No such task. Name one."
+
+
+async def test_what_may_be_helped_is_tried_again(room: EngineRoom, runtime: Runtime) -> None:
+    job = await claimed(room, runtime)
+    finished = await tend(job, raising(Conflict("Busy."))).run()
+    assert finished is not None
+    assert finished.state is JobState.READY
+
+
+async def test_a_group_of_errors_is_told_by_what_was_raised_on_purpose(room: EngineRoom, runtime: Runtime) -> None:
+    job = await claimed(room, runtime)
+    group = builtins.ExceptionGroup(
+        "two", [ValueError("by the way"), builtins.ExceptionGroup("in", [Conflict("Busy.")])]
+    )
+    await tend(job, raising(group)).run()
+    assert (await outcome_of(room, job))["message"] == "Busy."
+
+
+async def test_a_lost_claim_inside_a_group_of_errors_writes_nothing(room: EngineRoom, runtime: Runtime) -> None:
+    job = await claimed(room, runtime)
+    assert await tend(job, raising(builtins.ExceptionGroup("g", [ValueError("x"), Fenced("lost")]))).run() is None
+    assert (await room.job(job.job.id)).state is JobState.RUNNING
+
+
+async def test_an_outcome_that_json_cannot_hold_is_a_crash(room: EngineRoom, runtime: Runtime) -> None:
+    async def handler(job: ClaimedJob) -> Outcome:
+        return Complete(data={"rate": float("nan")})
+
+    job = await claimed(room, runtime)
+    await tend(job, handler).run()
+    assert (await outcome_of(room, job))["code"] == "crash"
+
+
+async def test_a_handler_whose_lease_is_taken_is_ended(room: EngineRoom, runtime: Runtime) -> None:
+    job = await claimed(room, runtime)
+    await room.let_lease_expire(job.job.id)
+    await room.reap()
+    assert await tend(job, forever).run() is None
+    assert job.fenced.is_set()
+    assert (await room.job(job.job.id)).state is JobState.READY
+
+
+async def test_a_handler_whose_lease_cannot_be_renewed_is_ended(room: EngineRoom, runtime: Runtime) -> None:
+    job = await claimed(room, runtime)
+    assert await Tending(job, forever, sent_at=time.monotonic() - 60).run() is None
+    assert job.fenced.is_set()
+
+
+async def test_a_job_that_commits_nothing_for_long_has_stalled(room: EngineRoom, runtime: Runtime) -> None:
+    timers = runtime.settings.timers.model_copy(update={"stall_s": 0.2})
+    job = await claimed(room, runtime, settings=runtime.settings.model_copy(update={"timers": timers}))
+    await tend(job, forever).run()
+    assert (await outcome_of(room, job))["code"] == "stalled"
+
+
+async def test_a_handler_that_is_let_go_is_preempted(room: EngineRoom, runtime: Runtime) -> None:
+    job = await claimed(room, runtime)
+    began = asyncio.Event()
+
+    async def handler(job: ClaimedJob) -> Outcome:
+        began.set()
+        return await forever(job)
+
+    tending = tend(job, handler)
+    running = asyncio.ensure_future(tending.run())
+    await began.wait()
+    tending.let_go()
+    finished = await running
+    assert finished is not None
+    assert (finished.state, (await room.job(job.job.id)).fails) == (JobState.READY, 0)
+
+
+async def test_a_paused_run_tells_its_handlers_to_drain(room: EngineRoom, runtime: Runtime) -> None:
+    async def handler(job: ClaimedJob) -> Outcome:
+        await job.draining.wait()
+        return Preempted(reason="paused")
+
+    job = await claimed(room, runtime)
+    await room.execute("UPDATE run SET is_paused = true WHERE id = :id", id=job.run_id)
+    finished = await tend(job, handler).run()
+    assert finished is not None
+    assert finished.state is JobState.READY
+
+
+async def test_cancelling_a_run_ends_the_work_in_a_child(room: EngineRoom, runtime: Runtime) -> None:
+    async def handler(job: ClaimedJob) -> Outcome:
+        await job.run_cpu(time.sleep, 600)
+        return Complete()
+
+    job = await claimed(room, runtime)
+    await room.cancel(job.run_id)
+    finished = await tend(job, handler).run()
+    assert finished is not None
+    assert finished.state is JobState.CANCELLED
+
+
+async def test_a_child_of_a_job_computes(room: EngineRoom, runtime: Runtime) -> None:
+    job = await claimed(room, runtime)
+    assert await job.run_cpu(os.path.join, "a", "b") == "a/b"
+
+
+async def test_whatever_a_handler_writes_is_behind_the_fence_and_published(room: EngineRoom, runtime: Runtime) -> None:
+    job = await claimed(room, runtime)
+    async with job.transaction() as session:
+        await events.append(session, stream_id=job.stream_id, type="artifact.ready", data={"name": "a"})
+        await artifacts.of_run(session, job.run_id)
+    assert (await room.events(job.run_id))[-1].type == "artifact.ready"
+    no = await job.open_phase("warmup", params={})
+    await job.close_phase(no, PhaseState.COMPLETE, count=0)
+    await job.record_claim(engine={"name": "simulated"}, measured_at="engine")
+    await job.set_resident(["t"])
+    await job.progress(done=1, total=2)
+    progress = await runtime.bus.progress(job.run_id)
+    assert progress is not None
+    assert (progress.done, progress.total, progress.stage) == (1, 2, "inference")
+    await room.let_lease_expire(job.job.id)
+    await room.reap()
+    with pytest.raises(Fenced):
+        async with job.transaction():
+            pass
+
+
+async def test_a_job_of_an_experiment_has_no_run(room: EngineRoom, runtime: Runtime) -> None:
+    experiment_id, _ = await room.add_experiment(run_spec(model="a"), run_spec(model="b"))
+    [index] = await room.jobs_of(experiment_id, JobKind.INDEX)
+    held = await room.take(index.id, await room.add_worker("evaluation"))
+    context = (await claimed(room, runtime)).context
+    job = ClaimedJob(held.job, claim_id=held.claim_id, context=context, cpu=CpuChildren())
+    assert job.stream_id == experiment_id
+    with pytest.raises(LookupError):
+        assert job.run_id
+    await job.progress(done=1, total=1)
