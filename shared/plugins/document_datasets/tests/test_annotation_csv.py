@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from vlmhyperbench_document_datasets.annotation_csv import AnnotationCsv
 from vlmhyperbench_sdk.discovery import load
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound

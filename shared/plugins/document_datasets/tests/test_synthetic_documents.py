@@ -9,6 +9,7 @@ from itertools import islice
 
 import pytest
 from PIL import Image
+
 from vlmhyperbench_document_datasets.pages import FIELDS
 from vlmhyperbench_document_datasets.synthetic import SyntheticDocuments
 from vlmhyperbench_sdk.discovery import load

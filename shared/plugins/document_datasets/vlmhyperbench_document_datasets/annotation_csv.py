@@ -13,11 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from vlmhyperbench_document_datasets.params import refuse, unknown_params
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 from vlmhyperbench_sdk.protocols import DatasetSource
 from vlmhyperbench_sdk.types import Image, JsonValue, Sample
-
-from vlmhyperbench_document_datasets.params import refuse, unknown_params
 
 FILE_NAME = "annotation.csv"
 REQUIRED = ("image_path", "question", "answer")

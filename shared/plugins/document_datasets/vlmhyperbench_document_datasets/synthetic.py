@@ -6,11 +6,10 @@ import json
 import random
 from collections.abc import Iterator
 
-from vlmhyperbench_sdk.protocols import DatasetSource
-from vlmhyperbench_sdk.types import Image, JsonValue, Sample
-
 from vlmhyperbench_document_datasets.pages import Page, compose_page, draw_page
 from vlmhyperbench_document_datasets.params import choice, integer, refuse, unknown_params
+from vlmhyperbench_sdk.protocols import DatasetSource
+from vlmhyperbench_sdk.types import Image, JsonValue, Sample
 
 MOST_DOCUMENTS = 1_000_000
 

@@ -8,13 +8,10 @@ import os
 import subprocess
 import sys
 import urllib.request
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, cast
 
 from vlmhyperbench_sdk.errors import Unavailable
 from vlmhyperbench_simulated.simulation import Simulation
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 
 class SimulatedProcess:
@@ -43,7 +40,7 @@ class SimulatedProcess:
         with urllib.request.urlopen(f"{self.url}/record", timeout=30) as response:  # noqa: S310
             return cast("list[dict[str, object]]", json.load(response)["records"])
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> SimulatedProcess:
         argv = [sys.executable, "-m", "vlmhyperbench_simulated", "--params", self._params]
         if self._unix_socket is not None:
             argv += ["--unix-socket", self._unix_socket]

@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
 
 from vlmhyperbench_simulated.answers import (
     Answer,
@@ -29,9 +28,6 @@ from vlmhyperbench_simulated.answers import (
 )
 from vlmhyperbench_simulated.pacing import Pacer
 from vlmhyperbench_simulated.simulation import Simulation
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 MAX_HEAD_BYTES = 65_536
 MAX_BODY_BYTES = 256 * 1024 * 1024
@@ -107,7 +103,7 @@ class SimulatedServer:
         for connection in list(self.open):
             connection.drop()
 
-    async def __aenter__(self) -> Self:
+    async def __aenter__(self) -> SimulatedServer:
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from hypothesis import strategies as st
+
 from vlmhyperbench_sdk.protocols import Metric
 from vlmhyperbench_sdk.types import Measures
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from rapidfuzz.distance import Levenshtein
-from vlmhyperbench_text_metrics import Anls
-
 from scoring_support import SAMPLES, combined, measure, value_of
+
+from vlmhyperbench_text_metrics import Anls
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import pytest
 import sacrebleu
 from hypothesis import given
 from hypothesis import strategies as st
-from vlmhyperbench_text_metrics import Bleu
-
 from scoring_support import SAMPLES, TEXT, combined, measure, value_of
+
+from vlmhyperbench_text_metrics import Bleu
 
 # The example of sacrebleu's README.
 HYPOTHESES = ["The dog bit the man.", "It wasn't surprising.", "The man had just bitten him."]

@@ -6,10 +6,10 @@ import jiwer
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scoring_support import SAMPLES, TEXT, combined, measure, value_of
+
 from vlmhyperbench_sdk.protocols import Metric
 from vlmhyperbench_text_metrics import Cer, Wer
-
-from scoring_support import SAMPLES, TEXT, combined, measure, value_of
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
+from scoring_support import SAMPLES, combined, measure, value_of
+
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_text_metrics import Accuracy, ExactMatch
 from vlmhyperbench_text_metrics.normalise import NormaliserV1
-
-from scoring_support import SAMPLES, combined, measure, value_of
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 import vlmhyperbench_text_metrics
 from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.errors import InvalidInput

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cpdist
+
 from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, Measures
-
 from vlmhyperbench_text_metrics.pairs import lay_out, lengths, share
 from vlmhyperbench_text_metrics.profiles import check_profile
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cpdist
-from vlmhyperbench_sdk.types import Measures
 
+from vlmhyperbench_sdk.types import Measures
 from vlmhyperbench_text_metrics.pairs import Pairs, lengths
 
 

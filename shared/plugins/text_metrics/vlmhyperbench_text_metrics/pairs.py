@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
 from vlmhyperbench_sdk.types import Measures
 
 FloatArray = npt.NDArray[np.float64]

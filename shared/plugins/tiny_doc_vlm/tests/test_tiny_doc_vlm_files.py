@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 import vlmhyperbench_tiny_doc_vlm as tiny
 
 

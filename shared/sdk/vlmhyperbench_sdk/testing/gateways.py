@@ -10,14 +10,11 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, cast
 
 from vlmhyperbench_sdk.errors import Unavailable
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 KEY = "conformance-key-of-a-test"
 
@@ -109,7 +106,7 @@ class GatewayProcess:
             process.kill()
             return process.wait()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> GatewayProcess:
         argv = [sys.executable, "-m", "vlmhyperbench_gateway", *self._arguments]
         self._process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=self._env)
         line = cast("IO[str]", self._process.stdout).readline()
