@@ -11,6 +11,7 @@ import time
 from subprocess import DEVNULL
 
 import httpx2
+
 from vlmhyperbench.processes import start_child
 
 PAIRS = 300

@@ -23,6 +23,7 @@ from subprocess import DEVNULL
 import polars as pl
 from rich.console import Console
 from rich.table import Table
+
 from vlmhyperbench.load.plan import make_requests, write_bodies, write_plan
 from vlmhyperbench.load.process import LoadProcess
 from vlmhyperbench.processes import start_child

@@ -19,12 +19,12 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+
+from benchmarks.gateway_overhead import added_ttft_ms
 from vlmhyperbench.client import Client
 from vlmhyperbench.local.supervisor import control
 from vlmhyperbench.local.supervisor.home import Home
 from vlmhyperbench.registry.schemas import RunEntry
-
-from benchmarks.gateway_overhead import added_ttft_ms
 
 ROOT = Path(__file__).parents[1]
 CLI = str(Path(sys.executable).with_name("vlmhyperbench"))
@@ -103,6 +103,7 @@ def _first_sent(database: type, run_id: str) -> float:
     import asyncio
 
     from sqlalchemy import text
+
     from vlmhyperbench.settings import Settings
 
     async def read() -> float:

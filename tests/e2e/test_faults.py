@@ -5,10 +5,10 @@ import signal
 
 import pytest
 import redis
-from vlmhyperbench.registry.schemas import RunEntry
 
 from tests.support.audit import audit
 from tests.support.stack import until
+from vlmhyperbench.registry.schemas import RunEntry
 
 
 @pytest.fixture(scope="module")

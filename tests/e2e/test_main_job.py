@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from vlmhyperbench.errors import InvalidInput, VlmHyperBenchError
-from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 
 from tests.support.audit import audit
+from vlmhyperbench.errors import InvalidInput, VlmHyperBenchError
+from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 
 BROKEN = """data_index;split;image_path;question;answer;doc_class;question_type;answer_bbox
 0;test;;What is 1 + 1?;2;sum;text;

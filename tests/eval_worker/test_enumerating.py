@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image as Pillow
 from pydantic import JsonValue
+
 from vlmhyperbench.data.manifest import ManifestSample, manifest_key, read, samples_of
 from vlmhyperbench.domain.specs import DatasetSpec, Limits
 from vlmhyperbench.errors import InvalidInput, NotFound, PluginFailure, Unavailable

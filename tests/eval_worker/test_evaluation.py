@@ -12,6 +12,8 @@ import polars
 import pytest
 from pydantic import SecretStr
 from sqlalchemy import insert, update
+
+from tests.support.builders import add_run, add_shard, add_worker, chunk_frame, new_fact, run_spec, store_chunk
 from vlmhyperbench.analysis.quality import summarise
 from vlmhyperbench.data.manifest import ManifestSample, manifest_key, write
 from vlmhyperbench.db import jobs, manifests, measures
@@ -30,8 +32,6 @@ from vlmhyperbench.worker.children import CpuChildren
 from vlmhyperbench.worker.claims import ClaimedJob, WorkerContext
 from vlmhyperbench_eval_worker.evaluation import handle_score
 from vlmhyperbench_text_metrics import Cer, ExactMatch
-
-from tests.support.builders import add_run, add_shard, add_worker, chunk_frame, new_fact, run_spec, store_chunk
 
 pytestmark = pytest.mark.anyio
 

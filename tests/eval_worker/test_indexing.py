@@ -9,6 +9,8 @@ from uuid import uuid4
 import pytest
 from pydantic import SecretStr
 from sqlalchemy import insert, update
+
+from tests.support.builders import add_run, add_worker
 from vlmhyperbench.data.manifest import manifest_key, read
 from vlmhyperbench.db import jobs, manifests
 from vlmhyperbench.db.queries import table_of
@@ -22,8 +24,6 @@ from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.children import CpuChildren
 from vlmhyperbench.worker.claims import ClaimedJob, WorkerContext
 from vlmhyperbench_eval_worker.indexing import handle_index
-
-from tests.support.builders import add_run, add_worker
 
 pytestmark = pytest.mark.anyio
 

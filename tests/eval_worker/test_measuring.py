@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 import polars
+
 from vlmhyperbench.domain.specs import MetricSpec
 from vlmhyperbench_eval_worker.measuring import FACT_COLUMNS, MeasuredMetric, measure_metric, packages_of
 from vlmhyperbench_text_metrics import Anls, ExactMatch

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
+
 from vlmhyperbench.load.plan import make_requests, write_bodies, write_plan
 from vlmhyperbench.load.process import Line, LoadProcess
 from vlmhyperbench_sdk.load import (

@@ -7,6 +7,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from vlmhyperbench_loadgen.answers import Answer, read_refusal, read_stream, read_whole, spread
 from vlmhyperbench_loadgen.connection import Reply
 

@@ -8,11 +8,11 @@ import socket
 from pathlib import Path
 
 import pytest
+
+from tests.loadgen.driving import Driven, chat_body, drive, read_request, respond, serving, whole
 from vlmhyperbench_sdk.load import LoadLimits
 from vlmhyperbench_simulated.server import start_server
 from vlmhyperbench_simulated.simulation import Simulation
-
-from tests.loadgen.driving import Driven, chat_body, drive, read_request, respond, serving, whole
 
 pytestmark = pytest.mark.anyio
 

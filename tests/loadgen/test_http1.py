@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from vlmhyperbench_loadgen.connection import Reply
 from vlmhyperbench_loadgen.http1 import NotHttp, read_head
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from tests.loadgen.driving import chat_body, write
 from vlmhyperbench.load.plan import make_requests, write_bodies
 from vlmhyperbench_loadgen.failures import PlanError
 from vlmhyperbench_loadgen.plan import read_plan
@@ -16,8 +18,6 @@ from vlmhyperbench_loadgen.rows import COLUMNS
 from vlmhyperbench_loadgen.table import DTYPE, Request, open_bodies, read_requests
 from vlmhyperbench_loadgen.target import open_target, parse_url
 from vlmhyperbench_sdk.load import RECORD_COLUMNS, REQUEST_DTYPE, LoadLimits
-
-from tests.loadgen.driving import chat_body, write
 
 URL = "http://127.0.0.1:1/v1/chat/completions"
 

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+
+from tests.loadgen.driving import Driven, chat_body, drive, read_request, run, serving, whole, write
 from vlmhyperbench.load.plan import join_tables, make_requests, write_bodies, write_plan
 from vlmhyperbench.load.process import LoadProcess
 from vlmhyperbench_sdk.load import (
@@ -29,8 +31,6 @@ from vlmhyperbench_sdk.load import (
 )
 from vlmhyperbench_simulated.server import start_server
 from vlmhyperbench_simulated.simulation import Simulation
-
-from tests.loadgen.driving import Driven, chat_body, drive, read_request, run, serving, whole, write
 
 pytestmark = pytest.mark.anyio
 

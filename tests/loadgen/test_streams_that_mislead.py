@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests.loadgen.driving import chat_body, drive
 from vlmhyperbench.analysis.performance import RequestTimes, distribution_of, times_of
 from vlmhyperbench_simulated.server import SendRecord, start_server
 from vlmhyperbench_simulated.streams import STREAMS, TRUTH
-
-from tests.loadgen.driving import chat_body, drive
 
 pytestmark = pytest.mark.anyio
 

@@ -8,6 +8,7 @@ from email.utils import formatdate
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from vlmhyperbench_loadgen.answers import Answer
 from vlmhyperbench_loadgen.connection import Reply
 from vlmhyperbench_loadgen.table import Request

@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from redis.asyncio import Redis
+
 from vlmhyperbench.bus import Bus, BusMessage, Progress, ProgressMade, Resources, StreamAdvanced
 from vlmhyperbench.local.valkey import Valkey
 

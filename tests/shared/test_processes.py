@@ -13,6 +13,7 @@ from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import pytest
+
 from vlmhyperbench import processes
 from vlmhyperbench_sdk.errors import NotFound
 

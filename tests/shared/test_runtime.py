@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 from sqlalchemy import text
+
 from vlmhyperbench.errors import NotReady
 from vlmhyperbench.runtime import open_runtime
 from vlmhyperbench.settings import Settings

@@ -4,6 +4,7 @@ import stat
 from pathlib import Path
 
 import pytest
+
 from vlmhyperbench import settings as module
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.settings import Settings, Timers

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
 from vlmhyperbench.errors import Conflict, InvalidInput, NotFound, Unavailable
 from vlmhyperbench.storage import FolderStorage, Stored, open_storage
 

@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 import polars
 from sqlalchemy import insert
 from sqlalchemy.ext.asyncio import AsyncSession
+
 from vlmhyperbench.db import phases, runs, workers
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.queries import table_of

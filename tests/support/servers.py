@@ -12,6 +12,7 @@ import psycopg
 import pytest
 import redis
 from sqlalchemy.engine import make_url
+
 from vlmhyperbench.db import migrations
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.local.postgres import Postgres

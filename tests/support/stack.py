@@ -17,6 +17,7 @@ from uuid import UUID
 import psycopg
 import pytest
 from sqlalchemy.engine import make_url
+
 from vlmhyperbench.client import Client
 from vlmhyperbench.local.supervisor import control
 from vlmhyperbench.local.supervisor.home import Home

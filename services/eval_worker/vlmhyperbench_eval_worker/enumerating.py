@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from pydantic import JsonValue
+
 from vlmhyperbench.data import manifest
 from vlmhyperbench.data.images import ImageInfo, InvalidImage, check, read_image
 from vlmhyperbench.data.manifest import ManifestSample

@@ -14,7 +14,6 @@ from vlmhyperbench.facts.read import read_facts
 from vlmhyperbench.scoring.extraction import DEFAULT_EXTRACTOR
 from vlmhyperbench.storage import Stored
 from vlmhyperbench.worker.claims import ClaimedJob
-
 from vlmhyperbench_eval_worker.measuring import FACT_COLUMNS, MeasuredMetric, measure_metric
 
 _PAYLOAD = ("text",)

@@ -11,7 +11,6 @@ from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome, Preempted
 from vlmhyperbench.domain.specs import DatasetSpec, Limits
 from vlmhyperbench.errors import Conflict, Fenced, InvalidInput, NotFound, PluginFailure, Unavailable
 from vlmhyperbench.worker.claims import ClaimedJob
-
 from vlmhyperbench_eval_worker.enumerating import IndexResult, index_in_child
 
 

@@ -9,7 +9,6 @@ from vlmhyperbench.domain.states import JobKind
 from vlmhyperbench.logs import configure_logging
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.supervisor import run_worker
-
 from vlmhyperbench_eval_worker.evaluation import handle_score
 from vlmhyperbench_eval_worker.indexing import handle_index
 

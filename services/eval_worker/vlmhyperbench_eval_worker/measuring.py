@@ -21,6 +21,7 @@ from typing import cast
 
 import polars
 from pydantic import JsonValue
+
 from vlmhyperbench.domain.specs import MetricSpec
 from vlmhyperbench.scoring.metrics import open_metric
 from vlmhyperbench.scoring.scores import ModelFailurePolicy, Row, Score, score

@@ -13,6 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+
+from vlmhyperbench_loadgen.children import MeasuringProcess
+from vlmhyperbench_loadgen.failures import ChildDied, LoadError, PlanError
+from vlmhyperbench_loadgen.frames import Frame
+from vlmhyperbench_loadgen.plan import CheckedPlan, read_plan
+from vlmhyperbench_loadgen.rows import COLUMNS, Row
+from vlmhyperbench_loadgen.segments import Recorder
+from vlmhyperbench_loadgen.usage import cpu_s, peak_rss_bytes, process_age_s
 from vlmhyperbench_sdk.load import (
     SEGMENT_ROWS,
     SEGMENT_SECONDS,
@@ -22,14 +30,6 @@ from vlmhyperbench_sdk.load import (
     ProgressLine,
     StartedLine,
 )
-
-from vlmhyperbench_loadgen.children import MeasuringProcess
-from vlmhyperbench_loadgen.failures import ChildDied, LoadError, PlanError
-from vlmhyperbench_loadgen.frames import Frame
-from vlmhyperbench_loadgen.plan import CheckedPlan, read_plan
-from vlmhyperbench_loadgen.rows import COLUMNS, Row
-from vlmhyperbench_loadgen.segments import Recorder
-from vlmhyperbench_loadgen.usage import cpu_s, peak_rss_bytes, process_age_s
 
 PROGRESS_S = 0.5
 SEALING_NICENESS = 5

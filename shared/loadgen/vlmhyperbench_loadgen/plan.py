@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from vlmhyperbench_sdk.load import PLAN_VERSION, Endpoint, LoadLimits, LoadPlan, PhasePlan
-
 from vlmhyperbench_loadgen.failures import PlanError
 from vlmhyperbench_loadgen.table import Request, read_requests
 from vlmhyperbench_loadgen.target import parse_url
+from vlmhyperbench_sdk.load import PLAN_VERSION, Endpoint, LoadLimits, LoadPlan, PhasePlan
 
 CLOSED_LOOP_KINDS = frozenset({"accuracy", "warmup", "offline", "judge", "baseline", "single_stream"})
 """Kinds that N streams drive, each with one request at a time."""

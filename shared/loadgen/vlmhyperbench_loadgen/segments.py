@@ -9,10 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vlmhyperbench_sdk.load import RECORD_COLUMNS, SegmentLine
-
 from vlmhyperbench_loadgen.failures import SealFailed
 from vlmhyperbench_loadgen.rows import Row
+from vlmhyperbench_sdk.load import RECORD_COLUMNS, SegmentLine
 
 if TYPE_CHECKING:
     import polars as pl

@@ -14,10 +14,10 @@ from typing import Final
 from PIL import Image as Pillow
 from PIL import UnidentifiedImageError
 from pydantic import JsonValue
-from vlmhyperbench_sdk.types import Image
 
 from vlmhyperbench.domain.specs import Limits
 from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench_sdk.types import Image
 
 MEDIA_TYPES: Final = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
 _DECODING_ERRORS: Final = (

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
+
 from vlmhyperbench_sdk.errors import Unavailable
 
 _CONNECT_TIMEOUT_S = 5

@@ -8,12 +8,12 @@ from uuid import UUID, uuid4
 from pydantic import JsonValue
 from sqlalchemy import insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
-from vlmhyperbench_sdk.types import JsonObject
 
 from vlmhyperbench.db.queries import fetch_all, page_size, table_of
 from vlmhyperbench.db.tables import EventRow, ExperimentRow, RunRow
 from vlmhyperbench.db.views import EventView
 from vlmhyperbench.errors import NotFound
+from vlmhyperbench_sdk.types import JsonObject
 
 _EVENT = table_of(EventRow)
 _RUN = table_of(RunRow)

@@ -6,7 +6,6 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
-from vlmhyperbench_sdk.types import JsonObject
 
 from vlmhyperbench.db import events, runs
 from vlmhyperbench.db.queries import PageKey, after_key, fetch_all, fetch_one, page_size, table_of
@@ -14,6 +13,7 @@ from vlmhyperbench.db.tables import ExperimentRow, RunRow
 from vlmhyperbench.db.views import ExperimentView
 from vlmhyperbench.domain.states import ExperimentState
 from vlmhyperbench.events import EventType
+from vlmhyperbench_sdk.types import JsonObject
 
 _EXPERIMENT = table_of(ExperimentRow)
 _RUN = table_of(RunRow)

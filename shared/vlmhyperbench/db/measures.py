@@ -8,11 +8,11 @@ from uuid import UUID
 from sqlalchemy import and_, func, insert, select
 from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncSession
-from vlmhyperbench_sdk.types import JsonObject
 
 from vlmhyperbench.db.queries import fetch_all, table_of
 from vlmhyperbench.db.tables import MeasureManifestRow
 from vlmhyperbench.db.views import MeasureManifestView
+from vlmhyperbench_sdk.types import JsonObject
 
 _MEASURES = table_of(MeasureManifestRow)
 

@@ -6,8 +6,6 @@ from uuid import UUID
 
 from sqlalchemy import insert, select
 from sqlalchemy.ext.asyncio import AsyncSession
-from vlmhyperbench_sdk.load import PhaseKind
-from vlmhyperbench_sdk.types import JsonObject
 
 from vlmhyperbench.db import events
 from vlmhyperbench.db.queries import fetch_all, fetch_one, table_of
@@ -15,6 +13,8 @@ from vlmhyperbench.db.tables import PhaseRow
 from vlmhyperbench.db.views import PhaseView
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.events import EventType
+from vlmhyperbench_sdk.load import PhaseKind
+from vlmhyperbench_sdk.types import JsonObject
 
 _PHASE = table_of(PhaseRow)
 

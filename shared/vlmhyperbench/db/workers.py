@@ -9,11 +9,11 @@ from uuid import UUID
 
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
-from vlmhyperbench_sdk.types import JsonObject
 
 from vlmhyperbench.db.queries import fetch_all, fetch_one, page_size, table_of
 from vlmhyperbench.db.tables import DeviceRow, WorkerRow
 from vlmhyperbench.db.views import DeviceView, WorkerView
+from vlmhyperbench_sdk.types import JsonObject
 
 _WORKER = table_of(WorkerRow)
 _DEVICE = table_of(DeviceRow)

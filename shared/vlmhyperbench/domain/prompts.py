@@ -17,10 +17,10 @@ from jinja2 import StrictUndefined, Template, TemplateError, TemplateSyntaxError
 from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pydantic import JsonValue
-from vlmhyperbench_sdk.errors import InvalidInput
-from vlmhyperbench_sdk.types import JsonObject, Prompt
 
 from vlmhyperbench.domain.specs import PromptSpec, PromptText
+from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.types import JsonObject, Prompt
 
 LONGEST_TEMPLATE: Final = 20_000
 LONGEST_PROMPT: Final = 1_000_000

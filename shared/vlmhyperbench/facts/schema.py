@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vlmhyperbench_sdk.load import RECORD_COLUMNS
-
 from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench_sdk.load import RECORD_COLUMNS
 
 if TYPE_CHECKING:
     import polars

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.load import REQUEST_DTYPE, LoadPlan
 

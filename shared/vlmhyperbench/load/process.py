@@ -11,10 +11,9 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, Self, TypeAlias
 
+from vlmhyperbench.processes import Child, start_child
 from vlmhyperbench_sdk.errors import PluginFailure, Unavailable
 from vlmhyperbench_sdk.load import EndLine, PhaseLine, ProgressLine, ReadyLine, SegmentLine, StartedLine
-
-from vlmhyperbench.processes import Child, start_child
 
 Line: TypeAlias = StartedLine | PhaseLine | SegmentLine | ProgressLine | EndLine
 

@@ -6,9 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from vlmhyperbench_sdk.errors import NotFound
-from vlmhyperbench_sdk.load import EndLine
-
 from vlmhyperbench.analysis.performance import (
     Distribution,
     MeasuredRequest,
@@ -17,6 +14,8 @@ from vlmhyperbench.analysis.performance import (
     throughput_of,
     times_of,
 )
+from vlmhyperbench_sdk.errors import NotFound
+from vlmhyperbench_sdk.load import EndLine
 
 MOST_BUSY_SHARE = 0.7
 LAG_MS = 1.0

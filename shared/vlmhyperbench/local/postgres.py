@@ -16,7 +16,6 @@ from pathlib import Path
 from urllib.parse import quote
 
 import psycopg
-from vlmhyperbench_sdk.errors import Conflict, NotFound, Unavailable
 
 from vlmhyperbench.local.server import (
     FolderLock,
@@ -27,6 +26,7 @@ from vlmhyperbench.local.server import (
     wait_until_ready,
 )
 from vlmhyperbench.processes import child_environment, tied
+from vlmhyperbench_sdk.errors import Conflict, NotFound, Unavailable
 
 USER = "vlmhyperbench"
 DATABASE = "vlmhyperbench"

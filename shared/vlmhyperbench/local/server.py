@@ -14,9 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from vlmhyperbench_sdk.errors import Conflict, Unavailable
-
 from vlmhyperbench.processes import child_environment
+from vlmhyperbench_sdk.errors import Conflict, Unavailable
 
 _POLL_S = 0.02
 _STOP_S = 30.0

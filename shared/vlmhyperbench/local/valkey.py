@@ -9,7 +9,6 @@ import socket
 from pathlib import Path
 
 import redis
-from vlmhyperbench_sdk.errors import NotFound, Unavailable
 
 from vlmhyperbench.local.server import (
     FolderLock,
@@ -20,6 +19,7 @@ from vlmhyperbench.local.server import (
     write_private,
 )
 from vlmhyperbench.processes import tied
+from vlmhyperbench_sdk.errors import NotFound, Unavailable
 
 _HOST = "127.0.0.1"
 _START_S = 20.0

@@ -9,10 +9,9 @@ from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Protocol, get_args
 
-from vlmhyperbench_sdk.discovery import Group, names
-
 from vlmhyperbench.domain.specs import PackageRef
 from vlmhyperbench.registry.errors import did_you_mean
+from vlmhyperbench_sdk.discovery import Group, names
 
 BUILT_IN_REPORTS = frozenset({"markdown", "html", "json", "csv"})
 

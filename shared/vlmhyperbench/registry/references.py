@@ -6,14 +6,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from vlmhyperbench_sdk.discovery import Group
-
 from vlmhyperbench.domain.specs import MetricSpec, PackageRef
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.registry.catalogue import Catalogue, look_up
 from vlmhyperbench.registry.errors import Path, Problem, did_you_mean
 from vlmhyperbench.registry.plugins import Plugins
 from vlmhyperbench.registry.schemas import Entry
+from vlmhyperbench_sdk.discovery import Group
 
 E = TypeVar("E", bound=Entry)
 

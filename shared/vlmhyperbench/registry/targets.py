@@ -5,13 +5,12 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from pathlib import Path as FilePath
 
-from vlmhyperbench_sdk.net import parse_url
-
 from vlmhyperbench.domain.specs import EndpointTarget, ModelFile, ModelTarget
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.registry.errors import Path, did_you_mean
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import BackendEntry, EndpointChoice, ModelChoice, ModelEntry, TaskEntry
+from vlmhyperbench_sdk.net import parse_url
 
 
 def resolve_target(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import cast
 
+from vlmhyperbench.domain.specs import MetricSpec
 from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.errors import Conflict, InvalidInput, PluginFailure, VlmHyperBenchError
 from vlmhyperbench_sdk.protocols import Metric
-
-from vlmhyperbench.domain.specs import MetricSpec
 
 
 def open_metric(spec: MetricSpec) -> Metric:

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
+from vlmhyperbench.scoring.extraction import DEFAULT_EXTRACTOR, extract
 from vlmhyperbench_sdk.errors import PluginFailure
 from vlmhyperbench_sdk.protocols import Metric
 from vlmhyperbench_sdk.types import JsonObject, Measure, Measures
-
-from vlmhyperbench.scoring.extraction import DEFAULT_EXTRACTOR, extract
 
 ModelFailurePolicy = Literal["zero", "exclude"]
 

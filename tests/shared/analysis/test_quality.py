@@ -8,6 +8,7 @@ import polars
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from vlmhyperbench.analysis import stats
 from vlmhyperbench.analysis.quality import Summary, summarise
 from vlmhyperbench_sdk.protocols import MetricDescription

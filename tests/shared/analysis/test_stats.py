@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
+
 from vlmhyperbench.analysis import stats
 
 RNG = np.random.default_rng(7)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from vlmhyperbench.cli.main import _COMMANDS
 
 REGISTRIES = Path(__file__).parents[3] / "registries"

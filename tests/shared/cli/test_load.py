@@ -8,6 +8,7 @@ import socket
 from pathlib import Path
 
 import pytest
+
 from vlmhyperbench.cli.load import complete_url, load, parse_slo
 from vlmhyperbench.cli.shown import Shown
 from vlmhyperbench.load.results import read_record

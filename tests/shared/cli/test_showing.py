@@ -4,6 +4,7 @@ import json
 from uuid import UUID, uuid4
 
 import pytest
+
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.headline import print_table
 from vlmhyperbench.cli.output import complain, emit

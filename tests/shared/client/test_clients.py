@@ -6,6 +6,7 @@ from uuid import UUID
 
 import httpx2
 import pytest
+
 from vlmhyperbench.client import AsyncClient, Client, calls
 from vlmhyperbench.client.connection import resolve
 from vlmhyperbench.client.refusals import RefusedInput

@@ -9,11 +9,12 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from websockets.sync.server import ServerConnection, serve
+
 from vlmhyperbench.client import AsyncClient, Client
 from vlmhyperbench.client.live import Cursors
 from vlmhyperbench.errors import Denied, InvalidInput, Unavailable
 from vlmhyperbench.wire.live import LiveEvent
-from websockets.sync.server import ServerConnection, serve
 
 pytestmark = pytest.mark.anyio
 STREAM = "00000000-0000-4000-8000-000000000001"

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from vlmhyperbench.data.cache import DatasetCache
 from vlmhyperbench.data.images import image_key
 from vlmhyperbench.errors import Conflict, NotFound

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image as Pillow
+
 from vlmhyperbench.data.images import InvalidImage, check, image_key, read_image
 from vlmhyperbench.domain.specs import Limits
 from vlmhyperbench_sdk.types import Image

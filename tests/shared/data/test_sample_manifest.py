@@ -7,6 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from pydantic import JsonValue
+
 from vlmhyperbench.data import manifest
 from vlmhyperbench.data.images import ImageInfo
 from vlmhyperbench.data.manifest import ManifestSample

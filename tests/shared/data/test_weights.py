@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 
 import pytest
+
 from vlmhyperbench.data.weights import locate, verify
 from vlmhyperbench.domain.specs import ModelFile
 from vlmhyperbench.errors import Conflict, InvalidInput, NotFound

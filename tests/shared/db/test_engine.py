@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from sqlalchemy import text
+
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.local.postgres import Postgres
 from vlmhyperbench_sdk.errors import Unavailable

@@ -4,12 +4,12 @@ import asyncio
 from uuid import UUID, uuid4
 
 import pytest
+
+from tests.support.builders import PROJECT, add_run
 from vlmhyperbench.db import events, experiments
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.events import Event, EventType
-
-from tests.support.builders import PROJECT, add_run
 
 pytestmark = pytest.mark.anyio
 

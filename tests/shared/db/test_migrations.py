@@ -5,6 +5,7 @@ from dataclasses import fields
 
 import pytest
 from sqlalchemy import create_engine, inspect
+
 from vlmhyperbench.db import migrations, tables, views
 from vlmhyperbench.errors import Unavailable
 

@@ -6,6 +6,8 @@ from uuid import UUID, uuid4
 
 import pytest
 from sqlalchemy import insert, text
+
+from tests.support.builders import PROJECT, SHA, add_run, add_shard, add_worker, new_fact, unstored_chunk
 from vlmhyperbench.db import (
     api_keys,
     artifacts,
@@ -24,8 +26,6 @@ from vlmhyperbench.db.tables import ClaimRow
 from vlmhyperbench.domain.states import FactStatus, PhaseState
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.facts.append import append
-
-from tests.support.builders import PROJECT, SHA, add_run, add_shard, add_worker, new_fact, unstored_chunk
 
 pytestmark = pytest.mark.anyio
 

@@ -4,13 +4,13 @@ from uuid import UUID, uuid4
 
 import pytest
 from sqlalchemy import text
+
+from tests.support.builders import PROJECT, add_run, run_spec
 from vlmhyperbench.db import events, experiments, runs
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.queries import PageKey
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.states import ExperimentState, RunState
-
-from tests.support.builders import PROJECT, add_run, run_spec
 
 pytestmark = pytest.mark.anyio
 

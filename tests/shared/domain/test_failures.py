@@ -1,6 +1,7 @@
 """Whose fault a failed request is."""
 
 import pytest
+
 from vlmhyperbench.domain.failures import classify
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from vlmhyperbench.domain.prompts import LONGEST_PROMPT, LONGEST_TEMPLATE, check_templates, render
 from vlmhyperbench.domain.specs import PromptSpec, PromptText
 from vlmhyperbench_sdk.errors import InvalidInput

@@ -8,6 +8,8 @@ from uuid import UUID, uuid4
 import polars
 import pytest
 from sqlalchemy import text
+
+from tests.support.builders import Shard, add_run, add_shard, chunk_frame, new_fact, store_chunk
 from vlmhyperbench.db import kept, manifests, phases
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.views import KeptFactView, KeptPhaseView
@@ -17,8 +19,6 @@ from vlmhyperbench.facts.append import append, chunk_key
 from vlmhyperbench.facts.read import FACT_COLUMNS, read_facts
 from vlmhyperbench.facts.schema import PAYLOAD_COLUMNS, polars_schema, write_chunk
 from vlmhyperbench.storage import FolderStorage
-
-from tests.support.builders import Shard, add_run, add_shard, chunk_frame, new_fact, store_chunk
 
 pytestmark = pytest.mark.anyio
 

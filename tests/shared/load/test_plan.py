@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from vlmhyperbench.load.plan import PlannedRequest, join_tables, make_requests, write_bodies, write_plan
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.load import REQUEST_DTYPE, Endpoint, LoadLimits, LoadPlan, PhasePlan

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from vlmhyperbench.load import process
 from vlmhyperbench.load.process import LoadProcess, parse_line
 from vlmhyperbench_sdk.errors import PluginFailure, Unavailable

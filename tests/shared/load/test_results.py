@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+
 from vlmhyperbench.analysis.performance import Distribution, MeasuredRequest, times_of
 from vlmhyperbench.load.results import RecordedRequest, read_record, result_of
 from vlmhyperbench_sdk.errors import NotFound

@@ -13,6 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from sqlalchemy.engine import make_url
+
 from vlmhyperbench.errors import Conflict, Unavailable
 from vlmhyperbench.local.postgres import Postgres
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import redis
 from kombu.connection import Connection
+
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.local.valkey import Valkey
 

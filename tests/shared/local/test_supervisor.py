@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
 from vlmhyperbench.errors import InvalidInput, Unavailable
 from vlmhyperbench.local.supervisor import control
 from vlmhyperbench.local.supervisor.home import Home

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from vlmhyperbench.registry.documents import MAX_BYTES, Document, Place, parse_document, read_document
 
 

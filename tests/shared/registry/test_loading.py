@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
+from tests.shared.registry.writing import SHA, Shelf, errors_of, load, write
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.registry.errors import RegistryError, RegistryErrors
 from vlmhyperbench.registry.loading import load_catalogue
-
-from tests.shared.registry.writing import SHA, Shelf, errors_of, load, write
 
 TASK = "dataset: d\nprompt: p\nmetrics: [cer]\n"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from vlmhyperbench.errors import InvalidInput
-from vlmhyperbench.registry.overlays import run_mode_of
 
 from tests.shared.registry.writing import errors_of, load
+from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.registry.overlays import run_mode_of
 
 OVER = "models/m.dev.yaml"
 

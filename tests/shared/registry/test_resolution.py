@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
+from tests.shared.registry.writing import SHA, Shelf, load
 from vlmhyperbench.domain.specs import Decoding, EndpointTarget, ModelTarget, RunSpec
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.errors import RegistryErrors
 from vlmhyperbench.registry.resolution import resolve_experiment, resolve_run
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
-
-from tests.shared.registry.writing import SHA, Shelf, load
 
 
 def _run(**fields: object) -> RunEntry:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from vlmhyperbench.data.weights import verify
 from vlmhyperbench.domain.specs import ModelTarget, RunSpec
 from vlmhyperbench.registry.catalogue import Catalogue

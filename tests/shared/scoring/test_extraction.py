@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from vlmhyperbench.scoring.extraction import DEFAULT_EXTRACTOR, extract
 from vlmhyperbench_sdk.errors import NotFound
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from vlmhyperbench.domain.specs import MetricSpec
 from vlmhyperbench.scoring.metrics import open_metric
 from vlmhyperbench_sdk.errors import Conflict, InvalidInput, NotFound, PluginFailure

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from vlmhyperbench.scoring.scores import Outcome, Row, Score, outcome_of, score, wrong_answer
 from vlmhyperbench_sdk.protocols import Metric, MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, Measures

@@ -9,9 +9,8 @@ from enum import StrEnum
 from typing import ClassVar
 from uuid import UUID
 
-from vlmhyperbench_sdk.types import JsonObject
-
 from vlmhyperbench.domain.states import FactStatus
+from vlmhyperbench_sdk.types import JsonObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,10 +9,9 @@ from enum import StrEnum
 from typing import ClassVar
 from uuid import UUID
 
-from vlmhyperbench_sdk.types import JsonObject
-
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.states import ExperimentState, PhaseState, RunState
+from vlmhyperbench_sdk.types import JsonObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
