@@ -74,6 +74,7 @@ def configure_logging(service: str, *, level: str = "INFO", form: Form = "auto")
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level)
+    logging.getLogger("httpx2").setLevel(logging.WARNING)  # it tells of every request
     sys.excepthook = _log_uncaught
 
 
