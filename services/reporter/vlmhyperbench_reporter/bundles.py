@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import polars
+
 from vlmhyperbench.domain.states import RunState
 from vlmhyperbench.reports.records import ClaimEvidence, PhaseEvidence
 from vlmhyperbench_sdk.types import JsonObject

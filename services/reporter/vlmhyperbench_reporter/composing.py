@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 import polars
+
 from vlmhyperbench.domain.specs import MetricSpec, RunSpec
 from vlmhyperbench.errors import Conflict, InvalidInput, PluginFailure
 from vlmhyperbench.reports.comparison_report import comparison_document
@@ -20,10 +21,9 @@ from vlmhyperbench.reports.plots import Drawing, to_svg
 from vlmhyperbench.reports.run_report import run_document
 from vlmhyperbench.reports.tables import answers_csv, metrics_detailed_csv, metrics_summary_csv
 from vlmhyperbench.reports.thumbnails import MAX_COUNT, Thumbnail, make_thumbnail
+from vlmhyperbench_reporter.bundles import Draft, MeasureFile, ReportFile, RunBundle
 from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.protocols import Metric
-
-from vlmhyperbench_reporter.bundles import Draft, MeasureFile, ReportFile, RunBundle
 
 
 def compose_run(bundle: RunBundle) -> Draft:

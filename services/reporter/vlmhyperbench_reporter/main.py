@@ -8,7 +8,6 @@ from vlmhyperbench.domain.states import JobKind
 from vlmhyperbench.logs import configure_logging
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.supervisor import run_worker
-
 from vlmhyperbench_reporter.reporting import handle_report
 
 HANDLERS = {JobKind.REPORT: handle_report}

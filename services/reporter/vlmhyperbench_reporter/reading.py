@@ -9,6 +9,7 @@ from importlib.metadata import version
 from uuid import UUID
 
 import polars
+
 from vlmhyperbench.db import evidence, manifests, measures, phases, runs
 from vlmhyperbench.db.views import MeasureManifestView
 from vlmhyperbench.errors import Conflict, NotFound
@@ -16,7 +17,6 @@ from vlmhyperbench.facts.read import read_facts
 from vlmhyperbench.reports.records import ClaimEvidence, PhaseEvidence
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.storage import Storage
-
 from vlmhyperbench_reporter.bundles import MeasureFile, RunBundle
 
 PAYLOAD = ("text", "error", "system_prompt", "user_prompt")

@@ -14,7 +14,6 @@ from vlmhyperbench.errors import Conflict, Fenced, InvalidInput, NotFound, Plugi
 from vlmhyperbench.events import EventType
 from vlmhyperbench.storage import Storage, Stored
 from vlmhyperbench.worker.claims import ClaimedJob
-
 from vlmhyperbench_reporter.bundles import Draft, ReportFile, RunBundle
 from vlmhyperbench_reporter.reading import read_bundle
 from vlmhyperbench_reporter.work import compose_comparison, compose_run, render, warm_up

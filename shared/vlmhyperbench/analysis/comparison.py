@@ -12,9 +12,9 @@ from typing import Literal
 
 import numpy
 import polars
-from vlmhyperbench_sdk.protocols import MetricDescription
 
 from vlmhyperbench.analysis import stats
+from vlmhyperbench_sdk.protocols import MetricDescription
 
 PAIR_KEY = ("key", "repeat", "turn")
 MINIMUM_EFFECT = 0.005
@@ -167,16 +167,20 @@ def _compare(baseline: Measured, other: Measured, *, seed: int) -> Delta:
 
 
 def _judged(delta: Delta, *, minimum_effect: float) -> Delta:
-    """Give a verdict: a difference needs an interval without 0, an adjusted p below 0.05 and a size that matters."""
-    if delta.difference is None or delta.low is None or delta.high is None or delta.p_adjusted is None:
-        return replace(delta, verdict="no difference shown" if delta.difference == 0 else "not comparable")
+    """Give a verdict: a difference needs an interval without 0, an adjusted p below 0.05 and a size that matters.
+
+    Where all units differ alike there is no spread to draw an interval from, and p alone decides.
+    """
+    difference, p_value = delta.difference, delta.p_adjusted
+    assert difference is not None and p_value is not None, "only what was tested is judged"  # noqa: S101, PT018
     verdict: Verdict
-    if delta.low <= 0 <= delta.high or delta.p_adjusted >= SIGNIFICANT:
+    holds_zero = delta.low is not None and delta.high is not None and delta.low <= 0 <= delta.high
+    if holds_zero or p_value >= SIGNIFICANT:
         verdict = "no difference shown"
-    elif abs(delta.difference) < minimum_effect * delta.scale:
+    elif abs(difference) < minimum_effect * delta.scale:
         verdict = "too small to matter"
     else:
-        verdict = "better" if (delta.difference > 0) == (delta.direction == "higher") else "worse"
+        verdict = "better" if (difference > 0) == (delta.direction == "higher") else "worse"
     return replace(delta, verdict=verdict)
 
 

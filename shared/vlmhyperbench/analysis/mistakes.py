@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from difflib import SequenceMatcher
 from enum import StrEnum
 
-NEAR_MISS = 0.75
+NEAR_MISS = 0.65
 """Share of matching characters (Ratcliff and Obershelp) from which an answer is a near miss."""
 LEAST_PART = 3
 """Fewer characters than that stand in too many texts by chance."""

@@ -27,17 +27,18 @@ def answers_of(run: RunEvidence, scored: ScoredMetric) -> polars.DataFrame:
     )
 
 
-def detail_of(run: RunEvidence) -> ScoredMetric | None:
-    """Return the metric that says how far an answer is from right: the first that is no share, or the primary."""
-    return next((one for one in run.scored if not one.description.proportion), run.primary)
+def detail_of(run: RunEvidence) -> ScoredMetric:
+    """Return the metric that says how far an answer is from right: the first that is no share, or the primary.
+
+    The run has a metric: cases are chosen by it.
+    """
+    return next((one for one in run.scored if not one.description.proportion), run.scored[0])
 
 
 def with_detail(run: RunEvidence, answers: polars.DataFrame) -> polars.DataFrame:
     """Add the values of `detail_of` to answers as the column `detail`."""
-    scored = detail_of(run)
-    if scored is None:
-        return answers.with_columns(polars.lit(None, dtype=polars.Float64).alias("detail"))
-    values = scored.measures.filter(polars.col("field").is_null()).select(*ROW, polars.col("value").alias("detail"))
+    measures = detail_of(run).measures
+    values = measures.filter(polars.col("field").is_null()).select(*ROW, polars.col("value").alias("detail"))
     return answers.join(values, on=list(ROW), how="left", maintain_order="left")
 
 

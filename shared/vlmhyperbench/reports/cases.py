@@ -143,6 +143,7 @@ def _case(row: Row, *, kind: str, groups: Sequence[str], answers: tuple[Answer, 
         references=tuple(cut(reference) for reference in _texts(row["references"])[:5]),
         answers=answers,
         kind=kind,
+        tone=answers[-1].tone,
     )
 
 
@@ -158,7 +159,7 @@ def _answer(run: RunEvidence, row: Row, *, name: str) -> Answer:
         run=name,
         spans=() if failed else compare_text(str(row["text"] or ""), _texts(row["references"])),
         tone=tone,
-        score=f"{detail.label} {write_number(value, 2)}" if detail and isinstance(value, float) else "unscored",
+        score=f"{detail.label} {write_number(value, 2)}" if isinstance(value, float) else "unscored",
         note=", ".join(notes),
     )
 

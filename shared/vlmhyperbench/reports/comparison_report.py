@@ -81,10 +81,7 @@ def comparison_document(experiment_id: str, name: str, state: str, runs: Sequenc
             _flips(named, paired, found),
             _performance(summarised),
             _configurations(named),
-            *(
-                provenance(run, name=f"provenance-{i}", title=f"Provenance of {run.name}")
-                for i, run in enumerate(named, 1)
-            ),
+            *_provenances(named),
             limitations([(one.run, one.counts, one.performance) for one in summarised]),
         ),
         headline=tuple(

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal
 
-from vlmhyperbench_sdk.types import JsonObject
-
 from vlmhyperbench.analysis.figures import FigureSpec, short
+from vlmhyperbench_sdk.types import JsonObject
 
 MAX_TEXT = 600
 """Longer questions, references and answers are cut in cases; the tables and the samples hold them whole."""
@@ -126,6 +125,8 @@ class Case:
     answers: tuple[Answer, ...]
     kind: str
     """Kind of mistake, or of flip: what readers filter by."""
+    tone: Tone
+    """How the kind is coloured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,5 +259,5 @@ def write_cell(cell: Cell) -> str:
             return str(cell)
         case int():
             return f"{cell:,}".replace(",", "\u202f")
-        case float():
+        case _:
             return short(cell)

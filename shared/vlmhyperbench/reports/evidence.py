@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import polars
-from vlmhyperbench_sdk.protocols import Metric, MetricDescription
 
 from vlmhyperbench.analysis.quality import Summary
 from vlmhyperbench.domain.specs import MetricSpec, RunSpec
 from vlmhyperbench.reports.records import ClaimEvidence, PhaseEvidence
+from vlmhyperbench_sdk.protocols import Metric, MetricDescription
 
 GROUP = "group."
 MAX_GROUPS = 30

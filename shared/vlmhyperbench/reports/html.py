@@ -15,7 +15,6 @@ from importlib.resources import files
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
-from vlmhyperbench_sdk.types import JsonValue
 
 from vlmhyperbench.reports.document import (
     Block,
@@ -29,6 +28,7 @@ from vlmhyperbench.reports.document import (
 from vlmhyperbench.reports.plots import Drawing
 from vlmhyperbench.reports.plots.palette import DARK, LIGHT, css_classes
 from vlmhyperbench.reports.thumbnails import Thumbnail
+from vlmhyperbench_sdk.types import JsonValue
 
 MAX_BYTES = 5_000_000
 """Budget of a report, with all its images."""

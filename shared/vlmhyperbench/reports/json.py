@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
-from vlmhyperbench_sdk.types import JsonValue
-
 from vlmhyperbench.analysis.figures import FigureSpec
 from vlmhyperbench.reports.document import Block, Document
 from vlmhyperbench.reports.plots import to_plotly
+from vlmhyperbench_sdk.types import JsonValue
 
 SCHEMA = "vlmhb/report/v1"
 

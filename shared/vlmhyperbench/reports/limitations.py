@@ -65,7 +65,9 @@ def _of_speed(run: RunEvidence, performance: Performance) -> list[str]:
             "traffic, it is another number."
         )
     if latency.n < FEW_FOR_P99:
-        items.append(f"p99 rests on {plural(latency.n, 'request')}; {FEW_FOR_P99} are the least that bound it well.")
+        items.append(
+            f"the p99 rests on {plural(latency.n, 'request')}; {FEW_FOR_P99} are the least that bound it well."
+        )
     if not isinstance(spec.target, EndpointTarget):
         items.append("the load generator shared the machine with the engine.")
     if performance.is_interrupted:

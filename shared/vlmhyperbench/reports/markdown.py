@@ -14,7 +14,6 @@ from vlmhyperbench.reports.document import (
     Answer,
     Block,
     Case,
-    Cases,
     Document,
     Facts,
     Listing,
@@ -24,8 +23,8 @@ from vlmhyperbench.reports.document import (
     write_cell,
 )
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~$>])")
-_LINE_START = re.compile(r"^(\d+)([.)])|^([-=])")
+_SPECIAL = re.compile(r"([\\`*_\[\]|~$])")
+_LINE_START = re.compile(r"^(\d+)([.)])(?= )|^([-+](?= )|[=#>])")
 
 
 def to_markdown(document: Document, *, images: Collection[str]) -> bytes:
@@ -92,7 +91,7 @@ def _block(block: Block, images: Collection[str]) -> Iterator[str]:
             yield from _heading(block.title)
             yield from (f"- {escape(item)}" for item in block.items)
             yield ""
-        case Cases():
+        case _:
             yield from _heading(block.title)
             yield from _note(block.note)
             for case in block.items:

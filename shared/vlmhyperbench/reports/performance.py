@@ -89,10 +89,7 @@ def times_table(performances: Sequence[tuple[str, Performance]], *, name: str = 
 
 
 def _own(run: RunEvidence) -> polars.DataFrame:
-    facts = run.facts
-    if "is_kept" in facts.columns:
-        facts = facts.filter(~polars.col("is_kept"))
-    return facts.filter(polars.col("origin") == "live")
+    return run.facts.filter(~polars.col("is_kept") & (polars.col("origin") == "live"))
 
 
 def _milliseconds(facts: polars.DataFrame, column: str) -> list[float]:

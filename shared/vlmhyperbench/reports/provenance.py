@@ -5,13 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 
-from vlmhyperbench_sdk.types import JsonObject, JsonValue
-
 from vlmhyperbench.domain.specs import EndpointTarget, RunSpec
 from vlmhyperbench.reports.document import Block, Column, Facts, Listing, Section, Table
 from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.records import ClaimEvidence
 from vlmhyperbench.reports.wording import path_of, plain, plural, size
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 
 def configuration(run: RunEvidence) -> Section:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import base64
 import io
 from dataclasses import dataclass
+from itertools import product
 
 from PIL import Image, UnidentifiedImageError
 
 MAX_COUNT = 30
 MAX_BYTES = 20_000
-MAX_PIXELS = 100_000_000
+MAX_PIXELS = 80_000_000
 """A page beyond that is not decoded; pages were checked against the run's own limits when they were indexed."""
 _SIDES = (560, 420, 320, 240, 160, 96)
+"""The last one fits whatever the picture shows."""
 _QUALITIES = (85, 70, 50)
 
 
@@ -39,12 +41,13 @@ def make_thumbnail(data: bytes) -> Thumbnail | None:
             picture = image.convert("RGB")
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError):
         return None
-    for side in _SIDES:
-        small = picture.copy()
-        small.thumbnail((side, side), Image.Resampling.LANCZOS)
-        for quality in _QUALITIES:
-            buffer = io.BytesIO()
-            small.save(buffer, "WEBP", quality=quality, method=4)
-            if buffer.tell() <= MAX_BYTES:
-                return Thumbnail(data=buffer.getvalue(), width=small.width, height=small.height)
-    return None
+    candidates = (_encode(picture, side, quality) for side, quality in product(_SIDES, _QUALITIES))
+    return next(thumbnail for thumbnail in candidates if len(thumbnail.data) <= MAX_BYTES)
+
+
+def _encode(picture: Image.Image, side: int, quality: int) -> Thumbnail:
+    small = picture.copy()
+    small.thumbnail((side, side), Image.Resampling.LANCZOS)
+    buffer = io.BytesIO()
+    small.save(buffer, "WEBP", quality=quality, method=4)
+    return Thumbnail(data=buffer.getvalue(), width=small.width, height=small.height)

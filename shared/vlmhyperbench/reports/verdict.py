@@ -115,7 +115,8 @@ def _where_it_fails(
     total = sum(mistakes.values())
     if total:
         kind, often = next(iter(mistakes.items()))
-        clauses.append(f"of {plural(total, 'wrong answer')} {often} are of the kind ‘{kind}’")
+        which = "the one wrong answer is" if total == 1 else f"of {plural(total, 'wrong answer')} {often} are"
+        clauses.append(f"{which} of the kind ‘{kind}’")
     elif quality and quality[0].value is not None:
         clauses.append("no answer was wrong")
     failed = [

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vlmhyperbench_sdk.types import JsonValue
-
 from vlmhyperbench.analysis.figures import short
 from vlmhyperbench.domain.specs import EndpointTarget, RunSpec
 from vlmhyperbench.reports.document import write_number
+from vlmhyperbench_sdk.types import JsonValue
 
 _COLUMNS = {"doc_class": "document class", "doc_type": "document type"}
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -25,9 +24,12 @@ def target_of(spec: RunSpec) -> str:
 def path_of(spec: RunSpec) -> str:
     """Name what answers: the adapter, or the endpoint's address without query or user."""
     target = spec.target
-    if isinstance(target, EndpointTarget):
-        return target.endpoint.split("?")[0].rpartition("@")[2]
-    return target.backend
+    return public_address(target.endpoint) if isinstance(target, EndpointTarget) else target.backend
+
+
+def public_address(endpoint: str) -> str:
+    """Leave out of an address what could be secret: user, password and query."""
+    return endpoint.split("?")[0].rpartition("@")[2]
 
 
 def group_title(column: str) -> str:

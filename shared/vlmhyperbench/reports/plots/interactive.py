@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from vlmhyperbench_sdk.types import JsonObject, JsonValue
-
 from vlmhyperbench.analysis.figures import FigureSpec, Series
 from vlmhyperbench.reports.plots.palette import DASHES, LIGHT, MATRIX_SHADE, series_colour
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross")
 CONFIG: JsonObject = {
@@ -51,7 +50,7 @@ def _traces(spec: FigureSpec, layout: dict[str, JsonValue]) -> list[JsonValue]:
         case "bars":
             _name_rows(spec, layout, grouped=False)
             return [_bars(spec, series, index) for index, series in enumerate(spec.series)]
-        case "matrix":
+        case _:
             _name_rows(spec, layout, grouped=False)
             return [_matrix(spec)]
 

@@ -203,7 +203,7 @@ def _draw_matrix(axes: Axes, spec: FigureSpec) -> None:
 def _name_rows(axes: Axes, spec: FigureSpec) -> None:
     axes.set_yticks(range(len(spec.categories)), spec.categories)
     axes.tick_params(axis="y", labelcolor=LIGHT["ink"], labelsize=10)
-    axes.set_ylim(len(spec.categories) - 0.5, -0.5)
+    axes.set_ylim(max(1, len(spec.categories)) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")
 
 

@@ -20,7 +20,6 @@ from vlmhyperbench.reports.plots.static import drawing_style, to_matplotlib
 _SVG = "http://www.w3.org/2000/svg"
 _LINK = "{http://www.w3.org/1999/xlink}href"
 _NAME_OF = {colour: name for name, colour in LIGHT.items()}
-_FONT = re.compile(r"(?P<size>[\d.]+)px")
 _FONTS = "system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif"
 _NUMBER = re.compile(r"-?\d+\.\d{3,}")
 _DROPPED = {"font", "font-family", "font-stretch", "font-style", "font-variant", "font-weight", "stroke-linejoin"}
@@ -65,10 +64,6 @@ def _themed(spec: FigureSpec) -> ElementTree.Element:
     for child in list(root):
         if child.tag in {f"{{{_SVG}}}metadata", f"{{{_SVG}}}defs"}:
             root.remove(child)
-    for parent in root.iter():
-        for child in list(parent):
-            if child.tag == f"{{{_SVG}}}style":
-                parent.remove(child)
     for element in root.iter():
         _restyle(element)
         if "d" in element.attrib:
@@ -112,12 +107,8 @@ def _restyle(element: ElementTree.Element) -> None:
         key, _, value = (part.strip() for part in declaration.partition(":"))
         if key in {"fill", "stroke"} and value in _NAME_OF:
             classes.append(f"fig-{'fill' if key == 'fill' else 'line'}-{_NAME_OF[value]}")
-        elif key == "font" and (size := _FONT.search(value)):
-            element.set("font-size", size["size"])
         elif key and key not in _DROPPED:
             element.set(key, value)
-    if element.tag == f"{{{_SVG}}}text" and not any(name.startswith("fig-fill") for name in classes):
-        classes.append("fig-fill-ink")
     if classes:
         element.set("class", " ".join(classes))
 

@@ -1,0 +1,145 @@
+"""Figures as values: what they say, in words and numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from vlmhyperbench.analysis.figures import (
+    MAX_CURVE_POINTS,
+    Axis,
+    Point,
+    bars_figure,
+    cdf_figure,
+    clean,
+    histogram_figure,
+    interval_figure,
+    matrix_figure,
+    short,
+)
+
+
+def _point(label: str, value: float | None, low: float | None = None, high: float | None = None) -> Point:
+    return Point(label=label, value=value, low=low, high=high, n=10)
+
+
+def test_an_interval_figure_says_its_weakest_and_its_best_group() -> None:
+    figure = interval_figure(
+        "q", "Quality", axis=Axis(title="ANLS"), groups="class", series={"a": [_point("x", 0.5), _point("y", 0.9)]}
+    )
+    assert figure.alt == "Quality. a: from 0.5 (x) to 0.9 (y)."
+    assert figure.categories == ("x", "y")
+    assert figure.table.rows == (("x", "a", 0.5, None, None, 10), ("y", "a", 0.9, None, None, 10))
+
+
+def test_an_axis_stays_within_the_metrics_scale_and_keeps_bounds_that_are_given() -> None:
+    points = [_point("x", 0.5, 0.4, 0.6), _point("y", 1.0, 0.9, 1.0)]
+    free = interval_figure("q", "Q", axis=Axis(title="t"), groups="g", series={"a": points})
+    within = interval_figure("q", "Q", axis=Axis(title="t"), groups="g", series={"a": points}, within=(0, 1))
+    given = interval_figure("q", "Q", axis=Axis(title="t", low=0, high=2), groups="g", series={"a": points})
+    assert free.x.high == pytest.approx(1.036)
+    assert within.x.high == pytest.approx(1.009)
+    assert (given.x.low, given.x.high) == (0, 2)
+
+
+def test_a_figure_of_differences_has_a_line_at_zero_in_sight() -> None:
+    figure = interval_figure(
+        "d", "D", axis=Axis(title="t"), groups="m", series={"a": [_point("x", 0.5)]}, zero_line="no difference"
+    )
+    assert figure.marks[0].at == 0
+    assert figure.x.low is not None
+    assert figure.x.low < 0
+
+
+def test_groups_without_a_value_leave_a_figure_that_says_so() -> None:
+    figure = interval_figure("q", "Q", axis=Axis(title="t"), groups="g", series={"a": [_point("x", None)]})
+    assert figure.alt == "Q. No value is known."
+    assert figure.x.low is None
+
+
+def test_a_cdf_goes_through_every_order_statistic() -> None:
+    figure = cdf_figure("l", "Latency", axis=Axis(title="latency", unit="ms"), series={"a": [3.0, 1.0, 2.0, 4.0]})
+    assert figure.series[0].x == (1.0, 2.0, 3.0, 4.0)
+    assert figure.series[0].y == (0.25, 0.5, 0.75, 1.0)
+    assert [mark.label for mark in figure.marks] == ["p50 2", "p99 4"]
+    assert figure.alt == "Latency. a: p50 2, p99 4, slowest 4 ms."
+    assert figure.table.columns == ("percentile", "a, ms")
+    assert figure.table.rows[-1] == ("max", 4.0)
+
+
+def test_a_long_cdf_is_thinned_to_exact_order_statistics_with_both_ends() -> None:
+    values = [float(i) for i in range(1, 10_001)]
+    drawn = cdf_figure("l", "L", axis=Axis(title="t"), series={"a": values}).series[0]
+    assert len(drawn.x) <= MAX_CURVE_POINTS
+    assert (drawn.x[0], drawn.x[-1], drawn.y[-1]) == (1.0, 10_000.0, 1.0)
+    assert all(x == pytest.approx(y * 10_000) for x, y in zip(drawn.x, drawn.y, strict=True))
+
+
+def test_an_empty_series_is_left_out_of_a_cdf() -> None:
+    figure = cdf_figure("l", "L", axis=Axis(title="t"), series={"a": []})
+    assert (figure.series, figure.table.rows, figure.alt) == ((), (), "L. Nothing was measured.")
+
+
+def test_a_histogram_counts_every_value_once_and_gathers_the_tail_in_the_last_bin() -> None:
+    figure = histogram_figure(
+        "t", "TTFT", axis=Axis(title="ttft", unit="ms"), series={"a": [float(i % 10) for i in range(999)] + [1e6]}
+    )
+    assert sum(figure.series[0].y) == 1000
+    assert figure.series[0].x[-1] == 9.0
+    assert sum(int(str(row[1])) for row in figure.table.rows) == 1000
+
+
+def test_a_histogram_of_equal_values_has_bins_all_the_same() -> None:
+    assert sum(histogram_figure("t", "T", axis=Axis(title="t"), series={"a": [5.0, 5.0]}).series[0].y) == 2
+
+
+def test_a_histogram_of_nothing_says_so() -> None:
+    assert histogram_figure("t", "T", axis=Axis(title="t"), series={"a": []}).alt == "T. Nothing was measured."
+
+
+def test_bars_keep_a_place_for_what_only_one_series_has() -> None:
+    figure = bars_figure(
+        "e", "Errors", axis=Axis(title="n"), groups="kind", series={"a": {"x": 2}, "b": {"y": 1}, "c": {}}
+    )
+    assert figure.table.rows == (("x", 2, 0, 0), ("y", 0, 1, 0))
+    assert figure.alt == "Errors. a: x 2; b: y 1; c: none."
+
+
+def test_a_matrix_leaves_missing_cells_empty_and_says_the_first_ones() -> None:
+    figure = matrix_figure("m", "M", rows=("r", ["a", "b"]), columns=("c", ["x"]), cells={("a", "x"): (0.5, "half")})
+    assert figure.cells == ((0.5,), (None,))
+    assert figure.cell_labels == (("half",), ("",))
+    assert figure.alt == "M. a and x: half."
+    many = matrix_figure(
+        "m",
+        "M",
+        rows=("r", [str(i) for i in range(9)]),
+        columns=("c", ["x"]),
+        cells={(str(i), "x"): (0.0, "0") for i in range(9)},
+    )
+    assert many.alt.endswith("; ….")
+    assert matrix_figure("m", "M", rows=("r", []), columns=("c", []), cells={}).alt == "M. Empty."
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "–"),
+        (float("nan"), "–"),
+        (0, "0"),
+        (0.000123, "0.000123"),
+        (1.0, "1"),
+        (12.345, "12.3"),
+        (12345.6, "12 346"),
+    ],
+)
+def test_numbers_are_short_and_never_have_an_exponent(value: float | None, text: str) -> None:
+    assert short(value) == text
+
+
+def test_labels_are_printable_short_and_on_one_line() -> None:
+    assert clean("a\n b\x00") == "a b�"
+    assert clean("x" * 100) == "x" * 47 + "…"
+
+
+def test_an_axis_names_its_unit() -> None:
+    assert (Axis(title="a").label, Axis(title="a", unit="ms").label) == ("a", "a, ms")

@@ -1,0 +1,199 @@
+"""Build the evidence of a small run, with defaults: every number in it can be checked by head."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars
+
+from vlmhyperbench.domain.specs import (
+    DatasetSpec,
+    MetricSpec,
+    ModelFile,
+    ModelTarget,
+    PromptSpec,
+    RunSpec,
+    Target,
+)
+from vlmhyperbench.facts.read import FACT_COLUMNS
+from vlmhyperbench.facts.schema import polars_schema
+from vlmhyperbench.reports.evidence import OpenedMetric, RunEvidence, name_metrics
+from vlmhyperbench.reports.records import ClaimEvidence, PhaseEvidence
+from vlmhyperbench.scoring.scores import Row, score
+from vlmhyperbench_sdk.protocols import Metric
+from vlmhyperbench_text_metrics import Anls, Cer, ExactMatch
+
+CLAIM = "c0000000-0000-0000-0000-000000000001"
+PAGES = ("a" * 64, "b" * 64)
+MS = 1_000_000
+
+TARGET = ModelTarget(
+    model="tiny",
+    version="1.0.0",
+    backend="llamacpp",
+    backend_class="llamacpp",
+    files=(ModelFile(role="weights", location="package:tiny/tiny.gguf", sha256="d" * 64),),
+    quantization="F16",
+)
+
+
+def run_spec(*, metrics: Sequence[Metric] = (), target: Target = TARGET, **changes: object) -> RunSpec:
+    """Make a spec of a document task."""
+    spec = RunSpec(
+        target=target,
+        task="document-qa",
+        task_version="1.0.0",
+        dataset=DatasetSpec(name="documents", version="1.0.0", type="synthetic_documents"),
+        prompt=PromptSpec(name="plain", version="1.0.0"),
+        metrics=tuple(metric_spec(metric) for metric in metrics),
+    )
+    return spec.model_copy(update=changes)
+
+
+def metric_spec(metric: Metric) -> MetricSpec:
+    """Pin a metric."""
+    found = metric.description
+    return MetricSpec(name=found.name, profile=found.profile, version=found.version, class_path=found.name)
+
+
+def fact(ordinal: int, text: str | None, reference: str, **changes: object) -> dict[str, object]:
+    """Make one row: answered after 10 ms at the first token and 20 + ordinal ms in all, two samples a page."""
+    row: dict[str, object] = {
+        "phase": 1,
+        "ordinal": ordinal,
+        "phase_kind": "accuracy",
+        "is_kept": False,
+        "run_id": "run",
+        "source_phase": 1,
+        "sample": ordinal,
+        "repeat": 0,
+        "turn": 0,
+        "member": 0,
+        "stream": 0,
+        "status": "ok" if text is not None else "error",
+        "origin": "live",
+        "failure": None if text is not None else "infrastructure",
+        "error_code": None if text is not None else "connection_lost",
+        "http_status": 200,
+        "finish_reason": "stop",
+        "tries": 1,
+        "prompt_tokens": 100,
+        "completion_tokens": 11,
+        "token_source": "usage",
+        "scheduled_ns": 100 * ordinal * MS,
+        "sent_ns": 100 * ordinal * MS + MS,
+        "queue_ns": MS,
+        "ttft_user_ns": 10 * MS,
+        "ttft_service_ns": 9 * MS,
+        "tpot_ns": 1.0 * MS,
+        "latency_ns": (20 + ordinal) * MS,
+        "stream_end_ns": (100 * ordinal + 20 + ordinal) * MS,
+        "request_sha256": "e" * 64,
+        "text_sha256": None,
+        "claim_id": CLAIM,
+        "chunk": 0,
+        "row": ordinal,
+        "text": text,
+        "error": None,
+        "system_prompt": None,
+        "user_prompt": f"Question {ordinal}?",
+        "key": f"s{ordinal}",
+        "question": f"Question {ordinal}?",
+        "references": [reference],
+        "images": [PAGES[ordinal // 2 % 2]],
+        "metadata": "{}",
+        "group.doc_class": "receipt" if ordinal % 2 == 0 else "ticket",
+        "group.question_type": "field" if ordinal < 3 else "kind",
+    }
+    return row | changes
+
+
+def facts_frame(rows: Sequence[dict[str, object]]) -> polars.DataFrame:
+    """Make the frame that `facts.read` returns."""
+    texts = dict.fromkeys(
+        ("text", "error", "system_prompt", "user_prompt", "key", "question", "metadata"), polars.String()
+    )
+    groups = dict.fromkeys(("group.doc_class", "group.question_type"), polars.String())
+    lists = dict.fromkeys(("references", "images"), polars.List(polars.String()))
+    schema = polars.Schema({**polars_schema(FACT_COLUMNS), **texts, **lists, **groups})
+    return polars.DataFrame([{name: row.get(name) for name in schema} for row in rows], schema=schema)
+
+
+def measures(metric: Metric, facts: polars.DataFrame) -> polars.DataFrame:
+    """Score the facts as SCORE does."""
+    rows = [
+        Row(status=row["status"], text=row["text"], references=row["references"], failure=row["failure"])
+        for row in facts.iter_rows(named=True)
+    ]
+    scores = score(metric, rows)
+    names = sorted({name for one in scores for name in one.measure.statistics})
+    return facts.select("phase", "ordinal").with_columns(
+        polars.lit(None, dtype=polars.String).alias("field"),
+        polars.lit("text@1").alias("extractor"),
+        polars.Series("outcome", [one.outcome.value for one in scores], dtype=polars.String),
+        polars.Series("value", [one.measure.value for one in scores], dtype=polars.Float64),
+        polars.Series("reason", [one.measure.reason for one in scores], dtype=polars.String),
+        *(polars.Series(f"stat.{name}", [one.measure.statistics.get(name, 0.0) for one in scores]) for name in names),
+    )
+
+
+def claim(**changes: object) -> ClaimEvidence:
+    """Make the claim that measured the run."""
+    fields: dict[str, object] = {
+        "id": CLAIM,
+        "job": "GENERATE",
+        "host": "bench",
+        "machine": {"cpu_model": "CPU", "cpu_threads": 2, "memory_total_bytes": 2**31},
+        "engine": {
+            "name": "llama.cpp",
+            "version": "b1",
+            "argv": ["llama-server", "--model", "my model.gguf"],
+            "packages": {"xllamacpp": "0.2"},
+        },
+        "packages": {"vlmhyperbench": "0.1.0"},
+        "client": None,
+        "measured_at": "engine",
+        "resources": {"engine_rss_bytes_peak": 1024},
+        "anchor_monotonic_ns": 0,
+        "anchor_wall_ns": 1_000_000_000 * 1_000_000_000,
+        "started_at": "2026-01-01T00:00:00Z",
+        "ended_at": "2026-01-01T00:01:00Z",
+    }
+    return ClaimEvidence(**(fields | changes))  # type: ignore[arg-type]
+
+
+def evidence(
+    rows: Sequence[dict[str, object]] | None = None,
+    *,
+    metrics: Sequence[Metric] | None = None,
+    spec: RunSpec | None = None,
+    **changes: object,
+) -> RunEvidence:
+    """Make a run; by default four right answers, a near miss and one lost to the infrastructure."""
+    found = [*(fact(i, "yes", "yes") for i in range(4)), fact(4, "yez", "yes"), fact(5, None, "yes")]
+    facts = facts_frame(found if rows is None else rows)
+    used = (ExactMatch(), Anls(), Cer()) if metrics is None else metrics
+    fields: dict[str, object] = {
+        "id": "r0000000-0000-0000-0000-000000000001",
+        "name": "tiny",
+        "state": "RUNNING",
+        "reason": None,
+        "spec": spec or run_spec(metrics=used),
+        "spec_digest": "f" * 64,
+        "total": facts.height,
+        "manifest_id": "9" * 64,
+        "samples": facts.height,
+        "unreadable": 0,
+        "facts": facts,
+        "scored": name_metrics(
+            [
+                OpenedMetric(
+                    spec=metric_spec(metric), metric=metric, environment="1" * 64, measures=measures(metric, facts)
+                )
+                for metric in used
+            ]
+        ),
+        "claims": [claim()],
+        "phases": [PhaseEvidence(no=1, kind="accuracy", state="COMPLETE", count=facts.height)],
+    }
+    return RunEvidence(**(fields | changes))  # type: ignore[arg-type]

@@ -1,0 +1,196 @@
+"""The comparison: paired with the first run, flips with pages, and what cannot be compared."""
+
+from __future__ import annotations
+
+from tests.shared.reports.builders import MS, evidence, fact, run_spec
+from vlmhyperbench.reports import cases
+from vlmhyperbench.reports.comparison_report import comparison_document
+from vlmhyperbench.reports.document import Block, Cases, Document, Table, write_cell
+from vlmhyperbench.reports.evidence import RunEvidence
+from vlmhyperbench_text_metrics import Anls, Cer, ExactMatch
+
+
+def _blocks(document: Document, section: str) -> list[Block]:
+    return [block for one in document.sections if one.name == section for block in one.blocks]
+
+
+def _tables(document: Document) -> dict[str, Table]:
+    blocks = [block for section in document.sections for block in section.blocks]
+    return {block.name: block for block in blocks if isinstance(block, Table)}
+
+
+def _run(name: str, texts: str, *, latency_ms: int = 20, **changes: object) -> RunEvidence:
+    """Make a run that answers right where `texts` has a 1; `-` is lost to the infrastructure."""
+    rows = [
+        fact(
+            i,
+            {"1": "yes", "0": "no", "-": None}[letter],
+            "yes",
+            latency_ns=latency_ms * MS,
+            images=[f"{i // 2:02x}" * 32],
+        )
+        for i, letter in enumerate(texts)
+    ]
+    return evidence(rows, name=name, id=f"{name}-0000", **changes)  # type: ignore[arg-type]
+
+
+def test_the_verdict_says_what_differs_in_quality_in_speed_and_in_which_answers() -> None:
+    document = comparison_document(
+        "e", "demo", "DONE", [_run("base", "1" * 40), _run("small", "1" * 20 + "0" * 20, latency_ms=10)]
+    )
+    quality, speed, flips = document.verdict
+    assert quality.startswith("small is worse than base in exact match: 0.500 against 1.000, a difference of −0.500")
+    assert "40 pairs, p = 0.00" in quality
+    assert speed.startswith("small is 50\u00a0% faster at the median (10\u00a0ms against 20\u00a0ms")
+    assert flips == (
+        "From base to small 20 of 40 answers broke and 0 were mended; most often, 20 times, about the question type "
+        "‘kind’."
+    )
+
+
+def test_better_runs_and_equal_speeds_are_said_too() -> None:
+    quality, speed, _ = comparison_document(
+        "e", "demo", "DONE", [_run("base", "1" * 20 + "0" * 20), _run("large", "1" * 40)]
+    ).verdict
+    assert quality.startswith("large is better than base")
+    assert "a difference of +0.500" in quality
+    assert speed.startswith("large is as fast at the median")
+
+
+def test_a_slower_run_is_called_slower() -> None:
+    speed = comparison_document("e", "d", "DONE", [_run("a", "10"), _run("b", "10", latency_ms=40)]).verdict[1]
+    assert "100\u00a0% slower" in speed
+
+
+def test_few_flips_are_no_pattern() -> None:
+    flips = comparison_document("e", "demo", "DONE", [_run("base", "1110"), _run("other", "1101")]).verdict[2]
+    assert flips == "From base to other 1 of 4 answers broke and 1 were mended."
+
+
+def test_headline_rows_stand_in_the_order_of_the_runs() -> None:
+    document = comparison_document("e", "demo", "PARTIAL", [_run("b", "11"), _run("a", "1-")])
+    assert [row["name"] for row in document.headline] == ["b", "a"]
+    assert [row["state"] for row in document.headline] == ["SUCCEEDED", "PARTIAL"]
+    assert (document.state, document.tone) == ("partial", "neutral")
+    assert set(document.data) == {"b-0000", "a-0000"}
+
+
+def test_the_denominators_and_bounds_of_every_run_are_shown() -> None:
+    tables = _tables(comparison_document("e", "demo", "DONE", [_run("b", "11"), _run("a", "1-")]))
+    rows = [[write_cell(cell) for cell in row] for row in tables["denominators"].rows]
+    assert [row[:6] for row in rows] == [["b", "2", "2", "2", "0", "0"], ["a", "2", "1", "1", "0", "1"]]
+    bounds = {(row[0], row[1]): [write_cell(cell) for cell in row[2:]] for row in tables["bounds"].rows}
+    assert bounds["a", "Exact match"] == ["1", "1", "0.500", "1.000"]
+
+
+def test_differences_lie_on_each_metrics_own_scale_and_right_is_better() -> None:
+    document = comparison_document("e", "demo", "DONE", [_run("base", "1" * 40), _run("small", "1" * 20 + "0" * 20)])
+    figure = next(figure for figure in document.figures if figure.name == "differences-figure")
+    (series,) = figure.series
+    assert all(value is not None and value < 0 for value in series.x)
+    assert series.x[0] == -50.0
+    cer = next(row for row in _tables(document)["deltas"].rows if row[0] == "Character error rate")
+    assert write_cell(cer[3]).startswith("+")
+    assert cer[-1] == "worse"
+    assert cer[6] == "0 / 20 / 20"
+
+
+def test_several_runs_are_named_in_the_table_of_differences() -> None:
+    runs = [_run("base", "1100"), _run("b", "1010"), _run("c", "0011")]
+    document = comparison_document("e", "demo", "DONE", runs)
+    assert [row[0] for row in _tables(document)["deltas"].rows] == ["b"] * 3 + ["c"] * 3
+    assert "b is not shown to differ" in document.verdict[0]
+    assert "c is not shown to differ" in document.verdict[0]
+    assert {"flip-matrix-1", "flip-matrix-2"} <= {figure.name for figure in document.figures}
+
+
+def test_flips_are_shown_with_pages_and_both_answers() -> None:
+    document = comparison_document("e", "demo", "DONE", [_run("base", "1101"), _run("other", "1011")])
+    matrix, shown = _blocks(document, "flips")
+    assert isinstance(shown, Cases)
+    assert [case.kind for case in shown.items] == ["broke", "mended"]
+    assert [answer.run for answer in shown.items[0].answers] == ["base", "other"]
+    assert [answer.tone for answer in shown.items[0].answers] == ["good", "bad"]
+    assert shown.items[0].images == ("00" * 32,)
+    assert matrix.cell_labels == (  # type: ignore[union-attr]
+        ("2 (50.0\u00a0%)", "1 (25.0\u00a0%)"),
+        ("1 (25.0\u00a0%)", "0 (0.0\u00a0%)"),
+    )
+
+
+def test_without_flips_there_is_only_the_matrix() -> None:
+    document = comparison_document("e", "demo", "DONE", [_run("base", "11"), _run("other", "11")])
+    assert len(_blocks(document, "flips")) == 1
+
+
+def test_answers_that_one_run_lacks_are_no_flips() -> None:
+    first, second = _run("base", "1-1"), _run("other", "10")
+    assert cases.find_flips(first, second) == []
+    assert cases.most_flipped([], ("doc_class",)) is None
+
+
+def test_flips_without_groups_have_no_pattern() -> None:
+    flips = cases.find_flips(_run("base", "1111"), _run("other", "0000"))
+    assert cases.most_flipped(flips, ()) is None
+    assert cases.most_flipped(flips, ("doc_class",)) == ("doc_class", "receipt", 2)
+
+
+def test_runs_of_other_metrics_are_not_paired() -> None:
+    other = _run("other", "10", metrics=(Anls(),), spec=run_spec(metrics=(Anls(),)))
+    first = _run("base", "10", metrics=(ExactMatch(),))
+    document = comparison_document("e", "demo", "DONE", [first, other])
+    assert document.verdict[0] == "other cannot be paired with base."
+    assert document.verdict[2] == "No answers could be paired, so none can be said to have flipped."
+    assert _blocks(document, "differences") == []
+    assert _blocks(document, "flips") == []
+    results = _tables(document)["headline"]
+    assert [write_cell(cell) for cell in results.rows[1]][1] == "–"
+
+
+def test_one_metric_alone_needs_no_figure_of_differences() -> None:
+    runs = [_run("base", "1010", metrics=(ExactMatch(),)), _run("other", "1110", metrics=(ExactMatch(),))]
+    names = {figure.name for figure in comparison_document("e", "demo", "DONE", runs).figures}
+    assert "differences-figure" not in names
+
+
+def test_runs_without_metrics_or_times_still_stand_side_by_side() -> None:
+    untimed = [fact(0, "a", "b", latency_ns=None, ttft_user_ns=None, ttft_service_ns=None, tpot_ns=None, queue_ns=None)]
+    runs = [evidence(untimed, name=name, id=name, metrics=()) for name in ("a", "b")]
+    document = comparison_document("e", "demo", "DONE", runs)
+    assert document.verdict[1] == "Speeds cannot be compared: a run was not timed."
+    assert _blocks(document, "performance") == []
+    assert _blocks(document, "quality") == []
+    assert [tile.value for tile in document.tiles] == ["–", "–"]
+
+
+def test_runs_in_which_nothing_was_answered_have_no_figures_of_quality() -> None:
+    document = comparison_document("e", "demo", "DONE", [_run("a", "--"), _run("b", "--")])
+    assert _blocks(document, "quality") == []
+
+
+def test_fewer_than_two_runs_are_no_comparison() -> None:
+    empty = comparison_document("e", "demo", "CANCELLED", [])
+    assert (empty.subtitle, empty.headline, empty.finished_at) == ("No run", (), "")
+    alone = comparison_document("e", "demo", "DONE", [_run("only", "10")])
+    assert alone.verdict[0] == "There are not two runs to compare."
+
+
+def test_configuration_shows_what_differs_and_folds_what_is_the_same() -> None:
+    metrics = (ExactMatch(), Anls(), Cer())
+    first = _run("a", "10")
+    spec = run_spec(metrics=metrics)
+    other = _run("b", "10", spec=spec.model_copy(update={"on_model_failure": "exclude"}))
+    tables = _tables(comparison_document("e", "demo", "DONE", [first, other]))
+    assert tables["config-diff"].rows == (("model failures count as", "wrong", "unscored"),)
+    assert tables["config-same"].is_collapsed
+    same = _tables(comparison_document("e", "demo", "DONE", [first, _run("b", "10")]))
+    assert "config-diff" not in same
+
+
+def test_what_all_names_begin_or_end_with_is_left_out_and_equal_names_get_ids() -> None:
+    runs = [_run("x · f16 · qa", "10"), _run("x · q4 · qa", "10")]
+    assert [row["name"] for row in comparison_document("e", "d", "DONE", runs).headline] == ["f16", "q4"]
+    twice = [evidence(name="same", id="11111111-1"), evidence(name="same", id="22222222-2")]
+    assert [row["name"] for row in comparison_document("e", "d", "DONE", twice).headline] == [
+        *("same 11111111", "same 22222222"),
+    ]

@@ -1,0 +1,104 @@
+"""Both renderers draw every figure; SVGs are deterministic, themed and free of markup from labels."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import plotly.graph_objects as go
+import pytest
+
+from vlmhyperbench.analysis.figures import (
+    Axis,
+    FigureSpec,
+    Point,
+    bars_figure,
+    cdf_figure,
+    histogram_figure,
+    interval_figure,
+    matrix_figure,
+)
+from vlmhyperbench.reports.plots import to_matplotlib, to_plotly, to_svg
+from vlmhyperbench.reports.plots.palette import DARK, LIGHT
+
+HOSTILE = "<b>$x$</b> & 一"
+POINTS = [
+    Point(label=HOSTILE, value=0.5, low=0.4, high=0.6, n=3),
+    Point(label="b", value=None),
+    Point(label="c", value=0.9, n=2),
+]
+TIMES = {"one": [float(i) for i in range(30)], "two": [float(i) * 2 for i in range(30)]}
+AXIS = Axis(title="latency", unit="ms")
+
+FIGURES = [
+    interval_figure("interval", "I", axis=AXIS, groups="g", series={"one": POINTS}),
+    interval_figure("deltas", "D", axis=AXIS, groups="g", series={"one": POINTS, "two": POINTS}, zero_line="none"),
+    interval_figure("nothing", "N", axis=AXIS, groups="g", series={"one": POINTS[1:2]}),
+    cdf_figure("cdf", "C", axis=AXIS, series={HOSTILE: TIMES["one"]}),
+    cdf_figure("cdf-of-two", "C", axis=AXIS, series=TIMES),
+    histogram_figure("histogram", "H", axis=AXIS, series={"one": TIMES["one"]}),
+    histogram_figure("histogram-of-two", "H", axis=AXIS, series=TIMES),
+    histogram_figure("histogram-of-none", "H", axis=AXIS, series={}),
+    bars_figure("bars", "B", axis=AXIS, groups="kind", series={"one": {HOSTILE: 3, "b": 0}}),
+    bars_figure("no-bars", "B", axis=AXIS, groups="kind", series={}),
+    matrix_figure(
+        "matrix", "M", rows=("r", ["a", HOSTILE]), columns=("c", ["x", "y"]), cells={("a", "x"): (0.3, HOSTILE)}
+    ),
+    matrix_figure(
+        "wide", "W", rows=("r", ["a"]), columns=("c", [str(i) for i in range(9)]), cells={("a", "0"): (2.0, "2")}
+    ),
+]
+
+every_figure = pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.name)
+
+
+@every_figure
+def test_plotly_accepts_the_figure_and_nothing_in_it_offers_an_upload(figure: FigureSpec) -> None:
+    drawn = to_plotly(figure)
+    assert go.Figure({"data": drawn["data"], "layout": drawn["layout"]}).layout.meta["alt"] == figure.alt
+    config = drawn["config"]
+    assert isinstance(config, dict)
+    assert (config["showSendToCloud"], config["plotlyServerURL"]) == (False, "")
+    assert "<b>" not in str(drawn["data"])
+
+
+@every_figure
+def test_matplotlib_draws_the_figure_with_its_axis_named(figure: FigureSpec) -> None:
+    assert to_matplotlib(figure).axes[0].get_xlabel() == figure.x.label
+
+
+@every_figure
+def test_the_same_figure_gives_the_same_svg_which_says_in_words_what_it_shows(figure: FigureSpec) -> None:
+    drawing = to_svg(figure)
+    assert drawing == to_svg(figure)
+    for text in (drawing.inline, drawing.file.decode()):
+        root = ElementTree.fromstring(text)
+        assert root.attrib["role"] == "img"
+        assert [child.text for child in list(root)[:2]] == [figure.title, figure.alt]
+
+
+@every_figure
+def test_an_inline_svg_has_no_style_no_fixed_colour_and_ids_of_its_own(figure: FigureSpec) -> None:
+    root = ElementTree.fromstring(to_svg(figure).inline)
+    for element in root.iter():
+        assert not element.tag.endswith("}style")
+        assert "style" not in element.attrib
+        assert element.attrib.get("id", figure.name).startswith(figure.name)
+        assert not set(element.attrib.values()) & set(LIGHT.values())
+
+
+def test_labels_are_text_in_the_svg_whatever_they_look_like() -> None:
+    assert "&lt;b&gt;$x$&lt;/b&gt; &amp; 一" in to_svg(FIGURES[0]).inline
+
+
+def test_an_svg_file_carries_both_themes() -> None:
+    file = to_svg(FIGURES[0]).file.decode()
+    assert LIGHT["s1"] in file
+    assert DARK["s1"] in file
+    assert "prefers-color-scheme:dark" in file
+    assert 'width="' in file
+
+
+def test_the_box_of_a_curve_says_where_its_axis_lies() -> None:
+    left, right, low, _ = map(float, ElementTree.fromstring(to_svg(FIGURES[3]).inline).attrib["data-box"].split())
+    assert low == 0
+    assert 0 < left < right

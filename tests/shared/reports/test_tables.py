@@ -1,0 +1,106 @@
+"""The CSV files: their columns, their numbers, and cells that a spreadsheet must not run."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import polars
+
+from tests.shared.reports.builders import claim, evidence, fact
+from vlmhyperbench.reports.evidence import RunEvidence
+from vlmhyperbench.reports.tables import answers_csv, metrics_detailed_csv, metrics_summary_csv
+from vlmhyperbench_text_metrics import ExactMatch
+
+
+def _read(content: bytes) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(content.decode()), delimiter=";"))
+
+
+def test_answers_have_the_documented_columns_and_one_row_per_request() -> None:
+    content = answers_csv(evidence())
+    assert content.decode().splitlines()[0] == (
+        "id;model_answer;status;finish_reason;error;attempts;prompt_tokens;completion_tokens;latency_ms;ttft_ms;tpot_ms;"
+        "vram_peak_mb;vram_delta_mb;prompt_sha256;started_at"
+    )
+    rows = _read(content)
+    assert [row["id"] for row in rows] == ["s0", "s1", "s2", "s3", "s4", "s5"]
+    assert (rows[1]["latency_ms"], rows[1]["ttft_ms"], rows[1]["tpot_ms"]) == ("21.0", "10.0", "1.0")
+    assert rows[0]["started_at"] == "2001-09-09T01:46:40.001+00:00"
+    assert len(rows[0]["prompt_sha256"]) == 64
+    assert (rows[5]["status"], rows[5]["error"], rows[5]["model_answer"]) == ("error", "connection_lost", "")
+
+
+def test_what_a_spreadsheet_would_run_is_disarmed() -> None:
+    texts = ["=1+1", "+1", "-1", "@x", "\tx", "a;b\n'c", ""]
+    rows = _read(answers_csv(evidence([fact(i, text, "yes") for i, text in enumerate(texts)])))
+    assert [row["model_answer"] for row in rows] == ["'=1+1", "'+1", "'-1", "'@x", "'\tx", "a;b\n'c", ""]
+
+
+def test_without_an_anchor_or_a_prompt_nothing_is_made_up() -> None:
+    run = evidence([fact(0, "yes", "yes", user_prompt=None)], claims=[claim(anchor_wall_ns=None)])
+    (row,) = _read(answers_csv(run))
+    assert (row["started_at"], row["prompt_sha256"]) == ("", "")
+    (unsent,) = _read(answers_csv(evidence([fact(0, None, "yes", sent_ns=None, latency_ns=None)])))
+    assert (unsent["started_at"], unsent["latency_ms"]) == ("", "")
+
+
+def test_measures_in_detail_have_a_column_per_metric_and_say_why_a_value_is_missing() -> None:
+    rows = _read(metrics_detailed_csv(evidence()))
+    assert list(rows[0]) == [
+        *("id", "doc_class", "question_type", "field_name"),
+        *("exact_match", "anls", "cer", "structural_valid", "metric_errors"),
+    ]
+    assert (rows[0]["id"], rows[0]["doc_class"], rows[0]["exact_match"]) == ("s0", "receipt", "1.0")
+    assert rows[5]["exact_match"] == ""
+    assert rows[5]["metric_errors"].startswith("exact_match: ")
+
+
+def _with_fields(run: RunEvidence) -> RunEvidence:
+    scored = run.scored[0]
+    extra = scored.measures.head(1).with_columns(polars.lit("total").alias("field"))
+    stray = scored.measures.head(1).with_columns(polars.lit(99, dtype=polars.Int64).alias("ordinal"))
+    measures = polars.concat([scored.measures, extra, stray.cast(dict(scored.measures.schema))])
+    return evidence(metrics=(ExactMatch(),), scored=[type(scored)(**{**_fields(scored), "measures": measures})])
+
+
+def _fields(scored: object) -> dict[str, object]:
+    return {name: getattr(scored, name) for name in ("spec", "metric", "environment", "measures", "key", "label")}
+
+
+def test_a_measure_of_a_field_has_a_row_of_its_own_and_a_stray_one_has_none() -> None:
+    run = _with_fields(evidence(metrics=(ExactMatch(),)))
+    rows = _read(metrics_detailed_csv(run))
+    assert [(row["id"], row["field_name"]) for row in rows[:2]] == [("s0", ""), ("s0", "total")]
+    assert len(rows) == 7
+    fields = [row for row in _read(metrics_summary_csv([run])) if row["aggregator"] == "by_field"]
+    assert [(row["group_value"], row["n"], row["value"]) for row in fields] == [("total", "1", "1.0")]
+
+
+def test_summaries_hold_every_aggregator_with_intervals_where_there_is_a_group() -> None:
+    content = metrics_summary_csv([evidence(metrics=(ExactMatch(),))])
+    assert content.decode().splitlines()[0] == (
+        "aggregator;group_key;group_value;metric;profile;version;n;n_invalid;value;mean;median;p95;p99;min;max;"
+        "ci_low;ci_high"
+    )
+    rows = _read(content)
+    assert list(dict.fromkeys(row["aggregator"] for row in rows)) == [
+        *("general", "by_doc_type", "by_doc_question", "by_id"),
+    ]
+    general = rows[0]
+    assert (general["n"], general["n_invalid"], general["value"], general["median"]) == ("6", "1", "0.8", "1.0")
+    assert [row["group_value"] for row in rows if row["aggregator"] == "by_doc_type"] == ["receipt", "ticket"]
+    assert next(row for row in rows if row["group_value"] == "receipt field")["group_key"] == "doc_class question_type"
+    by_id = [row for row in rows if row["aggregator"] == "by_id"]
+    assert (by_id[0]["value"], by_id[5]["value"], by_id[5]["n_invalid"]) == ("1.0", "", "1")
+
+
+def test_summaries_of_several_runs_begin_with_the_runs_name() -> None:
+    rows = _read(metrics_summary_csv([evidence(), evidence(name="other")], is_named=True))
+    assert {row["run"] for row in rows} == {"tiny", "other"}
+
+
+def test_a_run_without_group_columns_has_no_summaries_by_document() -> None:
+    run = evidence(metrics=(ExactMatch(),))
+    ungrouped = evidence(metrics=(ExactMatch(),), facts=run.facts.drop("group.doc_class", "group.question_type"))
+    assert {row["aggregator"] for row in _read(metrics_summary_csv([ungrouped]))} == {"general", "by_id"}

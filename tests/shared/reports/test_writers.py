@@ -1,0 +1,268 @@
+"""HTML, Markdown and JSON: complete, self-contained, and harmless whatever a model said."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+from PIL import Image
+
+from tests.shared.reports.builders import PAGES, evidence, fact
+from vlmhyperbench.analysis.figures import Axis, bars_figure
+from vlmhyperbench.reports.comparison_report import comparison_document
+from vlmhyperbench.reports.document import (
+    Answer,
+    Case,
+    Cases,
+    Column,
+    Document,
+    Estimate,
+    Facts,
+    Listing,
+    Points,
+    Section,
+    Span,
+    Table,
+    Tile,
+)
+from vlmhyperbench.reports.html import MAX_BYTES, embed, to_html
+from vlmhyperbench.reports.json import to_json
+from vlmhyperbench.reports.markdown import escape, image_name, to_markdown
+from vlmhyperbench.reports.plots import to_svg
+from vlmhyperbench.reports.run_report import run_document
+from vlmhyperbench.reports.thumbnails import Thumbnail, make_thumbnail
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> | `x` **b** [l](http://evil) {{ 7*7 }} $m$"
+
+
+class _Parsed(HTMLParser):
+    """Collects the tags and attributes of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        if self.tags and self.tags[-1][0] in {"script", "style"}:
+            self.scripts.append(data)
+
+
+def _thumbnail() -> Thumbnail:
+    buffer = io.BytesIO()
+    Image.new("RGB", (192, 96), "white").save(buffer, "PNG")
+    found = make_thumbnail(buffer.getvalue())
+    assert found is not None
+    return found
+
+
+def _html(document: Document, thumbnails: dict[str, Thumbnail] | None = None) -> str:
+    drawings = {figure.name: to_svg(figure) for figure in document.figures}
+    return to_html(document, drawings=drawings, thumbnails=thumbnails or {}).decode()
+
+
+def _document(*blocks: Table | Cases | Facts | Listing | Points, finished_at: str = "") -> Document:
+    return Document(
+        scope="run",
+        id="id",
+        title=HOSTILE,
+        subtitle=HOSTILE,
+        state="done",
+        tone="good",
+        finished_at=finished_at,
+        verdict=(HOSTILE, HOSTILE, HOSTILE),
+        tiles=(Tile(label=HOSTILE, value=HOSTILE, detail=HOSTILE),),
+        sections=(Section(name="s", title=HOSTILE, lead=HOSTILE, blocks=blocks),),
+        headline=({"name": HOSTILE},),
+        data={"id": {"name": HOSTILE}},
+    )
+
+
+EVERYTHING = _document(
+    Table(
+        name="t",
+        title=HOSTILE,
+        columns=(Column(title=HOSTILE, kind="code"), Column(title="v", kind="estimate")),
+        rows=((HOSTILE, Estimate(value=0.5, low=0.4, high=0.6, scale=(-1, 1))),),
+        note=HOSTILE,
+    ),
+    Table(name="u", title="", columns=(Column(title="a"),), rows=((Estimate(value=None, scale=(0, 1)),), (3,))),
+    Facts(title=HOSTILE, items=((HOSTILE, HOSTILE),)),
+    Listing(title=HOSTILE, text="```\n" + HOSTILE),
+    Points(title=HOSTILE, items=(HOSTILE,)),
+    Cases(
+        name="c",
+        title=HOSTILE,
+        note=HOSTILE,
+        items=(
+            Case(
+                key=HOSTILE,
+                tags=(HOSTILE,),
+                images=(PAGES[0], PAGES[1]),
+                question=HOSTILE,
+                references=(HOSTILE, "`quoted`"),
+                answers=(
+                    Answer(
+                        run=HOSTILE,
+                        spans=(
+                            Span(text=HOSTILE, kind="same"),
+                            Span(text=HOSTILE, kind="missing"),
+                            Span(text=HOSTILE, kind="extra"),
+                        ),
+                        tone="bad",
+                        score=HOSTILE,
+                        note=HOSTILE,
+                    ),
+                    Answer(run="", spans=(), tone="bad", score=""),
+                ),
+                kind=HOSTILE,
+                tone="bad",
+            ),
+            Case(key="k", tags=(), images=(), question="?", references=(), answers=(), kind="x", tone="good"),
+        ),
+    ),
+    finished_at="2026-01-01T00:00:00Z",
+)
+
+
+def test_the_page_allows_one_script_and_one_style_by_their_hashes_and_no_request() -> None:
+    page = _html(run_document(evidence()))
+    policy = next(
+        attributes["content"]
+        for tag, attributes in _Parsed(page).tags
+        if "content-security-policy" in str(attributes).lower()
+    )
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; img-src data:;")
+    assert "unsafe" not in policy
+    style = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
+    script = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    for (text,), directive in ((style, "style-src"), (script, "script-src")):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{directive} 'sha256-{digest}'" in policy
+
+
+def test_the_page_loads_nothing_and_styles_nothing_inline() -> None:
+    page = _html(run_document(evidence([fact(0, "no", "yes")])), {PAGES[0]: _thumbnail()})
+    for tag, attributes in _Parsed(page).tags:
+        assert "style" not in attributes
+        assert not [name for name in attributes if name.startswith("on")]
+        for name in ("src", "href", "xlink:href", "action"):
+            value = attributes.get(name) or ""
+            assert value.startswith(("#", "data:image/webp;base64,")) or not value, (tag, value)
+
+
+def test_what_a_model_says_stays_text_in_the_page() -> None:
+    page = _html(EVERYTHING, {PAGES[0]: _thumbnail()})
+    parsed = _Parsed(page)
+    assert [tag for tag, _ in parsed.tags].count("script") == 2
+    assert "onerror" not in {name for _, attributes in parsed.tags for name in attributes}
+    assert "{{ 7*7 }}" in page
+
+
+def test_the_embedded_data_survives_as_json() -> None:
+    page = _html(EVERYTHING)
+    embedded = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert embedded is not None
+    assert json.loads(embedded[1])["headline"] == [{"name": HOSTILE}]
+    assert json.loads(embed({"a": "<>&\u2028\u2029"})) == {"a": "<>&\u2028\u2029"}
+
+
+def test_a_page_of_a_case_is_shown_or_named() -> None:
+    page = _html(EVERYTHING, {PAGES[0]: _thumbnail()})
+    assert page.count('class="page"') == 1
+    assert page.count('class="nopage"') == 1
+    assert 'class="crisp"' in page
+
+
+def test_the_page_fits_its_budget_with_every_image_it_may_show() -> None:
+    full = Thumbnail(data=b"x" * 20_000, width=560, height=400)
+    assert len(_html(run_document(evidence()))) + 30 * len(full.data_url) < MAX_BYTES / 3
+
+
+def test_intervals_are_drawn_on_their_scale() -> None:
+    page = _html(EVERYTHING)
+    assert '<line class="ci-span" x1="70.0" x2="80.0"' in page
+    assert 'class="ci-zero" x1="50.0"' in page
+
+
+def test_the_same_document_gives_the_same_bytes() -> None:
+    first, second = run_document(evidence()), run_document(evidence())
+    assert _html(first) == _html(second)
+    assert to_json(first) == to_json(second)
+    assert to_markdown(first, images=()) == to_markdown(second, images=())
+
+
+def test_json_is_complete_and_has_the_headline_and_plotly_figures() -> None:
+    report = json.loads(to_json(run_document(evidence())))
+    assert report["headline"]["rows"][0]["metrics"]["exact_match"]["n"] == 5
+    assert report["figures"]["latency"]["data"][0]["type"] == "scatter"
+    kinds = {block["type"] for section in report["sections"] for block in section["blocks"]}
+    assert kinds == {"table", "figure", "facts", "listing", "points", "cases"}
+    (run,) = report["runs"].values()
+    assert run["counts"]["infrastructure_failures"] == 1
+    assert run["spec"]["task"] == "document-qa"
+
+
+def test_markdown_refers_to_figures_and_pages_beside_it() -> None:
+    document = run_document(evidence([fact(i, "no", "yes") for i in range(4)]))
+    text = to_markdown(document, images={PAGES[0]}).decode()
+    assert "](latency.svg)" in text
+    assert text.count(f"]({image_name(PAGES[0])})") == 2
+    assert image_name(PAGES[1]) not in text
+
+
+def test_what_a_model_says_stays_text_in_markdown() -> None:
+    text = to_markdown(EVERYTHING, images={PAGES[0]}).decode()
+    outside_code = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text, flags=re.DOTALL)
+    assert "<script" not in outside_code
+    assert "<img" not in outside_code
+    assert "[l](" not in outside_code
+    table = next(line for line in text.splitlines() if "0.500 (0.400 to 0.600)" in line)
+    assert len(re.findall(r"(?<!\\)\|", table)) == 3
+    assert "````text\n```\n" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "safe"),
+    [
+        ("a_b*c", r"a\_b\*c"),
+        ("- x", r"\- x"),
+        ("1. x", r"1\. x"),
+        ("a\nb", "a b"),
+        ("<b>&", "&lt;b>&amp;"),
+        ("=x", r"\=x"),
+        ("0.5 and -1", "0.5 and -1"),
+        ("a|[b](c)", r"a\|\[b\](c)"),
+    ],
+)
+def test_markup_is_escaped_in_markdown(text: str, safe: str) -> None:
+    assert escape(text) == safe
+
+
+def test_a_comparison_is_written_in_every_format() -> None:
+    document = comparison_document("e", "demo", "DONE", [evidence(name="a", id="a"), evidence(name="b", id="b")])
+    assert "Comparison of runs" in _html(document)
+    assert "Differences from the baseline" in to_markdown(document, images=()).decode()
+    assert len(json.loads(to_json(document))["headline"]["rows"]) == 2
+
+
+def test_a_figure_without_a_note_has_no_empty_paragraph() -> None:
+    figure = bars_figure("f", "F", axis=Axis(title="n"), groups="g", series={"a": {"x": 1}})
+    document = Document(
+        **{
+            **{name: getattr(EVERYTHING, name) for name in EVERYTHING.__dataclass_fields__},
+            "sections": (Section(name="s", title="S", lead="", blocks=(figure,)),),
+        }
+    )
+    assert '<p class="note"></p>' not in _html(document)
+    assert "**" not in to_markdown(document, images=()).decode().split("## S")[1]
