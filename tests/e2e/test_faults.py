@@ -32,7 +32,10 @@ def start(stack, samples=600, **changes):
 
 def assert_exactly_once(stack, run_id, samples):
     run = stack.wait(run_id)
-    assert run.state == "SUCCEEDED", stack.logs()
+    failed = stack.query(
+        "SELECT ordinal, failure, error_code, http_status, tries FROM fact WHERE run_id = %s AND status <> 'ok'", run_id
+    )
+    assert (run.state, run.reason, failed) == ("SUCCEEDED", None, []), stack.logs()
     assert (run.total, run.done, stack.rows(run_id)) == (samples, samples, samples)
     report = [item.name for item in stack.client.artifacts(run_id=run_id).items]
     assert "report.json" in report

@@ -1,6 +1,5 @@
 """A real gateway and a real engine child: loaded, measured at the engine's own URL, missed when it dies, unloaded."""
 
-import asyncio
 import json
 import os
 import signal
@@ -65,10 +64,7 @@ async def test_closing_ends_the_engine(start):
 async def test_an_engine_that_was_killed_is_missed(start):
     serving = await start(target())
     os.kill(serving.engine.pid, signal.SIGKILL)
-    async with asyncio.timeout(10):
-        while await serving.is_alive():  # noqa: ASYNC110 - the gateway notices in its own time
-            await asyncio.sleep(0.02)
-    assert serving.status.state == "error"
+    assert not await serving.is_alive()
 
 
 async def test_an_engine_that_does_not_start_says_why(start):
@@ -126,9 +122,6 @@ async def test_a_fleet_keeps_a_healthy_target_and_replaces_any_other(start):
     assert fleet.resident == ["d2"]
     assert not psutil.pid_exists(first.engine.pid)
     os.kill(second.engine.pid, signal.SIGKILL)
-    async with asyncio.timeout(10):
-        while await second.is_alive():  # noqa: ASYNC110 - the gateway notices in its own time
-            await asyncio.sleep(0.02)
     assert await fleet.acquire("d2", lambda: start(target(tokens=2), "d2")) is not second
     await fleet.discard()
     assert fleet.resident == []

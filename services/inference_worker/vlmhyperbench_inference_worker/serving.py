@@ -14,6 +14,7 @@ from subprocess import DEVNULL
 from typing import Literal, Self
 
 import httpx2
+import psutil
 
 from vlmhyperbench.data import weights
 from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget
@@ -105,8 +106,8 @@ class Serving:
         return Measured(url=url, headers={"X-API-Key": "gateway"}, secrets={"gateway": self._key}, through="gateway")
 
     async def is_alive(self) -> bool:
-        """Ask the gateway whether the engine is still there."""
-        if self._gateway.returncode is not None:
+        """Say whether gateway and engine are still there; a kill is seen here before the gateway has noticed it."""
+        if self._gateway.returncode is not None or not _is_running(self.engine):
             return False
         try:
             answer = await self._client.get("/v1/model/status")
@@ -189,6 +190,16 @@ class Serving:
         self.status = _parse_status(answer)
         if self.status.state != "ready":
             raise Unavailable(f"The model {request.model!r} did not load: {self.status.error}.")
+
+
+def _is_running(engine: EngineIdentity | None) -> bool:
+    """Whether the engine's process runs; one that somebody else runs is theirs to watch."""
+    if engine is None or engine.pid is None:
+        return True
+    try:
+        return psutil.Process(engine.pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _verified(target: ModelTarget) -> dict[str, str]:
