@@ -19,6 +19,7 @@ import pytest
 from sqlalchemy.engine import make_url
 
 from vlmhyperbench.client import Client
+from vlmhyperbench.errors import Unavailable
 from vlmhyperbench.local.supervisor import control
 from vlmhyperbench.local.supervisor.home import Home
 
@@ -114,10 +115,18 @@ class Stack:
 def until(holds: Callable[[], Any], what: str, timeout_s: float, last: Callable[[], object] = lambda: "") -> Any:
     """Poll until something is truthy and return it; say what was waited for when it never is."""
     deadline = time.monotonic() + timeout_s
-    while not (found := holds()):
-        assert time.monotonic() < deadline, f"After {timeout_s} s still no {what}. {last()}"
+    while not (found := _unless_away(holds)):
+        assert time.monotonic() < deadline, f"After {timeout_s} s still no {what}. {_unless_away(last)}"
         time.sleep(0.1)
     return found
+
+
+def _unless_away(ask: Callable[[], Any]) -> Any:
+    """Ask, and take an API that is being restarted for a no."""
+    try:
+        return ask()
+    except Unavailable:
+        return None
 
 
 @contextmanager
