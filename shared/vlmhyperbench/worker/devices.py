@@ -29,13 +29,14 @@ class DeviceInfo:
 
 
 async def lock_devices(folder: Path, devices: Sequence[DeviceInfo]) -> list[int]:
-    """Take the lock of every device and return the open files.
+    """Take the lock of every GPU and return the open files; a CPU slot has none, because a CPU can be shared.
 
     Children that inherit a file keep its lock: it lives as long as the process tree that uses the device. Waits while
     an older tree still holds one.
     """
     await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
-    return [await _lock(folder / f"{re.sub(r'[^A-Za-z0-9-]', '_', device.uuid)}.lock") for device in devices]
+    names = [re.sub(r"[^A-Za-z0-9-]", "_", device.uuid) for device in devices if device.kind == "gpu"]
+    return [await _lock(folder / f"{name}.lock") for name in names]
 
 
 async def _lock(path: Path) -> int:

@@ -8,7 +8,10 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import warnings
 from contextlib import suppress
+
+from celery.platforms import SecurityWarning
 
 from vlmhyperbench.queues.app import make_app
 from vlmhyperbench.queues.contracts import DOORBELL_URL, RING
@@ -24,6 +27,7 @@ def forward(path: str, job_id: str) -> None:
 def main() -> None:
     """Listen on the worker's private queue until the parent dies."""
     path, queue = sys.argv[1:3]
+    warnings.simplefilter("ignore", SecurityWarning)  # it warns root of pickle, which this app refuses anyway
     app = make_app(os.environ.pop(DOORBELL_URL))
 
     def ring(job_id: object = "", *_: object, **__: object) -> None:

@@ -39,7 +39,13 @@ def test_a_rate_forgets_what_is_long_ago() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_device_is_locked_until_whoever_holds_it_lets_go(tmp_path: Path) -> None:
+async def test_a_cpu_slot_is_not_locked(tmp_path: Path) -> None:
+    cpu = DeviceInfo(no=0, kind="cpu", uuid="cpu", name="cpu", memory_bytes=1)
+    assert await lock_devices(tmp_path, [cpu]) == []
+
+
+@pytest.mark.anyio
+async def test_a_gpu_is_locked_until_whoever_holds_it_lets_go(tmp_path: Path) -> None:
     [first] = await lock_devices(tmp_path, [GPU])
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.1):
