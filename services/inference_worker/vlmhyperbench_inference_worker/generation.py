@@ -16,7 +16,7 @@ from vlmhyperbench.domain.planning import target_digest
 from vlmhyperbench.domain.specs import EndpointTarget
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.errors import Conflict, InvalidInput, NotFound, Unavailable
-from vlmhyperbench.load.process import LoadProcess
+from vlmhyperbench.load.process import END_SECONDS, LoadProcess
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench.worker.devices import DeviceInfo
@@ -57,7 +57,7 @@ async def _generate(job: ClaimedJob, fleet: Fleet, watch: Watch, folder: Path) -
         return Complete(data={"requests": 0})
     async with AsyncExitStack() as stack:
         starting = asyncio.create_task(LoadProcess.start(folder / "plan", folder / "record"), name="start-load")
-        stack.push_async_callback(_end_process, starting)
+        stack.push_async_callback(_end_process, job, starting)
         serving = await fleet.acquire(target_digest(work.spec), lambda: _load(job, work))
         await job.set_resident(fleet.resident)
         engine = serving.engine
@@ -188,13 +188,13 @@ async def _record_cost(job: ClaimedJob, driven: Driven, watch: Watch) -> None:
         )
 
 
-async def _end_process(starting: asyncio.Task[LoadProcess]) -> None:
-    """End the load generator, whether it was needed or not."""
+async def _end_process(job: ClaimedJob, starting: asyncio.Task[LoadProcess]) -> None:
+    """End the load generator, whether it was needed or not; at once where the claim is lost."""
     try:
         process = await starting
     except Unavailable:
         return  # whoever awaited it first has raised it already
-    await process.stop()
+    await process.stop(term_s=0 if job.fenced.is_set() else END_SECONDS)
 
 
 def _make_folders(folder: Path) -> None:

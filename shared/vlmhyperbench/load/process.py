@@ -111,17 +111,17 @@ class LoadProcess:
         await self.stop()
         return self._end
 
-    async def stop(self) -> None:
-        """End the process: it has a few seconds to go by itself, then SIGTERM, then SIGKILL to its group."""
+    async def stop(self, *, term_s: float = END_SECONDS) -> None:
+        """End the process: it has `term_s` to go by itself, then SIGTERM and as long again, then SIGKILL to its group."""
         if self._child.stdin is not None:
             self._child.stdin.close()
         if self._end is not None:
             try:
-                async with asyncio.timeout(END_SECONDS):
+                async with asyncio.timeout(term_s):
                     await self._child.wait()
             except TimeoutError:
-                await self._child.stop(term_s=END_SECONDS)
-        await self._child.stop(term_s=END_SECONDS)
+                await self._child.stop(term_s=term_s)
+        await self._child.stop(term_s=term_s)
 
     async def __aenter__(self) -> Self:
         return self
