@@ -15,7 +15,8 @@ from vlmhyperbench.reports.evidence import GROUP, RunEvidence
 from vlmhyperbench.reports.wording import plural
 
 MAX_CASES = 24
-MAX_FLIPS = 18
+MAX_FLIPS = 24
+"""Over all comparisons of a report: it may show thirty pages."""
 BROKE = "broke"
 MENDED = "mended"
 
@@ -87,11 +88,13 @@ def most_flipped(flips: Sequence[Flip], groups: Sequence[str]) -> tuple[str, str
     return column, value, number
 
 
-def show_flips(baseline: RunEvidence, other: RunEvidence, flips: Sequence[Flip], *, index: int) -> Cases:
-    """Choose flips to show: broken and mended ones in turn; `index` keeps several comparisons apart."""
+def show_flips(
+    baseline: RunEvidence, other: RunEvidence, flips: Sequence[Flip], *, index: int, most: int = MAX_FLIPS
+) -> Cases:
+    """Choose at most `most` flips: broken and mended ones in turn; `index` keeps several comparisons apart."""
     rows = [{**flip.baseline, "kind": flip.kind, "place": place} for place, flip in enumerate(flips)]
     items = []
-    for row in _in_turn(rows, order=[BROKE, MENDED])[:MAX_FLIPS]:
+    for row in _in_turn(rows, order=[BROKE, MENDED])[:most]:
         flip = flips[int(str(row["place"]))]
         answers = (
             _answer(baseline, flip.baseline, name=baseline.name),

@@ -228,7 +228,7 @@ def _flips(runs: Sequence[RunEvidence], paired: Sequence[Paired], found: Sequenc
             continue
         blocks.append(flip_matrix(runs[0].name, one.run.name, one.flips, index))
         if flips:
-            blocks.append(cases.show_flips(runs[0], one.run, flips, index=index))
+            blocks.append(cases.show_flips(runs[0], one.run, flips, index=index, most=cases.MAX_FLIPS // len(found)))
     lead = "Answers that are right in one run and wrong in the other." if blocks else "No answers could be paired."
     return Section(name="flips", title="Answers that flipped", lead=lead, blocks=tuple(blocks))
 

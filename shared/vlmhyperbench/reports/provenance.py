@@ -72,6 +72,7 @@ def provenance(run: RunEvidence, *, name: str = "provenance", title: str = "Prov
                 ("samples", f"{run.samples if run.samples is not None else '–'}, {run.unreadable} unreadable"),
                 ("phases", phases or "none"),
                 ("created, started", f"{run.created_at or '–'}, {run.started_at or '–'}"),
+                ("metric environments", ", ".join(dict.fromkeys(one.environment for one in run.scored)) or "none"),
                 ("VLMHyperBench", run.platform_version or "–"),
             ),
         )
@@ -172,20 +173,16 @@ def _metrics(run: RunEvidence, name: str) -> Table:
         title="Metrics",
         columns=(
             Column(title="metric"),
-            Column(title="version"),
             Column(title="normaliser"),
             Column(title="definition"),
             Column(title="source"),
-            Column(title="environment", kind="code"),
         ),
         rows=tuple(
             (
-                f"{one.spec.name}@{one.spec.profile}",
-                one.spec.version,
+                f"{one.spec.name}@{one.spec.profile}:{one.spec.version}",
                 one.description.normaliser,
                 one.description.formula,
                 one.description.source,
-                one.environment[:12],
             )
             for one in run.scored
         ),

@@ -81,7 +81,7 @@ def _tiles(quality: list[Quality], performance: Performance, counts: Counts) -> 
         Tile(
             label=one.label,
             value=write_estimate(one.estimate),
-            detail=f"95 %: {interval}" if (interval := write_interval(one.estimate)) else f"{one.n} scored",
+            detail=write_interval(one.estimate) or f"{one.n} scored",
         )
         for one in quality[:2]
     ]
@@ -94,7 +94,7 @@ def _tiles(quality: list[Quality], performance: Performance, counts: Counts) -> 
     if performance.samples_per_s is not None:
         tokens = performance.output_tokens_per_s
         detail = f"{tokens:,.0f} output tokens/s".replace(",", "\u202f") if tokens is not None else "tokens unknown"
-        tiles.append(Tile(label="answers per second", value=f"{performance.samples_per_s:.1f}", detail=detail))
+        tiles.append(Tile(label="answers/s", value=f"{performance.samples_per_s:.1f}", detail=detail))
     if performance.peak_memory_bytes is not None:
         tiles.append(Tile(label="peak memory", value=size(performance.peak_memory_bytes), detail="of the engine"))
     failures = counts.model_failures + counts.infrastructure_failures + counts.missing

@@ -67,6 +67,10 @@
     svg.addEventListener("pointerleave", () => { readout.textContent = ""; });
   }
 
+  addEventListener("beforeprint", () => {
+    for (const table of document.querySelectorAll("details.table")) table.open = true;
+  });
+
   const links = new Map([...document.querySelectorAll("nav a")].map((link) => [link.hash.slice(1), link]));
   const seen = new IntersectionObserver((entries) => {
     for (const entry of entries) {
