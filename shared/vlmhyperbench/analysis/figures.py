@@ -13,11 +13,11 @@ from typing import Literal
 
 import numpy
 
+from vlmhyperbench.analysis.labels import clean, short
 from vlmhyperbench.analysis.performance import nearest_rank
 
 MAX_CURVE_POINTS = 400
 """A longer distribution is drawn by that many of its exact order statistics."""
-MAX_LABEL = 48
 PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99, 100)
 
 Cell = str | float | int | None
@@ -83,6 +83,11 @@ class FigureTable:
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
+
+    @property
+    def is_number(self) -> tuple[bool, ...]:
+        """Which columns hold numbers only, so that writers can align them."""
+        return tuple(not any(isinstance(row[i], str) for row in self.rows) for i in range(len(self.columns)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,23 +355,6 @@ def matrix_figure(
         cell_labels=labels,
         note=note,
     )
-
-
-def clean(label: str) -> str:
-    """Make a label fit to be drawn: printable, on one line, at most `MAX_LABEL` characters."""
-    line = "".join(c if c.isprintable() else "�" for c in " ".join(label.split()))
-    return line if len(line) <= MAX_LABEL else line[: MAX_LABEL - 1] + "…"
-
-
-def short(value: float | None) -> str:
-    """Write a number with three significant digits and no exponent; unknown is a dash."""
-    if value is None or not math.isfinite(value):
-        return "–"
-    if value == 0:
-        return "0"
-    digits = max(0, 2 - math.floor(math.log10(abs(value))))
-    text = f"{value:,.{digits}f}"
-    return (text.rstrip("0").rstrip(".") if "." in text else text).replace(",", " ")
 
 
 def _count_row(label: str, counted: Mapping[str, Mapping[str, int]]) -> tuple[Cell, ...]:

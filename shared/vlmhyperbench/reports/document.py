@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal
 
-from vlmhyperbench.analysis.figures import FigureSpec, short
+from vlmhyperbench.analysis.figures import FigureSpec
+from vlmhyperbench.analysis.labels import short
 from vlmhyperbench_sdk.types import JsonObject
 
 MAX_TEXT = 600

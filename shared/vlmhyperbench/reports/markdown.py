@@ -79,7 +79,7 @@ def _block(block: Block, images: Collection[str]) -> Iterator[str]:
             yield from _note(block.note)
             yield from ("<details><summary>The numbers</summary>", "")
             rows = [[write_cell(cell) for cell in row] for row in block.table.rows]
-            yield from _grid(block.table.columns, [i > 0 for i in range(len(block.table.columns))], rows)
+            yield from _grid(block.table.columns, block.table.is_number, rows)
             yield from ("</details>", "")
         case Facts():
             yield from _heading(block.title)

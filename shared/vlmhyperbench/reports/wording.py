@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vlmhyperbench.analysis.figures import short
+from vlmhyperbench.analysis.labels import short
 from vlmhyperbench.domain.specs import EndpointTarget, RunSpec
 from vlmhyperbench.reports.document import write_number
 from vlmhyperbench_sdk.types import JsonValue

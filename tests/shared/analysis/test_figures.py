@@ -10,12 +10,11 @@ from vlmhyperbench.analysis.figures import (
     Point,
     bars_figure,
     cdf_figure,
-    clean,
     histogram_figure,
     interval_figure,
     matrix_figure,
-    short,
 )
+from vlmhyperbench.analysis.labels import clean, short
 
 
 def _point(label: str, value: float | None, low: float | None = None, high: float | None = None) -> Point:
@@ -28,6 +27,7 @@ def test_an_interval_figure_says_its_weakest_and_its_best_group() -> None:
     )
     assert figure.alt == "Quality. a: from 0.5 (x) to 0.9 (y)."
     assert figure.categories == ("x", "y")
+    assert figure.table.is_number == (False, False, True, True, True, True)
     assert figure.table.rows == (("x", "a", 0.5, None, None, 10), ("y", "a", 0.9, None, None, 10))
 
 

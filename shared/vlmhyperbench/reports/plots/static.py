@@ -12,7 +12,8 @@ import numpy
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from vlmhyperbench.analysis.figures import FigureSpec, short
+from vlmhyperbench.analysis.figures import FigureSpec
+from vlmhyperbench.analysis.labels import short
 from vlmhyperbench.reports.plots.palette import LIGHT, MARKERS, MATRIX_SHADE, series_colour
 
 if TYPE_CHECKING:
