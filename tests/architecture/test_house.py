@@ -5,10 +5,10 @@ import importlib
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
+import tomllib
 
 ROOT = Path(__file__).parents[2]
 MEMBERS = sorted(
@@ -47,7 +47,9 @@ def test_every_module_says_in_its_first_line_why_it_exists():
         tree = ast.parse(path.read_text())
         return bool(tree.body) and not ast.get_docstring(tree)
 
-    assert not [str(path) for path in _files("shared/*.py", "services/*.py") if "tests" not in path.parts and is_silent(path)]
+    assert not [
+        str(path) for path in _files("shared/*.py", "services/*.py") if "tests" not in path.parts and is_silent(path)
+    ]
 
 
 @pytest.mark.parametrize("pyproject", MEMBERS, ids=lambda path: str(path.parent.relative_to(ROOT)))
@@ -102,7 +104,9 @@ def _module_of(path: Path) -> str:
 
 
 def test_no_committed_file_names_a_path_of_a_machine_or_a_registry():
-    forbidden = re.compile(r"(^|[\s\"'(=])/(work|root|farm)/|https?://(pypi|files\.pythonhosted|registry\.npmjs|deb\.debian)")
+    forbidden = re.compile(
+        r"(^|[\s\"'(=])/(work|root|farm)/|https?://(pypi|files\.pythonhosted|registry\.npmjs|deb\.debian)"
+    )
     hits = [
         f"{path}: {line.strip()[:100]}"
         for path in _files()

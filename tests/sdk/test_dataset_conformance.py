@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from vlmhyperbench_sdk.errors import InvalidInput, PluginFailure
 from vlmhyperbench_sdk.protocols import DatasetSource
 from vlmhyperbench_sdk.testing.datasets import check_dataset

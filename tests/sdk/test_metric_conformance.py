@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
+
 from vlmhyperbench_sdk.errors import PluginFailure
 from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.testing.metrics import MetricCase, breaches_of, check_metric

@@ -13,9 +13,9 @@ from typing import Protocol
 
 import numpy as np
 import polars
-from vlmhyperbench_sdk.protocols import MetricDescription
 
 from vlmhyperbench.analysis import stats
+from vlmhyperbench_sdk.protocols import MetricDescription
 
 STATISTIC, WRONG, RIGHT = "stat.", "wrong.", "right."
 CLUSTER = "cluster"

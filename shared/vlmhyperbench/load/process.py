@@ -112,7 +112,7 @@ class LoadProcess:
         return self._end
 
     async def stop(self, *, term_s: float = END_SECONDS) -> None:
-        """End the process: it has `term_s` to go by itself, then SIGTERM and as long again, then SIGKILL to its group."""
+        """End the process: it has `term_s` to go, then SIGTERM and as long again, then SIGKILL to its group."""
         if self._child.stdin is not None:
             self._child.stdin.close()
         if self._end is not None:
