@@ -13,6 +13,7 @@ import httpx2
 import pytest
 import uvicorn
 from pydantic import SecretStr
+
 from vlmhyperbench.db import api_keys
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.domain.api_keys import ALL_SCOPES, hmac_of, prefix_of

@@ -6,12 +6,12 @@ import pytest
 from fastapi import APIRouter, Depends
 from sqlalchemy import text
 from starlette.routing import Route
+
+from tests.api.conftest import Served
 from vlmhyperbench.db import api_keys
 from vlmhyperbench.domain.api_keys import prefix_of
 from vlmhyperbench_api.openapi import description
 from vlmhyperbench_api.security import PUBLIC, Policy, check_policies, requires
-
-from tests.api.conftest import Served
 
 pytestmark = pytest.mark.anyio
 NOWHERE = "00000000-0000-4000-8000-000000000000"

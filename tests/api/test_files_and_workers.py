@@ -7,11 +7,11 @@ from uuid import UUID, uuid4
 
 import pytest
 from sqlalchemy import text
-from vlmhyperbench.db import artifacts
-from vlmhyperbench_api.openapi import description
 
 from tests.api.conftest import Served
 from tests.support.builders import add_worker
+from vlmhyperbench.db import artifacts
+from vlmhyperbench_api.openapi import description
 
 pytestmark = pytest.mark.anyio
 

@@ -8,6 +8,11 @@ from uuid import UUID, uuid4
 
 import pytest
 from pydantic import SecretStr
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from tests.api.conftest import Served, serving
+from tests.support.builders import add_run
 from vlmhyperbench.bus import Bus, Progress
 from vlmhyperbench.db import events
 from vlmhyperbench.db.engine import Database
@@ -16,11 +21,6 @@ from vlmhyperbench_api import live
 from vlmhyperbench_api.feed import Feed, Follower
 from vlmhyperbench_api.live import Connection
 from vlmhyperbench_api.security import Principal
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidStatus
-
-from tests.api.conftest import Served, serving
-from tests.support.builders import add_run
 
 pytestmark = pytest.mark.anyio
 PATIENCE_S = 20.0

@@ -8,6 +8,9 @@ import polars
 import pytest
 from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncSession
+
+from tests.api.conftest import Served
+from tests.support.builders import SHA, Shard, add_shard, chunk_frame, new_fact, store_chunk
 from vlmhyperbench.data import manifest
 from vlmhyperbench.data.manifest import ManifestSample
 from vlmhyperbench.db import manifests, measures
@@ -15,9 +18,6 @@ from vlmhyperbench.db.queries import table_of
 from vlmhyperbench.db.tables import RunRow
 from vlmhyperbench.domain.states import FactStatus
 from vlmhyperbench.facts.append import append
-
-from tests.api.conftest import Served
-from tests.support.builders import SHA, Shard, add_shard, chunk_frame, new_fact, store_chunk
 
 pytestmark = pytest.mark.anyio
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench_api.bodies import parse
 

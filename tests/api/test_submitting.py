@@ -6,14 +6,14 @@ import pytest
 import redis.asyncio
 from pydantic import SecretStr
 from sqlalchemy import text
+
+from tests.api.conftest import Served, serving
 from vlmhyperbench.db import events, jobs
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.wire.runs import ExperimentDetail, RunDetail
-
-from tests.api.conftest import Served, serving
 
 pytestmark = pytest.mark.anyio
 

@@ -9,12 +9,12 @@ from uuid import UUID
 from fastapi import APIRouter
 from sqlalchemy.ext.asyncio import AsyncSession
 from starlette.responses import FileResponse
+
 from vlmhyperbench.db import artifacts as rows
 from vlmhyperbench.db.views import ArtifactView
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.wire.artifacts import Artifact
 from vlmhyperbench.wire.base import Page
-
 from vlmhyperbench_api.bodies import StrictRoute
 from vlmhyperbench_api.dependencies import (
     After,

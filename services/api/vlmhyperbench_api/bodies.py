@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from pydantic import JsonValue
+
 from vlmhyperbench.errors import InvalidInput
 
 MAX_DEPTH = 32

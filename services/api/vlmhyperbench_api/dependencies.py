@@ -12,10 +12,10 @@ from fastapi import Depends, Query
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 from sqlalchemy.ext.asyncio import AsyncSession
 from starlette.requests import HTTPConnection
+
 from vlmhyperbench.db.queries import PageKey
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.runtime import Runtime
-
 from vlmhyperbench_api.catalogue import Registries
 
 Key = TypeVar("Key", bound=BaseModel)

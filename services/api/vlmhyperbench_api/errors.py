@@ -21,6 +21,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, Response
 from starlette.websockets import WebSocket
+
 from vlmhyperbench.errors import (
     Conflict,
     Denied,

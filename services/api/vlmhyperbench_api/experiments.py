@@ -6,12 +6,12 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter
+
 from vlmhyperbench.db import experiments as rows
 from vlmhyperbench.db import tallies
 from vlmhyperbench.domain.states import ExperimentState
 from vlmhyperbench.wire.base import Page
 from vlmhyperbench.wire.runs import Experiment, ExperimentCreate, ExperimentDetail
-
 from vlmhyperbench_api.bodies import StrictRoute
 from vlmhyperbench_api.dependencies import (
     After,

@@ -15,7 +15,6 @@ from vlmhyperbench.db import tallies
 from vlmhyperbench.errors import Unavailable
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.wire.live import Progress
-
 from vlmhyperbench_api.presenting import progress_of
 
 log = logging.getLogger(__name__)

@@ -6,9 +6,9 @@ from importlib.metadata import version
 
 from fastapi import APIRouter, Response
 from sqlalchemy import text
+
 from vlmhyperbench.errors import Unavailable
 from vlmhyperbench.wire.health import Health, Ready
-
 from vlmhyperbench_api.bodies import StrictRoute
 from vlmhyperbench_api.dependencies import RuntimeOf
 from vlmhyperbench_api.security import PUBLIC

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from vlmhyperbench.errors import InvalidInput, VlmHyperBenchError
 
+from vlmhyperbench.errors import InvalidInput, VlmHyperBenchError
 from vlmhyperbench_api.errors import TooLarge, problem_of, respond
 
 MAX_BODY_BYTES = 1024 * 1024

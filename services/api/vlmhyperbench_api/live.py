@@ -15,6 +15,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 from pydantic import ValidationError
+
 from vlmhyperbench.db import events, runs
 from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
 from vlmhyperbench.events import Event
@@ -30,7 +31,6 @@ from vlmhyperbench.wire.live import (
     Snapshot,
     Subscribe,
 )
-
 from vlmhyperbench_api.bodies import parse
 from vlmhyperbench_api.dependencies import RuntimeOf
 from vlmhyperbench_api.errors import Forbidden

@@ -9,11 +9,11 @@ from importlib.metadata import version
 
 import uvicorn
 from fastapi import FastAPI
+
 from vlmhyperbench.logs import configure_logging
 from vlmhyperbench.registry.folder import find_folder
 from vlmhyperbench.runtime import open_runtime
 from vlmhyperbench.settings import Settings
-
 from vlmhyperbench_api import artifacts, errors, experiments, health, live, registry, reports, results, runs, workers
 from vlmhyperbench_api.catalogue import Registries
 from vlmhyperbench_api.feed import Feed

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from fastapi.openapi.utils import get_openapi
 from pydantic import JsonValue
-from vlmhyperbench.settings import Settings
 
+from vlmhyperbench.settings import Settings
 from vlmhyperbench_api.main import create_app
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from pydantic import JsonValue, TypeAdapter
+
 from vlmhyperbench.bus import Progress as BusProgress
 from vlmhyperbench.db.tallies import Tally
 from vlmhyperbench.db.views import ArtifactView, ExperimentView, JobView, PhaseView, RunView

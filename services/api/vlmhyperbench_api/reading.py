@@ -5,11 +5,11 @@ from __future__ import annotations
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
+
 from vlmhyperbench.bus import Progress
 from vlmhyperbench.db import experiments, jobs, phases, runs, tallies
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.wire.runs import ExperimentDetail, RunDetail
-
 from vlmhyperbench_api.presenting import experiment_detail_of, run_detail_of
 
 

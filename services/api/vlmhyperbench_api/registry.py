@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
+
 from vlmhyperbench.registry.schemas import KINDS
 from vlmhyperbench.wire.base import Page
 from vlmhyperbench.wire.registry import RegistryEntry, RegistrySummary
-
 from vlmhyperbench_api.bodies import StrictRoute
 from vlmhyperbench_api.dependencies import RegistriesOf
 from vlmhyperbench_api.security import Principal, requires

@@ -10,13 +10,13 @@ from uuid import UUID
 from fastapi import APIRouter
 from pydantic import JsonValue
 from sqlalchemy.ext.asyncio import AsyncSession
+
 from vlmhyperbench.db import artifacts, experiments, runs
 from vlmhyperbench.db.views import ArtifactView
 from vlmhyperbench.errors import NotFound, NotReady
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.wire.artifacts import Artifact, Report
 from vlmhyperbench.wire.base import Page
-
 from vlmhyperbench_api.bodies import StrictRoute
 from vlmhyperbench_api.dependencies import (
     After,

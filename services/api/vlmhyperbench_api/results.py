@@ -8,6 +8,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
+
 from vlmhyperbench.db import manifests, measures, runs
 from vlmhyperbench.db import results as rows
 from vlmhyperbench.db.results import ResultRow
@@ -18,7 +19,6 @@ from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.wire.base import Page
 from vlmhyperbench.wire.live import LARGEST_SEQ
 from vlmhyperbench.wire.results import Result, SampleOutcome
-
 from vlmhyperbench_api.bodies import StrictRoute
 from vlmhyperbench_api.dependencies import CursorText, PageLimit, RuntimeOf, read_cursor, write_cursor
 from vlmhyperbench_api.security import Principal, requires

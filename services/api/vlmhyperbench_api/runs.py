@@ -6,13 +6,13 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Header
+
 from vlmhyperbench.db import runs as rows
 from vlmhyperbench.db import tallies
 from vlmhyperbench.db.tallies import Tally
 from vlmhyperbench.domain.states import RunState
 from vlmhyperbench.wire.base import Page
 from vlmhyperbench.wire.runs import Run, RunCreate, RunDetail
-
 from vlmhyperbench_api.bodies import StrictRoute
 from vlmhyperbench_api.dependencies import (
     After,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+
 from vlmhyperbench.data import manifest
 from vlmhyperbench.db.results import ResultRow
 from vlmhyperbench.db.views import MeasureManifestView

@@ -15,9 +15,9 @@ from fastapi import APIRouter, Depends
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute, APIWebSocketRoute
 from starlette.requests import HTTPConnection
+
 from vlmhyperbench.db import api_keys
 from vlmhyperbench.domain.api_keys import ALL_SCOPES, SCOPES, hmac_of, prefix_of
-
 from vlmhyperbench_api.dependencies import runtime_of
 from vlmhyperbench_api.errors import Forbidden, Unauthorised
 

@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 
 from pydantic import JsonValue
 from sqlalchemy.ext.asyncio import AsyncSession
+
 from vlmhyperbench.db import experiments, idempotency, jobs, runs
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.planning import PlannedJob, plan_experiment, plan_run, target_digest
@@ -21,7 +22,6 @@ from vlmhyperbench.registry.resolution import resolve_experiment, resolve_run
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.wire.runs import ExperimentCreate, ExperimentDetail, RunCreate, RunDetail
-
 from vlmhyperbench_api.reading import read_experiment, read_run
 from vlmhyperbench_api.security import Principal
 

@@ -8,11 +8,11 @@ from uuid import UUID
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
+
 from vlmhyperbench.db import workers as rows
 from vlmhyperbench.db.views import DeviceView, WorkerView
 from vlmhyperbench.wire.base import Page
 from vlmhyperbench.wire.workers import Device, Worker
-
 from vlmhyperbench_api.bodies import StrictRoute
 from vlmhyperbench_api.dependencies import CursorText, PageLimit, RuntimeOf, Session, read_cursor, write_cursor
 from vlmhyperbench_api.presenting import json_of

@@ -20,6 +20,7 @@ from vlmhyperbench.client import Client
 from vlmhyperbench.local.supervisor import control
 from vlmhyperbench.local.supervisor.home import Home
 from vlmhyperbench.settings import Settings
+from vlmhyperbench.wire.runs import ExperimentDetail
 
 EXPERIMENT = "demo"
 
@@ -27,14 +28,18 @@ EXPERIMENT = "demo"
 def demo(
     *,
     keep: Annotated[bool, Parameter(negative=())] = False,
+    fresh: Annotated[bool, Parameter(negative=())] = False,
     out: Path | None = None,
     experiment: str = EXPERIMENT,
     shown: Shown = HUMAN,
 ) -> int:
     """Start everything, compare two targets on document images, print the table and name the report.
 
+    A demo that was interrupted goes on where it stopped: no answer is lost, none is asked for twice.
+
     Args:
         keep: Leave the stack running afterwards.
+        fresh: Cancel a demo that was interrupted, and begin anew.
         out: Folder for the report; a folder of the stack's home where none is named.
         experiment: Registered experiment to run.
         shown: How the answer is shown.
@@ -44,18 +49,18 @@ def demo(
     note("Starting the stack …", shown)
     is_ours = start(home, settings, shown=shown, is_tied=not keep)
     try:
-        return _run(home, out, experiment, shown)
+        return _run(home, out, experiment, is_fresh=fresh, shown=shown)
     except KeyboardInterrupt:
-        note("\nInterrupted." + (" Stopping the stack; once more kills it." if is_ours and not keep else ""))
+        note("\nInterrupted. Resume: vlmhyperbench demo")
         raise
     finally:
         if is_ours and not keep:
             _stop(home, shown)
 
 
-def _run(home: Home, out: Path | None, experiment: str, shown: Shown) -> int:
+def _run(home: Home, out: Path | None, experiment: str, *, is_fresh: bool, shown: Shown) -> int:
     with Client(home.api_url(), home.api_key()) as client:
-        created = client.experiments.create(experiment)
+        created = _resume_or_create(client, experiment, is_fresh=is_fresh, shown=shown)
         if shown.json:
             emit("launch", created)
         note(f"{created.name}: {len(created.runs)} runs, experiment {created.id}", shown)
@@ -76,9 +81,21 @@ def _run(home: Home, out: Path | None, experiment: str, shown: Shown) -> int:
     return code
 
 
+def _resume_or_create(client: Client, experiment: str, *, is_fresh: bool, shown: Shown) -> ExperimentDetail:
+    """Return the demo that was interrupted, or a new one."""
+    for earlier in client.experiments.list(state="OPEN").items:
+        if earlier.name != experiment or earlier.is_cancelling:
+            continue
+        if not is_fresh:
+            note(f"{experiment}: going on with what was interrupted (--fresh begins anew)", shown)
+            return client.experiments.get(earlier.id)
+        client.experiments.cancel(earlier.id)
+    return client.experiments.create(experiment)
+
+
 def _stop(home: Home, shown: Shown) -> None:
     """Stop the stack; Ctrl-C meanwhile ends it at once, and its processes with it."""
-    note("Stopping the stack …", shown)
+    note("Stopping the stack; Ctrl-C kills it …", shown)
     try:
         control.down(home)
     except KeyboardInterrupt:

@@ -70,7 +70,8 @@ def follow(client: Client, subject: RunDetail | ExperimentDetail, shown: Shown) 
         Unavailable: the live feed does not come back.
     """
     followed = Followed.of(subject)
-    with open_display(followed.names, is_quiet=shown.quiet or shown.json) as display:
+    names = followed.names | {subject.id: subject.name}
+    with open_display(names, is_quiet=shown.quiet or shown.json) as display:
         if not followed.has_ended:
             _listen(client, followed, display)
         return find(client, str(subject.id))

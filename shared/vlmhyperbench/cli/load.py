@@ -17,6 +17,14 @@ from urllib.parse import urlsplit, urlunsplit
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
+
+from vlmhyperbench.analysis.performance import Distribution, slo_metric
+from vlmhyperbench.cli import exits
+from vlmhyperbench.cli.output import emit, note, say, table
+from vlmhyperbench.cli.shown import HUMAN, Shown
+from vlmhyperbench.load.plan import join_tables, make_requests, write_bodies, write_plan
+from vlmhyperbench.load.process import LoadProcess
+from vlmhyperbench.load.results import LoadResult, read_record, result_of
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound, Unavailable
 from vlmhyperbench_sdk.load import (
     PLAN_VERSION,
@@ -28,14 +36,6 @@ from vlmhyperbench_sdk.load import (
     PhasePlan,
     ProgressLine,
 )
-
-from vlmhyperbench.analysis.performance import Distribution, slo_metric
-from vlmhyperbench.cli import exits
-from vlmhyperbench.cli.output import emit, note, say, table
-from vlmhyperbench.cli.shown import HUMAN, Shown
-from vlmhyperbench.load.plan import join_tables, make_requests, write_bodies, write_plan
-from vlmhyperbench.load.process import LoadProcess
-from vlmhyperbench.load.results import LoadResult, read_record, result_of
 
 PROMPT = "Describe what you see, or tell a short story."
 WARMUP_PHASE, MEASURED_PHASE = 0, 1

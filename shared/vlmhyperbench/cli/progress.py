@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _LINE_EVERY_S = 5.0
 _NEVER = float("inf")
+_ENDS = frozenset({"SUCCEEDED", "PARTIAL", "FAILED", "CANCELLED"})
 
 
 class Display(Protocol):
@@ -70,28 +71,32 @@ class LiveBars:
 
     def __init__(self, bars: Bars, names: Mapping[UUID, str]) -> None:
         self._bars = bars
-        self._tasks: dict[UUID, TaskID] = {
-            run_id: bars.add_task(name, total=None, stage="queued", pace="") for run_id, name in names.items()
-        }
+        self._names = names
+        self._tasks: dict[UUID, TaskID] = {}
 
     def state(self, run_id: UUID, state: str) -> None:
         """Show the state where the stage was."""
-        if run_id in self._tasks:
-            self._bars.update(self._tasks[run_id], stage=state.lower())
-            if state in {"SUCCEEDED", "PARTIAL", "FAILED", "CANCELLED"}:
-                self._bars.update(self._tasks[run_id], pace="")
-                self._bars.stop_task(self._tasks[run_id])
+        self._bars.update(self._task(run_id), stage=state.lower())
+        if state in _ENDS:
+            self._bars.update(self._task(run_id), pace="")
+            self._bars.stop_task(self._task(run_id))
 
     def progress(self, progress: Progress) -> None:
         """Move the bar."""
-        if progress.run_id in self._tasks:
-            self._bars.update(
-                self._tasks[progress.run_id],
-                completed=progress.done,
-                total=progress.total,
-                stage=progress.stage,
-                pace=pace(progress),
-            )
+        self._bars.update(
+            self._task(progress.run_id),
+            completed=progress.done,
+            total=progress.total,
+            stage=progress.stage,
+            pace=pace(progress),
+        )
+
+    def _task(self, run_id: UUID) -> TaskID:
+        """Return the bar of a run (or of an experiment's own report), made when there is something to show."""
+        if run_id not in self._tasks:
+            name = self._names.get(run_id, str(run_id))
+            self._tasks[run_id] = self._bars.add_task(name, total=None, stage="queued", pace="")
+        return self._tasks[run_id]
 
 
 @contextmanager

@@ -99,9 +99,9 @@ def get_experiment(experiment_id: Id) -> Call[ExperimentDetail]:
     return _get(f"/experiments/{UUID(str(experiment_id))}", ExperimentDetail)
 
 
-def list_experiments(*, limit: int = 50, cursor: str | None = None) -> Call[Page[Experiment]]:
+def list_experiments(*, state: str | None = None, limit: int = 50, cursor: str | None = None) -> Call[Page[Experiment]]:
     """List experiments, the newest first."""
-    return _page("/experiments", Page[Experiment], limit=limit, cursor=cursor)
+    return _page("/experiments", Page[Experiment], state=state, limit=limit, cursor=cursor)
 
 
 def cancel_experiment(experiment_id: Id) -> Call[ExperimentDetail]:

@@ -11,7 +11,6 @@ from typing import Any, Generic, ParamSpec, Protocol, Self, TypeVar
 from uuid import UUID
 
 import httpx2
-import stamina
 import websockets.asyncio.client
 import websockets.sync.client
 
@@ -34,7 +33,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _PREFIX = "/api/v1"
-_TRIES = 4
+_PAUSES_S = (0.2, 0.5, 1.0, None)
+"""Between tries of a call; None after the last."""
 GIVE_UP_S = 60.0
 """How long a live feed is tried again before it raises."""
 
@@ -175,12 +175,14 @@ class Client(Api):
         Raises:
             VlmHyperBenchError: the API refused, or does not answer.
         """
-        try:
-            for attempt in stamina.retry_context(on=httpx2.TransportError, attempts=_TRIES, timeout=15):
-                with attempt:
-                    response = self._http.request(call.method, _PREFIX + call.path, **_request(call))
-        except httpx2.TransportError as error:
-            raise _silent(self.connection, error) from error
+        for pause in _PAUSES_S:
+            try:
+                response = self._http.request(call.method, _PREFIX + call.path, **_request(call))
+                break
+            except httpx2.TransportError as error:
+                if pause is None:
+                    raise _silent(self.connection, error) from error
+            time.sleep(pause)
         return call.answer(response.status_code, response.content)
 
     def live(
@@ -256,12 +258,14 @@ class AsyncClient(AsyncApi):
         Raises:
             VlmHyperBenchError: the API refused, or does not answer.
         """
-        try:
-            async for attempt in stamina.retry_context(on=httpx2.TransportError, attempts=_TRIES, timeout=15):
-                with attempt:
-                    response = await self._http.request(call.method, _PREFIX + call.path, **_request(call))
-        except httpx2.TransportError as error:
-            raise _silent(self.connection, error) from error
+        for pause in _PAUSES_S:
+            try:
+                response = await self._http.request(call.method, _PREFIX + call.path, **_request(call))
+                break
+            except httpx2.TransportError as error:
+                if pause is None:
+                    raise _silent(self.connection, error) from error
+            await asyncio.sleep(pause)
         return call.answer(response.status_code, response.content)
 
     async def live(
