@@ -130,7 +130,9 @@ def test_a_server_that_an_owner_left_behind_is_replaced(tmp_path: Path) -> None:
     second.stop()
 
 
-@pytest.mark.parametrize("pid", [str(os.getpid()), "99999999", "", "nonsense"])
+@pytest.mark.parametrize(
+    "pid", [str(os.getpid()), "99999999", "", "nonsense"], ids=["alive", "nobody", "empty", "nonsense"]
+)
 def test_a_stale_pid_file_is_no_obstacle(make_postgres: Callable[[], Postgres], tmp_path: Path, pid: str) -> None:
     server = make_postgres()
     url = server.start()

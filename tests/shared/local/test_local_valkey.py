@@ -119,7 +119,9 @@ def test_a_server_that_an_owner_left_behind_is_replaced(tmp_path: Path) -> None:
     second.stop()
 
 
-@pytest.mark.parametrize("pid", [str(os.getpid()), "99999999", "", "nonsense"])
+@pytest.mark.parametrize(
+    "pid", [str(os.getpid()), "99999999", "", "nonsense"], ids=["alive", "nobody", "empty", "nonsense"]
+)
 def test_a_stale_pid_file_is_no_obstacle(make_valkey: Callable[[], Valkey], pid: str) -> None:
     server = make_valkey()
     url = server.start()
