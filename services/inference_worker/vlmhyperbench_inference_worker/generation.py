@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import shutil
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from vlmhyperbench.data.cache import DatasetCache
 from vlmhyperbench.db import artifacts
-from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome, Preempted
+from vlmhyperbench.domain.outcomes import STORAGE_FULL, Complete, Failed, Outcome, Preempted
 from vlmhyperbench.domain.planning import target_digest
 from vlmhyperbench.domain.specs import EndpointTarget
 from vlmhyperbench.domain.states import PhaseState
@@ -44,9 +45,13 @@ async def handle_generate(job: ClaimedJob, *, fleet: Fleet, devices: Sequence[De
         await fleet.discard()
         return Failed(code=error.code, message=str(error))
     except Unavailable as error:
-        if error.code == "storage_full":
-            return Preempted(reason=error.code)
+        if error.code == STORAGE_FULL:
+            return Preempted(reason=STORAGE_FULL)
         return Failed(code=error.code, message=str(error))
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            return Preempted(reason=STORAGE_FULL)
+        raise
     finally:
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 

@@ -11,14 +11,17 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db import claim_phases, jobs
-from vlmhyperbench.db.owners import Mark, Owner, job_event, lock_of_job, mark_dirty
+from vlmhyperbench.db.owners import Mark, Owner, alert, job_event, lock_of_job, mark_dirty
 from vlmhyperbench.db.views import JobView, view_of
-from vlmhyperbench.domain.outcomes import Cancelled, Complete, Failed, Outcome, Preempted, Stopped
+from vlmhyperbench.domain.outcomes import STORAGE_FULL, Cancelled, Complete, Failed, Outcome, Preempted, Stopped
 from vlmhyperbench.domain.scheduling import backoff_s, is_given_up
 from vlmhyperbench.domain.states import JobEvent, JobKind, JobState, PhaseState, next_job_state
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 LEASE_EXPIRED = "lease_expired"
+
+FULL_PAUSE_S = 10.0
+"""A job whose storage was full is looked at again after so long."""
 
 _NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 
@@ -37,6 +40,8 @@ class _Ending:
     outcome: JsonObject
     fails: int
     pause_s: float = 0.0
+    alert: JsonObject | None = None
+    """What the owner is told beside the job's own event."""
 
 
 async def finish(
@@ -83,7 +88,14 @@ def _ending(job: JobView, owner: Owner, outcome: Outcome | Cancelled, draw: floa
         case Failed() if not owner.is_closing:
             return _failed(job, outcome, draw)
         case Preempted(reason=reason) if not owner.is_closing:
-            return _Ending(event=JobEvent.PREEMPT, outcome={"kind": "preempted", "reason": reason}, fails=job.fails)
+            is_full = reason == STORAGE_FULL
+            return _Ending(
+                event=JobEvent.PREEMPT,
+                outcome={"kind": "preempted", "reason": reason},
+                fails=job.fails,
+                pause_s=FULL_PAUSE_S if is_full else 0.0,
+                alert=_FULL_ALERT if is_full else None,
+            )
         case _:
             return _Ending(event=JobEvent.CANCEL, outcome={"kind": "cancelled"}, fails=job.fails)
 
@@ -117,6 +129,8 @@ async def _end(session: AsyncSession, owner: Owner, job: JobView, ending: _Endin
         await mark_dirty(session, owner)
     data = {"claim_id": str(job.claim_id)} | _public(ending.event, json.loads(document))
     mark = await job_event(session, owner, job.id, job.kind, _EVENT_NAME[state], data)
+    if ending.alert is not None:
+        mark = await alert(session, owner, job.id, ending.alert)
     return Finished(state=state, mark=mark)
 
 
@@ -152,6 +166,11 @@ _EVENT_NAME = {
     JobState.DONE: "done",
     JobState.FAILED: "failed",
     JobState.CANCELLED: "cancelled",
+}
+
+_FULL_ALERT: JsonObject = {
+    "code": STORAGE_FULL,
+    "message": "Storage is full. Free some space: the job goes on by itself.",
 }
 
 _PHASE_AFTER = {JobEvent.COMPLETE: PhaseState.COMPLETE, JobEvent.STOP: PhaseState.STOPPED}

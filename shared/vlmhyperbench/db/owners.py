@@ -86,6 +86,12 @@ async def job_event(session: AsyncSession, owner: Owner, job_id: UUID, kind: str
     return Mark(owner.id, seq)
 
 
+async def alert(session: AsyncSession, owner: Owner, job_id: UUID, data: JsonObject) -> Mark:
+    """Append `alert.raised` to the owner's stream: something that a person must mend."""
+    seq = await events.append(session, stream_id=owner.id, type=EventType.ALERT_RAISED, job_id=job_id, data=data)
+    return Mark(owner.id, seq)
+
+
 async def _lock(
     session: AsyncSession, statement: str, owner_id: UUID, *, is_experiment: bool, skip_locked: bool
 ) -> Owner | None:

@@ -25,6 +25,10 @@ class Stopped:
     """The place: how far the work was when the rule fired."""
 
 
+STORAGE_FULL = "storage_full"
+"""Reason of a preemption that raises an alert and waits a while: the disk is not free again at once."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preempted:
     """The worker had to let go (drain, pause, a full disk); the job goes back and nothing is charged."""

@@ -84,6 +84,7 @@ def run_data(
             "output_tokens_per_s": performance.output_tokens_per_s,
             "output_tokens": performance.output_tokens,
             "token_sources": list(performance.token_sources),
+            "parts": performance.parts,
             "is_interrupted": performance.is_interrupted,
             "peak_memory_bytes": performance.peak_memory_bytes,
             "times": {name: asdict(times) for name, times in performance.times.items()},

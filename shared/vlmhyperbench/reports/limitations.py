@@ -71,7 +71,9 @@ def _of_speed(run: RunEvidence, performance: Performance) -> list[str]:
     if not isinstance(spec.target, EndpointTarget):
         items.append("the load generator shared the machine with the engine.")
     if performance.is_interrupted:
-        items.append("more than one claim measured the run; rates are over the union of their times.")
+        items.append("the run was interrupted: times before and after a restart are mixed, and its rates with them.")
+    elif performance.parts > 1:
+        items.append(f"the run was measured in {performance.parts} parts; rates are over their times together.")
     if "estimated" in performance.token_sources:
         items.append("the server did not count tokens: they are estimated, and so are TPOT and tokens per second.")
     return items

@@ -35,8 +35,10 @@ class Performance:
     output_tokens_per_s: float | None
     output_tokens: int | None
     token_sources: tuple[str, ...]
+    parts: int
+    """Claims that measured it: one per shard, and one more for each interruption."""
     is_interrupted: bool
-    """More than one claim measured it, so the rates span a gap."""
+    """A job was taken up again by another claim, so that times before and after a restart are mixed."""
     peak_memory_bytes: int | None
 
 
@@ -56,7 +58,8 @@ def performance_of(run: RunEvidence) -> Performance:
         output_tokens_per_s=total_tokens / window if window and total_tokens is not None else None,
         output_tokens=total_tokens,
         token_sources=tuple(sorted(own["token_source"].drop_nulls().unique().to_list())),
-        is_interrupted=own["claim_id"].n_unique() > 1,
+        parts=own["claim_id"].n_unique(),
+        is_interrupted=_is_interrupted(own, run.generating),
         peak_memory_bytes=_peak_memory(run.generating),
     )
 
@@ -118,6 +121,12 @@ def _window_s(facts: polars.DataFrame, claims: Sequence[ClaimEvidence]) -> float
         covered += max(0, high - start)
         end = high if end is None else max(end, high)
     return float(covered) / 1e9 if covered > 0 else None
+
+
+def _is_interrupted(facts: polars.DataFrame, claims: Sequence[ClaimEvidence]) -> bool:
+    measured = set(facts["claim_id"].to_list())
+    jobs = [claim.job_id for claim in claims if claim.id in measured]
+    return len(set(jobs)) < len(jobs)
 
 
 def _peak_memory(claims: Sequence[ClaimEvidence]) -> int | None:

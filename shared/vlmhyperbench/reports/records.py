@@ -21,6 +21,8 @@ class ClaimEvidence:
     client: JsonObject | None
     measured_at: str | None
     resources: JsonObject | None = None
+    job_id: str = ""
+    """Two claims of one job: the first was interrupted."""
     anchor_monotonic_ns: int | None = None
     anchor_wall_ns: int | None = None
     started_at: str = ""

@@ -11,7 +11,7 @@ from tests.shared.domain.builders_of_jobs import run_spec
 from tests.support.engine_room import EngineRoom, Held
 from vlmhyperbench.db import claim_phases, claims
 from vlmhyperbench.db.engine import Database
-from vlmhyperbench.domain.outcomes import Cancelled, Complete, Failed, Preempted, Stopped
+from vlmhyperbench.domain.outcomes import STORAGE_FULL, Cancelled, Complete, Failed, Preempted, Stopped
 from vlmhyperbench.domain.specs import ScenarioSpec
 from vlmhyperbench.domain.states import JobState, PhaseState, RunState
 from vlmhyperbench.errors import Conflict
@@ -158,6 +158,17 @@ async def test_a_preempted_job_goes_back_and_nothing_is_charged(room: EngineRoom
     assert await room.finish(held, Preempted()) is JobState.READY
     job = await room.job(shard.id)
     assert (job.fails, job.claim_id, job.worker_id, job.attempt_id, job.lease_until) == (0, None, None, None, None)
+
+
+async def test_a_full_disk_raises_an_alert_and_the_job_waits_a_while(room: EngineRoom) -> None:
+    run, [shard] = await room.shards()
+    held = await room.take(shard.id, await room.add_worker())
+    assert await room.finish(held, Preempted(reason=STORAGE_FULL)) is JobState.READY
+    job = await room.job(shard.id)
+    assert job.fails == 0
+    assert await room.scalar("SELECT not_before > now() + interval '5 s' FROM job WHERE id = :job", job=shard.id)
+    alerts = [event for event in await room.events(run.id) if event.type == "alert.raised"]
+    assert [alert.data["code"] for alert in alerts] == [STORAGE_FULL]
 
 
 async def test_a_job_that_never_starts_fails_at_the_third_time_and_with_it_its_run(room: EngineRoom) -> None:
