@@ -100,6 +100,7 @@ def _claim(found: evidence.ClaimOfJob) -> ClaimEvidence:
     return ClaimEvidence(
         id=str(claim.id),
         job=found.job.kind,
+        job_id=str(found.job.id),
         host=claim.host,
         machine=claim.machine,
         engine=claim.engine,

@@ -142,6 +142,7 @@ def claim(**changes: object) -> ClaimEvidence:
     fields: dict[str, object] = {
         "id": CLAIM,
         "job": "GENERATE",
+        "job_id": "job",
         "host": "bench",
         "machine": {"cpu_model": "CPU", "cpu_threads": 2, "memory_total_bytes": 2**31},
         "engine": {

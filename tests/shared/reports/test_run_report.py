@@ -189,18 +189,27 @@ def test_kept_and_cached_rows_never_count_as_speed() -> None:
     assert performance_of(evidence(rows)).times["latency_ms"].n == 1
 
 
-def test_overlapping_claims_count_their_time_once_and_are_marked() -> None:
+def test_overlapping_claims_count_their_time_once() -> None:
     rows = [
         fact(0, "a", "a", scheduled_ns=0, latency_ns=100 * MS, stream_end_ns=100 * MS),
         fact(1, "a", "a", scheduled_ns=1050 * MS, latency_ns=100 * MS, stream_end_ns=1150 * MS, claim_id="other"),
         fact(2, "a", "a", scheduled_ns=1060 * MS, latency_ns=10 * MS, stream_end_ns=1070 * MS, claim_id="third"),
     ]
-    other = claim(id="other", anchor_monotonic_ns=1000 * MS)
-    run = evidence(rows, claims=[claim(), other, claim(id="third", anchor_monotonic_ns=1000 * MS)])
+    later = {"anchor_monotonic_ns": 1000 * MS}
+    run = evidence(
+        rows, claims=[claim(), claim(id="other", job_id="b", **later), claim(id="third", job_id="c", **later)]
+    )
     performance = performance_of(run)
     assert performance.window_s == pytest.approx(0.150)
-    assert performance.is_interrupted
-    assert "More than one claim measured the run" in _limits(run_document(run))
+    assert (performance.parts, performance.is_interrupted) == (3, False)
+    assert "measured in 3 parts" in _limits(run_document(run))
+
+
+def test_a_job_that_was_taken_up_again_marks_the_run_as_interrupted() -> None:
+    rows = [fact(0, "a", "a"), fact(1, "a", "a", claim_id="other")]
+    run = evidence(rows, claims=[claim(), claim(id="other")])
+    assert performance_of(run).is_interrupted
+    assert "The run was interrupted" in _limits(run_document(run))
 
 
 def test_claims_whose_clocks_cannot_be_tied_add_their_times() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 
 import polars
 
@@ -58,14 +59,11 @@ def test_measures_in_detail_have_a_column_per_metric_and_say_why_a_value_is_miss
 
 def _with_fields(run: RunEvidence) -> RunEvidence:
     scored = run.scored[0]
-    extra = scored.measures.head(1).with_columns(polars.lit("total").alias("field"))
-    stray = scored.measures.head(1).with_columns(polars.lit(99, dtype=polars.Int64).alias("ordinal"))
-    measures = polars.concat([scored.measures, extra, stray.cast(dict(scored.measures.schema))])
-    return evidence(metrics=(ExactMatch(),), scored=[type(scored)(**{**_fields(scored), "measures": measures})])
-
-
-def _fields(scored: object) -> dict[str, object]:
-    return {name: getattr(scored, name) for name in ("spec", "metric", "environment", "measures", "key", "label")}
+    first = scored.measures.head(1)
+    extra = first.with_columns(polars.lit("total").alias("field"))
+    stray = first.with_columns(polars.lit(99, dtype=scored.measures.schema["ordinal"]).alias("ordinal"))
+    measures = polars.concat([scored.measures, extra, stray])
+    return evidence(metrics=(ExactMatch(),), scored=[replace(scored, measures=measures)])
 
 
 def test_a_measure_of_a_field_has_a_row_of_its_own_and_a_stray_one_has_none() -> None:
