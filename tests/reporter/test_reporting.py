@@ -189,7 +189,9 @@ async def test_every_report_is_announced_once_and_figures_are_not(
     await _report(runtime, cpu, run_id)
     async with runtime.database.transaction() as session:
         told = [
-            event.data["name"] for event in await events.after(session, run_id, 0) if event.type == "artifact.ready"
+            str(event.data["name"])
+            for event in await events.after(session, run_id, 0)
+            if event.type == "artifact.ready"
         ]
     assert sorted(told) == [
         *("answers.csv", "metrics_detailed.csv", "metrics_summary.csv"),
