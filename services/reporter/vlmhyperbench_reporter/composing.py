@@ -5,12 +5,10 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 import polars
 
 from vlmhyperbench.domain.specs import MetricSpec, RunSpec
-from vlmhyperbench.errors import Conflict, InvalidInput, PluginFailure
 from vlmhyperbench.reports.comparison_report import comparison_document
 from vlmhyperbench.reports.document import Document
 from vlmhyperbench.reports.evidence import OpenedMetric, RunEvidence, name_metrics
@@ -21,9 +19,8 @@ from vlmhyperbench.reports.plots import Drawing, to_svg
 from vlmhyperbench.reports.run_report import run_document
 from vlmhyperbench.reports.tables import answers_csv, metrics_detailed_csv, metrics_summary_csv
 from vlmhyperbench.reports.thumbnails import MAX_COUNT, Thumbnail, make_thumbnail
+from vlmhyperbench.scoring.metrics import open_metric
 from vlmhyperbench_reporter.bundles import Draft, MeasureFile, ReportFile, RunBundle
-from vlmhyperbench_sdk import discovery
-from vlmhyperbench_sdk.protocols import Metric
 
 
 def compose_run(bundle: RunBundle) -> Draft:
@@ -140,24 +137,4 @@ def _opened(spec: MetricSpec, files: Sequence[MeasureFile]) -> OpenedMetric | No
     if not frames:
         return None
     measures = polars.concat([polars.read_parquet(io.BytesIO(file.content)) for file in frames], how="diagonal")
-    return OpenedMetric(spec=spec, metric=_metric(spec), environment=frames[0].environment, measures=measures)
-
-
-def _metric(spec: MetricSpec) -> Metric:
-    found = discovery.load("metrics", spec.class_path)
-    try:
-        metric = cast("Metric", found(profile=spec.profile, **spec.params))
-        installed = metric.description.version
-    except InvalidInput:
-        raise
-    except TypeError as error:
-        raise InvalidInput(f"The metric {spec.name!r} refuses its params: {error}.") from error
-    except Exception as error:  # the door where a plugin is called
-        raise PluginFailure(f"The metric {spec.name!r} cannot be constructed: {error}.") from error
-    if installed != spec.version:
-        raise Conflict(
-            f"The run was measured by {spec.name} {spec.version}, but {installed} is installed.",
-            cure="Install the version that the run pins.",
-            code="metric_version",
-        )
-    return metric
+    return OpenedMetric(spec=spec, metric=open_metric(spec), environment=frames[0].environment, measures=measures)
