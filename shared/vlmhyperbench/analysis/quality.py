@@ -15,6 +15,7 @@ import numpy as np
 import polars
 
 from vlmhyperbench.analysis import stats
+from vlmhyperbench.analysis.performance import nearest_rank
 from vlmhyperbench_sdk.protocols import MetricDescription
 
 STATISTIC, WRONG, RIGHT = "stat.", "wrong.", "right."
@@ -108,6 +109,7 @@ def _summary(
     outcomes = dict(frame["outcome"].value_counts().iter_rows())
     present = frame.filter(polars.col("value").is_not_null())
     values = present["value"].to_numpy().astype(np.float64)
+    ordered = np.sort(values).tolist()
     mean = float(values.mean()) if len(values) else None
     sums = _sums(present, STATISTIC)
     pooled = metric.combine(sums) if sums and len(values) else None
@@ -128,11 +130,11 @@ def _summary(
         value=value,
         mean=mean,
         pooled=pooled,
-        median=stats.nearest_rank(values, 50),
-        p95=stats.nearest_rank(values, 95),
-        p99=stats.nearest_rank(values, 99),
-        minimum=stats.nearest_rank(values, 0),
-        maximum=stats.nearest_rank(values, 100),
+        median=nearest_rank(ordered, 50),
+        p95=nearest_rank(ordered, 95),
+        p99=nearest_rank(ordered, 99),
+        minimum=nearest_rank(ordered, 0),
+        maximum=nearest_rank(ordered, 100),
         interval=_interval(present, metric, values, cluster=cluster, seed=seed) if value is not None else None,
         lower=lower,
         upper=upper,

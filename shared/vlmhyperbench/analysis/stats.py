@@ -7,7 +7,6 @@ from the sums of their rows. Means, corpus BLEU and pooled CER are then the same
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -207,15 +206,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
     adjusted[order] = np.minimum(np.maximum.accumulate(ranked), 1.0)
     result: list[float] = adjusted.tolist()
     return result
-
-
-def nearest_rank(values: FloatArray, percentile: float) -> float | None:
-    """Give a percentile by nearest rank: the smallest value that at least so many percent do not exceed."""
-    if len(values) == 0:
-        return None
-    # Multiplied before it is divided: 7 % of 100 is rank 7, not 8.
-    rank = max(math.ceil(len(values) * percentile / 100), 1)
-    return float(np.partition(values, rank - 1)[rank - 1])
 
 
 def _influence(units: FloatArray, estimator: Estimator) -> FloatArray:

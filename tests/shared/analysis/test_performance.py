@@ -109,6 +109,7 @@ def test_a_percentile_is_a_value_that_was_measured() -> None:
     assert nearest_rank([10, 20, 30, 40], 51) == 30
     assert nearest_rank([10, 20, 30, 40], 0) == 10
     assert nearest_rank([10, 20, 30, 40], 100) == 40
+    assert nearest_rank(range(1, 101), 7) == 7
     assert nearest_rank(range(1, 1001), 99.9) == 999
     assert nearest_rank([], 50) is None
 

@@ -227,12 +227,6 @@ def test_holm_never_lowers_a_p_value_and_keeps_the_order(p_values: list[float]) 
     assert [adjusted[place] for place in np.argsort(p_values, kind="stable")] == sorted(adjusted)
 
 
-def test_percentiles_are_nearest_ranks() -> None:
-    values = np.arange(1.0, 101.0)
-    assert [stats.nearest_rank(values, p) for p in (0, 7, 50, 95, 99, 99.5, 100)] == [1, 7, 50, 95, 99, 100, 100]
-    assert stats.nearest_rank(np.zeros(0), 50) is None
-
-
 @given(
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=12),
     st.integers(0, 2**32 - 1),
