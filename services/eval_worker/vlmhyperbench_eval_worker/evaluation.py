@@ -7,9 +7,9 @@ import re
 
 from vlmhyperbench.db import measures, runs
 from vlmhyperbench.domain.digests import digest_of
-from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome, Preempted
+from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted, outcome_of
 from vlmhyperbench.domain.specs import RunSpec
-from vlmhyperbench.errors import Conflict, Fenced, InvalidInput, NotFound, PluginFailure, Unavailable
+from vlmhyperbench.errors import Fenced, NotFound, VlmHyperBenchError
 from vlmhyperbench.facts.read import read_facts
 from vlmhyperbench.scoring.extraction import DEFAULT_EXTRACTOR
 from vlmhyperbench.storage import Stored
@@ -25,12 +25,8 @@ async def handle_score(job: ClaimedJob) -> Outcome:
         return await _score(job)
     except Fenced:
         raise
-    except (InvalidInput, NotFound, Conflict, PluginFailure) as error:
-        return Failed(code=error.code, message=str(error), permanent=True)
-    except Unavailable as error:
-        if error.code == "storage_full":
-            return Preempted(reason=error.code)
-        return Failed(code=error.code, message=str(error))
+    except VlmHyperBenchError as error:
+        return outcome_of(error)
 
 
 async def _score(job: ClaimedJob) -> Outcome:

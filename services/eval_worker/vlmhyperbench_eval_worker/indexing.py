@@ -7,9 +7,9 @@ import asyncio
 from vlmhyperbench.data.manifest import manifest_key
 from vlmhyperbench.db import manifests
 from vlmhyperbench.db.views import SampleManifestView
-from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome, Preempted
+from vlmhyperbench.domain.outcomes import Complete, Outcome, outcome_of
 from vlmhyperbench.domain.specs import DatasetSpec, Limits
-from vlmhyperbench.errors import Conflict, Fenced, InvalidInput, NotFound, PluginFailure, Unavailable
+from vlmhyperbench.errors import Fenced, VlmHyperBenchError
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_eval_worker.enumerating import IndexResult, index_in_child
 
@@ -20,12 +20,8 @@ async def handle_index(job: ClaimedJob) -> Outcome:
         return await _index(job)
     except Fenced:
         raise
-    except (InvalidInput, NotFound, Conflict, PluginFailure) as error:
-        return Failed(code=error.code, message=str(error), permanent=True)
-    except Unavailable as error:
-        if error.code == "storage_full":
-            return Preempted(reason=error.code)
-        return Failed(code=error.code, message=str(error))
+    except VlmHyperBenchError as error:
+        return outcome_of(error)
 
 
 async def _index(job: ClaimedJob) -> Outcome:

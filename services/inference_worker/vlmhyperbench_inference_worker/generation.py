@@ -12,11 +12,11 @@ from pathlib import Path
 
 from vlmhyperbench.data.cache import DatasetCache
 from vlmhyperbench.db import artifacts
-from vlmhyperbench.domain.outcomes import STORAGE_FULL, Complete, Failed, Outcome, Preempted
+from vlmhyperbench.domain.outcomes import STORAGE_FULL, Complete, Failed, Outcome, Preempted, outcome_of
 from vlmhyperbench.domain.planning import target_digest
 from vlmhyperbench.domain.specs import EndpointTarget
 from vlmhyperbench.domain.states import PhaseState
-from vlmhyperbench.errors import Conflict, InvalidInput, NotFound, Unavailable
+from vlmhyperbench.errors import Conflict, Fenced, InvalidInput, NotFound, Unavailable
 from vlmhyperbench.load.process import END_SECONDS, LoadProcess
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.claims import ClaimedJob
@@ -39,15 +39,13 @@ async def handle_generate(job: ClaimedJob, *, fleet: Fleet, devices: Sequence[De
         await asyncio.to_thread(_make_folders, folder)
         async with Watch(devices) as watch:
             return await _generate(job, fleet, watch, folder)
-    except (InvalidInput, NotFound, Conflict) as error:
-        return Failed(code=error.code, message=str(error), permanent=True)
+    except Fenced:
+        raise
     except EngineLost as error:
         await fleet.discard()
-        return Failed(code=error.code, message=str(error))
-    except Unavailable as error:
-        if error.code == STORAGE_FULL:
-            return Preempted(reason=STORAGE_FULL)
-        return Failed(code=error.code, message=str(error))
+        return outcome_of(error)
+    except (InvalidInput, NotFound, Conflict, Unavailable) as error:
+        return outcome_of(error)
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             return Preempted(reason=STORAGE_FULL)

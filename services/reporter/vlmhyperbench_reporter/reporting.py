@@ -8,9 +8,9 @@ from uuid import UUID
 
 from vlmhyperbench.data.images import image_key
 from vlmhyperbench.db import artifacts, events, experiments, runs
-from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome, Preempted
+from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted, outcome_of
 from vlmhyperbench.domain.states import Stage
-from vlmhyperbench.errors import Conflict, Fenced, InvalidInput, NotFound, PluginFailure, Unavailable
+from vlmhyperbench.errors import Fenced, NotFound, VlmHyperBenchError
 from vlmhyperbench.events import EventType
 from vlmhyperbench.storage import Storage, Stored
 from vlmhyperbench.worker.claims import ClaimedJob
@@ -28,12 +28,8 @@ async def handle_report(job: ClaimedJob) -> Outcome:
         return await _report(job)
     except Fenced:
         raise
-    except (InvalidInput, NotFound, Conflict, PluginFailure) as error:
-        return Failed(code=error.code, message=str(error), permanent=True)
-    except Unavailable as error:
-        if error.code == "storage_full":
-            return Preempted(reason=error.code)
-        return Failed(code=error.code, message=str(error))
+    except VlmHyperBenchError as error:
+        return outcome_of(error)
 
 
 async def _report(job: ClaimedJob) -> Outcome:

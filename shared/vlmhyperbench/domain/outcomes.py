@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from vlmhyperbench.errors import Conflict, InvalidInput, NotFound, PluginFailure, VlmHyperBenchError
 from vlmhyperbench_sdk.types import JsonObject
 
 
@@ -52,3 +53,11 @@ class Cancelled:
 
 Outcome: TypeAlias = Complete | Stopped | Preempted | Failed
 """What a handler returns. A cancelled claim may return any of them: the supervisor writes `Cancelled`."""
+
+
+def outcome_of(error: VlmHyperBenchError) -> Preempted | Failed:
+    """Say how an error ends a handler: given back where the disk is full, else failed; for good if trying is no use."""
+    if error.code == STORAGE_FULL:
+        return Preempted(reason=STORAGE_FULL)
+    is_permanent = isinstance(error, (InvalidInput, NotFound, Conflict, PluginFailure))
+    return Failed(code=error.code, message=str(error), permanent=is_permanent)
