@@ -22,8 +22,3 @@ def prefix_of(key: str) -> str | None:
 def hmac_of(key: str, pepper: str) -> str:
     """Return what is stored of a key: 64 hex digits."""
     return hmac.new(pepper.encode(), key.encode(), hashlib.sha256).hexdigest()
-
-
-def is_key(key: str, *, stored_hmac: str, pepper: str) -> bool:
-    """Compare a key with what is stored of it, in constant time."""
-    return hmac.compare_digest(hmac_of(key, pepper), stored_hmac)

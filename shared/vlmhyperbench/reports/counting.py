@@ -10,8 +10,6 @@ import polars
 from vlmhyperbench.reports.document import Column, Estimate, Table
 from vlmhyperbench.reports.evidence import RunEvidence
 
-REPEATS = ("phase", "ordinal")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
