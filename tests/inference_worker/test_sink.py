@@ -94,6 +94,11 @@ def test_times_count_from_the_schedule_and_end_with_the_last_token(seal):
     assert fact.tpot_ns == 5 * MS
 
 
+def test_the_tokens_that_the_server_states_outweigh_those_of_the_events(seal):
+    sealed, _ = seal([record(0, completion_tokens=6)])
+    assert sealed.rows[0].tpot_ns == 4 * MS
+
+
 def test_a_chunk_keeps_what_was_asked_beside_what_was_answered(seal):
     sealed, chunk = seal([record(0), record(1)])
     assert chunk.columns == list(CHUNK_COLUMNS)

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vlmhyperbench.analysis.performance import RequestTimes, times_of
 from vlmhyperbench.domain.failures import LOST_CONNECTION, classify
 from vlmhyperbench.domain.states import FactStatus
 from vlmhyperbench.facts.append import NewChunk, NewFact, chunk_key
 from vlmhyperbench.facts.schema import polars_schema, write_chunk
 from vlmhyperbench.storage import Storage
 from vlmhyperbench_inference_worker.requests import PlannedRequest
-from vlmhyperbench_sdk.load import TOKEN_EVENTS
-from vlmhyperbench_sdk.timing import Timing
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -146,7 +145,7 @@ def _complete(record: dict[str, Any], planned: PlannedRequest) -> dict[str, Any]
 
 
 def _fact(row: Mapping[str, Any], place: int) -> NewFact:
-    timing = _timing(row)
+    times = _times(row)
     text = row["text"]
     return NewFact(
         ordinal=row["ordinal"],
@@ -167,26 +166,26 @@ def _fact(row: Mapping[str, Any], place: int) -> NewFact:
         token_source=row["token_source"],
         scheduled_ns=row["scheduled_ns"],
         sent_ns=row["sent_ns"],
-        queue_ns=timing.queue_ns if timing else None,
-        ttft_user_ns=timing.ttft_user_ns if timing else None,
-        ttft_service_ns=timing.ttft_service_ns if timing else None,
-        tpot_ns=timing.tpot_ns if timing else None,
-        latency_ns=timing.latency_ns if timing else None,
+        queue_ns=times.queue_ns if times else None,
+        ttft_user_ns=times.ttft_user_ns if times else None,
+        ttft_service_ns=times.ttft_service_ns if times else None,
+        tpot_ns=times.tpot_ns if times else None,
+        latency_ns=times.latency_ns if times else None,
         stream_end_ns=row["stream_end_ns"],
         request_sha256=row["request_sha256"],
         text_sha256=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() if text is not None else None,
     )
 
 
-def _timing(row: Mapping[str, Any]) -> Timing | None:
+def _times(row: Mapping[str, Any]) -> RequestTimes | None:
     """The times of an answer; a failed request has none, however far it came."""
     if row["failure"] is not None or row["sent_ns"] is None or row["stream_end_ns"] is None:
         return None
-    bearing = [i for i, kind in enumerate(row["event_kind"]) if kind in TOKEN_EVENTS]
-    return Timing(
+    return times_of(
         scheduled_ns=row["scheduled_ns"],
         sent_ns=row["sent_ns"],
-        event_ns=tuple(row["event_ns"][i] for i in bearing),
-        event_tokens=tuple(row["event_tokens"][i] for i in bearing),
-        stream_end_ns=row["stream_end_ns"],
+        event_ns=row["event_ns"],
+        event_kind=row["event_kind"],
+        event_tokens=row["event_tokens"],
+        completion_tokens=row["completion_tokens"],
     )
