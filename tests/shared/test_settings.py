@@ -56,6 +56,8 @@ def test_nested_timers_come_from_the_environment(monkeypatch: pytest.MonkeyPatch
 def test_the_run_mode_is_read_under_its_old_name_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RUN_MODE", "dev")
     assert Settings.load().run_mode == "dev"
+    monkeypatch.setenv("VLMHB_RUN_MODE", "prod")
+    assert Settings.load().run_mode == "prod"
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final, Literal, get_args
 
 from pydantic import JsonValue
@@ -18,20 +18,7 @@ WHOLE: Final = frozenset({"source"})
 """Keys whose value is always replaced whole: half of one source and half of another is none."""
 
 
-def run_mode_of(environment: Mapping[str, str]) -> RunMode:
-    """Read the run mode from `VLMHB_RUN_MODE`, else `RUN_MODE`, else `prod`.
-
-    Raises:
-        InvalidInput: it is neither `prod` nor `dev`.
-    """
-    for name in ("VLMHB_RUN_MODE", "RUN_MODE"):
-        mode = environment.get(name)
-        if mode:
-            return check_run_mode(mode, name)
-    return "prod"
-
-
-def check_run_mode(mode: str, name: str = "run_mode") -> RunMode:
+def check_run_mode(mode: str) -> RunMode:
     """Return a run mode that is one.
 
     Raises:
@@ -41,7 +28,7 @@ def check_run_mode(mode: str, name: str = "run_mode") -> RunMode:
     for candidate in known:
         if mode == candidate:
             return candidate
-    raise InvalidInput(f"{name} is {mode!r}.", cure=did_you_mean(mode, known))
+    raise InvalidInput(f"run_mode is {mode!r}.", cure=did_you_mean(mode, known))
 
 
 def overlay(base: Document, over: Document) -> tuple[Document, list[RegistryError]]:

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.shared.registry.writing import errors_of, load
-from vlmhyperbench.errors import InvalidInput
-from vlmhyperbench.registry.overlays import run_mode_of
 
 OVER = "models/m.dev.yaml"
 
@@ -69,11 +67,3 @@ def test_an_overlay_without_a_base_is_an_error(tmp_path: Path, mode: str) -> Non
     assert errors_of(tmp_path, {"models/x.dev.yaml": "license: MIT\n"}, mode) == [
         "models/x.dev.yaml:1: An overlay without a base. Write x.yaml."
     ]
-
-
-def test_the_run_mode_is_read_from_the_environment() -> None:
-    assert run_mode_of({}) == "prod"
-    assert run_mode_of({"RUN_MODE": "dev"}) == "dev"
-    assert run_mode_of({"RUN_MODE": "dev", "VLMHB_RUN_MODE": "prod"}) == "prod"
-    with pytest.raises(InvalidInput, match=r"RUN_MODE is 'devel'\. Did you mean dev\?"):
-        run_mode_of({"RUN_MODE": "devel"})
