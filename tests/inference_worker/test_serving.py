@@ -1,5 +1,6 @@
 """A real gateway and a real engine child: loaded, measured at the engine's own URL, missed when it dies, unloaded."""
 
+import asyncio
 import json
 import os
 import signal
@@ -20,6 +21,12 @@ def target(**params):
     return ModelTarget(
         model="simulated", version="1.0.0", backend="simulated", backend_class="simulated", engine_params=params
     )
+
+
+async def until_missed(serving):
+    async with asyncio.timeout(10):
+        while await serving.is_alive():  # noqa: ASYNC110 - a killed process is gone a moment later
+            await asyncio.sleep(0.01)
 
 
 @pytest.fixture
@@ -64,7 +71,7 @@ async def test_closing_ends_the_engine(start):
 async def test_an_engine_that_was_killed_is_missed(start):
     serving = await start(target())
     os.kill(serving.engine.pid, signal.SIGKILL)
-    assert not await serving.is_alive()
+    await until_missed(serving)
 
 
 async def test_an_engine_that_does_not_start_says_why(start):
@@ -122,6 +129,7 @@ async def test_a_fleet_keeps_a_healthy_target_and_replaces_any_other(start):
     assert fleet.resident == ["d2"]
     assert not psutil.pid_exists(first.engine.pid)
     os.kill(second.engine.pid, signal.SIGKILL)
+    await until_missed(second)
     assert await fleet.acquire("d2", lambda: start(target(tokens=2), "d2")) is not second
     await fleet.discard()
     assert fleet.resident == []
