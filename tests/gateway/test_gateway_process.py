@@ -190,6 +190,7 @@ def test_a_secret_in_the_engines_last_words_is_masked(gateway: GatewayProcess) -
         backend_class="simulated",
         engine_params={"answer": SECRET, "crash_at_start": True},
         env={"TOKEN": SECRET},
+        replace=True,
     )
     answer = gateway.load(request)
     assert answer.status == 502
