@@ -9,7 +9,7 @@ from uuid import UUID
 from vlmhyperbench.data.images import image_key
 from vlmhyperbench.db import artifacts, events, experiments, runs
 from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted, outcome_of
-from vlmhyperbench.domain.states import Stage
+from vlmhyperbench.domain.states import Stage, experiment_state
 from vlmhyperbench.errors import Fenced, NotFound, VlmHyperBenchError
 from vlmhyperbench.events import EventType
 from vlmhyperbench.storage import Storage, Stored
@@ -62,7 +62,9 @@ async def _of_experiment(job: ClaimedJob) -> tuple[Draft, Sequence[str]]:
     if experiment is None:
         raise NotFound(f"There is no experiment {experiment_id}.")
     bundles = await _read(job, [run.id for run in members])
-    draft = await job.run_cpu(compose_comparison, str(experiment_id), experiment.name, experiment.state.value, bundles)
+    # The experiment itself ends with this report: what the reader is told is how its runs ended.
+    state = experiment_state([run.state for run in members])
+    draft = await job.run_cpu(compose_comparison, str(experiment_id), experiment.name, state.value, bundles)
     return draft, FORMATS
 
 
