@@ -12,7 +12,7 @@ TYPED := shared/sdk/vlmhyperbench_sdk shared/vlmhyperbench shared/gateway/vlmhyp
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 export UV_NO_PROGRESS = 1
 .DEFAULT_GOAL := help
-.PHONY: help demo setup platform test ci lint types imports format up down isolated e2e bench pins clean
+.PHONY: coverage help demo setup platform test ci lint types imports format up down isolated e2e bench pins clean
 
 help:  ## Say what each verb does.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -50,6 +50,11 @@ $(VENV)/.platform: requirements/platform.txt $(PROJECTS) | $(UV)
 test: $(VENV)/.dev  ## Set everything up and pass the tests.
 	$(BIN)/pytest -n 2 --dist loadfile
 
+coverage: $(VENV)/.dev  ## The pure rooms, to the last line and branch.
+	$(BIN)/pytest -q -n 2 --dist loadfile tests/shared/domain tests/shared/analysis tests/shared/scoring tests/shared/reports \
+		--cov=vlmhyperbench.domain --cov=vlmhyperbench.analysis --cov=vlmhyperbench.scoring --cov=vlmhyperbench.reports.document \
+		--cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100
+
 e2e: $(VENV)/.dev  ## Only the tests that go through every service.
 	$(BIN)/pytest tests/e2e
 
@@ -71,7 +76,7 @@ format: $(VENV)/.dev  ## Put the code into its one form.
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 
-ci: lint types imports isolated test  ## What every change must pass.
+ci: lint types imports isolated coverage test  ## What every change must pass.
 
 bench: $(VENV)/.dev  ## Print the figures, as a table; never part of a verdict.
 	$(BIN)/python -m benchmarks.run
