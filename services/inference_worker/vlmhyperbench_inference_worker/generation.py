@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import shutil
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict
-from pathlib import Path
 
 from vlmhyperbench.data.cache import DatasetCache
 from vlmhyperbench.db import artifacts
@@ -24,6 +22,7 @@ from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench_inference_worker import plan
 from vlmhyperbench_inference_worker.drive import Driven, EngineLost, drive
 from vlmhyperbench_inference_worker.fleet import Fleet
+from vlmhyperbench_inference_worker.reserve import Reserve, end, folder_of
 from vlmhyperbench_inference_worker.secrets import read_secrets
 from vlmhyperbench_inference_worker.serving import Serving
 from vlmhyperbench_inference_worker.sink import Sink
@@ -32,13 +31,11 @@ from vlmhyperbench_inference_worker.work import Work, plan_requests, read_work
 from vlmhyperbench_sdk.load import PhaseKind, PhasePlan
 
 
-async def handle_generate(job: ClaimedJob, *, fleet: Fleet, devices: Sequence[DeviceInfo]) -> Outcome:
+async def handle_generate(job: ClaimedJob, *, fleet: Fleet, reserve: Reserve, devices: Sequence[DeviceInfo]) -> Outcome:
     """Do one GENERATE job; the door of the inference worker."""
-    folder = job.settings.home / "work" / str(job.claim_id)
     try:
-        await asyncio.to_thread(_make_folders, folder)
         async with Watch(devices) as watch:
-            return await _generate(job, fleet, watch, folder)
+            return await _generate(job, fleet, reserve, watch)
     except Fenced:
         raise
     except EngineLost as error:
@@ -51,16 +48,16 @@ async def handle_generate(job: ClaimedJob, *, fleet: Fleet, devices: Sequence[De
             return Preempted(reason=STORAGE_FULL)
         raise
     finally:
-        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        reserve.refill()
 
 
-async def _generate(job: ClaimedJob, fleet: Fleet, watch: Watch, folder: Path) -> Outcome:
+async def _generate(job: ClaimedJob, fleet: Fleet, reserve: Reserve, watch: Watch) -> Outcome:
     work = await read_work(job)
     if not work.missing:
         return Complete(data={"requests": 0})
     async with AsyncExitStack() as stack:
-        starting = asyncio.create_task(LoadProcess.start(folder / "plan", folder / "record"), name="start-load")
-        stack.push_async_callback(_end_process, job, starting)
+        process = await reserve.take()
+        stack.push_async_callback(_end_process, job, process)
         serving = await fleet.acquire(target_digest(work.spec), lambda: _load(job, work))
         await job.set_resident(fleet.resident)
         engine = serving.engine
@@ -68,12 +65,11 @@ async def _generate(job: ClaimedJob, fleet: Fleet, watch: Watch, folder: Path) -
         await job.record_claim(
             engine=asdict(engine) if engine else None, machine=machine(), measured_at=serving.measured.through
         )
-        return await _measure(job, work, serving, watch, await starting, folder)
+        return await _measure(job, work, serving, watch, process)
 
 
-async def _measure(
-    job: ClaimedJob, work: Work, serving: Serving, watch: Watch, process: LoadProcess, folder: Path
-) -> Outcome:
+async def _measure(job: ClaimedJob, work: Work, serving: Serving, watch: Watch, process: LoadProcess) -> Outcome:
+    folder = folder_of(process)
     params = {"in_flight": work.in_flight}
     kind: PhaseKind = "single_stream" if work.is_timed else "accuracy"
     phase = job.job.phase
@@ -191,15 +187,6 @@ async def _record_cost(job: ClaimedJob, driven: Driven, watch: Watch) -> None:
         )
 
 
-async def _end_process(job: ClaimedJob, starting: asyncio.Task[LoadProcess]) -> None:
+async def _end_process(job: ClaimedJob, process: LoadProcess) -> None:
     """End the load generator, whether it was needed or not; at once where the claim is lost."""
-    try:
-        process = await starting
-    except Unavailable:
-        return  # whoever awaited it first has raised it already
-    await process.stop(term_s=0 if job.fenced.is_set() else END_SECONDS)
-
-
-def _make_folders(folder: Path) -> None:
-    for name in ("plan", "record"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
+    await end(process, term_s=0 if job.fenced.is_set() else END_SECONDS)

@@ -11,11 +11,13 @@ import psutil
 from vlmhyperbench.domain.states import JobKind
 from vlmhyperbench.logs import configure_logging
 from vlmhyperbench.settings import Settings
+from vlmhyperbench.worker.claims import WorkerContext
 from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench.worker.supervisor import run_worker
 from vlmhyperbench_inference_worker import nvml
 from vlmhyperbench_inference_worker.fleet import Fleet
 from vlmhyperbench_inference_worker.generation import handle_generate
+from vlmhyperbench_inference_worker.reserve import Reserve
 
 
 def devices() -> list[DeviceInfo]:
@@ -31,16 +33,19 @@ def devices() -> list[DeviceInfo]:
 def main() -> None:
     """Run until SIGTERM."""
     configure_logging("inference-worker")
-    fleet, found = Fleet(), devices()
-    handlers = {JobKind.GENERATE: partial(handle_generate, fleet=fleet, devices=found)}
+    settings = Settings.load()
+    fleet, reserve, found = Fleet(), Reserve(settings.home / "work" / settings.worker_name), devices()
+    handlers = {JobKind.GENERATE: partial(handle_generate, fleet=fleet, reserve=reserve, devices=found)}
+
+    async def prepare(_: WorkerContext) -> None:
+        reserve.refill()
+
+    async def leave(_: WorkerContext) -> None:
+        await fleet.discard()
+        await reserve.close()
+
     asyncio.run(
-        run_worker(
-            Settings.load(),
-            kind="inference",
-            handlers=handlers,
-            devices=found,
-            on_stop=lambda _: fleet.discard(),
-        )
+        run_worker(settings, kind="inference", handlers=handlers, devices=found, on_start=prepare, on_stop=leave)
     )
 
 

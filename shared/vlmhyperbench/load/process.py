@@ -62,6 +62,11 @@ class LoadProcess:
         with _open_log(record_folder) as log:
             return cls(await start_child(argv, stderr=log), record_folder)
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._child.returncode is None
+
     async def ready(self, secrets: Mapping[str, str] | None = None) -> None:
         """Say that the plan is complete; `secrets` maps names of secrets to whole header values."""
         await self._tell(ReadyLine(event="ready", secrets=dict(secrets or {})))

@@ -1,5 +1,7 @@
 """The doorbell: a Celery process of its own that forwards each ring to the worker's supervisor, and does nothing else.
 
+It rings once by itself when it listens: until then the supervisor looks often.
+
 `python -m vlmhyperbench.worker.doorbell SOCKET QUEUE`, with the broker's URL in `VLMHB_DOORBELL_REDIS_URL`.
 """
 
@@ -12,12 +14,13 @@ import warnings
 from contextlib import suppress
 
 from celery.platforms import SecurityWarning
+from celery.signals import worker_ready
 
 from vlmhyperbench.queues.app import make_app
 from vlmhyperbench.queues.contracts import DOORBELL_URL, RING
 
 
-def forward(path: str, job_id: str) -> None:
+def forward(path: str, job_id: str = "") -> None:
     """Send a job's id to the supervisor's socket; a supervisor that is away looks by itself when it is back."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as door, suppress(OSError):
         door.setblocking(False)
@@ -33,7 +36,11 @@ def main() -> None:
     def ring(job_id: object = "", *_: object, **__: object) -> None:
         forward(path, str(job_id))
 
+    def listens(**_: object) -> None:
+        forward(path)
+
     app.task(ring, name=RING, ignore_result=True)
+    worker_ready.connect(listens, weak=False)
     app.worker_main(
         [
             "worker",

@@ -39,6 +39,8 @@ WorkerKind = Literal["inference", "evaluation", "reporting"]
 Hook: TypeAlias = Callable[[WorkerContext], Awaitable[None]]
 
 _LOG = get_logger(__name__)
+_DEAF_POLL_S = 0.5
+"""How often a worker looks while its doorbell still starts, which takes seconds."""
 
 
 async def run_worker(
@@ -105,6 +107,7 @@ class Worker:
         self._slots = slots
         self._cpu = CpuChildren()
         self._look = asyncio.Event()
+        self._hears = False
         self._attempts: set[UUID] = set()
         self._tended: dict[UUID, Tending] = {}
         self._is_leaving = False
@@ -148,7 +151,7 @@ class Worker:
     async def serve(self, stop: asyncio.Event) -> None:
         """Take and tend jobs until `stop` is set and the last one has ended."""
         folder, name = self._context.settings.home / "run", f"{self._kind}-{self._context.boot_id.hex[:8]}"
-        async with open_door(folder, name, self._look.set) as door, asyncio.TaskGroup() as group:
+        async with open_door(folder, name, self._rung) as door, asyncio.TaskGroup() as group:
             redis_url = self._context.settings.redis_url.get_secret_value()
             loops = [
                 group.create_task(keep_doorbell(redis_url, self._queue, door, self._context.label)),
@@ -165,6 +168,10 @@ class Worker:
         """Say that this boot is gone."""
         await self._set_state("GONE")
 
+    def _rung(self) -> None:
+        self._hears = True
+        self._look.set()
+
     async def _poll(self, group: asyncio.TaskGroup) -> None:
         """Look for own assignments: after a ring, after a job has ended, and every few seconds anyway."""
         while True:
@@ -177,8 +184,9 @@ class Worker:
                         if len(self._attempts) < self._slots and not self._is_leaving:
                             self._attempts.add(job.attempt_id)
                             group.create_task(self._serve(job))
+            pause_s = self._timers.poll_s if self._hears else min(_DEAF_POLL_S, self._timers.poll_s)
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._timers.poll_s * random.uniform(0.8, 1.0)):  # noqa: S311 - load only
+                async with asyncio.timeout(pause_s * random.uniform(0.8, 1.0)):  # noqa: S311 - spreads load only
                     await self._look.wait()
 
     async def _serve(self, given: Assigned) -> None:

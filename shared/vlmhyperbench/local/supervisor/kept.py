@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import signal
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO
 
-from vlmhyperbench.errors import NotFound
+from vlmhyperbench.errors import Unavailable
+from vlmhyperbench.local.supervisor.forked import Forked, ForkServer
 from vlmhyperbench.local.supervisor.services import Service
-from vlmhyperbench.processes import Child, start_child
 
 log = logging.getLogger(__name__)
 
@@ -22,24 +20,30 @@ FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
 HEALTHY_S = 30.0
 """A child that lived so long starts again after the first pause."""
-_LOG_BYTES = 20 * 1024 * 1024
 
 
 class Kept:
     """A service's present child and how often it had to be started again."""
 
     def __init__(
-        self, service: Service, *, env: Mapping[str, str], log_file: Path, changed: Callable[[], None]
+        self,
+        service: Service,
+        *,
+        fork_server: ForkServer,
+        env: Mapping[str, str],
+        log_file: Path,
+        changed: Callable[[], None],
     ) -> None:
         self.service = service
         self.name = service.name
         self.restarts = 0
         self.state = "starting"
         self.since = datetime.now(UTC)
+        self._fork_server = fork_server
         self._env = {**env, **service.env}
         self._log_file = log_file
         self._changed = changed
-        self._child: Child | None = None
+        self._child: Forked | None = None
         self._stopping = asyncio.Event()
 
     @property
@@ -76,9 +80,10 @@ class Kept:
 
     async def _run_once(self) -> int:
         try:
-            with _open_log(self._log_file) as output:
-                child = await start_child(self.service.argv, env=self._env, stdin=None, stdout=output, stderr=output)
-        except (NotFound, OSError) as error:
+            child = await self._fork_server.fork(
+                self.service.module, name=self.name, env=self._env, log_file=self._log_file
+            )
+        except (Unavailable, OSError) as error:
             log.warning("%s cannot be started: %s", self.name, error)
             return 127
         self._child = child
@@ -93,9 +98,3 @@ class Kept:
         self.state = state
         self.since = datetime.now(UTC)
         self._changed()
-
-
-def _open_log(path: Path) -> IO[bytes]:
-    if path.exists() and path.stat().st_size > _LOG_BYTES:
-        path.replace(path.with_name(f"{path.name}.1"))
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -24,10 +23,6 @@ class Service:
     env: Mapping[str, str] = field(default_factory=dict)
     stop_s: float = 10.0
     """How long it may take to stop by itself; a worker drains first."""
-
-    @property
-    def argv(self) -> list[str]:
-        return [sys.executable, "-m", self.module]
 
 
 STAGES: tuple[tuple[Service, ...], ...] = (

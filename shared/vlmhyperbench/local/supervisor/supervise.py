@@ -9,7 +9,6 @@ import logging
 import os
 import secrets
 import socket
-import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -20,11 +19,11 @@ from typing import Protocol
 from vlmhyperbench.errors import Unavailable, VlmHyperBenchError
 from vlmhyperbench.local.postgres import Postgres
 from vlmhyperbench.local.server import read_or_make_password, tail, write_private
+from vlmhyperbench.local.supervisor.forked import ForkServer
 from vlmhyperbench.local.supervisor.home import Home
 from vlmhyperbench.local.supervisor.kept import FIRST_PAUSE_S, LONGEST_PAUSE_S, Kept
 from vlmhyperbench.local.supervisor.services import STAGES, Service, environment_of_services
 from vlmhyperbench.local.valkey import Valkey
-from vlmhyperbench.processes import start_child
 from vlmhyperbench.settings import store
 
 log = logging.getLogger(__name__)
@@ -33,6 +32,7 @@ Report = Callable[[Mapping[str, str]], None]
 """Told what starts: `{event: starting | ready | failed | stopped, …}`."""
 
 READY_S = 90.0
+_PREPARE = "vlmhyperbench.local.supervisor.prepare"
 _PREPARE_S = 120.0
 _WATCH_S = 1.0
 _GIVE_UP_RESTARTS = 3
@@ -118,6 +118,7 @@ class Stack:
         self._stages = stages
         self._kept: list[list[Kept]] = []
         self._servers: list[_KeptServer] = []
+        self._fork_server = ForkServer(home.log_of("fork-server"))
 
     async def run(self, stop: asyncio.Event) -> None:
         """Start, keep and stop the stack.
@@ -140,6 +141,8 @@ class Stack:
             raise failure
 
     async def _start(self, leaving: AsyncExitStack, stop: asyncio.Event) -> None:
+        leaving.push_async_callback(self._fork_server.stop)
+        await self._fork_server.start()
         database_url = await self._serve(leaving, "postgres", Postgres(self._home.root / "postgres"))
         redis_url = await self._serve(leaving, "valkey", Valkey(self._home.root / "valkey"))
         self._write_settings(database_url, redis_url)
@@ -182,26 +185,29 @@ class Stack:
         """Migrate the database and register the key in a child: what that imports need not stay in memory."""
         self._report({"event": "starting", "what": "migrations"})
         path = self._home.log_of("prepare")
-        argv = [sys.executable, "-m", "vlmhyperbench.local.supervisor.prepare"]
-        with path.open("wb") as output:
-            env = environment_of_services(home=str(self._home.root), api_port=self._port)
-            async with await start_child(argv, env=env, stdin=None, stdout=output, stderr=output) as child:
-                try:
-                    async with asyncio.timeout(_PREPARE_S):
-                        status = await child.wait()
-                except TimeoutError:
-                    status = -1
+        path.unlink(missing_ok=True)
+        child = await self._fork_server.fork(_PREPARE, name="prepare", env=self._environment(), log_file=path)
+        try:
+            async with asyncio.timeout(_PREPARE_S):
+                status = await child.wait()
+        except TimeoutError:
+            status = await child.stop(term_s=0)
         if status != 0:
             raise Unavailable(f"The database cannot be prepared: {tail(path)}", cure=f"Read {path}.")
 
     @asynccontextmanager
     async def _keeping(self) -> AsyncIterator[None]:
         """Start the services stage by stage; on leaving stop them in reverse."""
-        env = environment_of_services(home=str(self._home.root), api_port=self._port)
         async with asyncio.TaskGroup() as group:
             for stage in self._stages:
                 started = [
-                    Kept(one, env=env, log_file=self._home.log_of(one.name), changed=self._write_processes)
+                    Kept(
+                        one,
+                        fork_server=self._fork_server,
+                        env=self._environment(),
+                        log_file=self._home.log_of(one.name),
+                        changed=self._write_processes,
+                    )
                     for one in stage
                 ]
                 self._kept.append(started)
@@ -228,6 +234,9 @@ class Stack:
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.1):
                     await stop.wait()
+
+    def _environment(self) -> dict[str, str]:
+        return environment_of_services(home=str(self._home.root), api_port=self._port)
 
     def _write_processes(self) -> None:
         parts: list[_KeptServer | Kept] = [*self._servers, *(kept for stage in self._kept for kept in stage)]

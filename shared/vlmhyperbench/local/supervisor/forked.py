@@ -1,0 +1,132 @@
+"""The supervisor's side of the fork server: ask for a service, wait for its end, stop it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from vlmhyperbench.errors import Unavailable
+from vlmhyperbench.processes import Child, child_environment, start_child
+
+_STOP_S = 5.0
+_KILLED = -int(signal.SIGKILL)
+
+
+class Forked:
+    """A running service and its process group."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        """Also the id of its process group."""
+        self.returncode: int | None = None
+        """Exit status, negative for a signal; None while it runs."""
+        self._ended = asyncio.Event()
+
+    async def wait(self) -> int:
+        """Wait until the service has ended and return its exit status."""
+        await self._ended.wait()
+        return self.returncode or 0
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal to the whole group, or to the process that has not made its group yet."""
+        with suppress(ProcessLookupError):
+            try:
+                os.killpg(self.pid, number)
+            except ProcessLookupError:
+                if self.returncode is None:
+                    os.kill(self.pid, number)
+
+    async def stop(self, *, term_s: float) -> int:
+        """End the service: SIGTERM to the group, `term_s` seconds, SIGKILL to whatever is left of the group."""
+        if self.returncode is None:
+            self.send_signal(signal.SIGTERM)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(term_s):
+                    await self._ended.wait()
+        self.send_signal(signal.SIGKILL)
+        return await self.wait()
+
+    def ended(self, status: int) -> None:
+        """Note how it ended: said by the fork server, or true because that one is gone."""
+        self.returncode = status
+        self._ended.set()
+
+
+class ForkServer:
+    """Starts services from a process that has imported what they share; a server that died is started again."""
+
+    def __init__(self, log_file: Path) -> None:
+        self._log_file = log_file
+        self._child: Child | None = None
+        self._reader: asyncio.Task[None] | None = None
+        self._asked: list[asyncio.Future[Forked]] = []
+        self._services: dict[int, Forked] = {}
+        self._lock = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Begin to import, without waiting for it; does nothing where a server runs."""
+        async with self._lock:
+            if self._reader is not None and not self._reader.done():
+                return
+            with _open_log(self._log_file) as output:
+                argv = [sys.executable, "-m", "vlmhyperbench.local.supervisor.fork_server"]
+                self._child = await start_child(argv, stderr=output)
+            self._reader = asyncio.create_task(self._read(self._child))
+
+    async def fork(self, module: str, *, name: str, env: Mapping[str, str], log_file: Path) -> Forked:
+        """Run a module as `python -m` would, in a session of its own that dies with the fork server.
+
+        `env` is added to the scrubbed environment; what the module prints is appended to `log_file`.
+
+        Raises:
+            Unavailable: the fork server does not start, or died meanwhile.
+        """
+        await self.start()
+        assert self._child is not None and self._child.stdin is not None  # noqa: PT018, S101
+        asked: asyncio.Future[Forked] = asyncio.get_running_loop().create_future()
+        self._asked.append(asked)
+        request = {"module": module, "name": name, "env": child_environment(env), "log_file": os.fspath(log_file)}
+        self._child.stdin.write(json.dumps(request).encode() + b"\n")
+        return await asyncio.shield(asked)
+
+    async def stop(self) -> None:
+        """End the server, and with it whatever service still runs."""
+        if self._child is not None and self._child.stdin is not None:
+            self._child.stdin.close()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_STOP_S):
+                    await self._child.wait()
+            await self._child.stop(term_s=0)
+        if self._reader is not None:
+            await self._reader
+
+    async def _read(self, child: Child) -> None:
+        """Hear which services started and ended, until the server has gone and all of them with it."""
+        assert child.stdout is not None  # noqa: S101
+        try:
+            while line := await child.stdout.readline():
+                said = json.loads(line)
+                if "status" in said:
+                    self._services.pop(said["pid"]).ended(said["status"])
+                else:
+                    self._services[said["pid"]] = Forked(said["pid"])
+                    self._asked.pop(0).set_result(self._services[said["pid"]])
+        finally:
+            for service in self._services.values():
+                service.ended(_KILLED)
+            self._services.clear()
+            for asked in self._asked:
+                asked.set_exception(Unavailable("The fork server ended.", cure=f"Read {self._log_file}."))
+            self._asked.clear()
+
+
+def _open_log(path: Path) -> IO[bytes]:
+    """Open a log that only its owner reads, to append to it."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
