@@ -6,7 +6,9 @@ Usage: python -m benchmarks.run [--demo]    `--demo` also runs the whole demo tw
 from __future__ import annotations
 
 import argparse
+import math
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -53,8 +55,11 @@ def main() -> None:
     if with_demo:
         with tempfile.TemporaryDirectory(prefix="vlmhb-") as folder:
             environment = {**os.environ, "VLMHB_HOME": folder}
-            times = [_timed(lambda: _run(CLI, "demo", env=environment)) for _ in range(2)]
-            table.add_row("the whole demo, second time", f"{times[1]:.0f} s (first {times[0]:.0f} s)", "≤ 240 s")
+            first, second = _demo(environment), _demo(environment)
+            table.add_row(
+                "demo to its first answer, second time", f"{second[0]:.1f} s (first {first[0]:.1f} s)", "≤ 20 s"
+            )
+            table.add_row("the whole demo, second time", f"{second[1]:.0f} s (first {first[1]:.0f} s)", "≤ 240 s")
     Console().print(table)
 
 
@@ -126,6 +131,20 @@ def _first_sent(database: type, run_id: str) -> float:
 def _pss_bytes(home: Home) -> int:
     time.sleep(25)  # children that only start-up needed have ended by then: the figure is the idle stack's
     return sum(process.pss_bytes or 0 for process in control.status(home).processes)
+
+
+def _demo(environment: dict[str, str]) -> tuple[float, float]:
+    """Run the demo; seconds until its progress shows an answer, and until it has ended."""
+    start, answered = time.monotonic(), float("nan")
+    with subprocess.Popen(
+        [CLI, "demo"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as running:
+        for line in running.stderr or ():
+            if math.isnan(answered) and re.search(r"inference [1-9]", line):
+                answered = time.monotonic() - start
+    if running.returncode != 0:
+        raise SystemExit(f"The demo ended with status {running.returncode}.")
+    return answered, time.monotonic() - start
 
 
 def _timed(work: Callable[[], object]) -> float:

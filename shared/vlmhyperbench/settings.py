@@ -115,7 +115,9 @@ class Settings(BaseSettings):
     """Endpoints on this machine may be measured; the embedded stack says yes."""
     allowed_target_hosts: frozenset[str] = frozenset()
     """Private hosts that may be measured; public addresses always may."""
-    worker_name: str = Field(default_factory=socket.gethostname, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    worker_name: str = Field(
+        default_factory=socket.gethostname, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+    )
     timers: Timers = Timers()
 
     @property

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import http.server
 import json
 import os
 import signal
+import socket
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -64,7 +66,14 @@ def test_a_stack_starts_says_what_it_does_restarts_what_dies_and_stops_cleanly(h
     assert not _up(home), "a second one does nothing"
 
     status = control.status(home)
-    assert [one.name for one in status.processes] == ["supervisor", "postgres", "valkey", "scheduler", "api"]
+    assert [one.name for one in status.processes] == [
+        "supervisor",
+        "fork-server",
+        "postgres",
+        "valkey",
+        "scheduler",
+        "api",
+    ]
     assert all(one.state == "running" and one.pss_bytes for one in status.processes)
     assert (home.settings_file.stat().st_mode & 0o777, home.api_key_file.stat().st_mode & 0o777) == (0o600, 0o600)
 
@@ -111,6 +120,32 @@ def test_a_service_that_cannot_start_is_named_and_everything_stops_again(
     with pytest.raises(Unavailable, match=r"api process does not start.*no/such/folder"):
         _up(home)
     _until(lambda: not control.is_up(home))
+
+
+def test_a_stranger_that_takes_the_port_meanwhile_is_never_taken_for_our_api(home: Home) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    strangers: list[http.server.HTTPServer] = []
+
+    def take_the_port(message: Mapping[str, str]) -> None:
+        if message.get("what") == "postgres":
+            strangers.append(http.server.HTTPServer(("127.0.0.1", port), _AlwaysReady))
+            threading.Thread(target=strangers[0].serve_forever, daemon=True).start()
+
+    with pytest.raises(Unavailable, match="api process does not start"):
+        control.up(home, host="127.0.0.1", port=port, services=SERVICES, tell=take_the_port)
+    strangers[0].shutdown()
+    strangers[0].server_close()
+
+
+class _AlwaysReady(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
 
 
 def test_one_lock_has_one_holder(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
@@ -62,13 +63,26 @@ class Forked:
 class ForkServer:
     """Starts services from a process that has imported what they share; a server that died is started again."""
 
+    name = "fork-server"
+
     def __init__(self, log_file: Path) -> None:
+        self.restarts = 0
+        self.since = datetime.now(UTC)
         self._log_file = log_file
         self._child: Child | None = None
         self._reader: asyncio.Task[None] | None = None
         self._asked: list[asyncio.Future[Forked]] = []
         self._services: dict[int, Forked] = {}
         self._lock = asyncio.Lock()
+
+    @property
+    def pid(self) -> int | None:
+        """Process id, or None where none runs."""
+        return self._child.pid if self._child is not None and self._child.returncode is None else None
+
+    @property
+    def state(self) -> str:
+        return "running" if self.pid is not None else "stopped"
 
     async def start(self) -> None:
         """Begin to import, without waiting for it; does nothing where a server runs."""
@@ -77,7 +91,9 @@ class ForkServer:
                 return
             with _open_log(self._log_file) as output:
                 argv = [sys.executable, "-m", "vlmhyperbench.local.supervisor.fork_server"]
+                self.restarts += self._child is not None
                 self._child = await start_child(argv, stderr=output)
+                self.since = datetime.now(UTC)
             self._reader = asyncio.create_task(self._read(self._child))
 
     async def fork(self, module: str, *, name: str, env: Mapping[str, str], log_file: Path) -> Forked:

@@ -16,6 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
+import psutil
+
 from vlmhyperbench.errors import Unavailable, VlmHyperBenchError
 from vlmhyperbench.local.postgres import Postgres
 from vlmhyperbench.local.server import read_or_make_password, tail, write_private
@@ -224,7 +226,7 @@ class Stack:
         deadline = time.monotonic() + READY_S
         services = [kept for stage in self._kept for kept in stage]
         while not stop.is_set():
-            if await asyncio.to_thread(_answers_ready, self._host, self._port):
+            if await asyncio.to_thread(self._is_ready, services):
                 return
             failing = next((kept for kept in services if kept.restarts >= _GIVE_UP_RESTARTS), None)
             if failing is not None or time.monotonic() > deadline:
@@ -235,11 +237,20 @@ class Stack:
                 async with asyncio.timeout(0.1):
                     await stop.wait()
 
+    def _is_ready(self, services: Sequence[Kept]) -> bool:
+        """Whether our own API answers: another stack's may have taken the port since we looked."""
+        pid = next((kept.pid for kept in services if kept.name == "api"), None)
+        return pid is not None and _answers_ready(self._host, self._port) and _listens(pid, self._port)
+
     def _environment(self) -> dict[str, str]:
         return environment_of_services(home=str(self._home.root), api_port=self._port)
 
     def _write_processes(self) -> None:
-        parts: list[_KeptServer | Kept] = [*self._servers, *(kept for stage in self._kept for kept in stage)]
+        parts: list[_KeptServer | Kept | ForkServer] = [
+            self._fork_server,
+            *self._servers,
+            *(kept for stage in self._kept for kept in stage),
+        ]
         rows = [
             {
                 "name": part.name,
@@ -285,6 +296,14 @@ def _choose_port(host: str, port: int) -> int:
                 code="port_in_use",
             ) from error
         return int(probe.getsockname()[1])
+
+
+def _listens(pid: int, port: int) -> bool:
+    try:
+        sockets = psutil.Process(pid).net_connections("tcp")
+    except psutil.Error:
+        return False
+    return any(one.status == psutil.CONN_LISTEN and one.laddr.port == port for one in sockets)
 
 
 def _answers_ready(host: str, port: int) -> bool:
