@@ -12,8 +12,12 @@ from vlmhyperbench_sdk.types import JsonValue
 MAX_DEPTH = 64
 
 
-def parse_json(text: str | bytes, *, what: str = "The text", max_depth: int = MAX_DEPTH) -> JsonValue:
+def parse_json(
+    text: str | bytes, *, what: str = "The text", max_depth: int = MAX_DEPTH, any_text: bool = False
+) -> JsonValue:
     """Parse JSON without duplicate keys, NaN, infinities, NUL or lone surrogates, at most `max_depth` deep.
+
+    `any_text` lets NUL and lone surrogates pass: what is only measured may hold them, what is stored may not.
 
     Raises:
         InvalidInput: it is not such a text; the message begins with `what`.
@@ -24,17 +28,19 @@ def parse_json(text: str | bytes, *, what: str = "The text", max_depth: int = MA
         raise InvalidInput(f"{what} is nested too deeply.") from error
     except ValueError as error:
         raise InvalidInput(f"{what} is not JSON: {error}.") from error
-    _check(value, max_depth, what)
+    _check(value, max_depth, what, any_text)
     return cast("JsonValue", value)
 
 
-def parse_object(text: str | bytes, *, what: str = "The text", max_depth: int = MAX_DEPTH) -> dict[str, JsonValue]:
-    """Parse JSON whose outermost value is an object.
+def parse_object(
+    text: str | bytes, *, what: str = "The text", max_depth: int = MAX_DEPTH, any_text: bool = False
+) -> dict[str, JsonValue]:
+    """Parse JSON whose outermost value is an object; arguments as of `parse_json`.
 
     Raises:
         InvalidInput: it is not JSON, or not an object.
     """
-    value = parse_json(text, what=what, max_depth=max_depth)
+    value = parse_json(text, what=what, max_depth=max_depth, any_text=any_text)
     if not isinstance(value, dict):
         raise InvalidInput(f"{what} is not a JSON object.")
     return value
@@ -62,17 +68,18 @@ def _finite(text: str) -> float:
     return value
 
 
-def _check(value: object, depth: int, what: str) -> None:
+def _check(value: object, depth: int, what: str, any_text: bool) -> None:
     if isinstance(value, str):
-        _check_text(value, what)
+        if not any_text:
+            _check_text(value, what)
     elif isinstance(value, (list, dict)):
         if depth <= 0:
             raise InvalidInput(f"{what} is nested too deeply.")
         if isinstance(value, dict):
             for key in value:
-                _check_text(key, what)
+                _check(key, depth, what, any_text)
         for item in value.values() if isinstance(value, dict) else value:
-            _check(item, depth - 1, what)
+            _check(item, depth - 1, what, any_text)
 
 
 def _check_text(text: str, what: str) -> None:

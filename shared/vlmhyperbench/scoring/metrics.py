@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
 
-from vlmhyperbench.domain.specs import MetricSpec
 from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.errors import Conflict, InvalidInput, PluginFailure, VlmHyperBenchError
 from vlmhyperbench_sdk.protocols import Metric
+from vlmhyperbench_sdk.types import JsonValue
+
+if TYPE_CHECKING:
+    from vlmhyperbench.domain.specs import MetricSpec
 
 
 def open_metric(spec: MetricSpec) -> Metric:
@@ -19,20 +23,34 @@ def open_metric(spec: MetricSpec) -> Metric:
         Conflict: what is installed is another version, or two packages register the name.
         PluginFailure: importing or constructing it failed.
     """
-    found = discovery.load("metrics", spec.class_path)
-    try:
-        metric = cast("Metric", found(**{**spec.params, "profile": spec.profile}))
-        installed = metric.description.version
-    except VlmHyperBenchError:
-        raise
-    except TypeError as error:
-        raise InvalidInput(f"The metric {spec.name!r} refuses its params: {error}.") from error
-    except Exception as error:
-        raise PluginFailure(f"The metric {spec.name!r} cannot be constructed: {error}.") from error
+    metric = construct_metric(spec.class_path, {**spec.params, "profile": spec.profile}, name=spec.name)
+    installed = metric.description.version
     if installed != spec.version:
         raise Conflict(
             f"The run pins the metric {spec.name} {spec.version}, but {installed} is installed.",
             cure="Install the pinned version, or start a new run.",
             code="metric_version",
         )
+    return metric
+
+
+def construct_metric(class_path: str, params: Mapping[str, JsonValue], *, name: str) -> Metric:
+    """Find and construct a metric by its registered name or its dotted path; `name` is what complaints call it.
+
+    Raises:
+        NotFound: nobody registers it.
+        InvalidInput: it refuses its profile or params.
+        Conflict: two packages register the name.
+        PluginFailure: importing or constructing it failed.
+    """
+    found = discovery.load("metrics", class_path)
+    try:
+        metric = cast("Metric", found(**params))
+        metric.description  # noqa: B018 - a description that cannot be made shows here, at the door
+    except VlmHyperBenchError:
+        raise
+    except TypeError as error:
+        raise InvalidInput(f"The metric {name!r} refuses its params: {error}.") from error
+    except Exception as error:
+        raise PluginFailure(f"The metric {name!r} cannot be constructed: {error}.") from error
     return metric

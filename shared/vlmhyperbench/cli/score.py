@@ -1,0 +1,205 @@
+"""`score`: score a file of answers by one metric, without a stack."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from vlmhyperbench.cli import exits
+from vlmhyperbench.cli.output import emit, say
+from vlmhyperbench.cli.shown import HUMAN, Shown
+from vlmhyperbench.errors import InvalidInput, NotFound
+from vlmhyperbench.scoring.metrics import construct_metric
+from vlmhyperbench.scoring.scores import Row, measure_all
+from vlmhyperbench_sdk.jsontext import parse_json, parse_object
+from vlmhyperbench_sdk.protocols import Metric
+from vlmhyperbench_sdk.types import JsonValue
+
+BATCH_ROWS = 50_000
+_FIELDS = "id", "prediction", "targets", "metadata"
+
+
+def score(
+    file: Path,
+    /,
+    *,
+    metric: str,
+    param: Annotated[Sequence[str], Parameter(negative=())] = (),
+    shown: Shown = HUMAN,
+) -> int:
+    """Score a file of answers by one metric, without a stack.
+
+    Every line is a JSON object: `id`, `prediction` (text; anything else is scored as its JSON text; null where there
+    is no answer), `targets` (one reference or a list of them), and what the metric's page asks for beside.
+
+    Args:
+        file: JSON Lines.
+        metric: NAME, or NAME@PROFILE.
+        param: A parameter of the metric, NAME=VALUE; the value is JSON or plain text, or @FILE with either.
+        shown: How the answer is shown.
+    """
+    opened = _open(metric, param)
+    scores: list[dict[str, JsonValue]] = []
+    totals = Totals()
+    with _lines(file) as lines:
+        rows = _rows(lines, str(file))
+        while batch := list(islice(rows, BATCH_ROWS)):
+            scores += _measure(opened, batch, totals)
+    aggregate = totals.aggregate(opened)
+    if shown.json:
+        emit("score", {"metric": asdict(opened.description), "scores": scores, "aggregate": aggregate})
+    else:
+        _print(opened, scores, aggregate)
+    return exits.OK
+
+
+class Totals:
+    """What the rows add up to."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.values: list[float] = []
+        self._parts: dict[str, list[float]] = {}
+
+    def add(self, value: float | None, statistics: Sequence[tuple[str, float]]) -> None:
+        """Add one row."""
+        self.rows += 1
+        if value is not None:
+            self.values.append(value)
+        for name, number in statistics:
+            self._parts.setdefault(name, []).append(number)
+
+    def aggregate(self, metric: Metric) -> dict[str, JsonValue]:
+        """Return the group's value with what it rests on: a value without its counts says nothing."""
+        sums = {name: math.fsum(numbers) for name, numbers in self._parts.items()}
+        return {
+            "value": metric.combine(sums),
+            "mean": math.fsum(self.values) / len(self.values) if self.values else None,
+            "n": self.rows,
+            "n_scored": len(self.values),
+            "n_unscored": self.rows - len(self.values),
+            "statistics": sums,
+        }
+
+
+def _open(name: str, params: Sequence[str]) -> Metric:
+    plain, _, profile = name.partition("@")
+    given = dict(_param(text) for text in params)
+    if profile:
+        if given.get("profile", profile) != profile:
+            raise InvalidInput("Two profiles are given.", cure="Write NAME@PROFILE, or --param profile=PROFILE.")
+        given["profile"] = profile
+    return construct_metric(plain, given, name=plain)
+
+
+def _param(text: str) -> tuple[str, JsonValue]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise InvalidInput(f"{text!r} is no parameter.", cure="Write --param NAME=VALUE.", code="usage")
+    if value.startswith("@"):
+        with _lines(Path(value[1:])) as lines:
+            value = "".join(lines)
+    try:
+        return name, parse_json(value)
+    except InvalidInput:
+        return name, value  # plain text needs no quotes
+
+
+@contextmanager
+def _lines(path: Path) -> Iterator[Iterator[str]]:
+    """Open a text file.
+
+    Raises:
+        NotFound: it cannot be opened.
+        InvalidInput: it is not UTF-8.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="\n") as file:
+            yield iter(file)
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path} is not UTF-8: {error.reason}.", cure="Save it as UTF-8.") from error
+    except OSError as error:
+        raise NotFound(f"{path} cannot be read: {error.strerror}.", cure="Correct the path.") from error
+
+
+def _rows(lines: Iterator[str], name: str) -> Iterator[tuple[str | int, Row]]:
+    seen: dict[str | int, int] = {}
+    for no, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        where = f"{name}:{no}"
+        row = parse_object(line, what=where, any_text=True)
+        missing = [field for field in _FIELDS[:3] if field not in row]
+        if missing:
+            raise InvalidInput(f"{where}: the field {missing[0]!r} is missing.", cure="Give id, prediction, targets.")
+        key = _key(row["id"], where)
+        if seen.setdefault(key, no) != no:
+            raise InvalidInput(f"{where}: the id {key!r} is that of line {seen[key]}.", cure="Give every row its own.")
+        yield key, _row(row, where)
+
+
+def _key(value: JsonValue, where: str) -> str | int:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise InvalidInput(f"{where}: the id is neither text nor a whole number.")
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidInput(f"{where}: the id holds a lone surrogate.") from error
+    return value
+
+
+def _row(row: dict[str, JsonValue], where: str) -> Row:
+    targets, prediction, metadata = row["targets"], row["prediction"], row.get("metadata", {})
+    if not isinstance(metadata, dict):
+        raise InvalidInput(f"{where}: the metadata is no object.")
+    beside = {name: value for name, value in row.items() if name not in _FIELDS}
+    return Row(
+        status="ok" if prediction is not None else "error",
+        text=_text(prediction),
+        references=tuple(map(_text, targets if isinstance(targets, list) else [targets])),
+        metadata={**beside, **metadata},
+    )
+
+
+def _text(value: JsonValue) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _measure(metric: Metric, batch: Sequence[tuple[str | int, Row]], totals: Totals) -> list[dict[str, JsonValue]]:
+    asked = [row for _, row in batch if row.status == "ok"]
+    measures = iter(measure_all(metric, [row.text or "" for row in asked], asked))
+    scores: list[dict[str, JsonValue]] = []
+    for key, row in batch:
+        measure = next(measures) if row.status == "ok" else None
+        value, error = (measure.value, measure.reason) if measure else (None, "no_prediction")
+        totals.add(value, list(measure.statistics.items()) if measure else [])
+        scores.append({"id": key, "value": value, "error": error})
+    return scores
+
+
+def _print(metric: Metric, scores: Sequence[dict[str, JsonValue]], aggregate: dict[str, JsonValue]) -> None:
+    told = metric.description
+    value, mean = aggregate["value"], aggregate["mean"]
+    say(f"{told.title} ({told.name}@{told.profile} {told.version}): {_number(value)} {told.unit}")
+    if told.aggregation == "pooled":
+        say(f"  mean of the samples: {_number(mean)}")
+    say(f"  {aggregate['n_scored']} of {aggregate['n']} rows are scored.")
+    reasons: dict[str, int] = {}
+    for one in scores:
+        if one["error"]:
+            reasons[str(one["error"])] = reasons.get(str(one["error"]), 0) + 1
+    for reason, count in sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:10]:
+        say(f"  {count} x {reason}")
+
+
+def _number(value: JsonValue) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else "–"
