@@ -14,14 +14,17 @@ import numpy
 import polars
 
 from vlmhyperbench.analysis import stats
+from vlmhyperbench.analysis.equivalence import detectable_effect, equivalence, pseudo_values
 from vlmhyperbench_sdk.protocols import MetricDescription
 
 PAIR_KEY = ("key", "repeat", "turn")
 MINIMUM_EFFECT = 0.005
 """A difference below this share of a metric's scale is not worth acting on, however certain it is."""
+EQUIVALENCE_MARGIN = 0.02
+"""Two targets count as alike where their difference is shown to be below this share of a metric's scale."""
 SIGNIFICANT = 0.05
 
-Verdict = Literal["better", "worse", "too small to matter", "no difference shown", "not comparable"]
+Verdict = Literal["better", "worse", "too small to matter", "equivalent", "no difference shown", "not comparable"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +58,10 @@ class Delta:
     p_adjusted: float | None
     """After Holm, over all metrics of the comparison."""
     test: str
+    detectable: float | None
+    """The smallest true difference that so many units show in 80 of 100 comparisons."""
+    equivalence_p: float | None
+    """Of two one-sided tests against `EQUIVALENCE_MARGIN`."""
     wins: int
     ties: int
     losses: int
@@ -124,6 +131,8 @@ def _compare(baseline: Measured, other: Measured, *, seed: int) -> Delta:
         p_value=None,
         p_adjusted=None,
         test="",
+        detectable=None,
+        equivalence_p=None,
         wins=0,
         ties=0,
         losses=0,
@@ -150,6 +159,8 @@ def _compare(baseline: Measured, other: Measured, *, seed: int) -> Delta:
     )
     if found is None:
         return blank
+    pseudo = pseudo_values(sides[0], sides[1], estimator)
+    alike = equivalence(pseudo, margin=EQUIVALENCE_MARGIN * blank.scale, scale=blank.scale)
     gain = (pairs["value_right"] - pairs["value"]).to_numpy() * (1 if direction == "higher" else -1)
     return replace(
         blank,
@@ -160,6 +171,8 @@ def _compare(baseline: Measured, other: Measured, *, seed: int) -> Delta:
         high=found.interval.high if found.interval else None,
         p_value=found.p_value,
         test=found.test,
+        detectable=detectable_effect(pseudo),
+        equivalence_p=alike.p_value if alike else None,
         wins=int((gain > 0).sum()),
         ties=int((gain == 0).sum()),
         losses=int((gain < 0).sum()),
@@ -169,14 +182,16 @@ def _compare(baseline: Measured, other: Measured, *, seed: int) -> Delta:
 def _judged(delta: Delta, *, minimum_effect: float) -> Delta:
     """Give a verdict: a difference needs an interval without 0, an adjusted p below 0.05 and a size that matters.
 
-    Where all units differ alike there is no spread to draw an interval from, and p alone decides.
+    Where all units differ alike there is no spread to draw an interval from, and p alone decides. A difference that
+    is not shown is either shown to be small, or the samples are too few to tell.
     """
     difference, p_value = delta.difference, delta.p_adjusted
     assert difference is not None and p_value is not None, "only what was tested is judged"  # noqa: S101, PT018
     verdict: Verdict
     holds_zero = delta.low is not None and delta.high is not None and delta.low <= 0 <= delta.high
     if holds_zero or p_value >= SIGNIFICANT:
-        verdict = "no difference shown"
+        is_alike = delta.equivalence_p is not None and delta.equivalence_p < SIGNIFICANT
+        verdict = "equivalent" if is_alike else "no difference shown"
     elif abs(difference) < minimum_effect * delta.scale:
         verdict = "too small to matter"
     else:

@@ -53,6 +53,7 @@ def differences(paired: Sequence[Paired]) -> Section:
             Column(title="other", kind="number"),
             Column(title="difference (95 % interval)", kind="estimate"),
             Column(title="p (Holm)", kind="number"),
+            Column(title="detectable", kind="number"),
             Column(title="pairs", kind="number"),
             Column(title="better / same / worse", kind="number"),
             Column(title="verdict"),
@@ -62,7 +63,8 @@ def differences(paired: Sequence[Paired]) -> Section:
             "Other minus baseline, on the answers that both runs have; documents are the units. McNemar's exact test "
             "for shares of independent samples, else a permutation test; p is adjusted for the number of metrics. "
             "Better or worse needs an interval without 0, an adjusted p below 0.05 and a difference of at least 0.5 % "
-            "of the metric's scale."
+            "of the metric's scale; equivalent needs two one-sided tests within 2 % of it. Detectable is the smallest "
+            "true difference that so many documents show in 80 of 100 comparisons."
         ),
     )
     return Section(
@@ -90,6 +92,7 @@ def _row(delta: Delta, reach: float) -> tuple[Cell, ...]:
             scale=(-half, half) if half else None,
         ),
         "–" if p_value is None else "< 0.001" if p_value < 0.001 else write_number(p_value),
+        "–" if delta.detectable is None else f"±{delta.detectable:.{digits}f}",
         delta.pairs,
         f"{delta.wins} / {delta.ties} / {delta.losses}",
         delta.verdict,

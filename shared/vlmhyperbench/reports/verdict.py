@@ -163,6 +163,7 @@ def _difference(baseline: RunEvidence, other: RunEvidence, deltas: list[Delta]) 
         "better": "is better than",
         "worse": "is worse than",
         "too small to matter": "differs by too little to matter from",
+        "equivalent": "is as good as",
         "no difference shown": "is not shown to differ from",
         "not comparable": "cannot be compared with",
     }[first.verdict]

@@ -72,6 +72,17 @@ def test_equal_answers_show_no_difference() -> None:
     assert (delta.difference, delta.verdict) == (0.0, "no difference shown")
 
 
+def test_many_answers_that_hardly_differ_are_equivalent_and_few_tell_nothing() -> None:
+    first, second = [1.0] * 400 + [0.0] * 400, [1.0] * 399 + [0.0] * 401
+    (delta,) = compare_metrics([_measured(first)], [_measured(second)])
+    assert delta.verdict == "equivalent"
+    assert delta.detectable == pytest.approx(0.0035, abs=0.0005)
+    (delta,) = compare_metrics([_measured(first[398:402])], [_measured(second[398:402])])
+    assert delta.verdict == "no difference shown"
+    assert delta.detectable is not None
+    assert delta.detectable > 0.5
+
+
 def test_a_difference_in_every_unit_alike_has_no_interval_and_is_judged_by_its_p_value() -> None:
     (delta,) = compare_metrics([_measured([0.5] * 9, metric=Anls())], [_measured([0.75] * 9, metric=Anls())])
     assert (delta.difference, delta.low, delta.verdict) == (0.25, None, "better")

@@ -92,7 +92,8 @@ def test_differences_lie_on_each_metrics_own_scale_and_right_is_better() -> None
     cer = next(row for row in _tables(document)["deltas"].rows if row[0] == "Character error rate")
     assert write_cell(cer[3]).startswith("+")
     assert cer[-1] == "worse"
-    assert cer[6] == "0 / 20 / 20"
+    assert str(cer[5]).startswith("±")
+    assert cer[7] == "0 / 20 / 20"
 
 
 def test_several_runs_are_named_in_the_table_of_differences() -> None:
