@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vlmhyperbench_gateway.bodies import RequestRefused, write_bodies
+from vlmhyperbench_gateway.bodies import RequestRefused, _answer, write_bodies
 from vlmhyperbench_llamacpp.adapter import LlamaCpp
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
@@ -38,6 +38,17 @@ def _lines(folder: Path, *requests: JsonObject) -> Path:
     lines = [json.dumps({"ordinal": 7 + number, "request": request}) for number, request in enumerate(requests)]
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return path
+
+
+def test_a_full_disk_is_said_as_what_it_is(tmp_path: Path) -> None:
+    order = {
+        "backend_class": "llamacpp",
+        "requests": str(_lines(tmp_path, _request("x" * 100_000))),
+        "out": "/dev/full",
+        "images": {},
+    }
+    answer = _answer(json.dumps(order), ["vlmhyperbench-llamacpp"])
+    assert (answer["event"], answer["code"]) == ("error", "storage_full")
 
 
 def test_every_body_lies_where_the_table_says(tmp_path: Path) -> None:
@@ -103,7 +114,7 @@ def test_the_child_answers_one_line_per_line(tmp_path: Path) -> None:
     assert answers[0] == {"event": "done", "rows": 1}
     assert [(answer["event"], answer["code"]) for answer in answers[1:]] == [
         ("error", "not_found"),
-        ("error", "invalid_input"),
+        ("error", "unavailable"),
         ("error", "adapter_not_allowed"),
         ("error", "invalid_input"),
         ("error", "invalid_input"),

@@ -68,7 +68,7 @@ def seal(tmp_path):
     storage = open_storage(str(tmp_path / "storage"))
     work = tmp_path / "work"
     work.mkdir()
-    sink = Sink(storage, run_id=uuid4(), claim_id=uuid4(), folder=work)
+    sink = Sink(storage, run_id=uuid4(), claim_id=uuid4(), folder=work, secrets=["sk-a-long-secret", "12.50"])
 
     def seal_records(records, *, keep_unanswered=True, sha256=None):
         path = work / "segment.parquet"
@@ -92,6 +92,12 @@ def test_times_count_from_the_schedule_and_end_with_the_last_token(seal):
     assert fact.ttft_service_ns == 9 * MS
     assert fact.latency_ns == 30 * MS
     assert fact.tpot_ns == 5 * MS
+
+
+def test_a_key_that_an_endpoint_repeats_is_in_no_answer_and_a_short_one_hides_nothing(seal):
+    _, rows = seal([record(0, text="Bearer sk-a-long-secret", reasoning="sk-a-long-secret?"), record(1)])
+    assert rows["text"].to_list() == ["Bearer ********", "12.50"]
+    assert rows["reasoning"].to_list() == ["********?", None]
 
 
 def test_the_tokens_that_the_server_states_outweigh_those_of_the_events(seal):

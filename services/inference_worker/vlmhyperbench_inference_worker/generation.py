@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict
 
 from vlmhyperbench.data.cache import DatasetCache
 from vlmhyperbench.db import artifacts
-from vlmhyperbench.domain.outcomes import STORAGE_FULL, Complete, Failed, Outcome, Preempted, outcome_of
+from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome, Preempted, outcome_of
 from vlmhyperbench.domain.planning import target_digest
 from vlmhyperbench.domain.specs import EndpointTarget
 from vlmhyperbench.domain.states import PhaseState
@@ -43,10 +42,6 @@ async def handle_generate(job: ClaimedJob, *, fleet: Fleet, reserve: Reserve, de
         return outcome_of(error)
     except (InvalidInput, NotFound, Conflict, Unavailable) as error:
         return outcome_of(error)
-    except OSError as error:
-        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            return Preempted(reason=STORAGE_FULL)
-        raise
     finally:
         reserve.refill()
 
@@ -75,7 +70,9 @@ async def _measure(job: ClaimedJob, work: Work, serving: Serving, watch: Watch, 
     phase = job.job.phase
     if work.is_timed or phase is None:
         phase = await job.open_phase(kind, params=params, count=len(work.missing))
-    sink = Sink(job.runtime.storage, run_id=job.run_id, claim_id=job.claim_id, folder=folder)
+    sink = Sink(
+        job.runtime.storage, run_id=job.run_id, claim_id=job.claim_id, folder=folder, secrets=serving.secret_values
+    )
     readable = await _write_unreadable(job, work, sink, phase)
     if not readable:
         return await _complete(job, work, phase, requests=0)

@@ -17,6 +17,7 @@ import httpx2
 import psutil
 
 from vlmhyperbench.data import weights
+from vlmhyperbench.domain.outcomes import STORAGE_FULL
 from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget
 from vlmhyperbench.processes import Child, start_child
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound, Unavailable, VlmHyperBenchError
@@ -94,6 +95,11 @@ class Serving:
         return self.status.engine
 
     @property
+    def secret_values(self) -> list[str]:
+        """What must be in no answer that is stored."""
+        return list(self._secrets.values())
+
+    @property
     def measured(self) -> Measured:
         """Where requests go: the engine's own URL, unless the adapter needs the gateway's help."""
         if self.status.measured_at == "engine" and self.status.engine_url is not None:
@@ -139,11 +145,13 @@ class Serving:
         if not line:
             raise Unavailable("The process that writes request bodies ended.")
         answer = json.loads(line)
-        if answer["event"] != "done":
-            message = (
-                f"Request {answer.get('ordinal')} of this job cannot be sent to {backend_class}: {answer['message']}"
-            )
-            raise InvalidInput(message, code=answer.get("code"))
+        if answer["event"] == "done":
+            return
+        if answer["code"] in {STORAGE_FULL, "unavailable"}:
+            raise Unavailable(f"The request bodies cannot be written: {answer['message']}", code=answer["code"])
+        which = "A request" if answer["ordinal"] is None else f"Request {answer['ordinal']}"
+        message = f"{which} of this job cannot be sent to {backend_class}: {answer['message']}"
+        raise InvalidInput(message, code=answer["code"])
 
     async def close(self) -> None:
         """Unload and end every process; the gateway ends its engine."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,11 +13,15 @@ from vlmhyperbench.domain.failures import LOST_CONNECTION, classify
 from vlmhyperbench.domain.states import FactStatus
 from vlmhyperbench.facts.append import NewChunk, NewFact, chunk_key
 from vlmhyperbench.facts.schema import polars_schema, write_chunk
+from vlmhyperbench.logs import SecretMasker
 from vlmhyperbench.storage import Storage
 from vlmhyperbench_inference_worker.requests import PlannedRequest
 
 if TYPE_CHECKING:
     from uuid import UUID
+
+SHORTEST_IN_ANSWERS = 12
+"""A shorter secret may be an honest answer: hiding it would change what is scored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +41,11 @@ class Sealed:
 class Sink:
     """Numbers a claim's chunks, phase by phase, and writes them. Calls block; run them in a thread."""
 
-    def __init__(self, storage: Storage, *, run_id: UUID, claim_id: UUID, folder: Path) -> None:
+    def __init__(
+        self, storage: Storage, *, run_id: UUID, claim_id: UUID, folder: Path, secrets: Iterable[str] = ()
+    ) -> None:
+        """`secrets` are hidden where an endpoint repeats them in an answer."""
+        self._masker = SecretMasker(value for value in secrets if len(value) >= SHORTEST_IN_ANSWERS)
         self._storage = storage
         self._run_id = run_id
         self._claim_id = claim_id
@@ -66,6 +74,10 @@ class Sink:
         if hashlib.sha256(data).hexdigest() != sha256:
             raise ValueError(f"The segment {segment.name} is not the file that the load generator announced.")
         records = polars.read_parquet(data).to_dicts()
+        for record in records:
+            for name in ("text", "reasoning"):
+                if record[name] is not None:
+                    record[name] = self._masker.mask(record[name])
         rows = [_complete(record, planned[record["ordinal"]]) for record in records]
         if not keep_unanswered:
             rows = [row for row in rows if row["error_code"] not in LOST_CONNECTION]

@@ -8,11 +8,13 @@ An adapter that needs the gateway on the way gets its requests unchanged: the ga
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import sys
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import IO
@@ -58,7 +60,8 @@ def write_bodies(adapter: Backend, requests: Path, out: Path, images: Mapping[st
             for line in lines:
                 _write_one(adapter, json.loads(line), bodies, rows, cache)
         except BaseException:
-            bodies.truncate(start)
+            with suppress(OSError):  # a full disk, which the reader of what is raised hears of anyway
+                bodies.truncate(start)
             raise
     table = out.with_name(out.name + ".npy")
     np.save(table, np.array(rows, dtype=ROW_DTYPE), allow_pickle=False)
@@ -82,13 +85,12 @@ def _answer(line: str, allowed: Collection[str]) -> dict[str, JsonValue]:
         return {"event": "error", "ordinal": error.ordinal, "code": error.code, "message": str(error)}
     except VlmHyperBenchError as error:
         return {"event": "error", "ordinal": None, "code": error.code, "message": str(error)}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return {
-            "event": "error",
-            "ordinal": None,
-            "code": "invalid_input",
-            "message": f"{type(error).__name__}: {error}",
-        }
+    except OSError as error:
+        code = "storage_full" if error.errno in {errno.ENOSPC, errno.EDQUOT} else "unavailable"
+        return {"event": "error", "ordinal": None, "code": code, "message": str(error)}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        message = f"{type(error).__name__}: {error}"
+        return {"event": "error", "ordinal": None, "code": "invalid_input", "message": message}
     return {"event": "done", "rows": rows}
 
 

@@ -160,9 +160,11 @@ FROM project
 CROSS JOIN unnest(CAST(:kinds AS varchar[])) AS wanted (kind)
 CROSS JOIN LATERAL (
   SELECT first.*,
-         row_number() OVER (ORDER BY first.priority DESC, first.created_at, first.range_start, first.id) AS place
+         row_number() OVER (ORDER BY first.priority DESC, first.created_at, first.position, first.range_start,
+                                     first.id) AS place
   FROM (
-    SELECT j.id, j.kind, j.target_digest, j.priority, j.created_at, j.range_start
+    SELECT j.id, j.kind, j.target_digest, j.priority, j.created_at, j.range_start,
+           COALESCE(r.position, 0) AS position
     FROM job j
     LEFT JOIN run r ON r.id = j.run_id AND j.scope = 'run'
     LEFT JOIN experiment e ON e.id = j.experiment_id AND j.scope = 'experiment'
@@ -174,13 +176,13 @@ CROSS JOIN LATERAL (
       AND (cardinality(j.needs) = 0 OR NOT EXISTS (
             SELECT 1 FROM job n WHERE n.id = ANY (j.needs)
               AND n.state <> 'DONE' AND (j.needs_state = 'DONE' OR n.state NOT IN ('FAILED', 'CANCELLED'))))
-    ORDER BY j.priority DESC, j.created_at, j.range_start, j.id
+    ORDER BY j.priority DESC, j.created_at, COALESCE(r.position, 0), j.range_start, j.id
     LIMIT :limit
   ) AS first
 ) AS candidate
 LEFT JOIN busy ON busy.project_id = project.project_id
 ORDER BY candidate.priority DESC, COALESCE(busy.jobs, 0) + candidate.place, candidate.created_at,
-         candidate.range_start, candidate.id
+         candidate.position, candidate.range_start, candidate.id
 """
 
 _ASSIGN = """

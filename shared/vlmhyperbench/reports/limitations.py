@@ -20,6 +20,11 @@ _ALWAYS = (
     "Intervals say how far the value could lie on other samples drawn alike; they know nothing of wrong references.",
 )
 
+MEASURED_ONCE = (
+    "Each target was timed once, one after another, and scoring may have shared the machine meanwhile: differences of "
+    "speed that matter should be measured again."
+)
+
 
 def limitations(runs: Sequence[tuple[RunEvidence, Counts, Performance]]) -> Section:
     """List the limitations of one or several runs; what holds for all of them is said once."""
@@ -27,11 +32,13 @@ def limitations(runs: Sequence[tuple[RunEvidence, Counts, Performance]]) -> Sect
     for run, counts, performance in runs:
         for item in (*_of_quality(run, counts), *_of_speed(run, performance)):
             found.setdefault(item, []).append(run.name)
+    timed = [run.name for run, _, performance in runs if performance.times.get("latency_ms")]
+    once = [MEASURED_ONCE] if len(timed) > 1 else []
     items = [
         upper_first(item) if len(names) == len(runs) else f"{', '.join(names)}: {item}" for item, names in found.items()
     ]
     return Section(
-        name="limitations", title="Limitations", lead="", blocks=(Points(title="", items=(*_ALWAYS, *items)),)
+        name="limitations", title="Limitations", lead="", blocks=(Points(title="", items=(*_ALWAYS, *once, *items)),)
     )
 
 

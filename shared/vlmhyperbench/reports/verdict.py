@@ -171,7 +171,7 @@ def _difference(baseline: RunEvidence, other: RunEvidence, deltas: list[Delta]) 
     return (
         f"{other.name} {how} {baseline.name} in {in_sentence(first.label)}: {write_number(first.other)} against "
         f"{write_number(first.baseline)}, a difference of {sign}{write_number(first.difference)} ({between}"
-        f"{plural(first.pairs, 'pair')}, {_p(first.p_value)})."
+        f"{plural(first.pairs, 'pair')}, {_p(first.p_adjusted)} after Holm)."
     )
 
 
@@ -180,6 +180,9 @@ def _p(value: float | None) -> str:
 
 
 def _speeds(baseline: RunEvidence, others: list[RunEvidence], performances: Mapping[str, Performance]) -> str:
+    broken = [run.name for run in (baseline, *others) if performances[run.id].is_interrupted]
+    if broken:
+        return f"Speeds are not compared, because {listed(broken)} {'was' if len(broken) == 1 else 'were'} interrupted."
     base = performances[baseline.id].times.get("latency_ms")
     clauses = []
     for other in others:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import random
+import shutil
 import time
 from contextlib import suppress
 from dataclasses import asdict
+from pathlib import Path
 
 from vlmhyperbench.db import claims, finishing
-from vlmhyperbench.domain.outcomes import Cancelled, Failed, Outcome, Preempted
+from vlmhyperbench.domain.outcomes import STORAGE_FULL, Cancelled, Failed, Outcome, Preempted
 from vlmhyperbench.domain.states import JobKind
 from vlmhyperbench.errors import Fenced, InvalidInput, NotFound, Unavailable, VlmHyperBenchError
 from vlmhyperbench.logs import get_logger
@@ -18,6 +21,8 @@ from vlmhyperbench.worker.claims import RETRY_S, ClaimedJob, Handler
 
 _LOG = get_logger(__name__)
 _JITTER = 0.2
+FULL_BYTES = 4 * 1024 * 1024
+"""A disk with less room than this is full: nothing can be concluded from a failure on it."""
 _DEADLINES_S = 0.05
 """How exactly deadlines of cancelling and stalling are kept, as a share of the heartbeat."""
 
@@ -59,6 +64,9 @@ class Tending:
         outcome = self._verdict if work.cancelled() else work.result()
         if self.job.cancelled.is_set():
             return Cancelled()
+        if isinstance(outcome, Failed) and _is_full(self.job.settings.home):
+            # Whatever it was that failed, it failed on a full disk, and every child says that in its own words.
+            return Preempted(reason=STORAGE_FULL)
         return outcome or Failed(code="cancelled", message="The handler was cancelled by its own code.")
 
     async def _handle(self) -> Outcome | None:
@@ -70,7 +78,7 @@ class Tending:
             return self._failure(error)
         return outcome
 
-    def _failure(self, error: Exception) -> Failed | None:
+    def _failure(self, error: Exception) -> Failed | Preempted | None:
         """Say what a handler's error means: nothing more may be written, it cannot help to try again, or it may."""
         cause = _cause(error)
         if isinstance(cause, Fenced):
@@ -81,8 +89,12 @@ class Tending:
         names = {"job_id": str(self.job.job.id), "kind": self.job.job.kind}
         if isinstance(cause, VlmHyperBenchError):
             _LOG.warning("job.failed", **names, code=cause.code, message=str(cause))
+            if cause.code == STORAGE_FULL:
+                return Preempted(reason=STORAGE_FULL)
             is_permanent = isinstance(cause, (InvalidInput, NotFound))
             return Failed(code=cause.code, message=str(cause), permanent=is_permanent)
+        if isinstance(cause, OSError) and cause.errno in {errno.ENOSPC, errno.EDQUOT}:
+            return Preempted(reason=STORAGE_FULL)
         _LOG.error("job.crashed", **names, exc_info=error)
         return Failed(code="crash", message=f"{type(cause).__name__}: {cause}")
 
@@ -148,6 +160,13 @@ class Tending:
                     )
             await asyncio.sleep(RETRY_S)
         return None
+
+
+def _is_full(folder: Path) -> bool:
+    try:
+        return shutil.disk_usage(folder).free < FULL_BYTES
+    except OSError:
+        return False  # nobody can tell; the failure stands for itself
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -53,6 +53,16 @@ async def test_priority_goes_before_age(room: EngineRoom) -> None:
     assert await waiting(room, "evaluation") == jobs
 
 
+async def test_the_runs_of_an_experiment_wait_in_their_order(room: EngineRoom) -> None:
+    specs = [run_spec() for _ in range(5)]
+    _, runs = await room.add_experiment(*specs)
+    await room.execute("UPDATE job SET needs = '{}', created_at = now() WHERE kind = 'GENERATE' OR kind = 'INDEX'")
+    jobs = [job for run in runs for job in await room.jobs_of(run.id)]
+    first = {job.run_id: job.id for job in reversed(jobs)}
+    order = await waiting(room, "inference", "evaluation")
+    assert [job for job in order if job in first.values()] == [first[run.id] for run in runs if run.id in first]
+
+
 async def test_projects_take_turns(room: EngineRoom) -> None:
     big = [await room.add_run(project="big") for _ in range(3)]
     small = await room.add_run(project="small")

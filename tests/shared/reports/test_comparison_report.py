@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.shared.reports.builders import MS, evidence, fact, run_spec
+from tests.shared.reports.builders import MS, claim, evidence, fact, run_spec
 from vlmhyperbench.reports import cases
 from vlmhyperbench.reports.comparison_report import comparison_document
 from vlmhyperbench.reports.document import Block, Cases, Document, Table, write_cell
@@ -40,12 +40,24 @@ def test_the_verdict_says_what_differs_in_quality_in_speed_and_in_which_answers(
     )
     quality, speed, flips = document.verdict
     assert quality.startswith("small is worse than base in exact match: 0.500 against 1.000, a difference of −0.500")
-    assert "40 pairs, p = 0.00" in quality
+    assert quality.endswith("40 pairs, p = 0.008 after Holm).")
     assert speed.startswith("small is 50\u00a0% faster at the median (10\u00a0ms against 20\u00a0ms")
     assert flips == (
         "From base to small 20 of 40 answers broke and 0 were mended; most often, 20 times, about the question type "
         "‘kind’."
     )
+
+
+def test_an_interrupted_run_has_no_verdict_on_its_speed() -> None:
+    other = _run("small", "1" * 40, latency_ms=10)
+    broken = evidence(
+        [fact(0, "yes", "yes"), fact(1, "yes", "yes", claim_id="other")],
+        name="base",
+        id="base-0000",
+        claims=[claim(), claim(id="other")],
+    )
+    document = comparison_document("e", "demo", "DONE", [broken, other])
+    assert "Speeds are not compared, because base was interrupted." in document.verdict
 
 
 def test_better_runs_and_equal_speeds_are_said_too() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import errno
 import os
 import time
 from collections.abc import AsyncIterator
@@ -16,11 +17,12 @@ import pytest
 from tests.shared.domain.builders_of_jobs import run_spec
 from tests.support.engine_room import EngineRoom
 from vlmhyperbench.db import artifacts, events
-from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted
+from vlmhyperbench.domain.outcomes import STORAGE_FULL, Complete, Outcome, Preempted
 from vlmhyperbench.domain.states import JobKind, JobState, PhaseState
-from vlmhyperbench.errors import Conflict, Fenced, InvalidInput
+from vlmhyperbench.errors import Conflict, Fenced, InvalidInput, Unavailable
 from vlmhyperbench.runtime import Runtime, open_runtime
 from vlmhyperbench.settings import Settings
+from vlmhyperbench.worker import tending
 from vlmhyperbench.worker.children import CpuChildren
 from vlmhyperbench.worker.claims import ClaimedJob, Handler, WorkerContext
 from vlmhyperbench.worker.tending import Tending
@@ -106,6 +108,36 @@ async def test_a_group_of_errors_is_told_by_what_was_raised_on_purpose(room: Eng
     )
     await tend(job, raising(group)).run()
     assert (await outcome_of(room, job))["message"] == "Busy."
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        Unavailable("There is no room.", code=STORAGE_FULL),
+        builtins.ExceptionGroup("g", [OSError(errno.EDQUOT, "Disk quota exceeded")]),
+    ],
+)
+async def test_a_full_disk_gives_the_job_back_and_charges_nothing(
+    room: EngineRoom, runtime: Runtime, error: Exception
+) -> None:
+    job = await claimed(room, runtime)
+    finished = await tend(job, raising(error)).run()
+    assert finished is not None
+    assert finished.state is JobState.READY
+    assert await outcome_of(room, job) == {"kind": "preempted", "reason": STORAGE_FULL}
+    assert (await room.job(job.job.id)).fails == 0
+
+
+async def test_whatever_fails_on_a_full_disk_is_no_failure(
+    room: EngineRoom, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = await claimed(room, runtime)
+    monkeypatch.setattr(tending, "FULL_BYTES", 2**62)
+    finished = await tend(job, raising(InvalidInput("A child says it in its own words."))).run()
+    assert finished is not None
+    assert finished.state is JobState.READY
+    assert (await outcome_of(room, job))["reason"] == STORAGE_FULL
 
 
 async def test_a_lost_claim_inside_a_group_of_errors_writes_nothing(room: EngineRoom, runtime: Runtime) -> None:
