@@ -22,7 +22,8 @@ class Bleu:
     """BLEU in points, 0 to 100, as sacrebleu computes it by default (tokeniser 13a, exponential smoothing).
 
     A sample's value is sentence BLEU with effective order; `combine` is corpus BLEU without it, so the value of a
-    group is no mean of its samples.
+    group is no mean of its samples. A group without a 4-gram has no value where its references are shorter than four
+    words on average: corpus BLEU would call perfect one-word answers 0.
     """
 
     def __init__(self, *, profile: str = "sacrebleu") -> None:
@@ -38,7 +39,7 @@ class Bleu:
         return MetricDescription(
             name="bleu",
             profile=self._profile,
-            version="1.0.0",
+            version="1.1.0",
             title="BLEU",
             kind="text",
             unit="points",
@@ -68,7 +69,8 @@ class Bleu:
         return pairs.measures(values, {name: counts[:, no] for no, name in enumerate(_COLUMNS)})
 
     def combine(self, sums: Mapping[str, float]) -> float | None:
-        if sums.get("count", 0.0) <= 0:
+        count = sums.get("count", 0.0)
+        if count <= 0 or (sums["total_4"] <= 0 and sums["ref_len"] < _ORDERS[-1] * count):
             return None
         score = self._corpus.compute_bleu(
             correct=[round(sums[f"correct_{n}"]) for n in _ORDERS],
