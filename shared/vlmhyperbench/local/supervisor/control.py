@@ -35,7 +35,7 @@ class ProcessStatus:
     restarts: int
     since: str
     pss_bytes: int | None
-    """Proportional set size of its process tree; None where it cannot be read."""
+    """Proportional set size of it and of its children that are not listed themselves; None where it cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +145,8 @@ def status(home: Home) -> StackStatus:
     except (OSError, ValueError):
         found = {}
     own = ProcessStatus(name="supervisor", pid=pid, state="running", restarts=0, since="", pss_bytes=_pss(pid))
-    children = _children()
+    listed = {row["pid"] for row in found.get("processes", [])}
+    children = {parent: [pid for pid in pids if pid not in listed] for parent, pids in _children().items()}
     rows = tuple(
         ProcessStatus(
             name=row["name"],
