@@ -9,7 +9,21 @@ from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.protocols import Metric
 from vlmhyperbench_sdk.testing.metrics import check_metric
-from vlmhyperbench_text_metrics import Accuracy, Anls, Bleu, Cer, ExactMatch, Wer
+from vlmhyperbench_sdk.types import Measures
+from vlmhyperbench_text_metrics import (
+    Accuracy,
+    Anls,
+    Bleu,
+    Cer,
+    Chrf,
+    ExactMatch,
+    RelaxedAccuracy,
+    Rouge,
+    Ter,
+    TokenF1,
+    VqaAccuracy,
+    Wer,
+)
 
 METRICS: list[Metric] = [
     ExactMatch(),
@@ -21,8 +35,46 @@ METRICS: list[Metric] = [
     Cer(),
     Wer(),
     Bleu(),
+    Chrf(),
+    Chrf(profile="chrfpp"),
+    Ter(),
+    Rouge(),
+    Rouge(profile="rouge1"),
+    Rouge(profile="rouge2", stemmer=True),
+    TokenF1(),
+    TokenF1(profile="v1"),
+    VqaAccuracy(),
+    VqaAccuracy(profile="normalized"),
+    RelaxedAccuracy(),
+    RelaxedAccuracy(profile="strict"),
 ]
-NAMES = {"accuracy": Accuracy, "anls": Anls, "bleu": Bleu, "cer": Cer, "exact_match": ExactMatch, "wer": Wer}
+NAMES = {
+    "accuracy": Accuracy,
+    "anls": Anls,
+    "bleu": Bleu,
+    "cer": Cer,
+    "chrf": Chrf,
+    "exact_match": ExactMatch,
+    "relaxed_accuracy": RelaxedAccuracy,
+    "rouge": Rouge,
+    "ter": Ter,
+    "token_f1": TokenF1,
+    "vqa_accuracy": VqaAccuracy,
+    "wer": Wer,
+}
+MEGABYTE = 1_000_000
+LONG = {
+    "words": "word " * (MEGABYTE // 5),
+    "one_word": "y" * MEGABYTE,
+    "digits": "7" * MEGABYTE,
+    "per_cent": "%" * MEGABYTE,
+    "punctuation": "." * MEGABYTE,
+    "commas": "1,0" * (MEGABYTE // 3),
+    "blanks": " " * MEGABYTE + "x",
+    "combining": "e\u0301" * (MEGABYTE // 2),
+    "right_to_left": "\u0633\u0644\u0627\u0645 " * (MEGABYTE // 5),
+    "surrogates": "\ud800 " * (MEGABYTE // 2),
+}
 
 
 @pytest.mark.parametrize(
@@ -47,3 +99,19 @@ def test_an_unknown_profile_is_refused(name: str) -> None:
 
 def test_the_public_names_are_sorted_and_complete() -> None:
     assert vlmhyperbench_text_metrics.__all__ == sorted(metric.__name__ for metric in NAMES.values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_megabyte_of_anything_has_a_value(name: str) -> None:
+    texts = list(LONG.values())
+    measures: Measures = NAMES[name]().measure(texts, [["word 12", "x"]] * len(texts))
+    assert all(value is not None for value in measures.values)
+
+
+@pytest.mark.parametrize(
+    "metric", METRICS, ids=lambda metric: f"{metric.description.name}@{metric.description.profile}"
+)
+def test_text_that_says_nan_and_text_without_letters_have_values(metric: Metric) -> None:
+    texts = ["NaN", "nan", "inf", "-1e999", "?!", "…", "%", "", " ", "\ud83d"]
+    measures = metric.measure(texts, [[text, "0"] for text in texts[::-1]])
+    assert all(value is not None for value in measures.values)

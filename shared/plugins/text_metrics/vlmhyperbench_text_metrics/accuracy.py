@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
+from operator import eq
 
 import numpy as np
 
@@ -57,12 +57,9 @@ class Accuracy:
         metadata: Sequence[JsonObject] | None = None,  # noqa: ARG002 (part of the contract)
     ) -> Measures:
         pairs = lay_out(predictions, references)
-        plain = self._normaliser.bulk(chain(pairs.predictions, pairs.references))
-        classes = [self._class_of(plain[said]) for said in pairs.predictions]
-        equal = np.array(
-            [said is not None and said == plain[true] for said, true in zip(classes, pairs.references, strict=True)],
-            dtype=np.float64,
-        )
+        classes = [self._class_of(said) for said in self._normaliser.bulk(pairs.predictions)]
+        true = self._normaliser.bulk(pairs.references)
+        equal = np.array(list(map(eq, classes, true)), dtype=np.float64)
         correct = equal[pairs.best(equal)]
         unparsed = np.array([said is None for said in classes], dtype=np.float64)[pairs.starts]
         return pairs.measures(correct, {"correct": correct, "unparsed": unparsed})

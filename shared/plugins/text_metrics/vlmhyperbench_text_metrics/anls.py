@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from rapidfuzz.distance import Levenshtein
-from rapidfuzz.process import cpdist
 
 from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, Measures
-from vlmhyperbench_text_metrics.pairs import lay_out, lengths, share
+from vlmhyperbench_text_metrics.edit_rates import distances
+from vlmhyperbench_text_metrics.pairs import lay_out, share
 from vlmhyperbench_text_metrics.profiles import check_profile
 
 PROFILES = ("paper", "inclusive")
@@ -53,11 +52,9 @@ class Anls:
         *,
         metadata: Sequence[JsonObject] | None = None,  # noqa: ARG002 (part of the contract)
     ) -> Measures:
-        plain = [text.strip().casefold() for text in predictions]
-        accepted = [[text.strip().casefold() for text in own] for own in references]
-        pairs = lay_out(plain, accepted)
-        distance = cpdist(pairs.predictions, pairs.references, scorer=Levenshtein.distance, dtype=np.int64)
-        longest = np.maximum(lengths(pairs.predictions), lengths(pairs.references))
+        pairs = lay_out(predictions, references)
+        distance, said_length, true_length = distances(pairs, _fold)
+        longest = np.maximum(said_length, true_length)
         # Integers decide the threshold: 0.5 itself must not depend on rounding.
         counts = (2 * distance < longest) if self._profile == "paper" else (2 * distance <= longest)
         similarity = np.where(counts | (longest == 0), 1.0 - distance / np.maximum(longest, 1), 0.0)
@@ -66,3 +63,7 @@ class Anls:
 
     def combine(self, sums: Mapping[str, float]) -> float | None:
         return share(sums, "similarity")
+
+
+def _fold(said: list[str], true: list[str]) -> tuple[list[str], list[str]]:
+    return [text.strip().casefold() for text in said], [text.strip().casefold() for text in true]

@@ -44,8 +44,11 @@ class Cer:
         *,
         metadata: Sequence[JsonObject] | None = None,  # noqa: ARG002 (part of the contract)
     ) -> Measures:
-        pairs = lay_out([text.strip() for text in predictions], [[text.strip() for text in own] for own in references])
-        return measure_edits(pairs, pairs.predictions, pairs.references)
+        return measure_edits(lay_out(predictions, references), _strip)
 
     def combine(self, sums: Mapping[str, float]) -> float | None:
         return pooled_rate(sums)
+
+
+def _strip(said: list[str], true: list[str]) -> tuple[list[str], list[str]]:
+    return list(map(str.strip, said)), list(map(str.strip, true))

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
+from operator import eq
 
 import numpy as np
 
 from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, Measures
 from vlmhyperbench_text_metrics.normalise import NormaliserV1
-from vlmhyperbench_text_metrics.pairs import lay_out, share
+from vlmhyperbench_text_metrics.pairs import FloatArray, Pairs, lay_out, share
 from vlmhyperbench_text_metrics.profiles import check_profile
 
 PROFILES = ("v1",)
+
+_CHUNK = 1 << 13
+"""Pairs that are normalised at a time, so that copies stay in the processor's cache."""
 
 
 class ExactMatch:
@@ -56,13 +59,22 @@ class ExactMatch:
         metadata: Sequence[JsonObject] | None = None,  # noqa: ARG002 (part of the contract)
     ) -> Measures:
         pairs = lay_out(predictions, references)
-        plain = self._normaliser.bulk(chain(pairs.predictions, pairs.references))
-        equal = np.array(
-            [plain[said] == plain[true] for said, true in zip(pairs.predictions, pairs.references, strict=True)],
-            dtype=np.float64,
-        )
+        equal = self._equal(pairs)
         correct = equal[pairs.best(equal)]
         return pairs.measures(correct, {"correct": correct})
 
     def combine(self, sums: Mapping[str, float]) -> float | None:
         return share(sums, "correct")
+
+    def _equal(self, pairs: Pairs) -> FloatArray:
+        """Compare all pairs; only texts that differ as they stand are normalised. Shape: (pairs,)."""
+        count = len(pairs.predictions)
+        equal = np.fromiter(map(eq, pairs.predictions, pairs.references), dtype=np.float64, count=count)
+        open_pairs = np.flatnonzero(equal == 0)
+        for first in range(0, len(open_pairs), _CHUNK):
+            part = open_pairs[first : first + _CHUNK]
+            own = part.tolist()
+            said = self._normaliser.bulk([pairs.predictions[pair] for pair in own])
+            true = self._normaliser.bulk([pairs.references[pair] for pair in own])
+            equal[part] = np.fromiter(map(eq, said, true), dtype=np.float64, count=len(own))
+        return equal

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+
+from vlmhyperbench_text_metrics.white_space import collapse_lines
 
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _NUMBERS_RU = ("ноль", "один", "два", "три", "четыре", "пять", "шесть", "семь", "восемь", "девять", "десять")
@@ -38,9 +40,20 @@ class NormaliserV1:
             words = [_DIGITS.get(word, word) for word in words]
         return " ".join(words)
 
-    def bulk(self, texts: Iterable[str]) -> dict[str, str]:
-        """Normalise every distinct text once: text → normalised text."""
-        return {text: self(text) for text in set(texts)}
+    def bulk(self, texts: Sequence[str]) -> list[str]:
+        """Normalise many texts, as one where the options leave words alone. Shape as `texts`."""
+        if not texts:
+            return []
+        if self.strip_punct or self.words_to_digits:
+            return [self(text) for text in texts]
+        # A line break neither composes with anything nor comes out of anything else, so the texts stay apart.
+        joined = "\n".join(texts)
+        if joined.count("\n") != len(texts) - 1:
+            joined = "\n".join([text.replace("\n", " ") for text in texts])
+        joined = unicodedata.normalize("NFKC", joined).casefold()
+        if self.yo_fold:
+            joined = joined.replace("ё", "е")
+        return collapse_lines(joined).split("\n")
 
     def __str__(self) -> str:
         options = [name for name in ("strip_punct", "yo_fold", "words_to_digits") if getattr(self, name)]

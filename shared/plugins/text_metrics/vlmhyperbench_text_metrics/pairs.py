@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,9 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 NO_REFERENCE = "no_reference"
+
+CHUNK_CHARS = 1 << 20
+"""About as much text is worked on at a time: copies of it stay small, and in the processor's cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,24 +37,39 @@ class Pairs:
 
     def best(self, scores: FloatArray) -> IntArray:
         """Return, for each row, its pair of the highest score, the first among equals. Shape: (rows,)."""
-        pairs = np.arange(len(scores))
-        owner = np.searchsorted(self.starts, pairs, side="right")
-        return np.lexsort((pairs, -scores, owner))[self.starts]
+        if len(scores) == len(self.rows):
+            return self.starts
+        highest = np.maximum.reduceat(scores, self.starts)
+        pairs_of_row = np.diff(self.starts, append=len(scores))
+        candidates = np.flatnonzero(scores == np.repeat(highest, pairs_of_row))
+        return candidates[np.searchsorted(candidates, self.starts)]
+
+    def chunks(self) -> Iterator[slice]:
+        """Divide the pairs into runs of about `CHUNK_CHARS` characters, each of at least one pair."""
+        if not self.predictions:
+            return
+        ends = np.cumsum(lengths(self.predictions) + lengths(self.references) + 1)
+        cuts = np.searchsorted(ends, np.arange(CHUNK_CHARS, ends[-1], CHUNK_CHARS), side="right")
+        bounds = np.unique(np.concatenate(([0], cuts, [len(ends)]))).tolist()
+        yield from map(slice, bounds[:-1], bounds[1:])
 
     def measures(self, values: FloatArray, statistics: Mapping[str, FloatArray | IntArray]) -> Measures:
         """Spread per-row numbers over the batch; what has no reference is unscored. Each of shape (rows,).
 
         Every scored sample also gets the statistic `count` = 1.
         """
-        column: list[float | None] = [None] * self.samples
-        reasons: list[str | None] = [NO_REFERENCE] * self.samples
-        for row, value in zip(self.rows.tolist(), values.tolist(), strict=True):
-            column[row] = value
-            reasons[row] = None
-        spread = {name: self._spread(numbers) for name, numbers in statistics.items()}
-        return Measures(
-            values=column, reasons=reasons, statistics={**spread, "count": self._spread(np.ones(len(self.rows)))}
-        )
+        one = np.ones(len(self.rows))
+        spread = {name: self._spread(numbers) for name, numbers in statistics.items() if numbers is not values}
+        own = self._spread(values)
+        statistic = {name: spread.get(name, own) for name in statistics}
+        reasons: list[str | None] = [None] * self.samples
+        column: list[float | None] = [*own]
+        if len(self.rows) < self.samples:
+            without = np.ones(self.samples, dtype=np.bool_)
+            without[self.rows] = False
+            for sample in np.flatnonzero(without).tolist():
+                column[sample], reasons[sample] = None, NO_REFERENCE
+        return Measures(values=column, reasons=reasons, statistics={**statistic, "count": self._spread(one)})
 
     def _spread(self, numbers: FloatArray | IntArray) -> list[float]:
         column = np.zeros(self.samples)
@@ -60,15 +79,25 @@ class Pairs:
 
 
 def lay_out(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> Pairs:
-    """Pair every prediction with each of its references. Both of shape (samples,)."""
-    counts = np.fromiter(map(len, references), dtype=np.int64, count=len(references))
+    """Pair every prediction with each of its references. Both of shape (samples,).
+
+    Raises:
+        ValueError: they differ in length.
+    """
+    counts = lengths(references)
+    if len(predictions) != len(counts):
+        raise ValueError(f"{len(predictions)} predictions have {len(counts)} lists of references.")
     rows = np.flatnonzero(counts)
-    ends = np.cumsum(counts[rows])
+    starts = np.cumsum(counts) - counts
+    if len(rows) == len(counts) == counts.sum():
+        said = list(predictions)
+    else:
+        said = [text for text, count in zip(predictions, counts.tolist(), strict=True) for _ in range(count)]
     return Pairs(
-        predictions=[text for text, own in zip(predictions, references, strict=True) for _ in own],
-        references=[reference for own in references for reference in own],
+        predictions=said,
+        references=list(chain.from_iterable(references)),
         rows=rows,
-        starts=ends - counts[rows],
+        starts=starts[rows],
         samples=len(predictions),
     )
 

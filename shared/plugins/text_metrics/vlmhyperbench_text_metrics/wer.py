@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import jiwer
-
 from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, Measures
 from vlmhyperbench_text_metrics.edit_rates import measure_edits, pooled_rate
 from vlmhyperbench_text_metrics.pairs import lay_out
 from vlmhyperbench_text_metrics.profiles import check_profile
+from vlmhyperbench_text_metrics.words import words_as_characters
 
 PROFILES = ("jiwer",)
 
@@ -46,17 +45,7 @@ class Wer:
         *,
         metadata: Sequence[JsonObject] | None = None,  # noqa: ARG002 (part of the contract)
     ) -> Measures:
-        pairs = lay_out(predictions, references)
-        vocabulary: dict[str, int] = {}
-        return measure_edits(pairs, _words(pairs.predictions, vocabulary), _words(pairs.references, vocabulary))
+        return measure_edits(lay_out(predictions, references), words_as_characters)
 
     def combine(self, sums: Mapping[str, float]) -> float | None:
         return pooled_rate(sums)
-
-
-def _words(texts: list[str], vocabulary: dict[str, int]) -> list[list[int]]:
-    """Divide texts into words as jiwer does, each word as its number in the growing vocabulary."""
-    if not texts:
-        return []
-    divided: list[list[str]] = jiwer.wer_default(texts)
-    return [[vocabulary.setdefault(word, len(vocabulary)) for word in words] for words in divided]

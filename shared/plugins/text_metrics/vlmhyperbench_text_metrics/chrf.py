@@ -1,0 +1,101 @@
+"""chrF: F-score of character n-grams, corpus chrF of any group from additive n-gram counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from importlib.metadata import version
+from typing import Protocol
+
+import numpy as np
+
+from vlmhyperbench_sdk.protocols import MetricDescription
+from vlmhyperbench_sdk.types import JsonObject, Measures
+from vlmhyperbench_text_metrics.pairs import lay_out
+from vlmhyperbench_text_metrics.profiles import check_profile
+
+PROFILES = ("sacrebleu", "chrfpp")
+"""`chrfpp` is chrF++; a profile's name holds no plus sign."""
+
+_CHARACTER_ORDER = 6
+_WORD_ORDER = {"sacrebleu": 0, "chrfpp": 2}
+
+
+class Chrf:
+    """chrF2 in points, 0 to 100, as sacrebleu computes it by default: white space is no character, case counts.
+
+    Profile `chrfpp` adds word unigrams and bigrams. Of several references the one with the highest score counts. A
+    sample's value is its sentence score; `combine` is the corpus score, which is no mean of the samples.
+    """
+
+    def __init__(self, *, profile: str = "sacrebleu") -> None:
+        self._profile = check_profile("chrf", profile, PROFILES)
+        self._words = _WORD_ORDER[profile]
+        self._counting = _counting(self._words)
+        orders = [f"char_{n}" for n in range(1, _CHARACTER_ORDER + 1)] + [
+            f"word_{n}" for n in range(1, self._words + 1)
+        ]
+        self._columns = [f"{part}_{order}" for order in orders for part in ("said", "true", "match")]
+
+    @property
+    def description(self) -> MetricDescription:
+        return MetricDescription(
+            name="chrf",
+            profile=self._profile,
+            version="1.0.0",
+            title="chrF++" if self._words else "chrF",
+            kind="text",
+            unit="points",
+            range=(0.0, 100.0),
+            direction="higher",
+            aggregation="pooled",
+            proportion=False,
+            normaliser="none; white space is no character",
+            formula=f"nrefs:var|case:mixed|eff:yes|nc:6|nw:{self._words}|space:no|version:{version('sacrebleu')}",
+            source="Popović 2015, doi:10.18653/v1/W15-3049; 2017, doi:10.18653/v1/W17-4770; "
+            "sacrebleu (Post 2018, arXiv:1804.08771)",
+        )
+
+    def measure(
+        self,
+        predictions: Sequence[str],
+        references: Sequence[Sequence[str]],
+        *,
+        metadata: Sequence[JsonObject] | None = None,  # noqa: ARG002 (part of the contract)
+    ) -> Measures:
+        pairs = lay_out(predictions, references)
+        counts = [self._counting.statistics(predictions[row], references[row]) for row in pairs.rows.tolist()]
+        values = np.array([self._counting.score(own) for own in counts], dtype=np.float64)
+        table = np.array(counts, dtype=np.float64).reshape(len(counts), len(self._columns))
+        return pairs.measures(values, {name: table[:, no] for no, name in enumerate(self._columns)})
+
+    def combine(self, sums: Mapping[str, float]) -> float | None:
+        if sums.get("count", 0.0) <= 0:
+            return None
+        return self._counting.score([round(sums[name]) for name in self._columns])
+
+
+class _Counting(Protocol):
+    def statistics(self, prediction: str, references: Sequence[str]) -> list[int]:
+        """n-grams predicted, in the best reference, and shared, order by order."""
+        ...
+
+    def score(self, statistics: Sequence[int]) -> float:
+        """Make points of them."""
+        ...
+
+
+@lru_cache
+def _counting(word_order: int) -> _Counting:
+    """Open sacrebleu at its n-gram counts; it takes most of a second to import, which other metrics need not pay."""
+    from sacrebleu.metrics.chrf import CHRF
+
+    class Counting(CHRF):
+        def statistics(self, prediction: str, references: Sequence[str]) -> list[int]:
+            own = self._extract_reference_info([self._preprocess_segment(text) for text in references])
+            return self._compute_segment_statistics(self._preprocess_segment(prediction), own)
+
+        def score(self, statistics: Sequence[int]) -> float:
+            return min(self._compute_f_score(list(statistics)), 100.0)
+
+    return Counting(word_order=word_order)

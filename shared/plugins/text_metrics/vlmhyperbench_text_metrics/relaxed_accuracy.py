@@ -1,0 +1,88 @@
+"""Relaxed accuracy: numbers may be five per cent off, everything else must be the same text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from vlmhyperbench_sdk.protocols import MetricDescription
+from vlmhyperbench_sdk.types import JsonObject, Measures
+from vlmhyperbench_text_metrics.pairs import lay_out, share
+from vlmhyperbench_text_metrics.profiles import check_profile
+
+PROFILES = ("pix2struct", "strict")
+
+TOLERANCE = 0.05
+
+_YEAR = re.compile(r"[12][0-9]{3}")
+
+
+class RelaxedAccuracy:
+    """1 where the answer is within 5 % of a numeric reference or the same text but for case, else 0.
+
+    A number is what Python's `float` reads; a trailing percent sign divides by 100. A reference of zero has no
+    relative error: it is compared as text. Profile `strict` also compares references that are written as a year (an
+    integer 1000 … 2999) as text. Not a number and infinity are within no distance of anything, as in the script.
+    """
+
+    def __init__(self, *, profile: str = "pix2struct") -> None:
+        self._profile = check_profile("relaxed_accuracy", profile, PROFILES)
+
+    @property
+    def description(self) -> MetricDescription:
+        exact = "zero" if self._profile == "pix2struct" else "zero and years (integers 1000 to 2999)"
+        return MetricDescription(
+            name="relaxed_accuracy",
+            profile=self._profile,
+            version="1.0.0",
+            title="Relaxed accuracy",
+            kind="text",
+            unit="1",
+            range=(0.0, 1.0),
+            direction="higher",
+            aggregation="mean",
+            proportion=True,
+            normaliser="lower case; numbers with a percent sign are divided by 100",
+            formula=f"1 if |prediction - reference| / |reference| <= {TOLERANCE} where both are numbers, else 1 if "
+            f"they are the same text; {exact} must be the same text; any reference may match",
+            source="Methani et al. 2020, arXiv:1909.00997; Masry et al. 2022, arXiv:2203.10244, section 5.1; "
+            "relaxed_correctness of google-research/pix2struct",
+        )
+
+    def measure(
+        self,
+        predictions: Sequence[str],
+        references: Sequence[Sequence[str]],
+        *,
+        metadata: Sequence[JsonObject] | None = None,  # noqa: ARG002 (part of the contract)
+    ) -> Measures:
+        pairs = lay_out(predictions, references)
+        is_correct = self._is_right if self._profile == "strict" else _is_close
+        right = np.array(list(map(is_correct, pairs.predictions, pairs.references)), dtype=np.float64)
+        correct = right[pairs.best(right)]
+        return pairs.measures(correct, {"correct": correct})
+
+    def combine(self, sums: Mapping[str, float]) -> float | None:
+        return share(sums, "correct")
+
+    def _is_right(self, prediction: str, reference: str) -> bool:
+        if _YEAR.fullmatch(reference.strip()):
+            return prediction.strip() == reference.strip()
+        return _is_close(prediction, reference)
+
+
+def _is_close(prediction: str, reference: str) -> bool:
+    said, true = _number(prediction), _number(reference)
+    if said is None or not true:
+        return prediction.lower() == reference.lower()
+    return abs(said - true) / abs(true) <= TOLERANCE
+
+
+def _number(text: str) -> float | None:
+    """Read a number; None where it is none."""
+    try:
+        return float(text.rstrip("%")) / 100.0 if text.endswith("%") else float(text)
+    except ValueError:
+        return None

@@ -1,0 +1,84 @@
+"""Token F1: how many words an answer shares with its reference, order aside."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from vlmhyperbench_sdk.protocols import MetricDescription
+from vlmhyperbench_sdk.types import JsonObject, Measures
+from vlmhyperbench_text_metrics.normalise import NormaliserV1
+from vlmhyperbench_text_metrics.pairs import lay_out, share
+from vlmhyperbench_text_metrics.profiles import check_profile
+
+PROFILES = ("squad", "v1")
+
+_WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ARTICLE = re.compile(r"\b(?:an?|the)\b")
+
+
+class TokenF1:
+    """Harmonic mean of precision and recall of words, counted with their repetitions; best over the references.
+
+    Profile `squad`: words of SQuAD's evaluation script (lower case, ASCII punctuation and the articles a, an, the
+    taken out). Profile `v1`: words of normaliser v1. Two texts without a word agree (1); one without disagrees (0).
+    """
+
+    def __init__(self, *, profile: str = "squad") -> None:
+        self._profile = check_profile("token_f1", profile, PROFILES)
+        self._normaliser = NormaliserV1()
+
+    @property
+    def description(self) -> MetricDescription:
+        squad = "squad: lower case, ASCII punctuation and articles (a, an, the) removed, divided by white space"
+        return MetricDescription(
+            name="token_f1",
+            profile=self._profile,
+            version="1.0.0",
+            title="Token F1",
+            kind="text",
+            unit="1",
+            range=(0.0, 1.0),
+            direction="higher",
+            aggregation="mean",
+            proportion=False,
+            normaliser=squad if self._profile == "squad" else str(self._normaliser),
+            formula="max over references of 2PR / (P + R), P = shared words / predicted words, "
+            "R = shared words / reference words, words counted with repetitions; both without words: 1, one: 0",
+            source="Rajpurkar et al. 2016, arXiv:1606.05250, section 6.1; evaluation scripts v1.1 and v2.0 of SQuAD",
+        )
+
+    def measure(
+        self,
+        predictions: Sequence[str],
+        references: Sequence[Sequence[str]],
+        *,
+        metadata: Sequence[JsonObject] | None = None,  # noqa: ARG002 (part of the contract)
+    ) -> Measures:
+        pairs = lay_out(predictions, references)
+        said, true = self._words(pairs.predictions), self._words(pairs.references)
+        scores = np.array([_f1(own, other) for own, other in zip(said, true, strict=True)], dtype=np.float64)
+        best = scores[pairs.best(scores)]
+        return pairs.measures(best, {"f1": best})
+
+    def combine(self, sums: Mapping[str, float]) -> float | None:
+        return share(sums, "f1")
+
+    def _words(self, texts: list[str]) -> list[list[str]]:
+        if self._profile == "v1":
+            return [text.split() for text in self._normaliser.bulk(texts)]
+        return [_ARTICLE.sub(" ", text.lower().translate(_WITHOUT_PUNCTUATION)).split() for text in texts]
+
+
+def _f1(said: list[str], true: list[str]) -> float:
+    if not said or not true:
+        return float(said == true)
+    shared = (Counter(said) & Counter(true)).total()
+    if shared == 0:
+        return 0.0
+    precision, recall = shared / len(said), shared / len(true)
+    return min(2 * precision * recall / (precision + recall), 1.0)
