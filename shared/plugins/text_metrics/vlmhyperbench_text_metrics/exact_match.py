@@ -67,14 +67,12 @@ class ExactMatch:
         return share(sums, "correct")
 
     def _equal(self, pairs: Pairs) -> FloatArray:
-        """Compare all pairs; only texts that differ as they stand are normalised. Shape: (pairs,)."""
-        count = len(pairs.predictions)
-        equal = np.fromiter(map(eq, pairs.predictions, pairs.references), dtype=np.float64, count=count)
-        open_pairs = np.flatnonzero(equal == 0)
-        for first in range(0, len(open_pairs), _CHUNK):
-            part = open_pairs[first : first + _CHUNK]
-            own = part.tolist()
-            said = self._normaliser.bulk([pairs.predictions[pair] for pair in own])
-            true = self._normaliser.bulk([pairs.references[pair] for pair in own])
-            equal[part] = np.fromiter(map(eq, said, true), dtype=np.float64, count=len(own))
+        """Compare all pairs; what is the same as it stands is not normalised first. Shape: (pairs,)."""
+        equal = np.zeros(len(pairs.predictions))
+        for first in range(0, len(equal), _CHUNK):
+            part = slice(first, first + _CHUNK)
+            said, true = pairs.predictions[part], pairs.references[part]
+            if said != true:
+                said, true = self._normaliser.bulk(said), self._normaliser.bulk(true)
+            equal[part] = np.fromiter(map(eq, said, true), dtype=np.bool_, count=len(said))
         return equal
