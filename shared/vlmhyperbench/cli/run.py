@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
+from pydantic import JsonValue
 
 from vlmhyperbench.cli.following import detaching, follow, outcome_code
 from vlmhyperbench.cli.output import emit, note, say
@@ -15,13 +16,7 @@ from vlmhyperbench.client import Client
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.registry.documents import read_document
 from vlmhyperbench.registry.errors import RegistryError, RegistryErrors, did_you_mean, field_of
-from vlmhyperbench.registry.schemas import (
-    DatasetChoice,
-    EndpointChoice,
-    ExperimentEntry,
-    ModelChoice,
-    RunEntry,
-)
+from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 from vlmhyperbench.registry.validation import validate
 from vlmhyperbench.wire.runs import ExperimentDetail, RunDetail
 
@@ -120,40 +115,42 @@ def _entry(
     given = {key: value for key, value in flags.items() if value is not None}
     others = {"prompt": prompt, "scenario": scenario, "dataset": dataset, "limit": limit, "secrets": secrets}
     if subject is not None:
-        if given or any(others.values()):
+        if given or any(value not in (None, ()) for value in others.values()):
             raise InvalidInput(
                 "A registered name or a file says everything itself.",
                 cure="Leave out the flags, or the name.",
                 code="usage",
             )
         return _file(Path(subject)) if subject.endswith((".yaml", ".yml")) else subject
-    target = _target(given)
+    target: JsonValue = {**_target(given)}
     if "task" not in given:
         raise InvalidInput("A run needs a task.", cure="Say --task, for instance document-qa.", code="usage")
     if limit is not None and dataset is None:
         raise InvalidInput("--limit bounds --dataset.", cure="Say --dataset too.", code="usage")
-    chosen = {
+    chosen: dict[str, JsonValue] = {
         "prompt": prompt,
         "scenario": scenario,
-        "dataset": DatasetChoice(name=dataset, limit=limit) if dataset is not None else None,
-        "secrets": secrets or None,
+        "dataset": {"name": dataset, "limit": limit} if dataset is not None else None,
+        "secrets": list(secrets) or None,
     }
-    return RunEntry.model_validate(
-        {
-            "name": f"{given.get('model') or given.get('model_name')}-{given['task']}",
-            "target": target,
-            "task": given["task"],
-            **{key: value for key, value in chosen.items() if value is not None},
-        }
+    entry, problems = validate(
+        RunEntry,
+        {"target": target, "task": given["task"], **{key: value for key, value in chosen.items() if value is not None}},
     )
+    if entry is None:
+        raise RegistryErrors(
+            RegistryError(field=field_of(problem.path), message=problem.message, cure=problem.cure)
+            for problem in problems
+        )
+    return entry.model_copy(update={"name": f"{given.get('model') or given.get('model_name')}-{given['task']}"})
 
 
-def _target(given: dict[str, str]) -> ModelChoice | EndpointChoice:
+def _target(given: dict[str, str]) -> dict[str, str | None]:
     match given:
         case {"model": model} if "endpoint" not in given:
-            return ModelChoice(model=model, backend=given.get("backend"))
+            return {"model": model, "backend": given.get("backend")}
         case {"endpoint": url, "model_name": name} if "model" not in given:
-            return EndpointChoice(endpoint=url, model_name=name)
+            return {"endpoint": url, "model_name": name}
     raise InvalidInput(
         "Say what to run: a registered name, a YAML file, --model, or --endpoint with --model-name.",
         cure="See vlmhyperbench run --help; `vlmhyperbench registry ls` lists names.",

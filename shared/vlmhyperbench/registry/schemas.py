@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -283,6 +284,10 @@ class RunEntry(Entry, RunChoices):
     task: Slug
 
 
+MOST_RUNS = 1000
+"""Of one experiment; a longer matrix is a slip, and would be expanded inside of one request."""
+
+
 class Matrix(Strict):
     """Every combination of these is a run."""
 
@@ -291,6 +296,16 @@ class Matrix(Strict):
     scenarios: tuple[ScenarioRef, ...] = ()
     prompts: tuple[Slug, ...] = ()
     decodings: tuple[Decoding, ...] = ()
+
+    @model_validator(mode="after")
+    def _is_bounded(self) -> Matrix:
+        axes = (self.targets, self.tasks, self.scenarios, self.prompts, self.decodings)
+        count = math.prod(max(len(axis), 1) for axis in axes)
+        if count > MOST_RUNS:
+            raise ValueError(
+                f"it makes {count:,} combinations, and at most {MOST_RUNS:,} are allowed; split it into experiments"
+            )
+        return self
 
 
 class Exclusion(Strict):

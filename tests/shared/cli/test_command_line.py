@@ -127,6 +127,23 @@ def test_run_says_what_it_needs(arguments: tuple[str, ...], tmp_path: Path) -> N
     assert done.stderr.startswith("error: ")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--model", "tiny-doc-vlm", "--task", "bad name!"), "task: "),
+        (("--model", "a b", "--task", "x"), "target.model: "),
+        (("--endpoint", "http://x", "--model-name", "", "--task", "x"), "target.model_name: "),
+        (("--model", "m", "--task", "x", "--dataset", "d", "--limit", "-5"), "dataset.limit: "),
+        (("simulated", "--limit", "0"), "Leave out the flags, or the name."),
+    ],
+)
+def test_a_wrong_flag_is_named_without_a_traceback(arguments: tuple[str, ...], complaint: str, tmp_path: Path) -> None:
+    done = _run("run", *arguments, home=tmp_path)
+    assert done.returncode == 2
+    assert complaint in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_doctor_names_every_check_and_its_cure(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

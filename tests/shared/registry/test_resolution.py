@@ -342,3 +342,13 @@ def test_errors_inside_a_named_run_point_at_its_name(catalogue: Catalogue) -> No
 def test_an_experiment_has_runs_in_one_way(fields: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ExperimentEntry.model_validate(fields)
+
+
+def test_a_matrix_that_is_a_slip_is_refused_before_it_is_expanded() -> None:
+    matrix = {
+        "targets": [{"model": f"m{number}"} for number in range(300)],
+        "tasks": [f"t{number}" for number in range(20)],
+        "decodings": [{"seed": number} for number in range(50)],
+    }
+    with pytest.raises(ValueError, match="it makes 300,000 combinations, and at most 1,000 are allowed"):
+        ExperimentEntry.model_validate({"matrix": matrix})
