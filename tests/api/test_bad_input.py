@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import AsyncIterator
 
 import pytest
@@ -120,3 +122,19 @@ async def test_a_malformed_idempotency_key_is_refused(api: Served, key: str) -> 
     headers = {"Idempotency-Key": key.encode("latin-1")}
     answer = await api.http.post("/runs", json={"run": "simulated-instant"}, headers=headers)
     assert answer.status_code == 422
+
+
+async def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_error(
+    api: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    head = f"POST /api/v1/runs HTTP/1.1\r\nHost: x\r\nX-API-Key: {api.key}\r\nContent-Type: application/json\r\n"
+    host, port = api.url.removeprefix("http://").split(":")
+    for _ in range(3):
+        _, writer = await asyncio.open_connection(host, int(port))
+        writer.write(f"{head}Content-Length: 1000\r\n\r\n{{".encode())
+        await writer.drain()
+        await asyncio.sleep(0.1)  # the request must have reached its route before its client leaves
+        writer.close()
+        await writer.wait_closed()
+    assert (await api.http.get("/runs")).status_code == 200
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]

@@ -187,13 +187,15 @@ async def test_what_is_no_subscription_ends_the_connection(api: Served, message:
     [({}, 401), ({"X-API-Key": "nonsense"}, 401), ({"Origin": "http://elsewhere.example"}, 403)],
 )
 async def test_who_may_not_listen_is_refused_before_the_handshake(
-    api: Served, headers: dict[str, str], status: int
+    api: Served, headers: dict[str, str], status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     key = {"X-API-Key": api.key} if "Origin" in headers else {}
     with pytest.raises(InvalidStatus) as refused:
         async with connect(api.live_url, additional_headers={**key, **headers}, proxy=None):
             pass
     assert refused.value.response.status_code == status
+    assert json.loads(refused.value.response.body or b"{}")["status"] == status
+    assert not [record for record in caplog.records if record.exc_info]
 
 
 async def test_a_page_of_the_apis_own_origin_may_listen(api: Served) -> None:

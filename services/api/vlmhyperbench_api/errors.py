@@ -18,9 +18,8 @@ from http import HTTPStatus
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import HTTPConnection
+from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.responses import JSONResponse, Response
-from starlette.websockets import WebSocket
 
 from vlmhyperbench.errors import (
     Conflict,
@@ -72,6 +71,7 @@ STATUS_OF: dict[type[VlmHyperBenchError], int] = {
 }
 """The nearest class in the error's own order of inheritance decides."""
 
+_CLIENT_LEFT = 499
 _CODE_OF_STATUS = {404: "not_found", 405: "method_not_allowed", 406: "not_acceptable", 415: "unsupported_media_type"}
 
 
@@ -105,6 +105,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(VlmHyperBenchError, _on_error)
     app.add_exception_handler(RequestValidationError, _on_validation)
     app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(ClientDisconnect, _on_gone)
     app.add_exception_handler(Exception, _on_surprise)
 
 
@@ -119,12 +120,16 @@ def _item(part: object) -> ProblemItem:
     )
 
 
-async def _on_error(connection: HTTPConnection, error: Exception) -> Response:
+async def _on_error(_: HTTPConnection, error: Exception) -> Response:
+    """Answer a request, or deny a WebSocket that was not accepted yet: the framework sends either."""
     assert isinstance(error, VlmHyperBenchError)  # noqa: S101 - narrows the type for the table
-    response = respond(problem_of(error))
-    if isinstance(connection, WebSocket):
-        await connection.send_denial_response(response)  # before it was accepted: there is no code to close with
-    return response
+    return respond(problem_of(error))
+
+
+async def _on_gone(_: HTTPConnection, error: Exception) -> Response:
+    """Nobody hears the answer to a client that left in the middle of its body, and no log needs to know."""
+    log.debug("A client left: %s", error)
+    return Response(status_code=_CLIENT_LEFT)
 
 
 async def _on_validation(_: Request, error: Exception) -> Response:
