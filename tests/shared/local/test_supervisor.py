@@ -11,6 +11,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,16 @@ def _answers(home: Home) -> bool:
             return json.load(answer) == {"items": [], "next": None}
     except OSError:
         return False
+
+
+def test_two_that_start_at_once_both_come_back_to_a_stack_that_answers(home: Home) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(_up, home)
+        _until(lambda: control.is_up(home))
+        second = pool.submit(_up, home)
+        assert second.result() is False
+        assert _answers(home)
+        assert first.result() is True
 
 
 def test_a_killed_supervisor_leaves_no_orphan_and_the_next_one_starts(home: Home) -> None:

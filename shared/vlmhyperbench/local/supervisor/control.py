@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from vlmhyperbench.errors import NotReady, Unavailable, VlmHyperBenchError
 from vlmhyperbench.local.supervisor.home import Home
@@ -20,6 +21,7 @@ from vlmhyperbench.local.supervisor.services import choose
 from vlmhyperbench.processes import tied
 
 STOP_S = 90.0
+OTHER_READY_S = 180.0
 _POLL_S = 0.05
 _STARTED: dict[int, subprocess.Popen[bytes]] = {}
 """Supervisors that this process started, until they are collected."""
@@ -63,7 +65,7 @@ def up(
     is_tied: bool = False,
     tell: Callable[[Mapping[str, str]], None] = lambda _: None,
 ) -> bool:
-    """Start the stack in the background and wait until it is ready; return False where it already runs.
+    """Start the stack in the background and wait until it is ready; return False where it already runs or starts.
 
     `is_tied` stops the stack when the calling process ends, however it ends.
 
@@ -74,6 +76,7 @@ def up(
     choose(services)
     home.prepare()
     if is_up(home):
+        _await_other(home)
         return False
     reading, writing = os.pipe()
     argv = [sys.executable, "-m", "vlmhyperbench.local.supervisor", "--host", host, "--port", str(port)]
@@ -92,7 +95,8 @@ def up(
     os.close(writing)
     with os.fdopen(reading, encoding="utf-8") as lines:
         try:
-            return _follow(lines, tell, home)
+            if _follow(lines, tell, home):
+                return True
         except KeyboardInterrupt:
             with suppress(ProcessLookupError):
                 child.send_signal(signal.SIGTERM)
@@ -101,6 +105,38 @@ def up(
         except VlmHyperBenchError:
             _reap(child.pid)
             raise
+    _await_other(home)
+    return False
+
+
+def _await_other(home: Home) -> None:
+    """Wait until the stack that somebody else has started is ready.
+
+    Raises:
+        Unavailable: it ended while it was starting, or it takes too long.
+    """
+    deadline = time.monotonic() + OTHER_READY_S
+    while time.monotonic() < deadline:
+        pid = holder(home.lock_file)
+        if pid is None:
+            raise Unavailable("The stack ended while it was starting.", cure=f"Read {home.log_of('supervisor')}.")
+        found = _said(home)
+        if found.get("pid") == pid and found.get("is_ready"):
+            return
+        time.sleep(_POLL_S)
+    raise Unavailable(
+        f"Somebody else starts the stack in {home.root}, and it is not ready after {OTHER_READY_S:.0f} s.",
+        cure=f"Read {home.log_of('supervisor')}, or stop it with `vlmhyperbench down`.",
+    )
+
+
+def _said(home: Home) -> dict[str, Any]:
+    """Return what the supervisor has written of itself; nothing where it has not."""
+    try:
+        found: dict[str, Any] = json.loads(home.processes_file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found
 
 
 def down(home: Home, *, stop_s: float = STOP_S) -> bool:
@@ -140,10 +176,7 @@ def status(home: Home) -> StackStatus:
     pid = holder(home.lock_file)
     if pid is None:
         return StackStatus(is_up=False, home=str(home.root))
-    try:
-        found = json.loads(home.processes_file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        found = {}
+    found = _said(home)
     own = ProcessStatus(name="supervisor", pid=pid, state="running", restarts=0, since="", pss_bytes=_pss(pid))
     listed = {row["pid"] for row in found.get("processes", [])}
     children = {parent: [pid for pid in pids if pid not in listed] for parent, pids in _children().items()}

@@ -120,6 +120,7 @@ class Stack:
         self._stages = stages
         self._kept: list[list[Kept]] = []
         self._servers: list[_KeptServer] = []
+        self._is_up = False
         self._fork_server = ForkServer(home.log_of("fork-server"))
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -152,6 +153,8 @@ class Stack:
         await leaving.enter_async_context(self._keeping())
         await self._until_ready(stop)
         if not stop.is_set():
+            self._is_up = True
+            self._write_processes()
             self._report({"event": "ready", "url": self.url})
             log.info("The stack is ready at %s.", self.url)
 
@@ -261,7 +264,7 @@ class Stack:
             }
             for part in parts
         ]
-        text = json.dumps({"pid": os.getpid(), "url": self.url, "processes": rows})
+        text = json.dumps({"pid": os.getpid(), "url": self.url, "is_ready": self._is_up, "processes": rows})
         try:
             write_private(self._home.processes_file, text)
         except OSError as error:
