@@ -80,7 +80,7 @@ class ServerProcess:
 
     def _keep(self) -> None:
         try:
-            with _open_log(self._log) as log:
+            with open_log(self._log) as log:
                 self._popen = subprocess.Popen(
                     self._argv,
                     stdin=subprocess.DEVNULL,
@@ -181,7 +181,8 @@ def tail(log: Path, lines: int = 5) -> str:
     return " | ".join(text.strip().splitlines()[-lines:]) or "(empty log)"
 
 
-def _open_log(path: Path) -> IO[bytes]:
+def open_log(path: Path) -> IO[bytes]:
+    """Open a log that only its owner reads, to append to it; one that has grown long is put aside first."""
     if path.exists() and path.stat().st_size > _LOG_BYTES:
         path.replace(path.with_name(f"{path.name}.1"))
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")

@@ -23,6 +23,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TypedDict
 
+from vlmhyperbench.local.server import open_log
+
 SHARED = (
     "vlmhyperbench.logs",
     "vlmhyperbench.runtime",
@@ -30,7 +32,6 @@ SHARED = (
 )
 """What every service imports. Nothing here may start a thread or open a device: it is forked."""
 
-_LOG_BYTES = 20 * 1024 * 1024
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
 _COMM_BYTES = 15
@@ -144,15 +145,10 @@ def _become(request: Request) -> None:
 
 
 def _redirect(path: Path) -> None:
-    """Read nothing, and write to the log, which begins anew when it has grown long."""
-    if path.exists() and path.stat().st_size > _LOG_BYTES:
-        path.replace(path.with_name(f"{path.name}.1"))
-    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for number, source in enumerate((nothing, log, log)):
-        os.dup2(source, number)
-    os.close(log)
-    os.close(nothing)
+    """Read nothing, and write to the log."""
+    with open_log(path) as log, Path(os.devnull).open("rb") as nothing:
+        for number, source in enumerate((nothing, log, log)):
+            os.dup2(source.fileno(), number)
 
 
 if __name__ == "__main__":

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO
 
 from vlmhyperbench.errors import Unavailable
+from vlmhyperbench.local.server import open_log
 from vlmhyperbench.processes import Child, child_environment, start_child
 
 _STOP_S = 5.0
@@ -89,7 +89,7 @@ class ForkServer:
         async with self._lock:
             if self._reader is not None and not self._reader.done():
                 return
-            with _open_log(self._log_file) as output:
+            with open_log(self._log_file) as output:
                 argv = [sys.executable, "-m", "vlmhyperbench.local.supervisor.fork_server"]
                 self.restarts += self._child is not None
                 self._child = await start_child(argv, stderr=output)
@@ -141,8 +141,3 @@ class ForkServer:
             for asked in self._asked:
                 asked.set_exception(Unavailable("The fork server ended.", cure=f"Read {self._log_file}."))
             self._asked.clear()
-
-
-def _open_log(path: Path) -> IO[bytes]:
-    """Open a log that only its owner reads, to append to it."""
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
