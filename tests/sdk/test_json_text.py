@@ -1,4 +1,4 @@
-"""Strict JSON: what RFC 8259 does not allow is refused with a reason."""
+"""Strict JSON: what RFC 8259 does not allow is refused with a reason. Repair cuts, and changes nothing inside."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vlmhyperbench_sdk.errors import InvalidInput
-from vlmhyperbench_sdk.jsontext import parse_json, parse_object
+from vlmhyperbench_sdk.jsontext import parse_json, parse_object, repair_json
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 _VALUES = st.recursive(
@@ -51,3 +51,41 @@ def test_an_object_is_wanted_where_one_is_wanted() -> None:
     assert parse_object('{"a": [1]}') == {"a": [1]}
     with pytest.raises(InvalidInput, match="The body is not a JSON object"):
         parse_object("[1]", what="The body")
+
+
+@pytest.mark.parametrize(
+    ("answer", "json_text", "repairs"),
+    [
+        ('{"a": 1}', '{"a": 1}', ()),
+        (" [1, 2] ", " [1, 2] ", ()),
+        ('```json\n{"a": 1}\n```', '{"a": 1}\n', ("fence",)),
+        ('Here it is:\n```\n{"a": 1}\n```\nAnything else?', '{"a": 1}\n', ("fence",)),
+        ('```json\n{"a": 1}', '{"a": 1}', ("fence",)),
+        ('The answer is {"a": "}"} as asked.', '{"a": "}"}', ("first_object",)),
+        ('{"a": {"b": 1}} {"c": 2}', '{"a": {"b": 1}}', ("first_object",)),
+        ('```\nSure: {"a": "\\"}"}\n```', '{"a": "\\"}"}', ("fence", "first_object")),
+        ("no object", "no object", ()),
+        ('{"a": 1', '{"a": 1', ()),
+    ],
+)
+def test_repair_finds_the_json_in_an_answer_and_names_what_it_did(
+    answer: str, json_text: str, repairs: tuple[str, ...]
+) -> None:
+    assert repair_json(answer) == (json_text, repairs)
+
+
+def test_repair_cuts_out_an_array_where_one_is_meant() -> None:
+    assert repair_json("Order: [2, 1, 3].", opening="[") == ("[2, 1, 3]", ("first_object",))
+
+
+@given(st.text('{}[]"\\`: ,1a\n', max_size=60))
+def test_what_repair_returns_is_part_of_the_answer(answer: str) -> None:
+    text, repairs = repair_json(answer)
+    assert text in answer
+    assert repair_json(text)[0] == text or "first_object" not in repairs
+
+
+@pytest.mark.parametrize("piece", ["{", '\\"', '"', "```", "}{", "[{", "``` {"])
+def test_repair_of_a_hostile_megabyte_ends(piece: str) -> None:
+    hostile = '{"' + piece * (1_000_000 // len(piece))
+    assert repair_json(hostile)[0] in hostile  # a quadratic scan would take hours

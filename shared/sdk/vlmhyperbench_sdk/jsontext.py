@@ -1,15 +1,25 @@
-"""Read JSON that strangers wrote: RFC 8259 to the letter, or a reason why not."""
+"""Read JSON that strangers wrote: RFC 8259 to the letter, or a reason why not; repaired only where that is declared.
+
+A key that appears twice is refused: RFC 8259 leaves open which value counts, and a number must not hang on that.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from typing import NoReturn, cast
+import re
+from typing import Literal, NoReturn, cast
 
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.types import JsonValue
 
 MAX_DEPTH = 64
+
+Repair = Literal["fence", "first_object"]
+"""`fence`: what stands inside the first code fence. `first_object`: the first balanced object or array in it."""
+
+_FENCE = re.compile(r"```[ \t]*[A-Za-z0-9_+-]*[ \t]*\r?\n?(.*?)(?:```|\Z)", re.DOTALL)
+_STRUCTURE = re.compile(r'\\.|[{}\[\]"]', re.DOTALL)
 
 
 def parse_json(
@@ -44,6 +54,49 @@ def parse_object(
     if not isinstance(value, dict):
         raise InvalidInput(f"{what} is not a JSON object.")
     return value
+
+
+def repair_json(text: str, *, opening: Literal["{", "["] = "{") -> tuple[str, tuple[Repair, ...]]:
+    """Return the part of an answer that is meant as JSON, and which declared repairs found it.
+
+    A text that is JSON as it stands comes back as it is, without repairs; one in which nothing is found too. No
+    character inside the JSON is ever changed. Linear in the text's length.
+    """
+    if _is_json(text):
+        return text, ()
+    repairs: list[Repair] = []
+    fenced = _FENCE.search(text)
+    if fenced:
+        text = fenced[1]
+        repairs.append("fence")
+        if _is_json(text):
+            return text, tuple(repairs)
+    balanced = _first_balanced(text, opening)
+    return (text, tuple(repairs)) if balanced is None else (balanced, (*repairs, "first_object"))
+
+
+def _is_json(text: str) -> bool:
+    try:
+        parse_json(text, any_text=True)
+    except InvalidInput:
+        return False
+    return True
+
+
+def _first_balanced(text: str, opening: str) -> str | None:
+    """Cut from the first opening bracket to the one that closes it; brackets inside strings do not count."""
+    start = text.find(opening)
+    if start < 0:
+        return None
+    depth, in_string = 0, False
+    for found in _STRUCTURE.finditer(text, start):
+        if found[0] == '"':
+            in_string = not in_string
+        elif not in_string:
+            depth += (found[0] in "{[") - (found[0] in "}]")
+            if depth == 0:
+                return text[start : found.end()]
+    return None
 
 
 def _unique(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:

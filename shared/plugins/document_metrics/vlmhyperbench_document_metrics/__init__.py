@@ -1,0 +1,1 @@
+"""Metrics of structured documents: nested JSON, fields, item lists, tables."""
