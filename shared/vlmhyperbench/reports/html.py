@@ -1,8 +1,9 @@
 """Write a document as one self-contained HTML file: no request leaves it, and texts from models stay texts.
 
-The policy allows one style sheet and one script, by their hashes, and images that lie in the page; every value is
-escaped by Jinja2. What the script adds (filters, enlarging, reading values off curves) is a convenience: everything is
-there without it, and on paper.
+The policy allows one style sheet and two scripts, by their hashes, and images that lie in the page; every value is
+escaped by Jinja2. What the scripts add (filters, enlarging, reading values off curves, exploring a figure) is a
+convenience: everything is there without them, and on paper. Plotly lies compressed in the page and does not run before
+a reader explores a figure.
 """
 
 from __future__ import annotations
@@ -25,13 +26,16 @@ from vlmhyperbench.reports.document import (
     write_estimate,
     write_interval,
 )
-from vlmhyperbench.reports.plots import Drawing
-from vlmhyperbench.reports.plots.palette import DARK, LIGHT, css_classes
+from vlmhyperbench.reports.plots import Drawing, to_plotly
+from vlmhyperbench.reports.plots.palette import DARK, LIGHT, css_classes, rgb
 from vlmhyperbench.reports.thumbnails import Thumbnail
+from vlmhyperbench.reports.vendored import plotly
 from vlmhyperbench_sdk.types import JsonValue
 
 MAX_BYTES = 5_000_000
 """Budget of a report, with all its images."""
+_EMPTY_STYLE = "sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
+"""Of an element without text: Plotly makes one and fills it by the CSSOM, which no policy governs."""
 
 
 def to_html(document: Document, *, drawings: Mapping[str, Drawing], thumbnails: Mapping[str, Thumbnail]) -> bytes:
@@ -49,9 +53,10 @@ def to_html(document: Document, *, drawings: Mapping[str, Drawing], thumbnails: 
     page = template.render(
         document=document,
         thumbnails=thumbnails,
-        policy=_policy(style=style, script=script),
+        policy=_policy(style=style, script=script, library=plotly().sha256),
         style=Markup(style),  # noqa: S704 -- our own file
         script=Markup(script),  # noqa: S704 -- our own file
+        library=plotly(),
         embedded=Markup(embed(_embedded(document))),  # noqa: S704 -- escaped by embed
         drawn={name: Markup(drawing.inline) for name, drawing in drawings.items()},  # noqa: S704 -- escaped by to_svg
         kind_of=_kind_of,
@@ -72,15 +77,20 @@ def embed(value: JsonValue) -> str:
     return text
 
 
-def _policy(*, style: str, script: str) -> str:
+def _policy(*, style: str, script: str, library: str) -> str:
+    scripts = f"'{_source(_digest(script))}' '{_source(bytes.fromhex(library))}'"
     return (
-        f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
-        "base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; img-src data:; style-src '{_source(_digest(style))}' '{_EMPTY_STYLE}'; "
+        f"script-src {scripts}; base-uri 'none'; form-action 'none'"
     )
 
 
-def _hash(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
+
+def _source(digest: bytes) -> str:
+    return f"sha256-{base64.b64encode(digest).decode()}"
 
 
 def _theme() -> str:
@@ -91,15 +101,8 @@ def _theme() -> str:
 def _embedded(document: Document) -> JsonValue:
     return {
         "headline": [dict(row) for row in document.headline],
-        "figures": {
-            figure.name: {
-                "kind": figure.kind,
-                "unit": figure.x.unit,
-                "series": [{"name": one.name, "x": list(one.x), "y": list(one.y)} for one in figure.series],
-            }
-            for figure in document.figures
-            if figure.kind in {"curve", "histogram"}
-        },
+        "figures": {figure.name: to_plotly(figure) for figure in document.figures},
+        "dark": {write(LIGHT[name]): write(DARK[name]) for name in LIGHT for write in (str, rgb)},
     }
 
 

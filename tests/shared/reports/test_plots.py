@@ -61,6 +61,20 @@ def test_plotly_accepts_the_figure_and_nothing_in_it_offers_an_upload(figure: Fi
     assert "<b>" not in str(drawn["data"])
 
 
+def test_names_of_columns_that_look_like_dates_stay_names_in_plotly() -> None:
+    figure = matrix_figure("m", "M", rows=("r", ["a"]), columns=("c", ["2024"]), cells={("a", "2024"): (0.5, "7")})
+    drawn = to_plotly(figure)
+    assert drawn["layout"]["xaxis"]["type"] == "category"
+    assert drawn["data"][0]["hovertext"] == [["a, 2024: 7"]]
+
+
+def test_a_hovered_interval_says_its_ends_and_its_series_where_there_are_several() -> None:
+    one, two = to_plotly(FIGURES[0])["data"][0], to_plotly(FIGURES[1])["data"][0]
+    assert one["text"] == ["&lt;b&gt;$x$&lt;/b&gt; &amp; 一: 0.5 (0.4 to 0.6)", "c: 0.9"]
+    assert one["hovertemplate"] == "%{text}<extra></extra>"
+    assert two["hovertemplate"] == "%{fullData.name}<br>%{text}<extra></extra>"
+
+
 @every_figure
 def test_matplotlib_draws_the_figure_with_its_axis_named(figure: FigureSpec) -> None:
     assert to_matplotlib(figure).axes[0].get_xlabel() == figure.x.label

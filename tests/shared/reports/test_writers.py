@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import io
 import json
@@ -33,7 +34,7 @@ from vlmhyperbench.reports.document import (
 from vlmhyperbench.reports.html import MAX_BYTES, embed, to_html
 from vlmhyperbench.reports.json import to_json
 from vlmhyperbench.reports.markdown import escape, image_name, to_markdown
-from vlmhyperbench.reports.plots import to_svg
+from vlmhyperbench.reports.plots import to_plotly, to_svg
 from vlmhyperbench.reports.run_report import run_document
 from vlmhyperbench.reports.thumbnails import Thumbnail, make_thumbnail
 
@@ -134,21 +135,46 @@ EVERYTHING = _document(
 )
 
 
-def test_the_page_allows_one_script_and_one_style_by_their_hashes_and_no_request() -> None:
-    page = _html(run_document(evidence()))
-    policy = next(
+def _policy(page: str) -> dict[str, set[str]]:
+    content = next(
         attributes["content"]
         for tag, attributes in _Parsed(page).tags
         if "content-security-policy" in str(attributes).lower()
     )
-    assert policy is not None
-    assert policy.startswith("default-src 'none'; img-src data:;")
-    assert "unsafe" not in policy
-    style = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
-    script = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
-    for (text,), directive in ((style, "style-src"), (script, "script-src")):
-        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        assert f"{directive} 'sha256-{digest}'" in policy
+    return {rule.split()[0]: set(rule.split()[1:]) for rule in str(content).split(";")}
+
+
+def _hash(content: bytes) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content).digest()).decode()}'"
+
+
+def test_the_page_allows_its_style_and_two_scripts_by_their_hashes_and_no_request() -> None:
+    page = _html(run_document(evidence()))
+    (style,) = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
+    (script,) = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    (packed,) = re.findall(r'<script type="application/gzip"[^>]*>(.*?)</script>', page, re.DOTALL)
+    assert _policy(page) == {
+        "default-src": {"'none'"},
+        "img-src": {"data:"},
+        "style-src": {_hash(style.encode()), _hash(b"")},
+        "script-src": {_hash(script.encode()), _hash(gzip.decompress(base64.b64decode(packed)))},
+        "base-uri": {"'none'"},
+        "form-action": {"'none'"},
+    }
+
+
+def test_every_figure_can_be_explored_from_what_lies_in_the_page() -> None:
+    document = run_document(evidence())
+    page = _html(document)
+    embedded = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert embedded is not None
+    data = json.loads(embedded[1])
+    assert data["figures"] == {figure.name: to_plotly(figure) for figure in document.figures}
+    assert data["dark"]["#2462c2"] == "#6ea4ff"
+    assert data["dark"]["36,98,194"] == "110,164,255"
+    buttons = [attributes for tag, attributes in _Parsed(page).tags if attributes.get("class") == "explore"]
+    assert [button["aria-label"] for button in buttons] == [f"Explore: {figure.title}" for figure in document.figures]
+    assert all("hidden" in button for button in buttons), "without the script there is nothing to press"
 
 
 def test_the_page_loads_nothing_and_styles_nothing_inline() -> None:
@@ -164,7 +190,7 @@ def test_the_page_loads_nothing_and_styles_nothing_inline() -> None:
 def test_what_a_model_says_stays_text_in_the_page() -> None:
     page = _html(EVERYTHING, {PAGES[0]: _thumbnail()})
     parsed = _Parsed(page)
-    assert [tag for tag, _ in parsed.tags].count("script") == 2
+    assert [tag for tag, _ in parsed.tags].count("script") == 3
     assert "onerror" not in {name for _, attributes in parsed.tags for name in attributes}
     assert "{{ 7*7 }}" in page
 
@@ -186,7 +212,7 @@ def test_a_page_of_a_case_is_shown_or_named() -> None:
 
 def test_the_page_fits_its_budget_with_every_image_it_may_show() -> None:
     full = Thumbnail(data=b"x" * 20_000, width=560, height=400)
-    assert len(_html(run_document(evidence()))) + 30 * len(full.data_url) < MAX_BYTES / 3
+    assert len(_html(run_document(evidence()))) + 30 * len(full.data_url) < MAX_BYTES / 3, "most of it is left to text"
 
 
 def test_intervals_are_drawn_on_their_scale() -> None:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from vlmhyperbench.analysis.figures import FigureSpec, Series
-from vlmhyperbench.reports.plots.palette import DASHES, LIGHT, MATRIX_SHADE, series_colour
+from vlmhyperbench.analysis.figures import FigureSpec, Mark, Series
+from vlmhyperbench.analysis.labels import short
+from vlmhyperbench.reports.plots.palette import DASHES, LIGHT, MATRIX_SHADE, rgb, series_colour
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross")
 CONFIG: JsonObject = {
     "displaylogo": False,
+    "modeBarButtonsToRemove": ["select2d", "lasso2d", "toImage"],
     "plotlyServerURL": "",
     "responsive": True,
+    "scrollZoom": True,
     "showSendToCloud": False,
 }
-"""Nothing in a figure offers to upload it."""
+"""Nothing in a figure offers to upload it; its picture is the SVG file of the report."""
 
 
 def to_plotly(spec: FigureSpec) -> dict[str, JsonValue]:
@@ -27,11 +30,20 @@ def to_plotly(spec: FigureSpec) -> dict[str, JsonValue]:
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "showlegend": len(spec.series) > 1,
+        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"},
         "hovermode": "closest",
-        "xaxis": {"title": {"text": _plain(spec.x.label)}, "gridcolor": LIGHT["grid"], "automargin": True},
-        "yaxis": {"title": {"text": _plain(spec.y.label)}, "gridcolor": LIGHT["grid"], "automargin": True},
-        "shapes": [_line(mark.axis, mark.at) for mark in spec.marks],
-        "meta": {"alt": spec.alt, "name": spec.name, "note": spec.note},
+        "hoverlabel": {
+            "align": "left",
+            "bgcolor": LIGHT["paper"],
+            "bordercolor": LIGHT["muted"],
+            "font": {"color": LIGHT["ink"]},
+        },
+        "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": LIGHT["muted"], "activecolor": LIGHT["ink"]},
+        "xaxis": _axis_of(spec.x.label),
+        "yaxis": _axis_of(spec.y.label),
+        "shapes": [_line(mark) for mark in spec.marks],
+        "annotations": [_label(mark) for mark in spec.marks if mark.series is None or len(spec.series) == 1],
+        "meta": {"alt": spec.alt, "kind": spec.kind, "name": spec.name, "note": spec.note, "unit": spec.x.unit},
     }
     return {"data": _traces(spec, layout), "layout": layout, "config": dict(CONFIG)}
 
@@ -39,57 +51,69 @@ def to_plotly(spec: FigureSpec) -> dict[str, JsonValue]:
 def _traces(spec: FigureSpec, layout: dict[str, JsonValue]) -> list[JsonValue]:
     match spec.kind:
         case "interval":
-            _name_rows(spec, layout, grouped=True)
+            _name_rows(spec, layout)
+            if spec.x.low is not None and spec.x.high is not None:
+                _axis(layout, "xaxis")["range"] = [spec.x.low, spec.x.high]
             return [_interval(spec, series, index) for index, series in enumerate(spec.series)]
         case "curve":
-            _axis(layout, "yaxis")["tickformat"] = ".0%"
-            return [_curve(series, index) for index, series in enumerate(spec.series)]
+            _axis(layout, "xaxis")["rangemode"] = "tozero"
+            _axis(layout, "yaxis").update(tickformat=".0%", range=[0, 1.02])
+            return [_curve(spec, series, index) for index, series in enumerate(spec.series)]
         case "histogram":
             layout["barmode"] = "overlay"
-            return [_histogram(series, index, len(spec.series)) for index, series in enumerate(spec.series)]
+            return [_histogram(spec, series, index) for index, series in enumerate(spec.series)]
         case "bars":
-            _name_rows(spec, layout, grouped=False)
+            _name_rows(spec, layout)
             return [_bars(spec, series, index) for index, series in enumerate(spec.series)]
         case _:
-            _name_rows(spec, layout, grouped=False)
+            _name_rows(spec, layout)
+            _axis(layout, "xaxis").update(type="category", showgrid=False)
             return [_matrix(spec)]
 
 
 def _interval(spec: FigureSpec, series: Series, index: int) -> JsonValue:
-    known = [i for i, x in enumerate(series.x) if x is not None]
+    known = [
+        (x, y, low, high)
+        for x, y, low, high in zip(series.x, series.y, series.low, series.high, strict=True)
+        if x is not None
+    ]
     shift = (index - (len(spec.series) - 1) / 2) * 0.62 / len(spec.series)
-    ends = [(series.x[i], series.low[i], series.high[i]) for i in known]
     return {
         "type": "scatter",
         "mode": "markers",
         "name": _plain(series.name),
-        "x": [series.x[i] for i in known],
-        "y": [series.y[i] + shift for i in known],
-        "text": [_plain(spec.categories[int(series.y[i])]) for i in known],
-        "hovertemplate": "%{text}: %{x:.4~g}<extra>%{fullData.name}</extra>",
+        "x": [x for x, _, _, _ in known],
+        "y": [y + shift for _, y, _, _ in known],
+        "text": [
+            f"{_plain(spec.categories[int(y)])}: {short(x)}"
+            + (f" ({short(low)} to {short(high)})" if low is not None and high is not None else "")
+            for x, y, low, high in known
+        ],
+        "hovertemplate": _hover(spec, "%{text}"),
         "marker": {"color": series_colour(index), "size": 9, "symbol": _SYMBOLS[index % len(_SYMBOLS)]},
         "error_x": {
             "type": "data",
             "symmetric": False,
             "color": series_colour(index),
-            "array": [0.0 if high is None or x is None else high - x for x, _, high in ends],
-            "arrayminus": [0.0 if low is None or x is None else x - low for x, low, _ in ends],
+            "array": [0.0 if high is None else high - x for x, _, _, high in known],
+            "arrayminus": [0.0 if low is None else x - low for x, _, low, _ in known],
         },
     }
 
 
-def _curve(series: Series, index: int) -> JsonValue:
+def _curve(spec: FigureSpec, series: Series, index: int) -> JsonValue:
     return {
         "type": "scatter",
         "mode": "lines",
         "name": _plain(series.name),
         "x": list(series.x),
         "y": list(series.y),
+        "hovertemplate": _hover(spec, f"%{{y:.1%}} within %{{x:.4~g}} {_plain(spec.x.unit)}"),
         "line": {"shape": "hv", "color": series_colour(index), "dash": DASHES[index % len(DASHES)], "width": 2},
     }
 
 
-def _histogram(series: Series, index: int, count: int) -> JsonValue:
+def _histogram(spec: FigureSpec, series: Series, index: int) -> JsonValue:
     edges = [edge for edge in series.x if edge is not None]
     return {
         "type": "bar",
@@ -97,8 +121,11 @@ def _histogram(series: Series, index: int, count: int) -> JsonValue:
         "x": [(low + high) / 2 for low, high in pairwise(edges)],
         "width": [high - low for low, high in pairwise(edges)],
         "y": list(series.y),
-        "opacity": 1.0 if count == 1 else 0.6,
-        "marker": {"color": series_colour(index)},
+        "text": [f"{short(low)} to {short(high)} {_plain(spec.x.unit)}" for low, high in pairwise(edges)],
+        "textposition": "none",
+        "hovertemplate": _hover(spec, "%{y} from %{text}"),
+        "opacity": 1.0 if len(spec.series) == 1 else 0.6,
+        "marker": {"color": series_colour(index), "line": {"color": LIGHT["paper"], "width": 1}},
     }
 
 
@@ -111,36 +138,62 @@ def _bars(spec: FigureSpec, series: Series, index: int) -> JsonValue:
         "y": list(series.y),
         "text": [_plain(spec.categories[int(y)]) for y in series.y],
         "textposition": "none",
-        "hovertemplate": "%{text}: %{x}<extra>%{fullData.name}</extra>",
+        "hovertemplate": _hover(spec, "%{text}: %{x}"),
         "marker": {"color": series_colour(index)},
     }
 
 
 def _matrix(spec: FigureSpec) -> JsonValue:
+    rows, columns = [_plain(name) for name in spec.categories], [_plain(name) for name in spec.columns]
+    labels = [[_plain(label) for label in line] for line in spec.cell_labels]
     return {
         "type": "heatmap",
-        "x": [_plain(column) for column in spec.columns],
-        "y": list(range(len(spec.categories))),
+        "x": columns,
+        "y": list(range(len(rows))),
         "z": [list(line) for line in spec.cells],
-        "text": [[_plain(label) for label in line] for line in spec.cell_labels],
+        "text": labels,
         "texttemplate": "%{text}",
+        "textfont": {"color": LIGHT["ink"]},
+        "hovertext": [
+            [f"{row}, {column}: {label or 'none'}" for column, label in zip(columns, line, strict=True)]
+            for row, line in zip(rows, labels, strict=True)
+        ],
+        "hoverinfo": "text",
+        "hoverongaps": False,
         "zmin": 0,
         "zmax": 1,
         "showscale": False,
-        "colorscale": [[0, "rgba(36,98,194,0.05)"], [1, f"rgba(36,98,194,{MATRIX_SHADE})"]],
+        "colorscale": [[0, _shade(0.05)], [1, _shade(MATRIX_SHADE)]],
         "xgap": 3,
         "ygap": 3,
     }
 
 
-def _name_rows(spec: FigureSpec, layout: dict[str, JsonValue], *, grouped: bool) -> None:
-    axis = _axis(layout, "yaxis")
-    axis["tickvals"] = list(range(len(spec.categories)))
-    axis["ticktext"] = [_plain(category) for category in spec.categories]
-    axis["range"] = [len(spec.categories) - 0.5, -0.5]
-    axis["showgrid"] = False
-    if grouped and spec.x.low is not None and spec.x.high is not None:
-        _axis(layout, "xaxis")["range"] = [spec.x.low, spec.x.high]
+def _shade(opacity: float) -> str:
+    return f"rgba({rgb(series_colour(0))},{opacity})"
+
+
+def _name_rows(spec: FigureSpec, layout: dict[str, JsonValue]) -> None:
+    _axis(layout, "yaxis").update(
+        tickvals=list(range(len(spec.categories))),
+        ticktext=[_plain(category) for category in spec.categories],
+        range=[len(spec.categories) - 0.5, -0.5],
+        showgrid=False,
+    )
+
+
+def _hover(spec: FigureSpec, text: str) -> str:
+    """Say which series it is where there are several."""
+    return f"{'%{fullData.name}<br>' if len(spec.series) > 1 else ''}{text}<extra></extra>"
+
+
+def _axis_of(title: str) -> JsonValue:
+    return {
+        "title": {"text": _plain(title), "standoff": 12},
+        "gridcolor": LIGHT["grid"],
+        "zeroline": False,
+        "automargin": True,
+    }
 
 
 def _axis(layout: dict[str, JsonValue], name: str) -> dict[str, JsonValue]:
@@ -149,16 +202,31 @@ def _axis(layout: dict[str, JsonValue], name: str) -> dict[str, JsonValue]:
     return axis
 
 
-def _line(axis: str, at: float) -> JsonValue:
-    along, across = ("x", "y") if axis == "x" else ("y", "x")
+def _line(mark: Mark) -> JsonValue:
+    along, across = ("x", "y") if mark.axis == "x" else ("y", "x")
+    colour = LIGHT["muted"] if mark.series is None else series_colour(mark.series)
     return {
         "type": "line",
-        f"{along}0": at,
-        f"{along}1": at,
+        f"{along}0": mark.at,
+        f"{along}1": mark.at,
         f"{across}0": 0,
         f"{across}1": 1,
         f"{across}ref": "paper",
-        "line": {"color": LIGHT["muted"], "width": 1, "dash": "dot"},
+        "line": {"color": colour, "width": 1, "dash": "dot"},
+    }
+
+
+def _label(mark: Mark) -> JsonValue:
+    along, across = ("x", "y") if mark.axis == "x" else ("y", "x")
+    return {
+        along: mark.at,
+        across: 1,
+        f"{across}ref": "paper",
+        "text": _plain(mark.label),
+        "showarrow": False,
+        "xanchor": "left" if mark.axis == "x" else "right",
+        "yanchor": "top" if mark.axis == "x" else "bottom",
+        "font": {"color": LIGHT["muted"]},
     }
 
 

@@ -43,6 +43,11 @@ def series_colour(index: int) -> str:
     return LIGHT[SERIES[index % len(SERIES)]]
 
 
+def rgb(colour: str) -> str:
+    """Write a colour as its three channels, for `rgba(…)`: `#2462c2` is `36,98,194`."""
+    return ",".join(str(int(colour[i : i + 2], 16)) for i in (1, 3, 5))
+
+
 def css(theme: dict[str, str]) -> str:
     """Write a theme as CSS custom properties `--fig-<name>`."""
     return "".join(f"--fig-{name}:{colour};" for name, colour in theme.items())
