@@ -21,6 +21,8 @@ from vlmhyperbench.facts.append import append
 
 pytestmark = pytest.mark.anyio
 
+EVALUATION = "e0123456789ab"
+
 KINDS = ("receipt", "invoice", "passport")
 
 
@@ -97,8 +99,9 @@ async def _add_measures(session: AsyncSession, api: Served, shard: Shard, sample
         sha256=SHA,
         size_bytes=stored.size_bytes,
         rows=samples,
-        metrics=[{"name": "anls"}],
+        metrics=[{"name": "anls", "profile": "paper", "evaluation": {"judge": None, "metric": {"name": "anls"}}}],
         environment="e",
+        evaluation_id=EVALUATION,
     )
 
 
@@ -109,7 +112,9 @@ async def test_a_result_joins_question_answer_timing_and_measures(api: Served, t
     assert (first["text"], first["latency_ms"], first["ttft_ms"]) == ("answer 0", 20.0, 10.0)
     assert first["group"] == {"doc_class": "receipt", "question_type": "field"}
     assert first["outcome"] == "answered"
-    assert [(one["metric"], one["value"]) for one in first["measures"]] == [("anls", 1.0)]
+    (measure,) = first["measures"]
+    assert (measure["metric"], measure["profile"], measure["extractor"]) == ("anls", "paper", "strict")
+    assert (measure["value"], measure["evaluation_id"]) == (1.0, EVALUATION)
 
 
 async def test_results_come_page_by_page_in_their_order(api: Served, tmp_path: Path) -> None:
@@ -161,3 +166,15 @@ async def test_a_run_shows_how_many_rows_it_has(api: Served, tmp_path: Path) -> 
     run = (await api.http.get(f"/runs/{run_id}")).json()
     assert (run["done"], run["failed"]) == (6, 1)
     assert [phase["kind"] for phase in run["phases"]] == ["accuracy"]
+
+
+async def test_the_short_id_beside_a_number_leads_to_what_decides_it(api: Served, tmp_path: Path) -> None:
+    run_id = await _measured_run(api, tmp_path)
+    found = (await api.http.get(f"/evaluations/{EVALUATION}")).json()
+    assert (found["id"], found["run_id"]) == (EVALUATION, str(run_id))
+    assert found["components"] == {"judge": None, "metric": {"name": "anls"}}
+
+
+@pytest.mark.parametrize(("evaluation", "status"), [("e000000000000", 404), ("nonsense", 422), ("E0123456789AB", 422)])
+async def test_an_evaluation_that_is_not_there_is_refused(api: Served, evaluation: str, status: int) -> None:
+    assert (await api.http.get(f"/evaluations/{evaluation}")).status_code == status

@@ -21,8 +21,9 @@ from vlmhyperbench.db.queries import table_of
 from vlmhyperbench.db.tables import JobRow, RunRow
 from vlmhyperbench.db.views import MeasureManifestView
 from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.identity import differences, id_of
 from vlmhyperbench.domain.outcomes import Complete, Failed, Preempted
-from vlmhyperbench.domain.specs import MetricSpec
+from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec
 from vlmhyperbench.domain.states import FactStatus, JobKind, JobState
 from vlmhyperbench.errors import Fenced
 from vlmhyperbench.facts.append import append
@@ -60,9 +61,11 @@ def cpu() -> Iterator[CpuChildren]:
     children.close()
 
 
-async def _answered_run(runtime: Runtime, folder: Path, *metrics: MetricSpec) -> UUID:
+async def _answered_run(
+    runtime: Runtime, folder: Path, *metrics: MetricSpec, extractors: tuple[ExtractorSpec, ...] = (ExtractorSpec(),)
+) -> UUID:
     """Make a run of four samples: a right and a wrong answer, an empty one, and a failed request."""
-    spec = run_spec().model_copy(update={"metrics": metrics})
+    spec = run_spec().model_copy(update={"metrics": metrics, "extractors": extractors})
     samples = [
         ManifestSample(index=i, key=f"s{i}", question="?", references=own, metadata={"doc_class": "ab"[i % 2]})
         for i, own in enumerate(REFERENCES)
@@ -142,6 +145,21 @@ async def test_every_metric_of_the_run_is_measured_and_stored(
     assert exact.environment == cer.environment
     assert summarise(exact_rows, ExactMatch())[0].value == 0.25
     assert summarise(cer_rows, Cer())[0].value == pytest.approx((0 + 4 + 5 + 4) / (3 + 3 + 5 + 4))
+
+
+async def test_every_extractor_is_measured_and_every_number_has_its_own_identity(
+    runtime: Runtime, cpu: CpuChildren, tmp_path: Path
+) -> None:
+    extractors = (ExtractorSpec(), ExtractorSpec(name="regex", params={"pattern": "one"}))
+    run_id = await _answered_run(runtime, tmp_path, EXACT, extractors=extractors)
+    assert await handle_score(await _claimed(runtime, cpu, run_id)) == Complete(
+        data={"metrics": 2, "rows": 4, "unscored": 2}
+    )
+    (text, _), (pattern, rows) = await _measures(runtime, run_id)
+    assert rows["reason"].to_list() == [None, "invalid_output: no_match", "invalid_output: no_match", None]
+    found = [one.metrics[0]["evaluation"] for one in (text, pattern)]
+    assert [one.path for one in differences(*found)] == ["extractor.name", "extractor.params.pattern"]  # type: ignore[arg-type]
+    assert [one.evaluation_id for one in (text, pattern)] == [id_of(one) for one in found]  # type: ignore[arg-type]
 
 
 async def test_a_metric_that_is_not_installed_fails_the_job_for_good(

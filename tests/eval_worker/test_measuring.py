@@ -6,11 +6,12 @@ import io
 
 import polars
 
-from vlmhyperbench.domain.specs import MetricSpec
+from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec
 from vlmhyperbench_eval_worker.measuring import FACT_COLUMNS, MeasuredMetric, measure_metric, packages_of
 from vlmhyperbench_text_metrics import Anls, ExactMatch
 
 EXACT = MetricSpec(name="exact_match", profile="v1", version="1.0.0", class_path="exact_match")
+FINAL = ExtractorSpec(name="final_answer")
 CER = MetricSpec(name="cer", profile="jiwer", version="1.0.0", class_path="cer")
 
 
@@ -52,8 +53,8 @@ def read(measured: MeasuredMetric) -> polars.DataFrame:
     return polars.read_parquet(io.BytesIO(measured.content))
 
 
-def measure(frame: polars.DataFrame, spec: MetricSpec = EXACT, policy: str = "zero") -> MeasuredMetric:
-    return measure_metric(frame, spec, extractor="text@1", on_model_failure=policy)  # type: ignore[arg-type]
+def measure(frame: polars.DataFrame, spec: MetricSpec = EXACT, **options: object) -> MeasuredMetric:
+    return measure_metric(frame, spec, **options)  # type: ignore[arg-type]
 
 
 def test_every_fact_has_a_row_with_its_outcome_and_statistics() -> None:
@@ -73,7 +74,7 @@ def test_every_fact_has_a_row_with_its_outcome_and_statistics() -> None:
 def test_the_policy_decides_whether_a_model_failure_has_a_value() -> None:
     failed = facts((None, ["a"]), failure="model")
     assert read(measure(failed))["value"].to_list() == [0.0]
-    assert read(measure(failed, policy="exclude"))["value"].to_list() == [None]
+    assert read(measure(failed, on_model_failure="exclude"))["value"].to_list() == [None]
 
 
 def test_pooled_metrics_store_what_missing_rows_would_add() -> None:
@@ -86,7 +87,21 @@ def test_pooled_metrics_store_what_missing_rows_would_add() -> None:
 def test_a_run_without_facts_gives_an_empty_file_with_its_columns() -> None:
     frame = read(measure(facts()))
     assert frame.height == 0
-    assert frame.columns == ["phase", "ordinal", "field", "extractor", "outcome", "value", "reason"]
+    assert frame.columns == ["phase", "ordinal", "field", "extractor", "outcome", "value", "reason", "is_invalid"]
+
+
+def test_an_answer_that_cannot_be_read_is_counted_apart_whatever_the_policy() -> None:
+    answers = facts(("#### a", ["a"]), ("no idea", ["a"]), (None, ["a"]))
+    excluded = read(measure(answers, extractor=FINAL))
+    assert excluded["value"].to_list() == [1.0, None, None]
+    assert excluded["outcome"].to_list() == ["scored", "unscored", "infrastructure_failure"]
+    assert excluded["reason"].to_list() == [None, "invalid_output: no_final_answer", "timeout"]
+    assert excluded["is_invalid"].to_list() == [False, True, False]
+    assert set(excluded["extractor"]) == {"final_answer@1"}
+    zero = read(measure(answers, extractor=FINAL, on_invalid="zero"))
+    assert zero["value"].to_list() == [1.0, 0.0, None]
+    assert zero["outcome"].to_list() == ["scored", "model_failure", "infrastructure_failure"]
+    assert zero["is_invalid"].to_list() == [False, True, False]
 
 
 def test_metadata_reaches_the_metric() -> None:

@@ -14,7 +14,19 @@ from vlmhyperbench.logs import configure_logging
 from vlmhyperbench.registry.folder import find_folder
 from vlmhyperbench.runtime import open_runtime
 from vlmhyperbench.settings import Settings
-from vlmhyperbench_api import artifacts, errors, experiments, health, live, registry, reports, results, runs, workers
+from vlmhyperbench_api import (
+    artifacts,
+    errors,
+    evaluations,
+    experiments,
+    health,
+    live,
+    registry,
+    reports,
+    results,
+    runs,
+    workers,
+)
 from vlmhyperbench_api.catalogue import Registries
 from vlmhyperbench_api.feed import Feed
 from vlmhyperbench_api.limits import Limits
@@ -28,6 +40,7 @@ _ROUTERS = (
     runs.router,
     experiments.router,
     results.router,
+    evaluations.router,
     workers.router,
     registry.router,
     reports.router,

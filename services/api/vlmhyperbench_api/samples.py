@@ -16,6 +16,7 @@ from vlmhyperbench.db.views import MeasureManifestView
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.storage import Storage
 from vlmhyperbench.wire.results import MeasureValue
+from vlmhyperbench_sdk.types import JsonObject
 
 _PAYLOAD = ("text", "reasoning", "error")
 
@@ -84,15 +85,18 @@ def measures(
     )
     for file in files:
         frame = pl.read_parquet(storage.path(file.storage_key)).with_columns(pl.col("phase").cast(pl.Int32))
-        names = [str(metric.get("name", "")) for metric in file.metrics]
+        identity = file.metrics[0] if file.metrics else {}
         for row in frame.join(wanted, on=["phase", "ordinal"], how="semi").iter_rows(named=True):
-            found.setdefault((row["phase"], row["ordinal"]), []).append(_measure(row, names))
+            found.setdefault((row["phase"], row["ordinal"]), []).append(_measure(row, identity, file.evaluation_id))
     return found
 
 
-def _measure(row: dict[str, Any], names: Sequence[str]) -> MeasureValue:
+def _measure(row: dict[str, Any], identity: JsonObject, evaluation_id: str | None) -> MeasureValue:
     return MeasureValue(
-        metric=str(row.get("metric") or ", ".join(names)),
+        metric=str(identity.get("name", "")),
+        profile=str(identity.get("profile", "")),
+        extractor=str(row["extractor"]),
+        evaluation_id=evaluation_id,
         value=row["value"],
         outcome=row["outcome"],
         reason=row.get("reason"),

@@ -4,19 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from vlmhyperbench.db import measures, runs
+from pydantic import JsonValue
+
+from vlmhyperbench.db import evidence, measures, runs
+from vlmhyperbench.db.views import RunView
 from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.identity import id_of, identify
 from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted, outcome_of
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.errors import Fenced, NotFound, VlmHyperBenchError
 from vlmhyperbench.facts.read import read_facts
-from vlmhyperbench.scoring.extraction import DEFAULT_EXTRACTOR
 from vlmhyperbench.storage import Stored
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_eval_worker.measuring import FACT_COLUMNS, MeasuredMetric, measure_metric
 
 _PAYLOAD = ("text",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """One metric on what one extractor read: measured, and stored."""
+
+    measured: MeasuredMetric
+    stored: Stored
+    environment: str
+    evaluation: dict[str, JsonValue]
+    """Components of its evaluation identity."""
 
 
 async def handle_score(job: ClaimedJob) -> Outcome:
@@ -31,30 +47,45 @@ async def handle_score(job: ClaimedJob) -> Outcome:
 
 async def _score(job: ClaimedJob) -> Outcome:
     runtime = job.runtime
-    spec = await _read_spec(job)
+    run, spec, engines = await _read_run(job)
     facts = await read_facts(runtime.database, runtime.storage, job.run_id, payload=_PAYLOAD)
     rows = facts.select(FACT_COLUMNS)
-    total = rows.height * len(spec.metrics)
+    wanted = [(metric, extractor) for extractor in spec.extractors for metric in spec.metrics]
+    total = rows.height * len(wanted)
     await job.progress(done=0, total=total)
-    written: list[tuple[MeasuredMetric, Stored]] = []
-    for no, metric in enumerate(spec.metrics):
+    written: list[Written] = []
+    for no, (metric, extractor) in enumerate(wanted):
         if job.draining.is_set():
             return Preempted()
         measured = await job.run_cpu(
-            measure_metric, rows, metric, extractor=DEFAULT_EXTRACTOR, on_model_failure=spec.on_model_failure
+            measure_metric,
+            rows,
+            metric,
+            extractor=extractor,
+            on_model_failure=spec.on_model_failure,
+            on_invalid=spec.on_invalid,
         )
         key = f"runs/{job.run_id}/measures/{job.claim_id}/{no}-{_slug(metric.name)}.parquet"
         stored = await asyncio.to_thread(
             runtime.storage.put, key, measured.content, media_type="application/vnd.apache.parquet"
         )
-        written.append((measured, stored))
+        environment = digest_of(dict(measured.packages))
+        evaluation = identify(
+            spec,
+            metric=metric,
+            extractor=extractor,
+            manifest_id=run.manifest_id,
+            engines=engines,
+            environment=environment,
+        )
+        written.append(Written(measured=measured, stored=stored, environment=environment, evaluation=evaluation))
         await job.progress(done=rows.height * (no + 1), total=total)
     await _commit(job, written)
     return Complete(
         data={
             "metrics": len(written),
             "rows": rows.height,
-            "unscored": sum(measured.rows - measured.values for measured, _ in written),
+            "unscored": sum(one.measured.rows - one.measured.values for one in written),
         }
     )
 
@@ -64,28 +95,33 @@ def _slug(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:80]
 
 
-async def _read_spec(job: ClaimedJob) -> RunSpec:
+async def _read_run(job: ClaimedJob) -> tuple[RunView, RunSpec, list[tuple[str, str]]]:
+    """Read the run, its spec, and the engines that answered."""
     async with job.runtime.database.transaction() as session:
         run = await runs.get(session, job.run_id)
+        claims = await evidence.of_run(session, job.run_id)
     if run is None:
         raise NotFound(f"There is no run {job.run_id}.")
-    return RunSpec.model_validate(run.spec)
+    engines = [found.claim.engine for found in claims if found.claim.engine]
+    named = [(str(engine.get("name", "")), str(engine.get("version", ""))) for engine in engines]
+    return run, RunSpec.model_validate(run.spec), named
 
 
-async def _commit(job: ClaimedJob, written: list[tuple[MeasuredMetric, Stored]]) -> None:
+async def _commit(job: ClaimedJob, written: Sequence[Written]) -> None:
     """Reference the files, which lie in storage already, in one fenced transaction."""
     async with job.transaction() as session:
-        for no, (measured, stored) in enumerate(written):
+        for no, one in enumerate(written):
             await measures.add(
                 session,
                 run_id=job.run_id,
                 claim_id=job.claim_id,
                 no=no,
                 job_id=job.job.id,
-                storage_key=stored.key,
-                sha256=stored.sha256,
-                size_bytes=stored.size_bytes,
-                rows=measured.rows,
-                metrics=[measured.identity],
-                environment=digest_of(dict(measured.packages)),
+                storage_key=one.stored.key,
+                sha256=one.stored.sha256,
+                size_bytes=one.stored.size_bytes,
+                rows=one.measured.rows,
+                metrics=[{**one.measured.identity, "evaluation": one.evaluation}],
+                environment=one.environment,
+                evaluation_id=id_of(one.evaluation),
             )

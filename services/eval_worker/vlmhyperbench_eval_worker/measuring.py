@@ -22,9 +22,10 @@ from typing import cast
 import polars
 from pydantic import JsonValue
 
-from vlmhyperbench.domain.specs import MetricSpec
+from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec
+from vlmhyperbench.scoring.extraction import TEXT
 from vlmhyperbench.scoring.metrics import open_metric
-from vlmhyperbench.scoring.scores import ModelFailurePolicy, Row, Score, score
+from vlmhyperbench.scoring.scores import Policy, Row, Score, score
 from vlmhyperbench_sdk.types import JsonObject, Measure
 
 FACT_COLUMNS = ("phase", "ordinal", "status", "failure", "error_code", "text", "references", "metadata")
@@ -39,6 +40,7 @@ _KEY_SCHEMA = polars.Schema(
         "outcome": polars.String(),
         "value": polars.Float64(),
         "reason": polars.String(),
+        "is_invalid": polars.Boolean(),
     }
 )
 _SLICE_ROWS = 20_000
@@ -50,8 +52,8 @@ class MeasuredMetric:
     """One metric's measures of a run, ready to be stored."""
 
     content: bytes
-    """Parquet: `phase, ordinal, field?, extractor, outcome, value?, reason?`, then `stat.<name>` of every row, and
-    for pooled metrics `wrong.<name>?` and `right.<name>?` of rows without a value."""
+    """Parquet: `phase, ordinal, field?, extractor, outcome, value?, reason?, is_invalid`, then `stat.<name>` of every
+    row, and for pooled metrics `wrong.<name>?` and `right.<name>?` of rows without a value."""
     rows: int
     values: int
     """Rows that have a value."""
@@ -62,19 +64,25 @@ class MeasuredMetric:
 
 
 def measure_metric(
-    facts: polars.DataFrame, spec: MetricSpec, *, extractor: str, on_model_failure: ModelFailurePolicy
+    facts: polars.DataFrame,
+    spec: MetricSpec,
+    *,
+    extractor: ExtractorSpec = TEXT,
+    on_model_failure: Policy = "zero",
+    on_invalid: Policy = "exclude",
 ) -> MeasuredMetric:
-    """Score a run's facts by one metric.
+    """Score a run's facts by one metric, on what one extractor reads.
 
     Raises:
         NotFound: nobody registers the metric, or there is no such extractor.
-        InvalidInput: the metric refuses its profile or params.
+        InvalidInput: the metric refuses its profile or params, or the extractor its own.
         Conflict: the installed metric is another version than the run pins.
         PluginFailure: the metric cannot be constructed.
     """
     metric = open_metric(spec)
+    policies = {"on_model_failure": on_model_failure, "on_invalid": on_invalid}
     frames = [
-        _frame(part, score(metric, _rows(part), extractor=extractor, on_model_failure=on_model_failure), extractor)
+        _frame(part, score(metric, _rows(part), extractor=extractor, **policies), extractor.label)
         for part in facts.iter_slices(_SLICE_ROWS)
     ]
     empty = polars.DataFrame(schema=_KEY_SCHEMA)
@@ -91,7 +99,7 @@ def measure_metric(
             "profile": spec.profile,
             "version": spec.version,
             "class_path": spec.class_path,
-            "extractor": extractor,
+            "extractor": extractor.label,
             "package": next((f"{name}=={number}" for name, number in packages.items()), None),
             "params": spec.params,
         },
@@ -146,6 +154,7 @@ def _frame(facts: polars.DataFrame, scores: Sequence[Score], extractor: str) -> 
         polars.Series("outcome", [one.outcome.value for one in scores], dtype=polars.String),
         polars.Series("value", [one.measure.value for one in scores], dtype=polars.Float64),
         polars.Series("reason", [one.measure.reason for one in scores], dtype=polars.String),
+        polars.Series("is_invalid", [one.is_invalid for one in scores], dtype=polars.Boolean),
     )
     columns = [
         polars.Series(f"{prefix}.{name}", [row.get(name, missing) for row in rows], dtype=polars.Float64)

@@ -14,6 +14,7 @@ from vlmhyperbench.client.refusals import refusal_of
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 from vlmhyperbench.wire.artifacts import Artifact, Report
 from vlmhyperbench.wire.base import Page
+from vlmhyperbench.wire.evaluations import Evaluation
 from vlmhyperbench.wire.health import Health, Ready
 from vlmhyperbench.wire.registry import RegistryEntry, RegistrySummary
 from vlmhyperbench.wire.results import Result
@@ -131,6 +132,11 @@ def list_results(
         limit=limit,
         cursor=cursor,
     )
+
+
+def get_evaluation(evaluation_id: str) -> Call[Evaluation]:
+    """Read what decides a quality number, by its short id."""
+    return _get(f"/evaluations/{evaluation_id}", Evaluation)
 
 
 def list_workers(*, include_gone: bool = False) -> Call[Page[Worker]]:

@@ -9,12 +9,13 @@ from sqlalchemy import and_, func, insert, select
 from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from vlmhyperbench.db.queries import fetch_all, table_of
-from vlmhyperbench.db.tables import MeasureManifestRow
+from vlmhyperbench.db.queries import fetch_all, fetch_one, table_of
+from vlmhyperbench.db.tables import MeasureManifestRow, RunRow
 from vlmhyperbench.db.views import MeasureManifestView
 from vlmhyperbench_sdk.types import JsonObject
 
 _MEASURES = table_of(MeasureManifestRow)
+_RUN = table_of(RunRow)
 
 
 async def add(
@@ -30,6 +31,7 @@ async def add(
     rows: int,
     metrics: Sequence[JsonObject],
     environment: str,
+    evaluation_id: str,
 ) -> None:
     """Add the manifest of a file that lies in storage already; the caller holds the job by its claim."""
     await session.execute(
@@ -44,8 +46,21 @@ async def add(
             rows=rows,
             metrics=[dict(metric) for metric in metrics],
             environment=environment,
+            evaluation_id=evaluation_id,
         )
     )
+
+
+async def of_evaluation(session: AsyncSession, evaluation_id: str, *, project_id: str) -> MeasureManifestView | None:
+    """Read one file of measures with this evaluation identity, the newest."""
+    statement = (
+        select(_MEASURES)
+        .join(_RUN, _RUN.c.id == _MEASURES.c.run_id)
+        .where(_MEASURES.c.evaluation_id == evaluation_id, _RUN.c.project_id == project_id)
+        .order_by(_MEASURES.c.created_at.desc())
+        .limit(1)
+    )
+    return await fetch_one(session, MeasureManifestView, statement)
 
 
 async def of_run(session: AsyncSession, run_id: UUID) -> list[MeasureManifestView]:

@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from vlmhyperbench.domain.digests import digest_of
+
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -120,6 +122,20 @@ class MetricSpec(Spec):
     params: dict[str, JsonValue] = Field(default_factory=dict)
 
 
+class ExtractorSpec(Spec):
+    """How the parsed answer is read out of a model's text."""
+
+    name: Name = "text"
+    version: Annotated[int, Field(ge=1)] = 1
+    params: dict[str, JsonValue] = Field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """What keys the measures: `text@1`, and with params the beginning of their digest, `regex@1 5ab1c702`."""
+        label = f"{self.name}@{self.version}"
+        return f"{label} {digest_of(self.params)[:8]}" if self.params else label
+
+
 class Decoding(Spec):
     """Sampling parameters; what is None is left to the engine."""
 
@@ -178,6 +194,8 @@ class RunSpec(Spec):
     dataset: DatasetSpec
     prompt: PromptSpec
     metrics: tuple[MetricSpec, ...]
+    extractors: Annotated[tuple[ExtractorSpec, ...], Field(min_length=1)] = (ExtractorSpec(),)
+    """Every metric is measured with each; the first is the one that tables show."""
     decoding: Decoding = Decoding()
     scenario: ScenarioSpec = ScenarioSpec()
     group_by: tuple[str, ...] = ()
@@ -187,3 +205,5 @@ class RunSpec(Spec):
     secrets: tuple[Name, ...] = ()
     """Names only; values live in 0600 files that the worker's supervisor reads."""
     on_model_failure: Literal["zero", "exclude"] = "zero"
+    on_invalid: Literal["zero", "exclude"] = "exclude"
+    """What an answer counts as in which an extractor finds nothing."""

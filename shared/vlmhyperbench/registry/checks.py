@@ -133,6 +133,8 @@ def _task(references: References, name: str) -> None:
         found = references.metric(metric, ("metrics", no))
         if found is not None and task.supported_metrics and found.name not in task.supported_metrics:
             references.say(("metrics", no), f"{found.name!r} is not among its supported metrics.", "Add it there.")
+    for no, extractor in enumerate(task.extractors):
+        references.extractor(extractor, ("extractors", no))
     for no, metric in enumerate(task.supported_metrics):
         references.find(catalogue.metrics, "metrics", metric, ("supported_metrics", no))
     for no, report in enumerate(task.reports):

@@ -8,15 +8,12 @@ from dataclasses import dataclass
 from itertools import product
 
 from vlmhyperbench.domain.specs import Decoding
+from vlmhyperbench.registry.choices import EndpointChoice, ModelChoice, RunChoices, ScenarioChoice
 from vlmhyperbench.registry.errors import Path
 from vlmhyperbench.registry.schemas import (
-    EndpointChoice,
     Exclusion,
     Matrix,
-    ModelChoice,
-    RunChoices,
     RunEntry,
-    ScenarioChoice,
 )
 
 Axis = tuple[str, int]

@@ -6,12 +6,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from vlmhyperbench.domain.specs import MetricSpec, PackageRef
-from vlmhyperbench.errors import NotFound
+from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec, PackageRef
+from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.registry.catalogue import Catalogue, look_up
+from vlmhyperbench.registry.choices import ExtractorChoice
 from vlmhyperbench.registry.errors import Path, Problem, did_you_mean
 from vlmhyperbench.registry.plugins import Plugins
 from vlmhyperbench.registry.schemas import Entry
+from vlmhyperbench.scoring.extraction import open_extractor
 from vlmhyperbench_sdk.discovery import Group
 
 E = TypeVar("E", bound=Entry)
@@ -77,3 +79,15 @@ class References:
             package=self.plugins.package_of("metrics", entry.class_path),
             params={**entry.params, **entry.profiles.get(profile, {})},
         )
+
+    def extractor(self, reference: str | ExtractorChoice, path: Path) -> ExtractorSpec | None:
+        """Resolve `name[:version]`, with params where they are written, and check that it can be made."""
+        chosen = ExtractorChoice(name=reference) if isinstance(reference, str) else reference
+        name, _, version = chosen.name.partition(":")
+        spec = ExtractorSpec(name=name, version=int(version or 1), params=chosen.params)
+        try:
+            open_extractor(spec)
+        except (NotFound, InvalidInput) as error:
+            self.say(path, error.message, error.cure)
+            return None
+        return spec

@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from vlmhyperbench.domain.specs import DatasetSpec, Decoding, MetricSpec, PromptSpec, RunSpec, ScenarioSpec
+from vlmhyperbench.domain.specs import (
+    DatasetSpec,
+    Decoding,
+    ExtractorSpec,
+    MetricSpec,
+    PromptSpec,
+    RunSpec,
+    ScenarioSpec,
+)
 from vlmhyperbench.registry.catalogue import Catalogue
+from vlmhyperbench.registry.choices import DatasetChoice, ExtractorChoice, RunChoices, ScenarioChoice
 from vlmhyperbench.registry.errors import Path, RegistryError, RegistryErrors, did_you_mean, field_of
 from vlmhyperbench.registry.matrix import Combination, combine
 from vlmhyperbench.registry.plugins import InstalledPlugins, Plugins
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import (
-    DatasetChoice,
     Entry,
     ExperimentEntry,
-    RunChoices,
     RunEntry,
-    ScenarioChoice,
     TaskEntry,
 )
 from vlmhyperbench.registry.targets import resolve_target
@@ -79,10 +85,11 @@ def pin_run(references: References, entry: RunEntry, where: Where = lambda path:
     dataset = _dataset(references, entry.dataset or task.dataset, task, _path(entry, "dataset", where))
     prompt = _prompt(references, entry.prompt or task.prompt, _path(entry, "prompt", where))
     metrics = _metrics(references, entry.metrics or task.metrics, task, _path(entry, "metrics", where))
+    extractors = _extractors(references, _given(entry.extractors, task.extractors), _path(entry, "extractors", where))
     scenario = _scenario(references, entry.scenario or task.scenarios[0], task, _path(entry, "scenario", where))
     reports = _given(entry.reports, task.reports)
     _check_reports(references, reports, task, _path(entry, "reports", where))
-    if target is None or dataset is None or prompt is None or scenario is None or None in metrics:
+    if target is None or dataset is None or prompt is None or scenario is None or None in (*metrics, *extractors):
         return None
     return RunSpec(
         target=target,
@@ -92,6 +99,7 @@ def pin_run(references: References, entry: RunEntry, where: Where = lambda path:
         dataset=dataset,
         prompt=prompt,
         metrics=tuple(metric for metric in metrics if metric is not None),
+        extractors=tuple(extractor for extractor in extractors if extractor is not None),
         decoding=_decoding(task.decoding, entry.decoding),
         scenario=scenario,
         group_by=_given(entry.group_by, task.group_by),
@@ -100,6 +108,7 @@ def pin_run(references: References, entry: RunEntry, where: Where = lambda path:
         limits=entry.limits,
         secrets=entry.secrets,
         on_model_failure=task.on_model_failure,
+        on_invalid=task.on_invalid,
     )
 
 
@@ -174,6 +183,19 @@ def _metrics(references: References, chosen: Sequence[str], task: TaskEntry, pat
                 references.say(place, f"the metric {reference!r} is asked for twice.", "Remove one.")
         metrics.append(metric)
     return metrics
+
+
+def _extractors(
+    references: References, chosen: Sequence[str | ExtractorChoice], path: Path
+) -> list[ExtractorSpec | None]:
+    extractors: list[ExtractorSpec | None] = []
+    for no, reference in enumerate(chosen):
+        place = (*path, no) if path[-1] == "extractors" else path
+        extractor = references.extractor(reference, place)
+        if extractor is not None and extractor in extractors:
+            references.say(place, f"the extractor {extractor.label!r} is asked for twice.", "Remove one.")
+        extractors.append(extractor)
+    return extractors
 
 
 def _scenario(references: References, choice: str | ScenarioChoice, task: TaskEntry, path: Path) -> ScenarioSpec | None:

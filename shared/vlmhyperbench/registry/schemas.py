@@ -11,23 +11,11 @@ import sys
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
-from vlmhyperbench.domain.specs import Decoding, Limits, PromptText, Sha256, Slo
-
-Slug = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
-Semver = Annotated[str, Field(pattern=r"^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$")]
-MetricRef = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(@[A-Za-z0-9._-]+)?(:[0-9A-Za-z.-]+)?$")]
-"""`name[@profile][:version]`."""
-RelativePath = Annotated[str, Field(pattern=r"^[^/\\\x00][^\\\x00]*$", max_length=1000)]
-SecretName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$")]
-Params = dict[str, JsonValue]
-
-
-class Strict(BaseModel):
-    """Base of everything in an entry: immutable, and unknown keys are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+from vlmhyperbench.domain.specs import Decoding, PromptText, Sha256, Slo
+from vlmhyperbench.registry.choices import Extractors, RunChoices, ScenarioRef, TargetChoice, name_tag
+from vlmhyperbench.registry.values import MetricRef, Params, RelativePath, Semver, Slug, Strict
 
 
 class Entry(Strict):
@@ -185,6 +173,8 @@ class TaskEntry(Entry):
     dataset: Slug
     prompt: Slug
     metrics: Annotated[tuple[MetricRef, ...], Field(min_length=1)]
+    extractors: Extractors = ("text",)
+    """How parsed answers are read; every metric is measured with each, and the first is the one that counts."""
     reports: tuple[Slug, ...] = ("markdown", "html", "json", "csv")
     scenarios: Annotated[tuple[Slug, ...], Field(min_length=1)] = ("offline",)
     """The first is the default; a run may choose only among these."""
@@ -198,83 +188,8 @@ class TaskEntry(Entry):
     decoding: Decoding = Decoding()
     response_format: Params | None = None
     on_model_failure: Literal["zero", "exclude"] = "zero"
-
-
-class ModelChoice(Strict):
-    """A registered model."""
-
-    model: Slug
-    backend: Slug | None = None
-    engine_params: Params = Field(default_factory=dict)
-
-
-class EndpointChoice(Strict):
-    """An OpenAI-compatible URL that somebody else runs."""
-
-    endpoint: Annotated[str, Field(max_length=2000)]
-    model_name: Annotated[str, Field(min_length=1, max_length=200)]
-    backend_class: str = "openai"
-    engine_params: Params = Field(default_factory=dict)
-
-
-class DatasetChoice(Strict):
-    """A registered dataset with some values of its own."""
-
-    name: Slug
-    split: str | None = None
-    params: Params = Field(default_factory=dict)
-    seed: int | None = None
-    limit: Annotated[int, Field(ge=1)] | None = None
-    doc_classes: tuple[str, ...] | None = None
-    question_types: tuple[str, ...] | None = None
-
-
-class ScenarioChoice(Strict):
-    """A registered scenario with some values of its own; or, with `kind`, a scenario of one's own."""
-
-    name: Slug
-    kind: Literal["offline", "single_stream"] | None = None
-    in_flight: Annotated[int, Field(ge=1, le=4096)] | None = None
-    warmup_requests: Annotated[int, Field(ge=0, le=10_000)] | None = None
-    requests: Annotated[int, Field(ge=1)] | None = None
-    seed: int | None = None
-    slo: Slo | None = None
-
-
-def _target_tag(value: object) -> str:
-    names = value if isinstance(value, dict) else getattr(value, "__dict__", {})
-    return "an endpoint" if "endpoint" in names or "model_name" in names else "a model"
-
-
-def _name_tag(value: object) -> str:
-    return "a name" if isinstance(value, str) else "written out"
-
-
-TargetChoice = Annotated[
-    Annotated[ModelChoice, Tag("a model")] | Annotated[EndpointChoice, Tag("an endpoint")], Discriminator(_target_tag)
-]
-DatasetRef = Annotated[
-    Annotated[Slug, Tag("a name")] | Annotated[DatasetChoice, Tag("written out")], Discriminator(_name_tag)
-]
-ScenarioRef = Annotated[
-    Annotated[Slug, Tag("a name")] | Annotated[ScenarioChoice, Tag("written out")], Discriminator(_name_tag)
-]
-
-
-class RunChoices(Strict):
-    """What a run may choose instead of what its task says."""
-
-    prompt: Slug | None = None
-    decoding: Decoding | None = None
-    """What is written goes over the task's, key by key."""
-    scenario: ScenarioRef | None = None
-    dataset: DatasetRef | None = None
-    metrics: Annotated[tuple[MetricRef, ...], Field(min_length=1)] | None = None
-    reports: tuple[Slug, ...] | None = None
-    group_by: tuple[str, ...] | None = None
-    response_format: Params | None = None
-    limits: Limits = Limits()
-    secrets: tuple[SecretName, ...] = ()
+    on_invalid: Literal["zero", "exclude"] = "exclude"
+    """What an answer counts as in which the extractor finds nothing."""
 
 
 class RunEntry(Entry, RunChoices):
@@ -318,7 +233,7 @@ class Exclusion(Strict):
     prompt: Slug | None = None
 
 
-RunRef = Annotated[Annotated[Slug, Tag("a name")] | Annotated[RunEntry, Tag("written out")], Discriminator(_name_tag)]
+RunRef = Annotated[Annotated[Slug, Tag("a name")] | Annotated[RunEntry, Tag("written out")], Discriminator(name_tag)]
 
 
 class ExperimentEntry(Entry):

@@ -7,9 +7,10 @@ from pathlib import Path as FilePath
 
 from vlmhyperbench.domain.specs import EndpointTarget, ModelFile, ModelTarget
 from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.registry.choices import EndpointChoice, ModelChoice
 from vlmhyperbench.registry.errors import Path, did_you_mean
 from vlmhyperbench.registry.references import References
-from vlmhyperbench.registry.schemas import BackendEntry, EndpointChoice, ModelChoice, ModelEntry, TaskEntry
+from vlmhyperbench.registry.schemas import BackendEntry, ModelEntry, TaskEntry
 from vlmhyperbench_sdk.net import parse_url
 
 

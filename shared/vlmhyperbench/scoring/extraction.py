@@ -1,4 +1,4 @@
-"""Read the parsed answer out of a model's text, by extractors with a name and a version.
+"""Read the parsed answers out of a model's texts, by extractors with a name, a version and params.
 
 A measure is keyed by its extractor: another way to read the same text is another extractor or another version.
 """
@@ -6,31 +6,68 @@ A measure is keyed by its extractor: another way to read the same text is anothe
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
 
-from vlmhyperbench_sdk.errors import NotFound
+from pydantic import ValidationError
 
-Extractor = Callable[[str], str]
+from vlmhyperbench.domain.specs import ExtractorSpec
+from vlmhyperbench.scoring.extractors import EXTRACTORS, Extractor, Unreadable
+from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 
-DEFAULT_EXTRACTOR = "text@1"
-
-
-def _text(answer: str) -> str:
-    return answer
-
-
-EXTRACTORS: Mapping[str, Extractor] = MappingProxyType({DEFAULT_EXTRACTOR: _text})
-"""`text@1`: the content as it is (never the reasoning); what white space means is the metric's business."""
+TEXT: Final = ExtractorSpec()
+"""The extractor that changes nothing."""
 
 
-def extract(texts: Sequence[str], *, extractor: str = DEFAULT_EXTRACTOR) -> list[str]:
-    """Return the parsed answers. Shape as `texts`: (answers,).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extracted:
+    """What was read out of a batch of answers, by column. Each of shape (answers,)."""
+
+    texts: Sequence[str | None]
+    """None where the extractor found nothing."""
+    reasons: Sequence[str | None]
+    """Why."""
+
+
+def open_extractor(spec: ExtractorSpec) -> Extractor:
+    """Make the extractor that a spec names.
 
     Raises:
-        NotFound: there is no such extractor.
+        NotFound: there is no such extractor, or not in this version.
+        InvalidInput: it refuses its params.
     """
-    if extractor not in EXTRACTORS:
-        near = difflib.get_close_matches(extractor, EXTRACTORS, n=1) or sorted(EXTRACTORS)
-        raise NotFound(f"There is no extractor {extractor!r}.", cure=f"Write one of: {', '.join(near)}.")
-    return [EXTRACTORS[extractor](text) for text in texts]
+    found = EXTRACTORS.get(spec.name)
+    if found is None:
+        near = difflib.get_close_matches(spec.name, EXTRACTORS, n=1) or sorted(EXTRACTORS)
+        raise NotFound(f"There is no extractor {spec.name!r}.", cure=f"Write one of: {', '.join(near)}.")
+    if spec.version != found.version:
+        raise NotFound(
+            f"The extractor {spec.name!r} has no version {spec.version}.", cure=f"Write {spec.name}:{found.version}."
+        )
+    try:
+        return found.model_validate(spec.params)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"])) or "params"
+        raise InvalidInput(f"The extractor {spec.name!r} refuses its params: {field}: {first['msg']}.") from error
+
+
+def extract(texts: Sequence[str], *, extractor: ExtractorSpec = TEXT) -> Extracted:
+    """Read the parsed answers. Shape of `texts`: (answers,).
+
+    Raises:
+        NotFound, InvalidInput: as `open_extractor`.
+    """
+    opened = open_extractor(extractor)
+    if extractor == TEXT:
+        return Extracted(texts=texts, reasons=[None] * len(texts))
+    read = [_read(opened, text) for text in texts]
+    return Extracted(texts=[text for text, _ in read], reasons=[reason for _, reason in read])
+
+
+def _read(extractor: Extractor, answer: str) -> tuple[str | None, str | None]:
+    try:
+        return extractor.read(answer), None
+    except Unreadable as error:
+        return None, str(error)

@@ -8,13 +8,19 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
-from vlmhyperbench.scoring.extraction import DEFAULT_EXTRACTOR, extract
+from vlmhyperbench.domain.specs import ExtractorSpec
+from vlmhyperbench.scoring.extraction import TEXT, extract
 from vlmhyperbench_sdk.errors import PluginFailure
 from vlmhyperbench_sdk.protocols import Metric
 from vlmhyperbench_sdk.types import JsonObject, Measure, Measures
 
-ModelFailurePolicy = Literal["zero", "exclude"]
+Policy = Literal["zero", "exclude"]
+"""`zero`: it counts as a wrong answer; `exclude`: it has no value."""
 
+INVALID = "invalid_output"
+
+_METRICS_INVALID = "invalid_json"
+"""How a metric of JSON answers begins its reason where an answer is none."""
 _REASON_CHARS = 300
 _NOWHERE_RIGHT = "\N{REPLACEMENT CHARACTER}"
 
@@ -24,7 +30,7 @@ class Outcome(StrEnum):
 
     SCORED = "scored"
     MODEL_FAILURE = "model_failure"
-    """Refusal, over-long context, time-out of generation: counts against the model, by policy."""
+    """Refusal, over-long context, time-out, an answer that cannot be read: counts against the model, by policy."""
     INFRASTRUCTURE_FAILURE = "infrastructure_failure"
     """Crash, quarantine, network, unreadable image: never counts against the model."""
     UNSCORED = "unscored"
@@ -51,6 +57,8 @@ class Score:
 
     outcome: Outcome
     measure: Measure
+    is_invalid: bool = False
+    """There is an answer, but nothing could be read out of it, by the extractor or by the metric."""
     wrong: Measure | None = None
     """What the row would add to pooled statistics if its answer were wrong; only where it has no value."""
     right: Measure | None = None
@@ -69,37 +77,63 @@ def score(
     metric: Metric,
     rows: Sequence[Row],
     *,
-    extractor: str = DEFAULT_EXTRACTOR,
-    on_model_failure: ModelFailurePolicy = "zero",
+    extractor: ExtractorSpec = TEXT,
+    on_model_failure: Policy = "zero",
+    on_invalid: Policy = "exclude",
 ) -> list[Score]:
     """Score rows in one batch.
 
-    A model failure under the policy `zero` is scored as an empty answer, and under `exclude` not at all; an
-    infrastructure failure is never scored. A metric that raises on a row leaves that row unscored, and no other.
+    A model failure, or an answer that the extractor cannot read, is scored as a wrong answer under the policy `zero`,
+    and under `exclude` not at all; an infrastructure failure is never scored. A metric that raises on a row leaves that
+    row unscored, and no other.
 
     Raises:
         NotFound: there is no such extractor.
+        InvalidInput: it refuses its params.
     """
-    outcomes = [outcome_of(row) for row in rows]
-    asked = [
-        outcome is Outcome.SCORED or (outcome is Outcome.MODEL_FAILURE and on_model_failure == "zero")
-        for outcome in outcomes
+    extracted = extract([row.text or "" for row in rows], extractor=extractor)
+    cases = [
+        _case(row, text, reason, on_model_failure=on_model_failure, on_invalid=on_invalid)
+        for row, text, reason in zip(rows, extracted.texts, extracted.reasons, strict=True)
     ]
-    parsed = extract([row.text or "" for row in rows], extractor=extractor)
-    predictions = [
-        answer if outcome is Outcome.SCORED else wrong_answer(row.references)
-        for answer, outcome, row in zip(parsed, outcomes, rows, strict=True)
-    ]
-    scored = iter(measure_all(metric, *_chosen(predictions, rows, asked)))
-    measures = [
-        next(scored) if is_asked else Measure.unscored(row.error_code or row.status)
-        for row, is_asked in zip(rows, asked, strict=True)
-    ]
-    bounds = iter(_bounds(metric, rows, measures))
+    asked = [(case.prediction, row) for case, row in zip(cases, rows, strict=True) if case.prediction is not None]
+    scored = iter(measure_all(metric, [prediction for prediction, _ in asked], [row for _, row in asked]))
+    measures = [Measure.unscored(case.reason) if case.prediction is None else next(scored) for case in cases]
+    bounds = _bounds(metric, rows, measures)
     return [
-        Score(outcome=_final(outcome, measure), measure=measure, wrong=wrong, right=right)
-        for outcome, measure, (wrong, right) in zip(outcomes, measures, bounds, strict=True)
+        Score(
+            outcome=_final(case.outcome, measure),
+            measure=measure,
+            is_invalid=case.is_invalid or (measure.reason or "").startswith(_METRICS_INVALID),
+            wrong=wrong,
+            right=right,
+        )
+        for case, measure, (wrong, right) in zip(cases, measures, bounds, strict=True)
     ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """What a metric is asked of a row: a prediction, or nothing and why."""
+
+    outcome: Outcome
+    prediction: str | None = None
+    reason: str = ""
+    is_invalid: bool = False
+
+
+def _case(row: Row, text: str | None, reason: str | None, *, on_model_failure: Policy, on_invalid: Policy) -> _Case:
+    outcome = outcome_of(row)
+    wrong = wrong_answer(row.references)
+    if outcome is Outcome.SCORED:
+        if text is not None:
+            return _Case(outcome=outcome, prediction=text)
+        if on_invalid == "zero":
+            return _Case(outcome=Outcome.MODEL_FAILURE, prediction=wrong, is_invalid=True)
+        return _Case(outcome=outcome, reason=f"{INVALID}: {reason}", is_invalid=True)
+    if outcome is Outcome.MODEL_FAILURE and on_model_failure == "zero":
+        return _Case(outcome=outcome, prediction=wrong)
+    return _Case(outcome=outcome, reason=row.error_code or row.status)
 
 
 def wrong_answer(references: Sequence[str]) -> str:
@@ -122,13 +156,6 @@ def measure_all(metric: Metric, predictions: Sequence[str], rows: Sequence[Row])
     half = len(rows) // 2
     first = measure_all(metric, predictions[:half], rows[:half])
     return first + measure_all(metric, predictions[half:], rows[half:])
-
-
-def _chosen(predictions: Sequence[str], rows: Sequence[Row], asked: Sequence[bool]) -> tuple[list[str], list[Row]]:
-    return (
-        [prediction for prediction, is_asked in zip(predictions, asked, strict=True) if is_asked],
-        [row for row, is_asked in zip(rows, asked, strict=True) if is_asked],
-    )
 
 
 def _final(outcome: Outcome, measure: Measure) -> Outcome:

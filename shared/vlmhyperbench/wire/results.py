@@ -17,6 +17,11 @@ class MeasureValue(Output):
     """What one metric says of one answer: a value, or why there is none."""
 
     metric: str
+    profile: str = ""
+    extractor: str = ""
+    """What read the answer for it."""
+    evaluation_id: str | None = None
+    """Short id of everything that decides the number."""
     value: float | None
     outcome: str
     reason: str | None = None

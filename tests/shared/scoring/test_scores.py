@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vlmhyperbench.domain.specs import ExtractorSpec
 from vlmhyperbench.scoring.scores import Outcome, Row, Score, outcome_of, score, wrong_answer
 from vlmhyperbench_sdk.protocols import Metric, MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, Measures
@@ -108,6 +109,18 @@ def test_an_infrastructure_failure_is_never_scored(policy: str) -> None:
 
 def test_a_failure_without_a_code_gives_its_status_as_reason() -> None:
     assert _one(Anls(), Row(status="quarantined")).measure.reason == "quarantined"
+
+
+def test_an_answer_that_cannot_be_read_is_wrong_or_unscored_by_policy_and_invalid_either_way() -> None:
+    number = ExtractorSpec(name="number")
+    unread = score(ExactMatch(), [_ok("none", "5")], extractor=number)[0]
+    assert (unread.outcome, unread.measure.reason) == (Outcome.UNSCORED, "invalid_output: no_number")
+    assert unread.is_invalid
+    wrong = score(Cer(), [_ok("none", "55")], extractor=number, on_invalid="zero")[0]
+    assert (wrong.outcome, wrong.measure.value, wrong.is_invalid) == (Outcome.MODEL_FAILURE, 1.0, True)
+    read = score(ExactMatch(), [_ok("It is 5", "5")], extractor=number)[0]
+    assert (read.outcome, read.measure.value, read.is_invalid) == (Outcome.SCORED, 1.0, False)
+    assert not score(ExactMatch(), [MODEL], extractor=number)[0].is_invalid
 
 
 def test_an_answer_that_the_metric_cannot_score_is_unscored() -> None:

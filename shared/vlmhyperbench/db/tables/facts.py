@@ -113,4 +113,6 @@ class MeasureManifestRow(SQLModel, table=True):
     """Identity of every metric inside: name, profile, version, extractor, package."""
     environment: str
     """Metric environment: digest of the packages that computed it."""
+    evaluation_id: str | None = Field(default=None, index=True)
+    """Short id of the evaluation identity, whose components are in `metrics`."""
     created_at: datetime = now_column()

@@ -111,4 +111,5 @@ class MeasureManifestView:
     rows: int
     metrics: tuple[JsonObject, ...]
     environment: str
+    evaluation_id: str | None
     created_at: datetime

@@ -1,0 +1,32 @@
+"""`/evaluations`: what decides a quality number, by the short id that stands beside it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+
+from vlmhyperbench.db import measures
+from vlmhyperbench.errors import NotFound
+from vlmhyperbench.wire.evaluations import Evaluation
+from vlmhyperbench_api.bodies import StrictRoute
+from vlmhyperbench_api.dependencies import Session
+from vlmhyperbench_api.presenting import json_of
+from vlmhyperbench_api.security import Principal, requires
+
+router = APIRouter(prefix="/evaluations", tags=["evaluations"], route_class=StrictRoute)
+
+Reader = Annotated[Principal, requires("run:read")]
+EvaluationId = Annotated[str, Path(pattern="^e[0-9a-f]{12}$")]
+
+
+@router.get("/{evaluation_id}")
+async def get_evaluation(evaluation_id: EvaluationId, principal: Reader, session: Session) -> Evaluation:
+    """Read the components of an evaluation identity."""
+    found = await measures.of_evaluation(session, evaluation_id, project_id=principal.project_id)
+    if found is None:
+        raise NotFound(
+            f"There is no evaluation {evaluation_id}.", cure="Take an id from a report, or from GET /api/v1/results."
+        )
+    components = json_of(found.metrics[0])["evaluation"]
+    return Evaluation.model_validate({"id": evaluation_id, "components": components, "run_id": found.run_id})

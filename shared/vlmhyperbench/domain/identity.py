@@ -1,0 +1,107 @@
+"""The evaluation identity: everything that decides a quality number, and a short id for it.
+
+Two numbers with one id were made alike, whoever made them and when; two ids are told apart by `differences`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec, ModelTarget, PackageRef, RunSpec
+
+ABSENT = "(absent)"
+_ID_HEX = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One place at which two identities differ; a side that lacks it is `ABSENT`."""
+
+    path: str
+    a: JsonValue
+    b: JsonValue
+
+
+def identify(
+    spec: RunSpec,
+    *,
+    metric: MetricSpec,
+    extractor: ExtractorSpec,
+    manifest_id: str | None,
+    engines: Sequence[tuple[str, str]],
+    environment: str,
+) -> dict[str, JsonValue]:
+    """Return the components of an identity, by name.
+
+    Args:
+        spec: the run.
+        metric: one of its metrics.
+        extractor: what read the answers for it.
+        manifest_id: hash of the samples that were really asked.
+        engines: name and version of every engine that answered.
+        environment: digest of the packages that computed the metric.
+    """
+    return {
+        "weights": _weights(spec),
+        "engine": {
+            "measured": [f"{name} {version}".strip() for name, version in sorted(set(engines))],
+            "backend": spec.target.backend_class,
+            "adapter": _package(spec.target.adapter) if isinstance(spec.target, ModelTarget) else None,
+            "params": spec.target.engine_params,
+        },
+        "prompt": spec.prompt.model_dump(mode="json"),
+        "dataset": {
+            "name": spec.dataset.name,
+            "version": spec.dataset.version,
+            "revision": spec.dataset.revision,
+            "split": spec.dataset.split,
+            "samples": manifest_id,
+        },
+        "decoding": {**spec.decoding.model_dump(mode="json"), "response_format": spec.response_format},
+        "extractor": {**extractor.model_dump(mode="json"), "on_invalid": spec.on_invalid},
+        "metric": {
+            "name": metric.name,
+            "profile": metric.profile,
+            "version": metric.version,
+            "params": metric.params,
+            "package": _package(metric.package),
+            "environment": environment,
+            "on_model_failure": spec.on_model_failure,
+        },
+        "judge": None,
+    }
+
+
+def id_of(components: Mapping[str, JsonValue]) -> str:
+    """Return the short id of an identity: `e` and 12 hex digits."""
+    return f"e{digest_of(dict(components))[:_ID_HEX]}"
+
+
+def differences(a: JsonValue, b: JsonValue, *, path: str = "") -> Iterator[Difference]:
+    """Yield the innermost places at which two values differ, in the order of their keys."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        for key in sorted({*a, *b}):
+            place = f"{path}.{key}" if path else key
+            yield from differences(a.get(key, ABSENT), b.get(key, ABSENT), path=place)
+    elif a != b or isinstance(a, bool) != isinstance(b, bool):
+        yield Difference(path=path, a=a, b=b)
+
+
+def _weights(spec: RunSpec) -> JsonValue:
+    target = spec.target
+    if not isinstance(target, ModelTarget):
+        return {"endpoint": target.endpoint, "model_name": target.model_name}
+    return {
+        "model": target.model,
+        "version": target.version,
+        "quantization": target.quantization,
+        "sha256": {file.role: file.sha256 for file in target.files},
+    }
+
+
+def _package(package: PackageRef | None) -> str | None:
+    return None if package is None else f"{package.distribution} {package.version}"

@@ -1,0 +1,102 @@
+"""What an entry may choose: by the name of another entry, or written out with values of its own."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from vlmhyperbench.domain.specs import Decoding, Limits, Slo
+from vlmhyperbench.registry.values import ExtractorName, MetricRef, Params, SecretName, Slug, Strict
+
+
+def name_tag(value: object) -> str:
+    """Tell a name from what is written out, for a union's errors."""
+    return "a name" if isinstance(value, str) else "written out"
+
+
+class ExtractorChoice(Strict):
+    """An extractor with params."""
+
+    name: ExtractorName
+    params: Params = Field(default_factory=dict)
+
+
+ExtractorRef = Annotated[
+    Annotated[ExtractorName, Tag("a name")] | Annotated[ExtractorChoice, Tag("written out")], Discriminator(name_tag)
+]
+Extractors = Annotated[tuple[ExtractorRef, ...], Field(min_length=1, max_length=10)]
+
+
+class ModelChoice(Strict):
+    """A registered model."""
+
+    model: Slug
+    backend: Slug | None = None
+    engine_params: Params = Field(default_factory=dict)
+
+
+class EndpointChoice(Strict):
+    """An OpenAI-compatible URL that somebody else runs."""
+
+    endpoint: Annotated[str, Field(max_length=2000)]
+    model_name: Annotated[str, Field(min_length=1, max_length=200)]
+    backend_class: str = "openai"
+    engine_params: Params = Field(default_factory=dict)
+
+
+class DatasetChoice(Strict):
+    """A registered dataset with some values of its own."""
+
+    name: Slug
+    split: str | None = None
+    params: Params = Field(default_factory=dict)
+    seed: int | None = None
+    limit: Annotated[int, Field(ge=1)] | None = None
+    doc_classes: tuple[str, ...] | None = None
+    question_types: tuple[str, ...] | None = None
+
+
+class ScenarioChoice(Strict):
+    """A registered scenario with some values of its own; or, with `kind`, a scenario of one's own."""
+
+    name: Slug
+    kind: Literal["offline", "single_stream"] | None = None
+    in_flight: Annotated[int, Field(ge=1, le=4096)] | None = None
+    warmup_requests: Annotated[int, Field(ge=0, le=10_000)] | None = None
+    requests: Annotated[int, Field(ge=1)] | None = None
+    seed: int | None = None
+    slo: Slo | None = None
+
+
+def _target_tag(value: object) -> str:
+    names = value if isinstance(value, dict) else getattr(value, "__dict__", {})
+    return "an endpoint" if "endpoint" in names or "model_name" in names else "a model"
+
+
+TargetChoice = Annotated[
+    Annotated[ModelChoice, Tag("a model")] | Annotated[EndpointChoice, Tag("an endpoint")], Discriminator(_target_tag)
+]
+DatasetRef = Annotated[
+    Annotated[Slug, Tag("a name")] | Annotated[DatasetChoice, Tag("written out")], Discriminator(name_tag)
+]
+ScenarioRef = Annotated[
+    Annotated[Slug, Tag("a name")] | Annotated[ScenarioChoice, Tag("written out")], Discriminator(name_tag)
+]
+
+
+class RunChoices(Strict):
+    """What a run may choose instead of what its task says."""
+
+    prompt: Slug | None = None
+    decoding: Decoding | None = None
+    """What is written goes over the task's, key by key."""
+    scenario: ScenarioRef | None = None
+    dataset: DatasetRef | None = None
+    metrics: Annotated[tuple[MetricRef, ...], Field(min_length=1)] | None = None
+    extractors: Extractors | None = None
+    reports: tuple[Slug, ...] | None = None
+    group_by: tuple[str, ...] | None = None
+    response_format: Params | None = None
+    limits: Limits = Limits()
+    secrets: tuple[SecretName, ...] = ()

@@ -1,0 +1,294 @@
+"""The extractors: each reads one thing out of an answer, or says why it is not there.
+
+All but `text` look only at what follows the last closing reasoning tag; reasoning that never closes holds no answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Mapping
+from functools import cached_property
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+
+from vlmhyperbench.domain.digests import canonical_json
+from vlmhyperbench.scoring.schema import complaint_of, schema_type
+from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.jsontext import parse_json, repair_json
+
+_REASONING_ENDS = re.compile(r"</(?:think|thinking|reasoning)>", re.IGNORECASE)
+_REASONING_STARTS = re.compile(r"\s*<(?:think|thinking|reasoning)>", re.IGNORECASE)
+_MARKS = " \t\r\n*_`\"'"
+_FINAL = re.compile(
+    r"(?:####|\b(?:final answer|answer)[*_`]{0,3}(?: is)?[*_`]{0,3}[ \t]{0,4}:|\banswer is\b)", re.IGNORECASE
+)
+_NUMBER = re.compile(r"(?<![\w.])[-+\N{MINUS SIGN}]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d{1,3})?")
+_THOUSANDS = re.compile(r"[-+\N{MINUS SIGN}]?\d{1,3}(?:,\d{3})+(?![\d,])")
+
+
+class Unreadable(Exception):
+    """There is nothing in the answer that this extractor could read; the text is a short reason."""
+
+
+class Extractor(BaseModel):
+    """How to read a parsed answer. Fields are its params; another way to read is another version."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+    version: ClassVar[int] = 1
+    title: ClassVar[str]
+
+    def read(self, answer: str) -> str:
+        """Return the parsed answer.
+
+        Raises:
+            Unreadable: it is not there.
+        """
+        raise NotImplementedError
+
+
+class Text(Extractor):
+    """The content as it is (never the reasoning that came apart); what white space means is the metric's business."""
+
+    title: ClassVar[str] = "the answer as it is"
+
+    def read(self, answer: str) -> str:
+        return answer
+
+
+class AfterReasoning(Extractor):
+    """What follows the reasoning that a model writes into its content."""
+
+    title: ClassVar[str] = "what follows the reasoning"
+
+    def read(self, answer: str) -> str:
+        return _after_reasoning(answer).strip()
+
+
+class FirstLine(Extractor):
+    """The first line that is not blank."""
+
+    title: ClassVar[str] = "the first line"
+
+    def read(self, answer: str) -> str:
+        return _lines(answer)[0].strip()
+
+
+class LastLine(Extractor):
+    """The last line that is not blank."""
+
+    title: ClassVar[str] = "the last line"
+
+    def read(self, answer: str) -> str:
+        return _lines(answer)[-1].strip()
+
+
+class FinalAnswer(Extractor):
+    """What follows the last `####`, `answer:`, `final answer:` or `answer is`, to the end of its line.
+
+    Emphasis, quotation marks and a full stop around it are taken off.
+    """
+
+    title: ClassVar[str] = "what is announced as the answer"
+
+    def read(self, answer: str) -> str:
+        announced = _announced(_after_reasoning(answer)) or ""
+        found = announced.partition("\n")[0].strip(_MARKS).removesuffix(".").rstrip(_MARKS)
+        if not found:
+            raise Unreadable("no_final_answer")
+        return found
+
+
+class Boxed(Extractor):
+    r"""The content of the last `\boxed{…}`, with its braces balanced."""
+
+    title: ClassVar[str] = "the last box"
+
+    def read(self, answer: str) -> str:
+        text = _after_reasoning(answer)
+        start = text.rfind("\\boxed{")
+        depth = 0
+        for found in re.finditer(r"[{}]", text[start:] if start >= 0 else ""):
+            depth += 1 if found[0] == "{" else -1
+            if depth == 0:
+                return text[start + len("\\boxed{") : start + found.start()].strip()
+        raise Unreadable("no_box")
+
+
+class Number(Extractor):
+    """The first or the last number. A comma parts thousands, or else numbers; the true minus sign is a hyphen.
+
+    What begins inside of a word (`v2`) is no number; what a unit follows (`5kg`) is.
+    """
+
+    title: ClassVar[str] = "a number"
+    which: Literal["first", "last"] = "last"
+
+    def read(self, answer: str) -> str:
+        found = _NUMBER.findall(_after_reasoning(answer))
+        if not found:
+            raise Unreadable("no_number")
+        end = 0 if self.which == "first" else -1
+        number: str = found[end].strip(",")
+        number = number.replace(",", "") if _THOUSANDS.match(number) else number.split(",")[end]
+        return number.replace("\N{MINUS SIGN}", "-").removeprefix("+")
+
+
+class Choice(Extractor):
+    """One letter of a multiple choice: what begins the answer, what is announced, or the only one that stands alone.
+
+    At the beginning a letter needs a bracket, a mark or nothing behind it: `A dog` chooses nothing yet.
+    """
+
+    title: ClassVar[str] = "the letter of a choice"
+    letters: Annotated[str, Field(pattern=r"^[A-Z]{2,26}$")] = "ABCD"
+
+    def read(self, answer: str) -> str:
+        text = _after_reasoning(answer)
+        letter = rf"[(\[]?([{self.letters}])"
+        first = re.match(rf"{letter}(?:[)\].:,]|$)", text.strip(_MARKS))
+        announced = _announced(text)
+        said = None if announced is None else re.match(rf"{letter}(?!\w)", announced)
+        if found := said or first:
+            return found[1]
+        alone = set(re.findall(rf"(?<![\w']){letter}(?![\w'])", text))
+        if len(alone) != 1:
+            raise Unreadable("several_choices" if alone else "no_choice")
+        return str(alone.pop())
+
+
+class Pattern(Extractor):
+    """What a regular expression finds: its first group, or the whole match. RE2's syntax, linear in the answer."""
+
+    title: ClassVar[str] = "what a pattern finds"
+    pattern: Annotated[str, Field(min_length=1, max_length=2000)]
+    which: Literal["first", "last"] = "last"
+    ignore_case: bool = False
+
+    def model_post_init(self, context: Any, /) -> None:  # noqa: ARG002 -- Pydantic's signature
+        self._compiled  # noqa: B018 -- a pattern that is none shows here, at the door
+
+    @cached_property
+    def _compiled(self) -> Any:
+        import re2  # type: ignore[import-untyped] # without stubs, and not everybody who scores text has it
+
+        options = re2.Options()
+        options.case_sensitive = not self.ignore_case
+        options.log_errors = False
+        try:
+            return re2.compile(self.pattern.encode(), options)
+        except re2.error as error:
+            raise InvalidInput(
+                f"The pattern {self.pattern[:100]!r} is none: {str(error)[:200]}.",
+                cure="Write it in RE2's syntax, which has neither lookarounds nor backreferences.",
+            ) from error
+
+    def read(self, answer: str) -> str:
+        # As bytes: RE2 reads UTF-8, and an answer may hold half a character.
+        matches = self._compiled.finditer(_after_reasoning(answer).encode("utf-8", "replace"))
+        texts = (match[1] if self._compiled.groups else match[0] for match in matches)
+        found: bytes | None = next(texts, None) if self.which == "first" else next(iter(deque(texts, maxlen=1)), None)
+        if found is None:
+            raise Unreadable("no_match")
+        return found.decode("utf-8", "replace")
+
+
+class Json(Extractor):
+    """The answer where it is JSON (RFC 8259) and keeps to a schema; or one value of it, by its path `seller.0.name`.
+
+    A text is given as it is, any other value as JSON without white space.
+    """
+
+    title: ClassVar[str] = "JSON"
+    json_schema: JsonValue = Field(default=None, alias="schema")
+    path: Annotated[str | None, Field(max_length=500)] = None
+
+    def model_post_init(self, context: Any, /) -> None:  # noqa: ARG002 -- Pydantic's signature
+        self._type  # noqa: B018 -- a schema that cannot be used shows here, at the door
+
+    @cached_property
+    def _type(self) -> TypeAdapter[Any] | None:
+        return None if self.json_schema is None else schema_type(self.json_schema)
+
+    def read(self, answer: str) -> str:
+        text = self._json(_after_reasoning(answer))
+        try:
+            value = cast("JsonValue", parse_json(text, any_text=True))
+        except InvalidInput:
+            raise Unreadable("no_json") from None
+        if self._type is not None:
+            try:
+                self._type.validate_python(value)
+            except ValidationError as error:
+                raise Unreadable(f"schema: {complaint_of(error.errors())}"[:200]) from None
+        return text.strip() if self.path is None else _text_of(_value_at(value, self.path))
+
+    def _json(self, text: str) -> str:
+        return text
+
+
+class RepairedJson(Json):
+    """As `json`, after the declared repairs: the first code fence, the first balanced object (or array)."""
+
+    title: ClassVar[str] = "JSON, repaired"
+    opening: Literal["{", "["] = "{"
+
+    def _json(self, text: str) -> str:
+        return repair_json(text, opening=self.opening)[0]
+
+
+EXTRACTORS: Mapping[str, type[Extractor]] = MappingProxyType(
+    {
+        "text": Text,
+        "after_reasoning": AfterReasoning,
+        "first_line": FirstLine,
+        "last_line": LastLine,
+        "final_answer": FinalAnswer,
+        "boxed": Boxed,
+        "number": Number,
+        "choice": Choice,
+        "regex": Pattern,
+        "json": Json,
+        "json_repaired": RepairedJson,
+    }
+)
+
+
+def _after_reasoning(answer: str) -> str:
+    ends = list(_REASONING_ENDS.finditer(answer))
+    if ends:
+        return answer[ends[-1].end() :]
+    if _REASONING_STARTS.match(answer):
+        raise Unreadable("unfinished_reasoning")
+    return answer
+
+
+def _announced(text: str) -> str | None:
+    """Return what follows the last announcement of an answer."""
+    last = deque(_FINAL.finditer(text), maxlen=1)
+    return text[last[0].end() :].lstrip(_MARKS + ":") if last else None
+
+
+def _lines(answer: str) -> list[str]:
+    lines = [line for line in _after_reasoning(answer).splitlines() if line.strip()]
+    if not lines:
+        raise Unreadable("empty")
+    return lines
+
+
+def _value_at(value: JsonValue, path: str) -> JsonValue:
+    for part in path.split("."):
+        if isinstance(value, dict) and part in value:
+            value = value[part]
+        elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
+            value = value[int(part)]
+        else:
+            raise Unreadable(f"no_field: {path}"[:200])
+    return value
+
+
+def _text_of(value: JsonValue) -> str:
+    return value if isinstance(value, str) else canonical_json(value).decode()

@@ -1,0 +1,82 @@
+"""The evaluation identity: any change of what decides a number is another id, and `differences` names it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.shared.reports.builders import run_spec
+from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.identity import ABSENT, Difference, differences, id_of, identify
+from vlmhyperbench.domain.specs import (
+    DatasetSpec,
+    Decoding,
+    EndpointTarget,
+    ExtractorSpec,
+    MetricSpec,
+    PackageRef,
+    PromptSpec,
+    RunSpec,
+)
+
+METRIC = MetricSpec(name="anls", profile="paper", version="1.0.0", class_path="anls")
+JSON = st.recursive(st.none() | st.booleans() | st.integers(0, 2), lambda x: st.dictionaries(st.sampled_from("ab"), x))
+
+
+def identity(spec: RunSpec | None = None, **changes: object) -> dict[str, object]:
+    given_: dict[str, object] = {
+        "metric": METRIC,
+        "extractor": ExtractorSpec(),
+        "manifest_id": "m1",
+        "engines": [("llama.cpp", "b1")],
+        "environment": "abc",
+    }
+    return identify(spec or run_spec(), **(given_ | changes))  # type: ignore[arg-type, return-value]
+
+
+def test_the_same_parts_have_the_same_id_whatever_the_run_is_called() -> None:
+    engines = [("llama.cpp", "b2"), ("llama.cpp", "b1")]
+    assert id_of(identity(engines=engines)) == id_of(identity(engines=engines[::-1] * 2))  # type: ignore[arg-type]
+    assert id_of(identity())[0] == "e"  # type: ignore[arg-type]
+    assert len(id_of(identity())) == 13  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("other", "path"),
+    [
+        (identity(engines=[("llama.cpp", "b2")]), "engine.measured"),
+        (identity(manifest_id="m2"), "dataset.samples"),
+        (identity(environment="x"), "metric.environment"),
+        (identity(extractor=ExtractorSpec(name="json")), "extractor.name"),
+        (identity(metric=METRIC.model_copy(update={"profile": "inclusive"})), "metric.profile"),
+        (
+            identity(metric=METRIC.model_copy(update={"package": PackageRef(distribution="d", version="1")})),
+            "metric.package",
+        ),
+        (identity(run_spec(prompt=PromptSpec(name="plain", version="1.0.1"))), "prompt.version"),
+        (identity(run_spec(decoding=Decoding(max_tokens=7))), "decoding.max_tokens"),
+        (identity(run_spec(response_format={"type": "json_object"})), "decoding.response_format"),
+        (identity(run_spec(on_invalid="zero")), "extractor.on_invalid"),
+        (identity(run_spec(dataset=DatasetSpec(name="documents", version="2.0.0", type="t"))), "dataset.version"),
+    ],
+)
+def test_a_difference_is_named_by_its_path(other: dict[str, object], path: str) -> None:
+    assert [one.path for one in differences(identity(), other)] == [path]  # type: ignore[arg-type]
+    assert id_of(other) != id_of(identity())  # type: ignore[arg-type]
+
+
+def test_an_endpoint_is_known_by_its_address() -> None:
+    found = identity(run_spec(target=EndpointTarget(endpoint="http://127.0.0.1:1", model_name="m")))
+    assert found["weights"] == {"endpoint": "http://127.0.0.1:1", "model_name": "m"}
+
+
+def test_a_missing_side_is_absent() -> None:
+    assert list(differences({"a": {"b": None}}, {"a": {}})) == [Difference(path="a.b", a=None, b=ABSENT)]
+    assert list(differences(1, True)) == [Difference(path="", a=1, b=True)]
+
+
+@given(JSON, JSON)
+def test_values_differ_somewhere_exactly_where_their_ids_do(a: object, b: object) -> None:
+    found = list(differences(a, b))  # type: ignore[arg-type]
+    assert bool(found) == (digest_of(a) != digest_of(b))  # type: ignore[arg-type]

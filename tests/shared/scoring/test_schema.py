@@ -1,0 +1,141 @@
+"""Types made from a JSON Schema: what they accept is what the schema says; what is not supported is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from pydantic import ValidationError
+
+from vlmhyperbench.scoring.schema import complaint_of, schema_type
+from vlmhyperbench_sdk.errors import InvalidInput
+
+INVOICE = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "$defs": {"money": {"type": "number", "minimum": 0}},
+    "type": "object",
+    "title": "Invoice",
+    "properties": {
+        "class": {"enum": ["invoice", "receipt", None]},
+        "total": {"$ref": "#/$defs/money"},
+        "vat": {"$ref": "#/$defs/money"},
+        "paid": {"type": "boolean"},
+        "note": {"type": ["string", "null"], "maxLength": 5},
+        "count": {"type": "integer", "exclusiveMaximum": 10},
+        "items": {"type": "array", "minItems": 1, "items": {"anyOf": [{"type": "string"}, {"type": "null"}]}},
+        "extra": {"type": "object", "additionalProperties": {"type": "integer"}},
+    },
+    "required": ["total", "_id"],
+    "additionalProperties": False,
+}
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 12)
+    | st.sampled_from([0.5, 3.0])
+    | st.sampled_from(["", "a", "invoice", "longer"]),
+    lambda inner: st.lists(inner, max_size=2),
+    max_leaves=3,
+)
+INVOICES = st.fixed_dictionaries(
+    {},
+    optional={**dict.fromkeys([*INVOICE["properties"], "_id", "odd"], VALUES), "total": st.integers(-1, 5)},  # type: ignore[misc]
+)
+
+
+def complaint(schema: Any, value: Any) -> str | None:
+    try:
+        schema_type(schema).validate_python(value)
+    except ValidationError as error:
+        return complaint_of(error.errors())
+    return None
+
+
+def test_a_value_that_keeps_to_the_schema_is_accepted() -> None:
+    assert complaint(INVOICE, {"total": 5, "_id": "x", "class": None, "count": 3.0, "items": ["a", None]}) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ({"_id": 1}, "total: Field required"),
+        ({"total": 1}, "_id: Field required"),
+        ({"total": -1, "_id": 1}, "total: Input should be greater than or equal to 0"),
+        ({"total": True, "_id": 1}, "total: Value error, a number is wanted"),
+        ({"total": 1, "_id": 1, "odd": 1}, "odd: Extra inputs are not permitted"),
+        ({"total": 1, "_id": 1, "items": []}, "items: List should have at least 1 item"),
+        ({"total": 1, "_id": 1, "class": "letter"}, "class: Input should be 'invoice'"),
+        ([], "the value: Input should be a valid dictionary"),
+    ],
+)
+def test_a_complaint_names_the_place(value: Any, said: str) -> None:
+    assert said in (complaint(INVOICE, value) or "")
+
+
+@given(INVOICES | VALUES)
+def test_it_agrees_with_a_validator_of_json_schema(value: Any) -> None:
+    assert (complaint(INVOICE, value) is None) == Draft202012Validator(INVOICE).is_valid(value)
+
+
+@pytest.mark.parametrize("value", [1, "a", None, {"x": [1]}])
+def test_an_empty_schema_accepts_everything(value: Any) -> None:
+    assert complaint({}, value) is None
+    assert complaint(True, value) is None
+
+
+def test_a_constant_and_null_are_types() -> None:
+    assert complaint({"const": "EUR"}, "EUR") is None
+    assert complaint({"const": "EUR"}, "USD") is not None
+    assert complaint({"type": "null"}, None) is None
+    assert complaint({"type": "null"}, 0) is not None
+
+
+def test_a_part_that_many_refer_to_is_made_once() -> None:
+    levels = {
+        f"a{n}": {"type": "object", "properties": {k: {"$ref": f"#/$defs/a{n + 1}"} for k in "xyz"}} for n in range(25)
+    }
+    schema = {"$defs": {**levels, "a25": {"type": "string"}}, "$ref": "#/$defs/a0"}
+    assert complaint(schema, {"x": {"y": {}}}) is None  # 3 to the 25th parts, if each were made for itself
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ("text", "no object at schema"),
+        ({"type": "thing"}, "no type that is known at schema"),
+        ({"properties": {}}, "no type that is known at schema"),
+        ({"type": "object", "patternProperties": {}}, "has patternProperties at schema, which is not supported"),
+        ({"type": "array", "items": {"type": "string", "minimum": 1}}, "has minimum at schema.items"),
+        ({"oneOf": []}, "no type"),
+        ({"anyOf": []}, "empty anyOf at schema"),
+        ({"enum": []}, "lists something other"),
+        ({"enum": [[1]]}, "lists something other"),
+        ({"type": "object", "properties": []}, "of a wrong form"),
+        ({"type": "object", "required": "a"}, "of a wrong form"),
+        (
+            {"type": "object", "properties": {"a": {}}, "additionalProperties": {"type": "string"}},
+            "both properties and",
+        ),
+        ({"$ref": "#"}, "refers to itself by '#'"),
+        ({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}, "refers to itself"),
+        ({"$ref": "https://example.org/x.json"}, "outside of itself"),
+        ({"$ref": 5}, "outside of itself"),
+        ({"$ref": "#/$defs/none"}, "has no '#/\\$defs/none'"),
+        ({"type": "string", "pattern": "("}, "cannot be used"),
+        ({"type": "string", "minLength": "x"}, "cannot be used"),
+    ],
+)
+def test_what_is_no_schema_or_not_supported_is_refused_with_its_place(schema: Any, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        schema_type(schema)
+
+
+def test_a_schema_that_is_nested_without_end_is_refused() -> None:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(100):
+        schema = {"type": "array", "items": schema}
+    with pytest.raises(InvalidInput, match=r"nested too deeply at schema\.items"):
+        schema_type(schema)
