@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from vlmhyperbench.analysis import figures
 from vlmhyperbench.analysis.figures import (
-    MAX_CURVE_POINTS,
     Axis,
     Point,
     bars_figure,
@@ -14,7 +14,13 @@ from vlmhyperbench.analysis.figures import (
     interval_figure,
     matrix_figure,
 )
+from vlmhyperbench.analysis.figures.distributions import MAX_CURVE_POINTS
 from vlmhyperbench.analysis.labels import clean, short
+
+
+def test_the_room_names_what_it_offers_in_order() -> None:
+    assert figures.__all__ == sorted(figures.__all__)
+    assert all(hasattr(figures, name) for name in figures.__all__)
 
 
 def _point(label: str, value: float | None, low: float | None = None, high: float | None = None) -> Point:

@@ -1,0 +1,24 @@
+"""Figures as values, and the functions that make them from numbers."""
+
+from __future__ import annotations
+
+from vlmhyperbench.analysis.figures.counts import bars_figure
+from vlmhyperbench.analysis.figures.distributions import cdf_figure, histogram_figure
+from vlmhyperbench.analysis.figures.intervals import Point, interval_figure
+from vlmhyperbench.analysis.figures.matrices import matrix_figure
+from vlmhyperbench.analysis.figures.spec import Axis, FigureKind, FigureSpec, FigureTable, Mark, Series
+
+__all__ = [
+    "Axis",
+    "FigureKind",
+    "FigureSpec",
+    "FigureTable",
+    "Mark",
+    "Point",
+    "Series",
+    "bars_figure",
+    "cdf_figure",
+    "histogram_figure",
+    "interval_figure",
+    "matrix_figure",
+]

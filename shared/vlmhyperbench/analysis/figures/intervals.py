@@ -1,0 +1,101 @@
+"""Values with confidence intervals by category: quality by group, differences from a baseline."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from vlmhyperbench.analysis.figures.spec import Axis, Cell, FigureSpec, FigureTable, Mark, Series
+from vlmhyperbench.analysis.labels import clean, short
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A value with its confidence interval, and what it is the value of."""
+
+    label: str
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    n: int | None = None
+
+
+def interval_figure(
+    name: str,
+    title: str,
+    *,
+    axis: Axis,
+    groups: str,
+    series: Mapping[str, Sequence[Point]],
+    within: tuple[float, float] | None = None,
+    zero_line: str = "",
+    note: str = "",
+) -> FigureSpec:
+    """Draw values with intervals by category: quality by group, or differences from a baseline.
+
+    Args:
+        name: slug.
+        title: headline.
+        axis: the value's axis; missing bounds are taken around the intervals.
+        groups: what a category is, as `document class`.
+        series: per series its intervals; categories are the union of their labels in order of appearance.
+        within: ends of the scale, which the axis does not leave.
+        zero_line: label of a line at 0, for differences.
+        note: how to read it.
+    """
+    categories = tuple(dict.fromkeys(clean(point.label) for points in series.values() for point in points))
+    place = {label: index for index, label in enumerate(categories)}
+    drawn: list[Series] = []
+    rows: list[tuple[Cell, ...]] = []
+    said: list[str] = []
+    for series_name, points in series.items():
+        shown = clean(series_name)
+        drawn.append(
+            Series(
+                name=shown,
+                x=tuple(point.value for point in points),
+                y=tuple(float(place[clean(point.label)]) for point in points),
+                low=tuple(point.low for point in points),
+                high=tuple(point.high for point in points),
+            )
+        )
+        rows += [(clean(p.label), shown, p.value, p.low, p.high, p.n) for p in points]
+        known = [p for p in points if p.value is not None]
+        if known:
+            worst, best = min(known, key=_value), max(known, key=_value)
+            least, most = f"{short(worst.value)} ({clean(worst.label)})", f"{short(best.value)} ({clean(best.label)})"
+            said.append(f"{shown}: from {least} to {most}")
+    shown_values = [value for one in drawn for value in (*one.x, *one.low, *one.high)]
+    low, high = _bounds([*shown_values, 0.0] if zero_line else shown_values, within=within)
+    return FigureSpec(
+        name=name,
+        kind="interval",
+        title=title,
+        alt=f"{title}. {'; '.join(said) or 'No value is known'}.",
+        x=Axis(
+            title=axis.title,
+            unit=axis.unit,
+            low=low if axis.low is None else axis.low,
+            high=high if axis.high is None else axis.high,
+        ),
+        y=Axis(title=groups),
+        table=FigureTable(columns=(groups, "series", axis.title, "low", "high", "n"), rows=tuple(rows)),
+        series=tuple(drawn),
+        categories=categories,
+        marks=(Mark(axis="x", at=0.0, label=zero_line),) if zero_line else (),
+        note=note,
+    )
+
+
+def _value(point: Point) -> float:
+    return -math.inf if point.value is None else point.value
+
+
+def _bounds(values: Sequence[float | None], *, within: tuple[float, float] | None) -> tuple[float | None, float | None]:
+    known = [value for value in values if value is not None]
+    if not known:
+        return within or (None, None)
+    pad = 0.06 * (max(known) - min(known)) or 0.05
+    low, high = min(known) - pad, max(known) + pad
+    return (low, high) if within is None else (max(low, within[0] - pad / 4), min(high, within[1] + pad / 4))
