@@ -1,0 +1,110 @@
+"""Every metric of the package keeps the SDK's contract, in every profile, and is found by its name."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import vlmhyperbench_document_metrics
+from vlmhyperbench_document_metrics import AnlsStar
+from vlmhyperbench_sdk import discovery
+from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.protocols import Metric
+from vlmhyperbench_sdk.testing.metrics import MetricCase, check_metric
+
+METRICS: list[Metric] = [
+    AnlsStar(),
+    AnlsStar(on_invalid="zero"),
+    AnlsStar(repair=True),
+]
+NAMES = {"anls_star": AnlsStar}
+OF_JSON = ["anls_star"]
+
+INVOICE = '{"no": "A-17", "total": 12.5, "items": [{"name": "tea", "price": 4}, {"name": "milk", "price": 8.5}]}'
+ANSWERS = (
+    INVOICE,
+    '{"no": "A-17", "total": "12.50", "items": [{"name": "milk", "price": 8.5}]}',
+    '{"no": null, "items": [{"name": "te\\u0301"}, null, [], 7], "\\u202e\\ud800": "\\u0000"}',
+    '{"no": "A-17", "no": "A-18"}',
+    '{"items": {"name": "tea"}}',
+    f"```json\n{INVOICE}\n```",
+    "The total is 12.50.",
+    "[" * 64 + "]" * 64,
+    '{"a":' * 65 + "1" + "}" * 65,
+    '[{"name": "tea", "price": 4}]',
+    '"A-17"',
+    "NaN",
+    "{}",
+    "[]",
+    "",
+)
+CASES = [
+    *(MetricCase(prediction=answer, references=(INVOICE,)) for answer in ANSWERS),
+    *(MetricCase(prediction=answer, references=(answer,)) for answer in ANSWERS),
+    MetricCase(prediction=ANSWERS[1], references=("{}", ANSWERS[1], INVOICE)),
+    MetricCase(prediction=INVOICE, references=()),
+    MetricCase(prediction=INVOICE, references=("[]",)),
+]
+MEGABYTE = 1_000_000
+LONG = {
+    "words": "word " * (MEGABYTE // 5),
+    "blanks": " " * MEGABYTE + "x",
+    "combining": "e\u0301" * (MEGABYTE // 2),
+    "right_to_left": "\u0633\u0644\u0627\u0645 " * (MEGABYTE // 5),
+    "surrogates": "\ud800 " * (MEGABYTE // 2),
+    "brackets": "[" * MEGABYTE,
+    "pairs_of_brackets": "[" * (MEGABYTE // 2) + "]" * (MEGABYTE // 2),
+    "one_text": json.dumps({"no": "y" * MEGABYTE}),
+    "many_items": json.dumps([{"name": "tea"}] * (MEGABYTE // 16)),
+    "many_keys": json.dumps({f"key {no}": no for no in range(MEGABYTE // 40)}),
+    "many_fences": "```json {" * (MEGABYTE // 9),
+}
+
+
+@pytest.mark.parametrize(
+    "metric", METRICS, ids=lambda metric: f"{metric.description.name}@{metric.description.profile}"
+)
+def test_a_document_metric_keeps_the_contract(metric: Metric) -> None:
+    check_metric(metric, cases=CASES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_document_metric_is_found_by_its_registered_name(name: str) -> None:
+    found = discovery.load("metrics", name)
+    assert found is NAMES[name]
+    assert found().description.name == name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_unknown_profile_is_refused(name: str) -> None:
+    with pytest.raises(InvalidInput, match="has no profile 'nonsense'"):
+        NAMES[name](profile="nonsense")
+
+
+@pytest.mark.parametrize("name", OF_JSON)
+@pytest.mark.parametrize("params", [{"on_invalid": "ignore"}, {"repair": "yes"}, {"repair": 1}])
+def test_params_other_than_the_declared_ones_are_refused(name: str, params: dict[str, object]) -> None:
+    with pytest.raises(InvalidInput, match="The param"):
+        NAMES[name](**params)
+
+
+@pytest.mark.parametrize("name", OF_JSON)
+def test_params_are_part_of_the_normaliser(name: str) -> None:
+    shown = {
+        NAMES[name](on_invalid=worth, repair=repair).description.normaliser
+        for worth in ("exclude", "zero")
+        for repair in (False, True)
+    }
+    assert len(shown) == 4
+
+
+def test_the_public_names_are_sorted_and_complete() -> None:
+    assert vlmhyperbench_document_metrics.__all__ == sorted(metric.__name__ for metric in NAMES.values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_megabyte_of_anything_has_a_value_or_a_reason(name: str) -> None:
+    texts = list(LONG.values())
+    measures = NAMES[name]().measure(texts, [[INVOICE]] * len(texts))
+    assert all((value is None) == bool(reason) for value, reason in zip(measures.values, measures.reasons, strict=True))

@@ -1,0 +1,122 @@
+"""Read answers and references as JSON documents, by one rule for every metric of the package."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Union
+
+from vlmhyperbench_document_metrics.profiles import check_flag
+from vlmhyperbench_document_metrics.rows import NO_REFERENCE, TOO_LARGE
+from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.jsontext import parse_json, repair_json
+from vlmhyperbench_sdk.types import JsonValue, Measure
+
+INVALID_JSON = "invalid_json"
+INVALID_REFERENCE = "invalid_reference"
+
+Container = Union[dict[str, JsonValue], list[JsonValue]]
+
+_MEANT_AS_JSON = re.compile(r'\s*(?:\{\s*"|\[\s*[\[{"])')
+
+
+class NotJson(Exception):
+    """An answer is not JSON, also after the repairs that are declared."""
+
+
+class TooLarge(Exception):
+    """Two documents take more work to compare than a metric allows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonAnswers:
+    """How a metric reads answers that are meant as JSON."""
+
+    on_invalid: Literal["exclude", "zero"] = "exclude"
+    """What an answer is worth that is not JSON: no value, or 0."""
+    repair: bool = False
+    """Whether the content of a code fence, or the first balanced object or array, is read instead."""
+
+    def __post_init__(self) -> None:
+        if self.on_invalid not in ("exclude", "zero"):
+            raise InvalidInput(f"The param 'on_invalid' is {self.on_invalid!r}.", cure="Give exclude or zero.")
+        check_flag("repair", self.repair)
+
+    def read(self, answer: str, reference: Container) -> JsonValue:
+        """Parse an answer; repairs look for what the reference is, an object or an array.
+
+        Raises:
+            NotJson: it is not JSON to the letter.
+        """
+        if self.repair:
+            answer, _ = repair_json(answer, opening="{" if isinstance(reference, dict) else "[")
+        try:
+            return parse_json(answer, any_text=True)
+        except InvalidInput as error:
+            raise NotJson(str(error)) from error
+
+    def __str__(self) -> str:
+        repaired = ", else its first code fence or first balanced object or array" if self.repair else ""
+        worth = "has no value" if self.on_invalid == "exclude" else "is worth 0"
+        return f"answers are JSON to the letter{repaired}; anything else {worth}"
+
+
+def read_container(reference: str) -> Container | None:
+    """Parse a reference that is a JSON object or array; None for any other text."""
+    try:
+        value = parse_json(reference, any_text=True)
+    except InvalidInput:
+        return None
+    return value if isinstance(value, (dict, list)) else None
+
+
+def is_broken_json(reference: str) -> bool:
+    """Whether a text begins as JSON objects and arrays do, but is neither."""
+    return bool(_MEANT_AS_JSON.match(reference)) and read_container(reference) is None
+
+
+def best(measures: Sequence[Measure]) -> Measure:
+    """Return the measure of the highest value, the first among equals; without values, the first reason.
+
+    One that took too much work might have been the best, so that it leaves the sample without a value.
+    """
+    too_large = next((measure for measure in measures if measure.reason == TOO_LARGE), None)
+    scored = [measure for measure in measures if measure.value is not None]
+    if too_large or not scored:
+        return too_large or measures[0]
+    return max(scored, key=lambda measure: measure.value or 0.0)
+
+
+def measure_document(
+    answer: str,
+    references: Sequence[str],
+    reading: JsonAnswers,
+    *,
+    compare: Callable[[Container, JsonValue], Measure],
+    unreadable: Callable[[Container], Measure],
+) -> Measure:
+    """Measure one answer against each of its references, all of which are JSON objects or arrays; the best counts.
+
+    Args:
+        answer: what the model said.
+        references: its accepted answers.
+        reading: how the answer is read.
+        compare: measures a parsed answer against one reference; may raise `TooLarge`.
+        unreadable: what an answer that is not JSON is worth against one reference, under `on_invalid` zero.
+    """
+    if not references:
+        return Measure.unscored(NO_REFERENCE)
+    measures: list[Measure] = []
+    for text in references:
+        reference = read_container(text)
+        if reference is None:
+            return Measure.unscored(INVALID_REFERENCE)
+        try:
+            measures.append(compare(reference, reading.read(answer, reference)))
+        except TooLarge:
+            measures.append(Measure.unscored(TOO_LARGE))
+        except NotJson:
+            excluded = reading.on_invalid == "exclude"
+            measures.append(Measure.unscored(INVALID_JSON) if excluded else unreadable(reference))
+    return best(measures)

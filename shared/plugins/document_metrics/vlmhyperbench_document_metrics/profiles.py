@@ -1,0 +1,31 @@
+"""Check what a metric is asked for: an unknown choice must never silently be the default."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vlmhyperbench_sdk.errors import InvalidInput
+
+
+def check_profile(metric: str, profile: str, known: Sequence[str]) -> str:
+    """Return the profile.
+
+    Raises:
+        InvalidInput: the metric has no such profile.
+    """
+    if profile not in known:
+        raise InvalidInput(
+            f"The metric {metric!r} has no profile {profile!r}.", cure=f"Known profiles: {', '.join(known)}."
+        )
+    return profile
+
+
+def check_flag(name: str, value: object) -> bool:
+    """Return a yes or no: text such as "false" would otherwise count as yes.
+
+    Raises:
+        InvalidInput: it is neither true nor false.
+    """
+    if not isinstance(value, bool):
+        raise InvalidInput(f"The param {name!r} is {value!r}.", cure="Give true or false.")
+    return value
