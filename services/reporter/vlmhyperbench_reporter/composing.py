@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 
 import polars
 
@@ -14,13 +15,15 @@ from vlmhyperbench.reports.document import Document
 from vlmhyperbench.reports.evidence import OpenedMetric, RunEvidence, name_metrics
 from vlmhyperbench.reports.html import to_html
 from vlmhyperbench.reports.json import to_json
-from vlmhyperbench.reports.markdown import image_name, to_markdown
+from vlmhyperbench.reports.markdown import markdown_files
 from vlmhyperbench.reports.plots import Drawing, to_svg
 from vlmhyperbench.reports.run_report import run_document
 from vlmhyperbench.reports.tables import answers_csv, metrics_detailed_csv, metrics_summary_csv
-from vlmhyperbench.reports.thumbnails import MAX_COUNT, Thumbnail, make_thumbnail
+from vlmhyperbench.reports.thumbnails import MAX_COUNT, make_thumbnail
 from vlmhyperbench.scoring.metrics import open_metric
 from vlmhyperbench_reporter.bundles import Draft, MeasureFile, ReportFile, RunBundle
+
+_MEDIA_TYPES = {".md": "text/markdown", ".svg": "image/svg+xml", ".webp": "image/webp"}
 
 
 def compose_run(bundle: RunBundle) -> Draft:
@@ -69,25 +72,12 @@ def render(draft: Draft, images: Mapping[str, bytes], *, formats: Sequence[str])
         content = to_json(document)
         files.append(ReportFile(name="report.json", kind="report", media_type="application/json", content=content))
     if "markdown" in formats:
-        files += _markdown(document, drawings, thumbnails)
+        beside = markdown_files(document, drawings=drawings, thumbnails=thumbnails)
+        files += [
+            ReportFile(name=name, kind="report", media_type=_MEDIA_TYPES[PurePath(name).suffix], content=content)
+            for name, content in beside.items()
+        ]
     return tuple(files)
-
-
-def _markdown(
-    document: Document, drawings: Mapping[str, Drawing], thumbnails: Mapping[str, Thumbnail]
-) -> list[ReportFile]:
-    text = to_markdown(document, images=thumbnails)
-    return [
-        ReportFile(name="report.md", kind="report", media_type="text/markdown", content=text),
-        *(
-            ReportFile(name=f"{name}.svg", kind="report", media_type="image/svg+xml", content=drawing.file)
-            for name, drawing in drawings.items()
-        ),
-        *(
-            ReportFile(name=image_name(sha256), kind="report", media_type=picture.media_type, content=picture.data)
-            for sha256, picture in thumbnails.items()
-        ),
-    ]
 
 
 def _draft(document: Document, tables: tuple[ReportFile, ...]) -> Draft:

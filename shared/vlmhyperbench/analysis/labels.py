@@ -2,15 +2,49 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+import re
+from collections.abc import Iterable
+from itertools import count
 
 MAX_LABEL = 48
+_PLAIN = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
 
 
 def clean(label: str) -> str:
     """Make a label fit to be drawn: printable, on one line, at most `MAX_LABEL` characters."""
-    line = "".join(c if c.isprintable() else "�" for c in " ".join(label.split()))
+    line = printable(label)
     return line if len(line) <= MAX_LABEL else line[: MAX_LABEL - 1] + "…"
+
+
+def printable(text: str) -> str:
+    """Put a text on one line and replace what cannot be printed."""
+    return "".join(c if c.isprintable() else "�" for c in " ".join(text.split()))
+
+
+def distinct(labels: Iterable[str]) -> dict[str, str]:
+    """Map labels to clean ones, so that different labels stay different: the second that looks alike gets ` (2)`."""
+    shown: dict[str, str] = {}
+    for label in dict.fromkeys(labels):
+        text = clean(label)
+        numbers = count(2)
+        while text in shown.values():
+            ending = f" ({next(numbers)})"
+            text = clean(label)[: MAX_LABEL - len(ending)] + ending
+        shown[label] = text
+    return shown
+
+
+def slug(text: str) -> str:
+    """Make a name for files and anchors: `doc_class` is `doc-class`, and what is not so plain gets a hash.
+
+    Different texts have different slugs.
+    """
+    if _PLAIN.fullmatch(text) and len(text) <= MAX_LABEL:
+        return text.replace("_", "-")
+    letters = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:MAX_LABEL]
+    return f"{letters}-{hashlib.sha256(text.encode()).hexdigest()[:8]}".lstrip("-")
 
 
 def short(value: float | None) -> str:

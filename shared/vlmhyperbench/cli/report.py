@@ -1,11 +1,13 @@
-"""`report`: the comparison table, and the files of a report."""
+"""`report`: the comparison table, and the files of a report; or a report.json written anew in another format."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.following import find
@@ -13,24 +15,42 @@ from vlmhyperbench.cli.headline import print_table
 from vlmhyperbench.cli.output import emit, say
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.client import Client
-from vlmhyperbench.errors import Unavailable
+from vlmhyperbench.errors import InvalidInput, Unavailable
 from vlmhyperbench.wire.artifacts import Report
 
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
-def report(subject_id: str, /, *, out: Path | None = None, shown: Shown = HUMAN) -> int:
-    """Print the comparison table of a run or an experiment and fetch its report.
+def report(
+    subject: str,
+    /,
+    *,
+    out: Path | None = None,
+    format: Literal["html", "markdown"] | None = None,  # noqa: A002 -- the flag's name
+    shown: Shown = HUMAN,
+) -> int:
+    """Print the comparison table of a run or an experiment and fetch its report, or write a report.json anew.
 
     Args:
-        subject_id: Id of a run or an experiment.
+        subject: Id of a run or an experiment; or a file report.json, which needs no stack. Pictures of pages that lie
+            beside the file are shown again.
         out: Folder for the files; `./report-<id>` where none is named.
+        format: What to write from a file: html (the default) or markdown.
         shown: How the answer is shown.
     """
+    file = Path(subject)
+    if file.is_file():
+        main = rewrite(file, out, format or "html")
+        if shown.json:
+            emit("report", {"folder": str(main.parent), "open": str(main)})
+        else:
+            say(f"report: {main}")
+        return exits.OK
+    if format is not None or file.suffix == ".json":
+        raise InvalidInput(f"There is no file {subject}.", cure="Name a report.json, or an id without --format.")
     with Client() as client:
-        subject = find(client, subject_id)
-        found = client.report(subject.id)
-        folder = out or Path(f"report-{str(subject.id)[:8]}")
+        found = client.report(find(client, subject).id)
+        folder = out or Path(f"report-{str(found.id)[:8]}")
         main = fetch(client, found, folder)
     if shown.json:
         emit("report", {"report": found.model_dump(mode="json"), "folder": str(folder), "open": str(main)})
@@ -40,24 +60,61 @@ def report(subject_id: str, /, *, out: Path | None = None, shown: Shown = HUMAN)
     return exits.OK
 
 
+def rewrite(file: Path, out: Path | None, format: Literal["html", "markdown"]) -> Path:  # noqa: A002
+    """Write the report that a report.json holds into a folder, and return the file to open.
+
+    Raises:
+        InvalidInput: the file is no report.
+        Unavailable: the file cannot be read, or the folder not written.
+    """
+    from vlmhyperbench.reports.html import to_html
+    from vlmhyperbench.reports.json import from_json
+    from vlmhyperbench.reports.markdown import image_name, markdown_files
+    from vlmhyperbench.reports.plots import to_svg
+    from vlmhyperbench.reports.thumbnails import read_thumbnail
+
+    try:
+        document = from_json(file.read_bytes())
+        beside = {image: file.with_name(image_name(image)) for image in document.images}
+        pictures = {image: read_thumbnail(path.read_bytes()) for image, path in beside.items() if path.is_file()}
+    except OSError as error:
+        raise Unavailable(f"{file} cannot be read: {error.strerror or error}.") from error
+    thumbnails = {image: picture for image, picture in pictures.items() if picture is not None}
+    drawings = {figure.name: to_svg(figure) for figure in document.figures}
+    folder = out or Path(f"report-{document.id[:8]}")
+    if format == "html":
+        _store(folder, {"report.html": to_html(document, drawings=drawings, thumbnails=thumbnails)})
+        return folder / "report.html"
+    _store(folder, markdown_files(document, drawings=drawings, thumbnails=thumbnails))
+    return folder / "report.md"
+
+
 def fetch(client: Client, found: Report, folder: Path) -> Path:
     """Download a report's files into a folder, each whole or not at all; return the one to open.
 
     Raises:
         Unavailable: the folder cannot be written, or a file did not arrive as it was stored.
     """
+    for file in found.files:
+        if _SLUG.fullmatch(file.name) is None:
+            raise Unavailable(f"The report has a file with an odd name: {file.name!r}.")
+        content = client.artifact_content(file.id)
+        if hashlib.sha256(content).hexdigest() != file.sha256:
+            raise Unavailable(f"{file.name} did not arrive as it was stored.", cure="Try again.")
+        _store(folder, {file.name: content})
+    names = [file.name for file in found.files]
+    main = next((name for name in ("report.html", "report.md") if name in names), None)
+    return folder / main if main else folder
+
+
+def _store(folder: Path, files: Mapping[str, bytes]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for file in found.files:
-            if _SLUG.fullmatch(file.name) is None:
-                raise Unavailable(f"The report has a file with an odd name: {file.name!r}.")
-            content = client.artifact_content(file.id)
-            if hashlib.sha256(content).hexdigest() != file.sha256:
-                raise Unavailable(f"{file.name} did not arrive as it was stored.", cure="Try again.")
-            temporary = folder / f".{file.name}.{os.getpid()}.tmp"
+        for name, content in files.items():
+            temporary = folder / f".{name}.{os.getpid()}.tmp"
             try:
                 temporary.write_bytes(content)
-                temporary.replace(folder / file.name)
+                temporary.replace(folder / name)
             finally:
                 temporary.unlink(missing_ok=True)
     except OSError as error:
@@ -65,6 +122,3 @@ def fetch(client: Client, found: Report, folder: Path) -> Path:
             f"The report cannot be written into {folder}: {error.strerror or error}.",
             cure="Free some space, or name another folder with --out.",
         ) from error
-    names = [file.name for file in found.files]
-    main = next((name for name in ("report.html", "report.md") if name in names), None)
-    return folder / main if main else folder

@@ -14,8 +14,10 @@ from typing import Literal
 
 from vlmhyperbench.analysis.figures import FigureSpec
 from vlmhyperbench.analysis.labels import short
+from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.types import JsonObject
 
+MAX_DIGITS = 12
 MAX_TEXT = 600
 """Longer questions, references and answers are cut in cases; the tables and the samples hold them whole."""
 
@@ -43,6 +45,12 @@ class Estimate:
     scale: tuple[float, float] | None = None
     """Ends of the scale on which the interval is drawn; None draws none."""
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.digits <= MAX_DIGITS:
+            raise InvalidInput(f"A value cannot be written with {self.digits} decimals.")
+        if self.scale is not None and not self.scale[0] < self.scale[1]:
+            raise InvalidInput("The scale of a value does not ascend.")
+
 
 Cell = str | int | float | None | Estimate
 
@@ -66,6 +74,10 @@ class Table:
     note: str = ""
     is_collapsed: bool = False
     """Long and for reference: HTML folds it."""
+
+    def __post_init__(self) -> None:
+        if any(len(row) != len(self.columns) for row in self.rows):
+            raise InvalidInput(f"A row of the table {self.name!r} does not fit its columns.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

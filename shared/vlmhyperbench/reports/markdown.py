@@ -7,7 +7,7 @@ one line.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from vlmhyperbench.analysis.figures import FigureSpec
 from vlmhyperbench.reports.document import (
@@ -22,6 +22,8 @@ from vlmhyperbench.reports.document import (
     Table,
     write_cell,
 )
+from vlmhyperbench.reports.plots import Drawing
+from vlmhyperbench.reports.thumbnails import Thumbnail
 
 _SPECIAL = re.compile(r"([\\`*_\[\]|~$])")
 _LINE_START = re.compile(r"^(\d+)([.)])(?= )|^([-+](?= )|[=#>])")
@@ -40,6 +42,25 @@ def to_markdown(document: Document, *, images: Collection[str]) -> bytes:
     lines += [""]
     for section in document.sections:
         lines += _section(section, images)
+    return ("\n".join(lines).rstrip() + "\n").encode()
+
+
+def markdown_files(
+    document: Document, *, drawings: Mapping[str, Drawing], thumbnails: Mapping[str, Thumbnail]
+) -> dict[str, bytes]:
+    """Return the report and the files that lie beside it, by name; arguments as of `html.to_html`."""
+    return {
+        "report.md": to_markdown(document, images=thumbnails),
+        **{f"{name}.svg": drawing.file for name, drawing in drawings.items()},
+        **{image_name(sha256): picture.data for sha256, picture in thumbnails.items()},
+    }
+
+
+def sections_to_markdown(title: str, sections: Sequence[Section]) -> bytes:
+    """Return some sections without figures or pages under a title: for the summary of a build, say."""
+    lines = [f"# {escape(title)}", ""]
+    for section in sections:
+        lines += _section(section, ())
     return ("\n".join(lines).rstrip() + "\n").encode()
 
 

@@ -45,6 +45,18 @@ def make_thumbnail(data: bytes) -> Thumbnail | None:
     return next(thumbnail for thumbnail in candidates if len(thumbnail.data) <= MAX_BYTES)
 
 
+def read_thumbnail(data: bytes) -> Thumbnail | None:
+    """Take a picture that `make_thumbnail` made as it is, or return None for anything else."""
+    if len(data) > MAX_BYTES:
+        return None
+    try:
+        with Image.open(io.BytesIO(data), formats=("WEBP",)) as image:
+            image.load()
+            return Thumbnail(data=data, width=image.width, height=image.height)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        return None
+
+
 def _encode(picture: Image.Image, side: int, quality: int) -> Thumbnail:
     small = picture.copy()
     small.thumbnail((side, side), Image.Resampling.LANCZOS)

@@ -15,7 +15,7 @@ from vlmhyperbench.analysis.figures import (
     matrix_figure,
 )
 from vlmhyperbench.analysis.figures.distributions import MAX_CURVE_POINTS
-from vlmhyperbench.analysis.labels import clean, short
+from vlmhyperbench.analysis.labels import clean, short, slug
 
 
 def test_the_room_names_what_it_offers_in_order() -> None:
@@ -149,3 +149,21 @@ def test_labels_are_printable_short_and_on_one_line() -> None:
 
 def test_an_axis_names_its_unit() -> None:
     assert (Axis(title="a").label, Axis(title="a", unit="ms").label) == ("a", "a, ms")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("doc_class", "doc-class"),
+        ("kind2", "kind2"),
+        ("doc-class", "doc-class-7320dcee"),
+        ("../Ärger", "rger-412622b0"),
+        ("一", "51a75f46"),
+    ],
+)
+def test_a_slug_is_plain_and_tells_different_texts_apart(text: str, name: str) -> None:
+    assert slug(text) == name
+
+
+def test_slugs_of_texts_that_look_alike_differ() -> None:
+    assert len({slug(text) for text in ("a_b", "a-b", "a b", "A_b", "a__b", "a" * 60, "a" * 61)}) == 7

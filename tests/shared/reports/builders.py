@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 
 import polars
+from PIL import Image
 
 from vlmhyperbench.domain.specs import (
     DatasetSpec,
@@ -19,6 +21,7 @@ from vlmhyperbench.facts.read import FACT_COLUMNS
 from vlmhyperbench.facts.schema import polars_schema
 from vlmhyperbench.reports.evidence import OpenedMetric, RunEvidence, name_metrics
 from vlmhyperbench.reports.records import ClaimEvidence, PhaseEvidence
+from vlmhyperbench.reports.thumbnails import Thumbnail, make_thumbnail
 from vlmhyperbench.scoring.scores import Row, score
 from vlmhyperbench_sdk.protocols import Metric
 from vlmhyperbench_text_metrics import Anls, Cer, ExactMatch
@@ -198,3 +201,12 @@ def evidence(
         "phases": [PhaseEvidence(no=1, kind="accuracy", state="COMPLETE", count=facts.height)],
     }
     return RunEvidence(**(fields | changes))  # type: ignore[arg-type]
+
+
+def thumbnail() -> Thumbnail:
+    """Make the picture of a white page."""
+    buffer = io.BytesIO()
+    Image.new("RGB", (192, 96), "white").save(buffer, "PNG")
+    found = make_thumbnail(buffer.getvalue())
+    assert found is not None
+    return found

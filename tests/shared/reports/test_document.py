@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.reports.document import (
     MAX_TEXT,
     Cell,
+    Column,
     Estimate,
     Span,
+    Table,
     compare_text,
     cut,
     write_cell,
@@ -75,3 +78,14 @@ def test_without_references_there_is_nothing_to_mark() -> None:
 
 def test_a_long_text_says_how_much_of_it_is_left_out() -> None:
     assert cut("x" * (MAX_TEXT + 5)).endswith("… (5 more characters)")
+
+
+@pytest.mark.parametrize("fields", [{"digits": -1}, {"digits": 13}, {"scale": (1.0, 1.0)}, {"scale": (1.0, 0.0)}])
+def test_a_value_that_cannot_be_written_does_not_come_into_being(fields: dict[str, object]) -> None:
+    with pytest.raises(InvalidInput):
+        Estimate(value=0.5, **fields)  # type: ignore[arg-type]
+
+
+def test_a_table_whose_row_does_not_fit_does_not_come_into_being() -> None:
+    with pytest.raises(InvalidInput, match="'t' does not fit its columns"):
+        Table(name="t", title="", columns=(Column(title="a"),), rows=(("x", "y"),))

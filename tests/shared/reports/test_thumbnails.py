@@ -10,7 +10,7 @@ import zlib
 import pytest
 from PIL import Image
 
-from vlmhyperbench.reports.thumbnails import MAX_BYTES, make_thumbnail
+from vlmhyperbench.reports.thumbnails import MAX_BYTES, make_thumbnail, read_thumbnail
 
 
 def _encoded(image: Image.Image, kind: str = "PNG") -> bytes:
@@ -48,3 +48,18 @@ def test_what_is_too_large_to_decode_has_no_picture() -> None:
     small = _encoded(Image.new("RGB", (8, 8)))
     header = b"IHDR" + struct.pack(">II", 20_000, 4_001) + small[24:29]
     assert make_thumbnail(small[:12] + header + struct.pack(">I", zlib.crc32(header)) + small[33:]) is None
+
+
+def test_a_picture_that_was_made_is_taken_as_it_is() -> None:
+    made = make_thumbnail(_encoded(_noise(900)))
+    assert made is not None
+    assert read_thumbnail(made.data) == made
+
+
+def test_what_is_no_such_picture_is_not_taken() -> None:
+    made = make_thumbnail(_encoded(_noise(300)))
+    assert made is not None
+    assert read_thumbnail(b"nothing") is None
+    assert read_thumbnail(made.data[:-2000]) is None
+    assert read_thumbnail(_encoded(Image.new("RGB", (8, 8)))) is None
+    assert read_thumbnail(made.data + b"x" * MAX_BYTES) is None

@@ -5,15 +5,13 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
-import io
 import json
 import re
 from html.parser import HTMLParser
 
 import pytest
-from PIL import Image
 
-from tests.shared.reports.builders import PAGES, evidence, fact
+from tests.shared.reports.builders import PAGES, evidence, fact, thumbnail
 from vlmhyperbench.analysis.figures import Axis, bars_figure
 from vlmhyperbench.reports.comparison_report import comparison_document
 from vlmhyperbench.reports.document import (
@@ -36,7 +34,7 @@ from vlmhyperbench.reports.json import to_json
 from vlmhyperbench.reports.markdown import escape, image_name, to_markdown
 from vlmhyperbench.reports.plots import to_plotly, to_svg
 from vlmhyperbench.reports.run_report import run_document
-from vlmhyperbench.reports.thumbnails import Thumbnail, make_thumbnail
+from vlmhyperbench.reports.thumbnails import Thumbnail
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> | `x` **b** [l](http://evil) {{ 7*7 }} $m$"
 
@@ -56,14 +54,6 @@ class _Parsed(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self.tags and self.tags[-1][0] in {"script", "style"}:
             self.scripts.append(data)
-
-
-def _thumbnail() -> Thumbnail:
-    buffer = io.BytesIO()
-    Image.new("RGB", (192, 96), "white").save(buffer, "PNG")
-    found = make_thumbnail(buffer.getvalue())
-    assert found is not None
-    return found
 
 
 def _html(document: Document, thumbnails: dict[str, Thumbnail] | None = None) -> str:
@@ -178,7 +168,7 @@ def test_every_figure_can_be_explored_from_what_lies_in_the_page() -> None:
 
 
 def test_the_page_loads_nothing_and_styles_nothing_inline() -> None:
-    page = _html(run_document(evidence([fact(0, "no", "yes")])), {PAGES[0]: _thumbnail()})
+    page = _html(run_document(evidence([fact(0, "no", "yes")])), {PAGES[0]: thumbnail()})
     for tag, attributes in _Parsed(page).tags:
         assert "style" not in attributes
         assert not [name for name in attributes if name.startswith("on")]
@@ -188,7 +178,7 @@ def test_the_page_loads_nothing_and_styles_nothing_inline() -> None:
 
 
 def test_what_a_model_says_stays_text_in_the_page() -> None:
-    page = _html(EVERYTHING, {PAGES[0]: _thumbnail()})
+    page = _html(EVERYTHING, {PAGES[0]: thumbnail()})
     parsed = _Parsed(page)
     assert [tag for tag, _ in parsed.tags].count("script") == 3
     assert "onerror" not in {name for _, attributes in parsed.tags for name in attributes}
@@ -204,7 +194,7 @@ def test_the_embedded_data_survives_as_json() -> None:
 
 
 def test_a_page_of_a_case_is_shown_or_named() -> None:
-    page = _html(EVERYTHING, {PAGES[0]: _thumbnail()})
+    page = _html(EVERYTHING, {PAGES[0]: thumbnail()})
     assert page.count('class="page"') == 1
     assert page.count('class="nopage"') == 1
     assert 'class="crisp"' in page

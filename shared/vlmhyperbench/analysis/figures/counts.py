@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vlmhyperbench.analysis.figures.spec import Axis, Cell, FigureSpec, FigureTable, Series
-from vlmhyperbench.analysis.labels import clean
+from vlmhyperbench.analysis.labels import clean, distinct, printable
 
 
 def bars_figure(
     name: str, title: str, *, axis: Axis, groups: str, series: Mapping[str, Mapping[str, int]], note: str = ""
 ) -> FigureSpec:
     """Draw counts by category as horizontal bars: error kinds, wins and losses."""
-    categories = tuple(dict.fromkeys(clean(label) for counts in series.values() for label in counts))
-    counted = {clean(k): {clean(label): n for label, n in counts.items()} for k, counts in series.items()}
+    labels = distinct(label for counts in series.values() for label in counts)
+    names = distinct(series)
+    counted = {names[name]: {labels[label]: n for label, n in counts.items()} for name, counts in series.items()}
+    categories = tuple(labels.values())
+    title, groups = printable(title), clean(groups)
     said = [
         f"{shown}: " + (", ".join(f"{label} {n}" for label, n in counts.items()) or "none")
         for shown, counts in counted.items()

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy
 
 from vlmhyperbench.analysis.figures.spec import Axis, Cell, FigureSpec, FigureTable, Mark, Series
-from vlmhyperbench.analysis.labels import clean, short
+from vlmhyperbench.analysis.labels import distinct, short
 from vlmhyperbench.analysis.performance import nearest_rank
 
 MAX_CURVE_POINTS = 400
@@ -28,12 +28,13 @@ def cdf_figure(
     marks: list[Mark] = []
     columns: list[tuple[str, list[float]]] = []
     said: list[str] = []
+    names = distinct(series)
     for series_name, values in series.items():
         if not values:
             continue
         ordered = sorted(values)
         ranks = _ranks(len(ordered))
-        shown = clean(series_name)
+        shown = names[series_name]
         drawn.append(
             Series(name=shown, x=tuple(ordered[r - 1] for r in ranks), y=tuple(r / len(ordered) for r in ranks))
         )
@@ -67,7 +68,8 @@ def histogram_figure(
     name: str, title: str, *, axis: Axis, series: Mapping[str, Sequence[float]], note: str = ""
 ) -> FigureSpec:
     """Draw how often values fell into equal bins, the same bins for every series; the last takes all beyond p99.5."""
-    known = {clean(series_name): sorted(values) for series_name, values in series.items() if values}
+    names = distinct(series)
+    known = {names[series_name]: sorted(values) for series_name, values in series.items() if values}
     if not known:
         empty = FigureTable(columns=("bin",), rows=())
         alt = f"{title}. Nothing was measured."

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from vlmhyperbench.analysis.figures.spec import Axis, Cell, FigureSpec, FigureTable, Mark, Series
-from vlmhyperbench.analysis.labels import clean, short
+from vlmhyperbench.analysis.labels import clean, distinct, printable, short
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,27 +44,29 @@ def interval_figure(
         zero_line: label of a line at 0, for differences.
         note: how to read it.
     """
-    categories = tuple(dict.fromkeys(clean(point.label) for points in series.values() for point in points))
-    place = {label: index for index, label in enumerate(categories)}
+    rows_of = distinct(point.label for points in series.values() for point in points)
+    place = {label: index for index, label in enumerate(rows_of)}
+    names = distinct(series)
+    title, groups = printable(title), clean(groups)
     drawn: list[Series] = []
     rows: list[tuple[Cell, ...]] = []
     said: list[str] = []
     for series_name, points in series.items():
-        shown = clean(series_name)
+        shown = names[series_name]
         drawn.append(
             Series(
                 name=shown,
                 x=tuple(point.value for point in points),
-                y=tuple(float(place[clean(point.label)]) for point in points),
+                y=tuple(float(place[point.label]) for point in points),
                 low=tuple(point.low for point in points),
                 high=tuple(point.high for point in points),
             )
         )
-        rows += [(clean(p.label), shown, p.value, p.low, p.high, p.n) for p in points]
+        rows += [(rows_of[p.label], shown, p.value, p.low, p.high, p.n) for p in points]
         known = [p for p in points if p.value is not None]
         if known:
             worst, best = min(known, key=_value), max(known, key=_value)
-            least, most = f"{short(worst.value)} ({clean(worst.label)})", f"{short(best.value)} ({clean(best.label)})"
+            least, most = (f"{short(p.value)} ({rows_of[p.label]})" for p in (worst, best))
             said.append(f"{shown}: from {least} to {most}")
     shown_values = [value for one in drawn for value in (*one.x, *one.low, *one.high)]
     low, high = _bounds([*shown_values, 0.0] if zero_line else shown_values, within=within)
@@ -74,15 +76,15 @@ def interval_figure(
         title=title,
         alt=f"{title}. {'; '.join(said) or 'No value is known'}.",
         x=Axis(
-            title=axis.title,
+            title=printable(axis.title),
             unit=axis.unit,
             low=low if axis.low is None else axis.low,
             high=high if axis.high is None else axis.high,
         ),
         y=Axis(title=groups),
-        table=FigureTable(columns=(groups, "series", axis.title, "low", "high", "n"), rows=tuple(rows)),
+        table=FigureTable(columns=(groups, "series", printable(axis.title), "low", "high", "n"), rows=tuple(rows)),
         series=tuple(drawn),
-        categories=categories,
+        categories=tuple(rows_of.values()),
         marks=(Mark(axis="x", at=0.0, label=zero_line),) if zero_line else (),
         note=note,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vlmhyperbench.analysis.figures.spec import Axis, FigureSpec, FigureTable
-from vlmhyperbench.analysis.labels import clean
+from vlmhyperbench.analysis.labels import clean, distinct, printable
 
 
 def matrix_figure(
@@ -29,7 +29,8 @@ def matrix_figure(
     """
     pairs = [[cells.get((row, column)) for column in columns[1]] for row in rows[1]]
     labels = tuple(tuple("" if cell is None else cell[1] for cell in line) for line in pairs)
-    row_names, column_names = tuple(clean(row) for row in rows[1]), tuple(clean(column) for column in columns[1])
+    row_names, column_names = tuple(distinct(rows[1]).values()), tuple(distinct(columns[1]).values())
+    title, row_title, column_title = printable(title), clean(rows[0]), clean(columns[0])
     said = [
         f"{row_names[i]} and {column_names[j]}: {text}"
         for i, line in enumerate(labels)
@@ -41,10 +42,10 @@ def matrix_figure(
         kind="matrix",
         title=title,
         alt=f"{title}. {'; '.join(said[:8]) or 'Empty'}{'; …' if len(said) > 8 else ''}.",
-        x=Axis(title=columns[0]),
-        y=Axis(title=rows[0]),
+        x=Axis(title=column_title),
+        y=Axis(title=row_title),
         table=FigureTable(
-            columns=(f"{rows[0]} \\ {columns[0]}", *column_names),
+            columns=(f"{row_title} \\ {column_title}", *column_names),
             rows=tuple((row, *line) for row, line in zip(row_names, labels, strict=True)),
         ),
         categories=row_names,

@@ -6,8 +6,21 @@ may come from a data set or a model, so labels are cleaned and cut when a figure
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, pairwise
 from typing import Literal
+
+from vlmhyperbench_sdk.errors import InvalidInput
+
+MAX_THINGS = 20_000
+"""More points, cells and lines than that are no figure."""
+FURTHEST = 1e100
+"""Renderers compute with what they draw: a number beyond that could overflow on the way."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+_SPACES = str.maketrans("\u00a0\u202f", "  ")
 
 Cell = str | float | int | None
 FigureKind = Literal["interval", "curve", "histogram", "bars", "matrix"]
@@ -62,6 +75,10 @@ class FigureTable:
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
 
+    def __post_init__(self) -> None:
+        if any(len(row) != len(self.columns) for row in self.rows):
+            raise InvalidInput("A row of a figure's table does not fit its columns.")
+
     @property
     def is_number(self) -> tuple[bool, ...]:
         """Which columns hold numbers only, so that writers can align them."""
@@ -93,3 +110,58 @@ class FigureSpec:
     marks: tuple[Mark, ...] = ()
     note: str = ""
     """How to read it, in one sentence."""
+
+    def __post_init__(self) -> None:
+        wrong = next(_faults(self), None)
+        if wrong is not None:
+            raise InvalidInput(f"The figure {self.name!r} cannot be drawn: {wrong}.")
+
+
+def _faults(spec: FigureSpec) -> Iterator[str]:
+    """Say what a renderer could not draw."""
+    if _NAME.fullmatch(spec.name) is None:
+        yield "its name is no slug"
+    if not all(label.translate(_SPACES).isprintable() for label in _labels(spec)):
+        yield "a label has characters that cannot be printed"
+    if len(spec.categories) * len(spec.columns) + sum(len(one.x) for one in spec.series) > MAX_THINGS:
+        yield f"it holds more than {MAX_THINGS} points and cells"
+    if len(spec.categories) + len(spec.columns) + len(spec.series) + len(spec.marks) > MAX_THINGS:
+        yield f"it holds more than {MAX_THINGS} names and lines"
+    if not all(math.isfinite(number) and abs(number) <= FURTHEST for number in _numbers(spec)):
+        yield f"a number is not between -{FURTHEST} and {FURTHEST}"
+    if any(mark.series is not None and not 0 <= mark.series < len(spec.series) for mark in spec.marks):
+        yield "a line belongs to no series"
+    for grid in (spec.cells, spec.cell_labels):
+        if spec.kind == "matrix" and [len(line) for line in grid] != [len(spec.columns)] * len(spec.categories):
+            yield "its cells do not fit its rows and columns"
+    for one in spec.series:
+        yield from _series_faults(spec, one)
+
+
+def _series_faults(spec: FigureSpec, one: Series) -> Iterator[str]:
+    if len(one.x) != len(one.y) + (spec.kind == "histogram"):
+        yield f"x and y of the series {one.name!r} do not fit"
+    if any(len(ends) != len(one.x) for ends in _intervals(spec, one)):
+        yield f"the intervals of the series {one.name!r} do not fit"
+    if spec.kind in {"interval", "bars"} and any(y not in range(len(spec.categories)) for y in one.y):
+        yield f"the series {one.name!r} names a row that does not exist"
+    if spec.kind in {"curve", "histogram"}:
+        edges = [edge for edge in one.x if edge is not None]
+        if len(edges) < len(one.x) or any(low > high for low, high in pairwise(edges)):
+            yield f"x of the series {one.name!r} does not ascend"
+
+
+def _intervals(spec: FigureSpec, one: Series) -> Sequence[Sequence[float | None]]:
+    return (one.low, one.high) if spec.kind == "interval" else ()
+
+
+def _labels(spec: FigureSpec) -> Iterator[str]:
+    yield from (spec.title, spec.x.label, spec.y.label, *spec.categories, *spec.columns)
+    yield from chain((one.name for one in spec.series), (mark.label for mark in spec.marks), *spec.cell_labels)
+
+
+def _numbers(spec: FigureSpec) -> Iterator[float]:
+    bounds = (spec.x.low, spec.x.high, spec.y.low, spec.y.high)
+    series = (numbers for one in spec.series for numbers in (one.x, one.y, one.low, one.high))
+    found: Iterator[float | None] = chain(bounds, (mark.at for mark in spec.marks), *series, *spec.cells)
+    return (number for number in found if number is not None)
