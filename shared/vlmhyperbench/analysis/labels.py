@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import count
 
 MAX_LABEL = 48
+MAX_SAID = 8
 _PLAIN = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
 
 
@@ -34,6 +35,11 @@ def distinct(labels: Iterable[str]) -> dict[str, str]:
             text = clean(label)[: MAX_LABEL - len(ending)] + ending
         shown[label] = text
     return shown
+
+
+def some(parts: Sequence[str], *, nothing: str) -> str:
+    """Join the first parts of a sentence, and show that there are more; `nothing` where there is none."""
+    return f"{'; '.join(parts[:MAX_SAID]) or nothing}{'; …' if len(parts) > MAX_SAID else ''}"
 
 
 def slug(text: str) -> str:

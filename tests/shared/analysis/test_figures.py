@@ -8,14 +8,20 @@ from vlmhyperbench.analysis import figures
 from vlmhyperbench.analysis.figures import (
     Axis,
     Point,
+    Spot,
     bars_figure,
     cdf_figure,
+    front_figure,
     histogram_figure,
     interval_figure,
     matrix_figure,
+    stacked_figure,
 )
 from vlmhyperbench.analysis.figures.distributions import MAX_CURVE_POINTS
+from vlmhyperbench.analysis.figures.scatters import MAX_LABELLED
 from vlmhyperbench.analysis.labels import clean, short, slug
+
+AXIS = Axis(title="t")
 
 
 def test_the_room_names_what_it_offers_in_order() -> None:
@@ -124,6 +130,59 @@ def test_a_matrix_leaves_missing_cells_empty_and_says_the_first_ones() -> None:
     )
     assert many.alt.endswith("; ….")
     assert matrix_figure("m", "M", rows=("r", []), columns=("c", []), cells={}).alt == "M. Empty."
+
+
+def test_bins_of_whole_numbers_hold_the_same_number_of_them() -> None:
+    few = histogram_figure("t", "T", axis=AXIS, series={"a": [3.0, 3.0, 4.0, 9.0]}, is_whole=True)
+    assert few.series[0].x == (2.5, 3.5, 4.5, 5.5, 6.5, 7.5, 8.5, 9.5)
+    assert few.series[0].y == (2.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+    assert few.table.rows[:2] == (("3", 2), ("4", 1))
+    assert few.alt == "T. a: the fullest bin is 3."
+    many = histogram_figure("t", "T", axis=AXIS, series={"a": [float(i) for i in range(1, 18)]}, is_whole=True)
+    assert many.series[0].y == (3.0, 3.0, 3.0, 3.0, 3.0, 2.0)
+    assert [row[0] for row in many.table.rows[:2]] == ["1–3", "4–6"]
+
+
+def test_one_length_is_one_bin() -> None:
+    figure = histogram_figure("t", "T", axis=AXIS, series={"a": [7.0, 7.0]}, is_whole=True)
+    assert figure.table.rows == (("7", 2),)
+
+
+def test_parts_of_a_bar_say_their_numbers_and_what_they_mean() -> None:
+    figure = stacked_figure(
+        "w",
+        "Wins",
+        axis=Axis(title="answers"),
+        groups="metric",
+        parts=[("better", "good"), ("same", "neutral"), ("worse", "bad")],
+        rows={"ANLS": (5, 90, 2), "CER": (1, 1, 1)},
+    )
+    assert [one.x for one in figure.series] == [(5.0, 1.0), (90.0, 1.0), (2.0, 1.0)]
+    assert [one.tone for one in figure.series] == ["good", "neutral", "bad"]
+    assert figure.table.rows[0] == ("ANLS", 5, 90, 2)
+    assert figure.alt == "Wins. ANLS: 5 better, 90 same, 2 worse; CER: 1 better, 1 same, 1 worse."
+    empty = stacked_figure("w", "Wins", axis=AXIS, groups="metric", parts=[("better", "good")], rows={})
+    assert empty.alt == "Wins. Nothing was counted."
+
+
+def test_the_front_is_joined_from_left_to_right_and_the_rest_is_not() -> None:
+    spots = [
+        Spot(label="slow", x=30.0, y=0.9, low=0.8, high=0.95, is_front=True),
+        Spot(label="fast", x=10.0, y=0.5, is_front=True),
+        Spot(label="poor", x=20.0, y=0.4, is_front=False),
+    ]
+    figure = front_figure("p", "P", x=AXIS, y=Axis(title="q"), spots=spots, front="best", rest="beaten")
+    best, beaten = figure.series
+    assert (best.labels, best.is_joined, best.tone) == (("fast", "slow"), True, None)
+    assert (beaten.labels, beaten.is_joined, beaten.tone) == (("poor",), False, "neutral")
+    assert figure.alt == "P. Best: fast at 10 and 0.5; slow at 30 and 0.9."
+    assert figure.table.rows[1] == ("poor", 20.0, 0.4, None, None, "beaten")
+
+
+def test_many_points_keep_the_names_of_the_front_only() -> None:
+    spots = [Spot(label=f"r{i}", x=float(i), y=float(i), is_front=i == 0) for i in range(MAX_LABELLED + 1)]
+    front, rest = front_figure("p", "P", x=AXIS, y=AXIS, spots=spots, front="best", rest="beaten").series
+    assert (front.labels, rest.labels) == (("r0",), ())
 
 
 @pytest.mark.parametrize(

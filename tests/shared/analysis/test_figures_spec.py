@@ -13,11 +13,14 @@ from vlmhyperbench.analysis.figures import (
     Mark,
     Point,
     Series,
+    Spot,
     bars_figure,
     cdf_figure,
+    front_figure,
     histogram_figure,
     interval_figure,
     matrix_figure,
+    stacked_figure,
 )
 from vlmhyperbench.analysis.figures.spec import MAX_THINGS
 from vlmhyperbench_sdk.errors import InvalidInput
@@ -29,6 +32,19 @@ CURVE = cdf_figure("c", "C", axis=AXIS, series={"s": [1.0, 2.0]})
 HISTOGRAM = histogram_figure("h", "H", axis=AXIS, series={"s": [1.0, 2.0]})
 BARS = bars_figure("b", "B", axis=AXIS, groups="g", series={"s": {"a": 1, "b": 2}})
 MATRIX = matrix_figure("m", "M", rows=("r", ["a", "b"]), columns=("c", ["x"]), cells={("a", "x"): (0.5, "1\u00a0%")})
+
+STACKED = stacked_figure(
+    "w", "W", axis=AXIS, groups="g", parts=[("won", "good"), ("lost", "bad")], rows={"a": (3, 1)}, note=""
+)
+FRONT = front_figure(
+    "p",
+    "P",
+    x=AXIS,
+    y=AXIS,
+    spots=[Spot(label="b", x=2.0, y=2.0, is_front=True), Spot(label="a", x=1.0, y=1.0, is_front=True)],
+    front="best",
+    rest="others",
+)
 
 
 def _series(spec: FigureSpec, **changes: object) -> dict[str, object]:
@@ -53,11 +69,16 @@ def _series(spec: FigureSpec, **changes: object) -> dict[str, object]:
         (CURVE, {"marks": (Mark(axis="x", at=1.0, label="m", series=1),)}, "belongs to no series"),
         (CURVE, _series(CURVE, y=(1.0,)), "x and y of the series 's' do not fit"),
         (HISTOGRAM, _series(HISTOGRAM, y=HISTOGRAM.series[0].y[1:]), "x and y of the series 's' do not fit"),
-        (CURVE, _series(CURVE, x=(None, 1.0)), "does not ascend"),
+        (CURVE, _series(CURVE, x=(None, 1.0)), "has a hole"),
         (CURVE, _series(CURVE, x=(2.0, 1.0)), "does not ascend"),
-        (INTERVAL, _series(INTERVAL, low=()), "the intervals of the series 's' do not fit"),
+        (INTERVAL, _series(INTERVAL, low=()), "the intervals or labels of the series 's' do not fit"),
         (INTERVAL, _series(INTERVAL, y=(0.0, 2.0)), "a row that does not exist"),
         (BARS, _series(BARS, y=(0.0, 0.5)), "a row that does not exist"),
+        (STACKED, _series(STACKED, y=(3.0,)), "a row that does not exist"),
+        (FRONT, _series(FRONT, labels=("a",)), "the intervals or labels of the series 'best' do not fit"),
+        (FRONT, _series(FRONT, low=(1.0,)), "the intervals or labels of the series 'best' do not fit"),
+        (FRONT, _series(FRONT, labels=("a", "b\x00")), "cannot be printed"),
+        (FRONT, _series(FRONT, x=(None, 1.0)), "has a hole"),
         (MATRIX, {"cells": ((0.5,),)}, "do not fit its rows and columns"),
         (MATRIX, {"cell_labels": (("a", "b"), ("c", "d"))}, "do not fit its rows and columns"),
     ],
@@ -103,3 +124,8 @@ def test_labels_that_look_alike_keep_their_own_numbers() -> None:
 
 def test_an_empty_series_of_a_histogram_or_curve_stays_empty() -> None:
     assert replace(CURVE, series=(Series(name="s", x=(), y=()),), marks=()).series[0].x == ()
+
+
+def test_a_scatter_may_lack_intervals_and_labels() -> None:
+    bare = replace(FRONT.series[0], low=(), high=(), labels=())
+    assert replace(FRONT, series=(bare,)).series[0].labels == ()

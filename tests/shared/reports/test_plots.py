@@ -11,11 +11,14 @@ from vlmhyperbench.analysis.figures import (
     Axis,
     FigureSpec,
     Point,
+    Spot,
     bars_figure,
     cdf_figure,
+    front_figure,
     histogram_figure,
     interval_figure,
     matrix_figure,
+    stacked_figure,
 )
 from vlmhyperbench.reports.plots import to_matplotlib, to_plotly, to_svg
 from vlmhyperbench.reports.plots.palette import DARK, LIGHT
@@ -28,6 +31,11 @@ POINTS = [
 ]
 TIMES = {"one": [float(i) for i in range(30)], "two": [float(i) * 2 for i in range(30)]}
 AXIS = Axis(title="latency", unit="ms")
+SPOTS = [
+    Spot(label=HOSTILE, x=10.0, y=0.5, low=0.4, high=0.6, is_front=True),
+    Spot(label="b", x=30.0, y=0.9, low=0.8, is_front=True),
+    Spot(label="c", x=29.0, y=0.4, is_front=False),
+]
 
 FIGURES = [
     interval_figure("interval", "I", axis=AXIS, groups="g", series={"one": POINTS}),
@@ -43,6 +51,18 @@ FIGURES = [
     matrix_figure(
         "matrix", "M", rows=("r", ["a", HOSTILE]), columns=("c", ["x", "y"]), cells={("a", "x"): (0.3, HOSTILE)}
     ),
+    histogram_figure("whole", "H", axis=AXIS, series={"one": [1.0, 2.0, 2.0]}, is_whole=True),
+    stacked_figure(
+        "stacked",
+        "S",
+        axis=AXIS,
+        groups="metric",
+        parts=[("better", "good"), ("same", "neutral"), ("worse", "bad")],
+        rows={HOSTILE: (5, 90, 2), "b": (0, 0, 0)},
+    ),
+    stacked_figure("no-stack", "S", axis=AXIS, groups="metric", parts=[("better", "good")], rows={}),
+    front_figure("front", "F", x=AXIS, y=Axis(title="quality"), spots=SPOTS, front="best", rest="beaten"),
+    front_figure("no-front", "F", x=AXIS, y=AXIS, spots=[], front="best", rest="beaten"),
     matrix_figure(
         "wide", "W", rows=("r", ["a"]), columns=("c", [str(i) for i in range(9)]), cells={("a", "0"): (2.0, "2")}
     ),
@@ -66,6 +86,14 @@ def test_names_of_columns_that_look_like_dates_stay_names_in_plotly() -> None:
     drawn = to_plotly(figure)
     assert drawn["layout"]["xaxis"]["type"] == "category"
     assert drawn["data"][0]["hovertext"] == [["a, 2024: 7"]]
+
+
+def test_what_a_series_means_has_its_colour_in_both() -> None:
+    figure = next(figure for figure in FIGURES if figure.name == "stacked")
+    colours = [LIGHT["s3"], LIGHT["s6"], LIGHT["s5"]]
+    assert [trace["marker"]["color"] for trace in to_plotly(figure)["data"]] == colours
+    assert to_plotly(figure)["layout"]["barmode"] == "stack"
+    assert all(f"fig-fill-{name}" in to_svg(figure).inline for name in ("s3", "s6", "s5"))
 
 
 def test_a_hovered_interval_says_its_ends_and_its_series_where_there_are_several() -> None:

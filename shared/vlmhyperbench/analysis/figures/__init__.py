@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from vlmhyperbench.analysis.figures.counts import bars_figure
+from vlmhyperbench.analysis.figures.counts import bars_figure, stacked_figure
 from vlmhyperbench.analysis.figures.distributions import cdf_figure, histogram_figure
 from vlmhyperbench.analysis.figures.intervals import Point, interval_figure
 from vlmhyperbench.analysis.figures.matrices import matrix_figure
-from vlmhyperbench.analysis.figures.spec import Axis, FigureKind, FigureSpec, FigureTable, Mark, Series
+from vlmhyperbench.analysis.figures.scatters import Spot, front_figure
+from vlmhyperbench.analysis.figures.spec import Axis, FigureKind, FigureSpec, FigureTable, Mark, Series, SeriesTone
 
 __all__ = [
     "Axis",
@@ -16,9 +17,13 @@ __all__ = [
     "Mark",
     "Point",
     "Series",
+    "SeriesTone",
+    "Spot",
     "bars_figure",
     "cdf_figure",
+    "front_figure",
     "histogram_figure",
     "interval_figure",
     "matrix_figure",
+    "stacked_figure",
 ]

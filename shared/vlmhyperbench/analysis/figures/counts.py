@@ -1,11 +1,11 @@
-"""How often something happened, by category: bars."""
+"""How often something happened, by category: bars beside each other, or parts of one bar."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from vlmhyperbench.analysis.figures.spec import Axis, Cell, FigureSpec, FigureTable, Series
-from vlmhyperbench.analysis.labels import clean, distinct, printable
+from vlmhyperbench.analysis.figures.spec import Axis, Cell, FigureSpec, FigureTable, Series, SeriesTone
+from vlmhyperbench.analysis.labels import clean, distinct, printable, some
 
 
 def bars_figure(
@@ -41,6 +41,59 @@ def bars_figure(
             for shown, counts in counted.items()
         ),
         categories=categories,
+        note=note,
+    )
+
+
+def stacked_figure(
+    name: str,
+    title: str,
+    *,
+    axis: Axis,
+    groups: str,
+    parts: Sequence[tuple[str, SeriesTone]],
+    rows: Mapping[str, Sequence[int]],
+    note: str = "",
+) -> FigureSpec:
+    """Draw one bar per row, made of parts: won, tied and lost answers.
+
+    Args:
+        name: slug.
+        title: headline.
+        axis: of the counts.
+        groups: what a row is.
+        parts: their names, from left to right, and what they mean.
+        rows: name → the number of each part.
+        note: how to read it.
+    """
+    labels = tuple(distinct(rows).values())
+    counts = tuple(tuple(row) for row in rows.values())
+    title, groups = printable(title), clean(groups)
+    said = [
+        f"{label}: {', '.join(f'{n} {part}' for (part, _), n in zip(parts, row, strict=True))}"
+        for label, row in zip(labels, counts, strict=True)
+    ]
+    return FigureSpec(
+        name=name,
+        kind="stacked",
+        title=title,
+        alt=f"{title}. {some(said, nothing='Nothing was counted')}.",
+        x=Axis(title=axis.title, unit=axis.unit, low=0.0, high=axis.high),
+        y=Axis(title=groups),
+        table=FigureTable(
+            columns=(groups, *(part for part, _ in parts)),
+            rows=tuple((label, *row) for label, row in zip(labels, counts, strict=True)),
+        ),
+        series=tuple(
+            Series(
+                name=part,
+                x=tuple(float(row[i]) for row in counts),
+                y=tuple(float(place) for place in range(len(labels))),
+                tone=tone,
+            )
+            for i, (part, tone) in enumerate(parts)
+        ),
+        categories=labels,
         note=note,
     )
 

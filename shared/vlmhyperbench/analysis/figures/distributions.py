@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy
+import numpy.typing as npt
 
 from vlmhyperbench.analysis.figures.spec import Axis, Cell, FigureSpec, FigureTable, Mark, Series
 from vlmhyperbench.analysis.labels import distinct, short
@@ -14,6 +15,8 @@ from vlmhyperbench.analysis.performance import nearest_rank
 MAX_CURVE_POINTS = 400
 """A longer distribution is drawn by that many of its exact order statistics."""
 PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99, 100)
+
+FloatArray = npt.NDArray[numpy.float64]
 
 
 def cdf_figure(
@@ -65,9 +68,18 @@ def cdf_figure(
 
 
 def histogram_figure(
-    name: str, title: str, *, axis: Axis, series: Mapping[str, Sequence[float]], note: str = ""
+    name: str,
+    title: str,
+    *,
+    axis: Axis,
+    series: Mapping[str, Sequence[float]],
+    is_whole: bool = False,
+    note: str = "",
 ) -> FigureSpec:
-    """Draw how often values fell into equal bins, the same bins for every series; the last takes all beyond p99.5."""
+    """Draw how often values fell into equal bins, the same bins for every series; the last takes all beyond p99.5.
+
+    Bins of whole numbers (`is_whole`) hold the same number of them each: `3–5` is 3, 4 and 5.
+    """
     names = distinct(series)
     known = {names[series_name]: sorted(values) for series_name, values in series.items() if values}
     if not known:
@@ -80,7 +92,7 @@ def histogram_figure(
     high = max(_percentile(values, 99.5) for values in known.values())
     fewest = min(len(values) for values in known.values())
     bins = max(8, min(40, math.ceil(2 * fewest ** (1 / 3) * 1.5)))
-    edges = numpy.linspace(low, high if high > low else low + 1.0, bins + 1)
+    edges = _whole_edges(low, high, bins) if is_whole else _edges(low, high, bins)
     drawn: list[Series] = []
     said: list[str] = []
     for shown, values in known.items():
@@ -90,12 +102,12 @@ def histogram_figure(
         )
         fullest = int(numpy.argmax(counts))
         said.append(
-            f"{shown}: most values lie between {short(float(edges[fullest]))} and "
-            f"{short(float(edges[fullest + 1]))} {axis.unit}".rstrip()
+            f"{shown}: the fullest bin is {_bin(float(edges[fullest]), float(edges[fullest + 1]), is_whole=is_whole)}"
+            f" {axis.unit}".rstrip()
         )
     rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (f"{short(float(edges[i]))}–{short(float(edges[i + 1]))}", *(int(one.y[i]) for one in drawn))
-        for i in range(bins)
+        (_bin(float(edges[i]), float(edges[i + 1]), is_whole=is_whole), *(int(one.y[i]) for one in drawn))
+        for i in range(len(edges) - 1)
     )
     return FigureSpec(
         name=name,
@@ -120,3 +132,20 @@ def _ranks(count: int) -> list[int]:
     if count <= MAX_CURVE_POINTS:
         return list(range(1, count + 1))
     return sorted({max(1, math.ceil(i / (MAX_CURVE_POINTS - 1) * count)) for i in range(MAX_CURVE_POINTS)})
+
+
+def _edges(low: float, high: float, bins: int) -> FloatArray:
+    return numpy.linspace(low, high if high > low else low + 1.0, bins + 1)
+
+
+def _whole_edges(low: float, high: float, bins: int) -> FloatArray:
+    width = math.ceil((high - low + 1) / bins)
+    count = math.ceil((high - low + 1) / width)
+    return low - 0.5 + width * numpy.arange(count + 1, dtype=numpy.float64)
+
+
+def _bin(low: float, high: float, *, is_whole: bool) -> str:
+    if not is_whole:
+        return f"{short(low)}–{short(high)}"
+    first, last = round(low + 0.5), round(high - 0.5)
+    return str(first) if first == last else f"{first}–{last}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vlmhyperbench.analysis.figures.spec import Axis, FigureSpec, FigureTable
-from vlmhyperbench.analysis.labels import clean, distinct, printable
+from vlmhyperbench.analysis.labels import clean, distinct, printable, some
 
 
 def matrix_figure(
@@ -41,7 +41,7 @@ def matrix_figure(
         name=name,
         kind="matrix",
         title=title,
-        alt=f"{title}. {'; '.join(said[:8]) or 'Empty'}{'; …' if len(said) > 8 else ''}.",
+        alt=f"{title}. {some(said, nothing='Empty')}.",
         x=Axis(title=column_title),
         y=Axis(title=row_title),
         table=FigureTable(

@@ -23,7 +23,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _SPACES = str.maketrans("\u00a0\u202f", "  ")
 
 Cell = str | float | int | None
-FigureKind = Literal["interval", "curve", "histogram", "bars", "matrix"]
+FigureKind = Literal["interval", "curve", "histogram", "bars", "stacked", "scatter", "matrix"]
+SeriesTone = Literal["good", "neutral", "bad"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +46,7 @@ class Series:
     """One line, one set of dots or one set of bars.
 
     A histogram's `x` are bin edges and has one entry more than `y`; a bar's or an interval's `y` is the position of its
-    category. None in `x` leaves the place empty.
+    category. None in `x` leaves the place empty. Intervals are those of `x`, in a scatter those of `y`.
     """
 
     name: str
@@ -55,6 +56,12 @@ class Series:
     """Lower ends of the intervals, or empty. Shape: (points,)."""
     high: tuple[float | None, ...] = ()
     """Upper ends. Shape: (points,)."""
+    labels: tuple[str, ...] = ()
+    """Names of a scatter's points. Shape: (points,)."""
+    is_joined: bool = False
+    """A scatter's points are joined by a line, in their order."""
+    tone: SeriesTone | None = None
+    """What it means; it is drawn in the colour of that instead of the next one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +107,7 @@ class FigureSpec:
     table: FigureTable
     series: tuple[Series, ...] = ()
     categories: tuple[str, ...] = ()
-    """Names of the rows, first on top: of an interval, bars or matrix figure."""
+    """Names of the rows, first on top: of intervals, bars and a matrix."""
     columns: tuple[str, ...] = ()
     """Names of a matrix's columns."""
     cells: tuple[tuple[float | None, ...], ...] = ()
@@ -141,23 +148,35 @@ def _faults(spec: FigureSpec) -> Iterator[str]:
 def _series_faults(spec: FigureSpec, one: Series) -> Iterator[str]:
     if len(one.x) != len(one.y) + (spec.kind == "histogram"):
         yield f"x and y of the series {one.name!r} do not fit"
-    if any(len(ends) != len(one.x) for ends in _intervals(spec, one)):
-        yield f"the intervals of the series {one.name!r} do not fit"
-    if spec.kind in {"interval", "bars"} and any(y not in range(len(spec.categories)) for y in one.y):
+    if any(len(ends) != len(one.x) for ends in _per_point(spec, one)):
+        yield f"the intervals or labels of the series {one.name!r} do not fit"
+    if spec.kind in {"interval", "bars", "stacked"} and any(y not in range(len(spec.categories)) for y in one.y):
         yield f"the series {one.name!r} names a row that does not exist"
-    if spec.kind in {"curve", "histogram"}:
-        edges = [edge for edge in one.x if edge is not None]
-        if len(edges) < len(one.x) or any(low > high for low, high in pairwise(edges)):
-            yield f"x of the series {one.name!r} does not ascend"
+    if spec.kind in {"curve", "histogram", "scatter"} and None in one.x:
+        yield f"x of the series {one.name!r} has a hole"
+    elif spec.kind in {"curve", "histogram"} and any(low > high for low, high in pairwise(_known(one.x))):
+        yield f"x of the series {one.name!r} does not ascend"
 
 
-def _intervals(spec: FigureSpec, one: Series) -> Sequence[Sequence[float | None]]:
-    return (one.low, one.high) if spec.kind == "interval" else ()
+def _per_point(spec: FigureSpec, one: Series) -> Sequence[Sequence[float | str | None]]:
+    """What a series must have an entry for each point of."""
+    match spec.kind:
+        case "interval":
+            return one.low, one.high
+        case "scatter":
+            return [found for found in (one.low, one.high, one.labels) if found]
+        case _:
+            return ()
+
+
+def _known(values: Sequence[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
 
 
 def _labels(spec: FigureSpec) -> Iterator[str]:
     yield from (spec.title, spec.x.label, spec.y.label, *spec.categories, *spec.columns)
     yield from chain((one.name for one in spec.series), (mark.label for mark in spec.marks), *spec.cell_labels)
+    yield from chain(*(one.labels for one in spec.series))
 
 
 def _numbers(spec: FigureSpec) -> Iterator[float]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 from vlmhyperbench.analysis.figures import FigureSpec, Mark, Series
 from vlmhyperbench.analysis.labels import short
-from vlmhyperbench.reports.plots.palette import DASHES, LIGHT, MATRIX_SHADE, rgb, series_colour
+from vlmhyperbench.reports.plots.palette import DASHES, LIGHT, MATRIX_SHADE, colour_of, rgb, series_colour
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross")
@@ -65,6 +66,13 @@ def _traces(spec: FigureSpec, layout: dict[str, JsonValue]) -> list[JsonValue]:
         case "bars":
             _name_rows(spec, layout)
             return [_bars(spec, series, index) for index, series in enumerate(spec.series)]
+        case "stacked":
+            _name_rows(spec, layout)
+            layout["barmode"] = "stack"
+            return [_bars(spec, series, index) for index, series in enumerate(spec.series)]
+        case "scatter":
+            _axis(layout, "xaxis")["range"] = [spec.x.low, spec.x.high]
+            return [_scatter(series, index) for index, series in enumerate(spec.series)]
         case _:
             _name_rows(spec, layout)
             _axis(layout, "xaxis").update(type="category", showgrid=False)
@@ -90,14 +98,18 @@ def _interval(spec: FigureSpec, series: Series, index: int) -> JsonValue:
             for x, y, low, high in known
         ],
         "hovertemplate": _hover(spec, "%{text}"),
-        "marker": {"color": series_colour(index), "size": 9, "symbol": _SYMBOLS[index % len(_SYMBOLS)]},
-        "error_x": {
-            "type": "data",
-            "symmetric": False,
-            "color": series_colour(index),
-            "array": [0.0 if high is None else high - x for x, _, _, high in known],
-            "arrayminus": [0.0 if low is None else x - low for x, _, low, _ in known],
-        },
+        "marker": {"color": colour_of(series, index), "size": 9, "symbol": _SYMBOLS[index % len(_SYMBOLS)]},
+        "error_x": _error_bars(colour_of(series, index), [(x, low, high) for x, _, low, high in known]),
+    }
+
+
+def _error_bars(colour: str, intervals: Sequence[tuple[float, float | None, float | None]]) -> JsonValue:
+    return {
+        "type": "data",
+        "symmetric": False,
+        "color": colour,
+        "array": [0.0 if high is None else high - value for value, _, high in intervals],
+        "arrayminus": [0.0 if low is None else value - low for value, low, _ in intervals],
     }
 
 
@@ -109,7 +121,7 @@ def _curve(spec: FigureSpec, series: Series, index: int) -> JsonValue:
         "x": list(series.x),
         "y": list(series.y),
         "hovertemplate": _hover(spec, f"%{{y:.1%}} within %{{x:.4~g}} {_plain(spec.x.unit)}"),
-        "line": {"shape": "hv", "color": series_colour(index), "dash": DASHES[index % len(DASHES)], "width": 2},
+        "line": {"shape": "hv", "color": colour_of(series, index), "dash": DASHES[index % len(DASHES)], "width": 2},
     }
 
 
@@ -125,7 +137,7 @@ def _histogram(spec: FigureSpec, series: Series, index: int) -> JsonValue:
         "textposition": "none",
         "hovertemplate": _hover(spec, "%{y} from %{text}"),
         "opacity": 1.0 if len(spec.series) == 1 else 0.6,
-        "marker": {"color": series_colour(index), "line": {"color": LIGHT["paper"], "width": 1}},
+        "marker": {"color": colour_of(series, index), "line": {"color": LIGHT["paper"], "width": 1}},
     }
 
 
@@ -139,7 +151,25 @@ def _bars(spec: FigureSpec, series: Series, index: int) -> JsonValue:
         "text": [_plain(spec.categories[int(y)]) for y in series.y],
         "textposition": "none",
         "hovertemplate": _hover(spec, "%{text}: %{x}"),
-        "marker": {"color": series_colour(index)},
+        "marker": {"color": colour_of(series, index)},
+    }
+
+
+def _scatter(series: Series, index: int) -> JsonValue:
+    colour = colour_of(series, index)
+    return {
+        "type": "scatter",
+        "mode": "lines+markers+text" if series.is_joined else "markers+text",
+        "name": _plain(series.name),
+        "x": list(series.x),
+        "y": list(series.y),
+        "text": [_plain(label) for label in series.labels],
+        "textposition": "top center",
+        "hovertemplate": "%{text}<br>%{x:.4~g}, %{y:.4~g}<extra></extra>",
+        "cliponaxis": False,
+        "line": {"color": colour, "width": 1.5},
+        "marker": {"color": colour, "size": 10, "symbol": _SYMBOLS[index % len(_SYMBOLS)]},
+        "error_y": _error_bars(colour, list(zip(series.y, series.low, series.high, strict=False))),
     }
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from vlmhyperbench.analysis.figures import Series
+
 LIGHT: dict[str, str] = {
     "ink": "#1c2430",
     "muted": "#5a6472",
@@ -32,6 +34,7 @@ DARK: dict[str, str] = {
     "s6": "#a7afbd",
 }
 SERIES = ("s1", "s2", "s3", "s4", "s5", "s6")
+_TONES = {"good": "s3", "neutral": "s6", "bad": "s5"}
 DASHES: tuple[Literal["solid", "dash", "dot", "dashdot"], ...] = ("solid", "dash", "dashdot", "dot")
 MARKERS = ("o", "s", "D", "^", "v", "P")
 MATRIX_SHADE = 0.62
@@ -41,6 +44,11 @@ MATRIX_SHADE = 0.62
 def series_colour(index: int) -> str:
     """Return the light theme's colour of a series; colours repeat after six."""
     return LIGHT[SERIES[index % len(SERIES)]]
+
+
+def colour_of(series: Series, index: int) -> str:
+    """Return the colour of what a series means, or else of its place."""
+    return series_colour(index) if series.tone is None else LIGHT[_TONES[series.tone]]
 
 
 def rgb(colour: str) -> str:

@@ -12,9 +12,9 @@ import numpy
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from vlmhyperbench.analysis.figures import FigureSpec
+from vlmhyperbench.analysis.figures import FigureSpec, Series
 from vlmhyperbench.analysis.labels import short
-from vlmhyperbench.reports.plots.palette import LIGHT, MARKERS, MATRIX_SHADE, series_colour
+from vlmhyperbench.reports.plots.palette import LIGHT, MARKERS, MATRIX_SHADE, colour_of, series_colour
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -75,6 +75,10 @@ def _height(spec: FigureSpec) -> float:
             return 0.85 + legend + len(spec.categories) * max(0.34, 0.2 * len(spec.series))
         case "bars":
             return 0.85 + legend + len(spec.categories) * max(0.36, 0.22 * len(spec.series))
+        case "stacked":
+            return 0.85 + legend + 0.4 * len(spec.categories)
+        case "scatter":
+            return 4.4
         case "matrix":
             return 1.0 + 0.42 * len(spec.categories)
         case _:
@@ -84,7 +88,7 @@ def _height(spec: FigureSpec) -> float:
 def _draw_interval(axes: Axes, spec: FigureSpec) -> None:
     step = 0.62 / max(1, len(spec.series))
     for index, series in enumerate(spec.series):
-        colour = series_colour(index)
+        colour = colour_of(series, index)
         shift = (index - (len(spec.series) - 1) / 2) * step
         points = [
             (x, y + shift, low, high)
@@ -115,7 +119,7 @@ def _draw_curve(axes: Axes, spec: FigureSpec) -> None:
             [value for value in series.x if value is not None],
             series.y,
             where="post",
-            color=series_colour(index),
+            color=colour_of(series, index),
             linewidth=2.0,
             linestyle=_LINES[index % len(_LINES)],
             label=" · ".join([series.name, *(mark.label for mark in spec.marks if mark.series == index)]),
@@ -131,7 +135,7 @@ def _draw_curve(axes: Axes, spec: FigureSpec) -> None:
 def _draw_histogram(axes: Axes, spec: FigureSpec) -> None:
     for index, series in enumerate(spec.series):
         edges = [value for value in series.x if value is not None]
-        colour = series_colour(index)
+        colour = colour_of(series, index)
         if len(spec.series) == 1:
             axes.bar(
                 edges[:-1], series.y, width=numpy.diff(edges) * 0.92, align="edge", color=colour, label=series.name
@@ -163,7 +167,7 @@ def _draw_bars(axes: Axes, spec: FigureSpec) -> None:
             [y + shift for y in series.y],
             lengths,
             height=thick * 0.9,
-            color=series_colour(index),
+            color=colour_of(series, index),
             label=series.name,
         )
         for y, length in zip(series.y, lengths, strict=True):
@@ -172,6 +176,66 @@ def _draw_bars(axes: Axes, spec: FigureSpec) -> None:
     axes.set_xlim(0, longest * 1.1)
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     _add_legend(axes, spec)
+
+
+def _draw_stacked(axes: Axes, spec: FigureSpec) -> None:
+    ends = [0.0] * len(spec.categories)
+    longest = max((sum(one.x[i] or 0.0 for one in spec.series) for i in range(len(ends))), default=0.0) or 1.0
+    for index, series in enumerate(spec.series):
+        lengths = [value or 0.0 for value in series.x]
+        axes.barh(series.y, lengths, left=ends, height=0.62, color=colour_of(series, index), label=series.name)
+        for y, length, end in zip(series.y, lengths, ends, strict=True):
+            if length > 0.05 * longest:
+                axes.text(
+                    end + length / 2, y, short(length), ha="center", va="center", fontsize=9, color=LIGHT["paper"]
+                )
+        ends = [end + length for end, length in zip(ends, lengths, strict=True)]
+    _name_rows(axes, spec)
+    axes.set_xlim(0, longest * 1.02)
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    _add_legend(axes, spec)
+
+
+def _draw_scatter(axes: Axes, spec: FigureSpec) -> None:
+    for index, series in enumerate(spec.series):
+        colour = colour_of(series, index)
+        places = [x for x in series.x if x is not None]
+        for x, low, high in zip(places, series.low, series.high, strict=False):
+            if low is not None and high is not None:
+                axes.plot([x, x], [low, high], color=colour, linewidth=2.0, solid_capstyle="round", alpha=0.4)
+        axes.plot(
+            places,
+            series.y,
+            linestyle="-" if series.is_joined else "none",
+            linewidth=1.4,
+            marker=MARKERS[index % len(MARKERS)],
+            markersize=7,
+            color=colour,
+            label=series.name,
+        )
+    axes.set_xlim(spec.x.low, spec.x.high)
+    axes.margins(x=0.08, y=0.14)
+    axes.set_ylabel(spec.y.label)
+    for series in spec.series:
+        _name_points(axes, series)
+    _draw_marks(axes, spec)
+    _add_legend(axes, spec)
+
+
+def _name_points(axes: Axes, series: Series) -> None:
+    left, right = axes.get_xlim()
+    places = [x for x in series.x if x is not None]
+    for x, y, label in zip(places, series.y, series.labels, strict=False):
+        is_right = x > left + 0.66 * (right - left)
+        axes.annotate(
+            label,
+            (x, y),
+            xytext=(-8 if is_right else 8, 7),
+            textcoords="offset points",
+            ha="right" if is_right else "left",
+            fontsize=9.5,
+            color=LIGHT["ink"],
+        )
 
 
 def _draw_matrix(axes: Axes, spec: FigureSpec) -> None:
@@ -236,5 +300,7 @@ _DRAW: dict[str, Callable[[Axes, FigureSpec], None]] = {
     "curve": _draw_curve,
     "histogram": _draw_histogram,
     "bars": _draw_bars,
+    "stacked": _draw_stacked,
+    "scatter": _draw_scatter,
     "matrix": _draw_matrix,
 }
