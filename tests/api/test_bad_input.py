@@ -138,3 +138,37 @@ async def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_error(
         await writer.wait_closed()
     assert (await api.http.get("/runs")).status_code == 200
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+async def test_a_field_inside_an_entry_is_named_as_it_was_written_with_the_nearest_name(api: Served) -> None:
+    entry = {"target": {"model": "simulated"}, "task": "synthetic-questions", "limts": {}}
+    problem = (await api.http.post("/runs", json={"run": entry})).json()
+    assert [(one["field"], one["cure"]) for one in problem["errors"]] == [("body.run.limts", "Did you mean limits?")]
+
+
+async def test_a_body_that_says_it_is_no_json_is_refused(api: Served) -> None:
+    answer = await api.http.post(
+        "/runs", content=b'{"run": "simulated-instant"}', headers={"Content-Type": "text/plain"}
+    )
+    assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
+
+
+async def test_an_endless_integer_is_refused_without_advice_for_programmers(api: Served) -> None:
+    headers = {"Content-Type": "application/json"}
+    answer = await api.http.post("/runs", content=b'{"priority": ' + b"9" * 5000 + b"}", headers=headers)
+    assert answer.status_code == 422
+    assert answer.json()["message"] == f"The integer {'9' * 20}… is beyond 64 bits."
+
+
+@pytest.mark.parametrize("name", ["a\nb", "\x1b[31m", "a\u202eb"])
+async def test_a_name_that_hides_something_is_refused(api: Served, name: str) -> None:
+    problem = (await api.http.post("/runs", json={"run": "simulated-instant", "name": name})).json()
+    assert [one["field"] for one in problem["errors"]] == ["body.name"]
+
+
+async def test_an_address_that_is_not_there_says_where_they_are_listed(api: Served) -> None:
+    answer = await api.http.get("/nothing")
+    assert (answer.status_code, answer.json()["cure"]) == (
+        404,
+        "Check the address; docs/openapi.json lists all of them.",
+    )

@@ -90,7 +90,7 @@ async def get_artifact_content(
 async def _read(session: AsyncSession, artifact_id: UUID, principal: Principal) -> ArtifactView:
     found = await rows.get(session, artifact_id, project_id=principal.project_id)
     if found is None:
-        raise NotFound(f"There is no artifact {artifact_id}.", cure="List them with GET /api/v1/artifacts.")
+        raise NotFound(f"There is no artifact {artifact_id}.", cure="List the artifacts to see which there are.")
     return found
 
 

@@ -14,9 +14,11 @@ from fastapi.routing import APIRoute
 from pydantic import JsonValue
 
 from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench_api.errors import UnsupportedMedia
 
 MAX_DEPTH = 32
 _INT64 = 2**63
+_DIGITS = 20
 
 
 class StrictRoute(APIRoute):
@@ -27,10 +29,19 @@ class StrictRoute(APIRoute):
 
         async def checked(request: Request) -> Response:
             if self.body_field is not None and (body := await request.body()):
+                _check_media_type(request.headers.get("content-type", ""))
                 parse(body)
             return await handle(request)
 
         return checked
+
+
+def _check_media_type(given: str) -> None:
+    kind = given.partition(";")[0].strip().lower()
+    if kind != "application/json" and not kind.endswith("+json"):
+        raise UnsupportedMedia(
+            f"The body is {kind or 'of no type'}, not JSON.", cure="Send Content-Type: application/json."
+        )
 
 
 def parse(body: bytes) -> JsonValue:
@@ -40,7 +51,9 @@ def parse(body: bytes) -> JsonValue:
         InvalidInput: it is not JSON, or holds something that is not accepted; the message says where.
     """
     try:
-        value: JsonValue = json.loads(body.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse_constant)
+        value: JsonValue = json.loads(
+            body.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_int=_integer
+        )
     except UnicodeDecodeError as error:
         raise InvalidInput("The body is not UTF-8.", cure="Send JSON in UTF-8.") from error
     except RecursionError as error:
@@ -72,8 +85,7 @@ def _check(value: JsonValue, where: str, depth: int) -> None:
         case bool() | None:
             pass
         case int():
-            if not -_INT64 <= value < _INT64:
-                raise InvalidInput(f"{where} is an integer beyond 64 bits.", cure="Send a smaller number.")
+            pass
         case float():
             if value in (float("inf"), float("-inf")):
                 raise InvalidInput(f"{where} is not a finite number.", cure="Send a finite number.")
@@ -97,6 +109,12 @@ def _unique(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise InvalidInput(f"{name} is not JSON.", cure="Send finite numbers, or null.")
+
+
+def _integer(text: str) -> int:
+    if len(text) > _DIGITS or not -_INT64 <= int(text) < _INT64:
+        raise InvalidInput(f"The integer {text[:_DIGITS]}… is beyond 64 bits.", cure="Send a smaller number.")
+    return int(text)
 
 
 def _too_deep() -> InvalidInput:

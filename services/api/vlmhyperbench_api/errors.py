@@ -4,7 +4,8 @@
     ├── Unauthorised              401: no key, or one that is not valid
     └── Forbidden                 403: the key lacks a scope
     InvalidInput
-    └── TooLarge                  413: the body is over the limit
+    ├── TooLarge                  413: the body is over the limit
+    └── UnsupportedMedia          415: the body is no JSON by its own account
 
 Domain errors do not know HTTP; this table alone does.
 """
@@ -12,11 +13,14 @@ Domain errors do not know HTTP; this table alone does.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from http import HTTPStatus
+from typing import cast
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
+from pydantic_core import ErrorDetails
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.responses import JSONResponse, Response
@@ -31,6 +35,8 @@ from vlmhyperbench.errors import (
     Unavailable,
     VlmHyperBenchError,
 )
+from vlmhyperbench.registry.errors import field_of
+from vlmhyperbench.registry.validation import problems_of
 from vlmhyperbench.wire.problems import Problem, ProblemItem
 
 log = logging.getLogger(__name__)
@@ -56,6 +62,12 @@ class TooLarge(InvalidInput):
     code = "too_large"
 
 
+class UnsupportedMedia(InvalidInput):
+    """The body says of itself that it is no JSON."""
+
+    code = "unsupported_media_type"
+
+
 STATUS_OF: dict[type[VlmHyperBenchError], int] = {
     InvalidInput: 422,
     NotFound: 404,
@@ -67,12 +79,17 @@ STATUS_OF: dict[type[VlmHyperBenchError], int] = {
     Unauthorised: 401,
     Forbidden: 403,
     TooLarge: 413,
+    UnsupportedMedia: 415,
     VlmHyperBenchError: 500,
 }
 """The nearest class in the error's own order of inheritance decides."""
 
 _CLIENT_LEFT = 499
-_CODE_OF_STATUS = {404: "not_found", 405: "method_not_allowed", 406: "not_acceptable", 415: "unsupported_media_type"}
+_CODE_OF_STATUS = {404: "not_found", 405: "method_not_allowed"}
+_CURE_OF_STATUS = {
+    404: "Check the address; docs/openapi.json lists all of them.",
+    405: "docs/openapi.json says which methods an address has.",
+}
 
 
 def status_of(error: VlmHyperBenchError) -> int:
@@ -132,11 +149,9 @@ async def _on_gone(_: HTTPConnection, error: Exception) -> Response:
     return Response(status_code=_CLIENT_LEFT)
 
 
-async def _on_validation(_: Request, error: Exception) -> Response:
+async def _on_validation(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101
-    items = [
-        ProblemItem(message=part["msg"], field=".".join(str(step) for step in part["loc"])) for part in error.errors()
-    ]
+    items = list(_items(request, error))
     first = items[0] if items else ProblemItem(message="The request is not valid.")
     where = f" ({first.field})" if first.field else ""
     return respond(
@@ -145,17 +160,32 @@ async def _on_validation(_: Request, error: Exception) -> Response:
             status=422,
             code="invalid_input",
             message=f"{first.message}{where}" if len(items) == 1 else f"{len(items)} fields are not valid.",
-            cure="Correct the fields and send it again.",
+            cure=first.cure if len(items) == 1 and first.cure else "Correct the fields and send it again.",
             errors=items,
         )
     )
+
+
+def _items(request: Request, error: RequestValidationError) -> Iterator[ProblemItem]:
+    """Name what is wrong by the fields that the caller wrote, each with the nearest name where one is unknown."""
+    field = getattr(request.scope.get("route"), "body_field", None)
+    model = field.field_info.annotation if field is not None else None
+    in_body = [part for part in error.errors() if part["loc"][:1] == ("body",)]
+    if isinstance(model, type) and issubclass(model, BaseModel):
+        details = cast("list[ErrorDetails]", [{**part, "loc": tuple(part["loc"][1:])} for part in in_body])
+        for problem in problems_of(model, error.body, details):
+            yield ProblemItem(message=problem.message, field=field_of(("body", *problem.path)), cure=problem.cure)
+    for part in error.errors():
+        if part not in in_body:
+            yield ProblemItem(message=part["msg"], field=".".join(str(step) for step in part["loc"]))
 
 
 async def _on_http(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101
     phrase = HTTPStatus(error.status_code).phrase
     code = _CODE_OF_STATUS.get(error.status_code, "invalid_input" if error.status_code < 500 else "error")
-    return respond(Problem(title=phrase, status=error.status_code, code=code, message=str(error.detail)))
+    cure = _CURE_OF_STATUS.get(error.status_code, "")
+    return respond(Problem(title=phrase, status=error.status_code, code=code, message=str(error.detail), cure=cure))
 
 
 async def _on_surprise(request: Request, error: Exception) -> Response:

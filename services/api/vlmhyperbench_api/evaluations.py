@@ -25,8 +25,6 @@ async def get_evaluation(evaluation_id: EvaluationId, principal: Reader, session
     """Read the components of an evaluation identity."""
     found = await measures.of_evaluation(session, evaluation_id, project_id=principal.project_id)
     if found is None:
-        raise NotFound(
-            f"There is no evaluation {evaluation_id}.", cure="Take an id from a report, or from GET /api/v1/results."
-        )
+        raise NotFound(f"There is no evaluation {evaluation_id}.", cure="Take an id from a report, or from a result.")
     components = json_of(found.metrics[0])["evaluation"]
     return Evaluation.model_validate({"id": evaluation_id, "components": components, "run_id": found.run_id})

@@ -23,7 +23,7 @@ async def read_run(
     """
     view = await runs.get(session, run_id, project_id=project_id)
     if view is None:
-        raise NotFound(f"There is no run {run_id}.", cure="List runs with GET /api/v1/runs.")
+        raise NotFound(f"There is no run {run_id}.", cure="List the runs to see which there are.")
     return run_detail_of(
         view,
         phases=await phases.of_run(session, run_id),
@@ -40,7 +40,7 @@ async def read_experiment(session: AsyncSession, experiment_id: UUID, *, project
     """
     view = await experiments.get(session, experiment_id, project_id=project_id)
     if view is None:
-        raise NotFound(f"There is no experiment {experiment_id}.", cure="List them with GET /api/v1/experiments.")
+        raise NotFound(f"There is no experiment {experiment_id}.", cure="List the experiments to see which there are.")
     found = await runs.of_experiment(session, experiment_id)
     counts = await tallies.of_runs(session, [run.id for run in found])
     states = await tallies.run_states(session, [experiment_id])

@@ -54,9 +54,11 @@ async def list_reports(
 @router.get("/{scope_id}")
 async def get_report(scope_id: UUID, principal: Reader, session: Session, runtime: RuntimeOf) -> Report:
     """Read the newest report of a run or of an experiment."""
-    scope, files = await _files(session, scope_id, principal)
+    scope, has_ended, files = await _files(session, scope_id, principal)
     shown = [file for file in files if file.kind in {"report", "table", "resources"}]
     if not any(file.kind == "report" for file in shown):
+        if has_ended:
+            raise NotFound(f"The {scope} {scope_id} ended without a report.", cure="Look at why it ended.")
         raise NotReady(f"The {scope} {scope_id} has no report yet.", cure="Wait until it has ended.", code="no_report")
     document = next((file for file in shown if file.name == "report.json"), None)
     headline = await asyncio.to_thread(_headline, runtime, document) if document else None
@@ -65,12 +67,14 @@ async def get_report(scope_id: UUID, principal: Reader, session: Session, runtim
 
 async def _files(
     session: AsyncSession, scope_id: UUID, principal: Principal
-) -> tuple[Literal["run", "experiment"], list[ArtifactView]]:
-    if await runs.get(session, scope_id, project_id=principal.project_id) is not None:
-        return "run", await artifacts.of_run(session, scope_id)
-    if await experiments.get(session, scope_id, project_id=principal.project_id) is not None:
-        return "experiment", await artifacts.of_experiment(session, scope_id)
-    raise NotFound(f"There is no run or experiment {scope_id}.", cure="List runs with GET /api/v1/runs.")
+) -> tuple[Literal["run", "experiment"], bool, list[ArtifactView]]:
+    run = await runs.get(session, scope_id, project_id=principal.project_id)
+    if run is not None:
+        return "run", run.state.is_terminal, await artifacts.of_run(session, scope_id)
+    experiment = await experiments.get(session, scope_id, project_id=principal.project_id)
+    if experiment is not None:
+        return "experiment", experiment.state.is_terminal, await artifacts.of_experiment(session, scope_id)
+    raise NotFound(f"There is no run or experiment {scope_id}.", cure="List the runs to see which there are.")
 
 
 def _headline(runtime: Runtime, document: ArtifactView) -> JsonValue | None:

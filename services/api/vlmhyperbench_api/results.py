@@ -55,7 +55,7 @@ async def list_results(
     async with runtime.database.transaction() as session:
         run = await runs.get(session, run_id, project_id=principal.project_id)
         if run is None:
-            raise NotFound(f"There is no run {run_id}.", cure="List runs with GET /api/v1/runs.")
+            raise NotFound(f"There is no run {run_id}.", cure="List the runs to see which there are.")
         manifest = await manifests.get(session, run.manifest_id) if run.manifest_id else None
         wanted = {"doc_class": doc_class, "question_type": question_type}
         samples = await _samples(runtime, manifest, {name: text for name, text in wanted.items() if text is not None})

@@ -9,6 +9,7 @@ from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.output import emit, note, table
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.client import Client
+from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.wire.artifacts import Artifact
 from vlmhyperbench.wire.base import Page
 from vlmhyperbench.wire.runs import Experiment, Run
@@ -31,26 +32,35 @@ def ls(
 
     Args:
         what: What to list.
-        state: Only runs in this state.
+        state: Only runs or experiments in this state.
         of: Only runs of this experiment, or artifacts of this run.
         limit: At most so many.
         cursor: Go on where an earlier page ended.
         shown: How the answer is shown.
     """
+    _check_flags(what, state=state, of=of, cursor=cursor)
     with Client() as client:
         match what:
             case "runs":
                 page = client.runs.list(state=state, experiment_id=of, limit=limit, cursor=cursor)
                 _print(what, page, ["id", "name", "state", "done", "failed", "created"], _run, shown)
             case "experiments":
-                found = client.experiments.list(limit=limit, cursor=cursor)
+                found = client.experiments.list(state=state, limit=limit, cursor=cursor)
                 _print(what, found, ["id", "name", "state", "runs", "created"], _experiment, shown)
             case "workers":
                 _print(what, client.workers(), ["name", "kind", "state", "host", "slots", "seen"], _worker, shown)
             case "artifacts":
-                files = client.artifacts(run_id=of)
+                files = client.artifacts(run_id=of, limit=limit, cursor=cursor)
                 _print(what, files, ["id", "name", "kind", "bytes", "created"], _artifact, shown)
     return exits.OK
+
+
+def _check_flags(what: str, **flags: str | None) -> None:
+    """A flag that would be passed over is refused."""
+    useful = {"runs": {"state", "of", "cursor"}, "experiments": {"state", "cursor"}, "artifacts": {"of", "cursor"}}
+    for name, value in flags.items():
+        if value is not None and name not in useful.get(what, set()):
+            raise InvalidInput(f"--{name} means nothing for {what}.", cure="Leave it out.", code="usage")
 
 
 def _print(

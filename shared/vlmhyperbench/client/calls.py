@@ -154,9 +154,11 @@ def get_registry_entry(kind: str, name: str) -> Call[RegistryEntry]:
     return _get(f"/registry/{kind}/{name}", RegistryEntry)
 
 
-def list_artifacts(*, run_id: Id | None = None, experiment_id: Id | None = None) -> Call[Page[Artifact]]:
-    """List the files of a run or experiment."""
-    return _page("/artifacts", Page[Artifact], run_id=run_id, experiment_id=experiment_id)
+def list_artifacts(
+    *, run_id: Id | None = None, experiment_id: Id | None = None, limit: int = 50, cursor: str | None = None
+) -> Call[Page[Artifact]]:
+    """List the files of a run or experiment, all at once; or those of the project, in pages."""
+    return _page("/artifacts", Page[Artifact], run_id=run_id, experiment_id=experiment_id, limit=limit, cursor=cursor)
 
 
 def artifact_content(artifact_id: Id) -> Call[bytes]:

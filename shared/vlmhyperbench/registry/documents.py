@@ -67,6 +67,8 @@ class _Loader(yaml.SafeLoader):
 def read_document(path: FilePath, shown: str) -> tuple[Document | None, list[RegistryError]]:
     """Read a file that is called `shown` in errors."""
     try:
+        if not path.exists():
+            return None, [RegistryError(file=shown, message="There is no such file.", cure="Correct the path.")]
         if not path.is_file():
             return None, [RegistryError(file=shown, message="This is not a regular file.")]
         with path.open("rb") as file:

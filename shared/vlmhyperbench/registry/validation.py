@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from pydantic import BaseModel, JsonValue, ValidationError
@@ -19,7 +19,20 @@ def validate(model: type[M], value: JsonValue) -> tuple[M | None, list[Problem]]
     try:
         return model.model_validate(value), []
     except ValidationError as error:
-        return None, [_problem(model, value, details) for details in error.errors(include_url=False)]
+        return None, problems_of(model, value, error.errors(include_url=False))
+
+
+def problems_of(model: type[BaseModel], value: JsonValue, found: Sequence[ErrorDetails]) -> list[Problem]:
+    """Say what Pydantic found as people wrote it: without tags of unions, with the nearest key."""
+    return [_problem(model, value, details) for details in found if not _is_echo(details, found)]
+
+
+def _is_echo(details: ErrorDetails, found: Sequence[ErrorDetails]) -> bool:
+    """Pydantic also calls a list too short whose items are all wrong."""
+    location = details["loc"]
+    return details["type"] == "too_short" and any(
+        other["loc"][: len(location)] == location and len(other["loc"]) > len(location) for other in found
+    )
 
 
 def _problem(model: type[BaseModel], value: JsonValue, details: ErrorDetails) -> Problem:

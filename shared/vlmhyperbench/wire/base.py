@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 Item = TypeVar("Item")
 
-Label = Annotated[str, Field(min_length=1, max_length=200)]
-"""A name that a person gives."""
+_HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
+
+def _shown(text: str) -> str:
+    if _HIDDEN.search(text):
+        raise ValueError("it holds a character that is not shown (a control, or one that turns the line)")
+    return text
+
+
+Label = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_shown)]
+"""A name that a person gives; what would hide in a list or a terminal is refused."""
 
 
 class Input(BaseModel):

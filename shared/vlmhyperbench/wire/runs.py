@@ -6,21 +6,26 @@ from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
-from pydantic import Field, JsonValue
+from pydantic import Discriminator, Field, JsonValue, Tag
 
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.states import ExperimentState, JobKind, JobState, PhaseState, RunState
+from vlmhyperbench.registry.choices import name_tag
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 from vlmhyperbench.wire.base import Input, Label, Output
 from vlmhyperbench.wire.live import Progress
 
 Priority = Annotated[int, Field(ge=-100, le=100)]
+RunRef = Annotated[Annotated[Label, Tag("a name")] | Annotated[RunEntry, Tag("written out")], Discriminator(name_tag)]
+ExperimentRef = Annotated[
+    Annotated[Label, Tag("a name")] | Annotated[ExperimentEntry, Tag("written out")], Discriminator(name_tag)
+]
 
 
 class RunCreate(Input):
     """Ask for a run: the name of a registry entry, or the entry itself."""
 
-    run: Label | RunEntry
+    run: RunRef
     name: Label | None = None
     priority: Priority = 0
 
@@ -28,7 +33,7 @@ class RunCreate(Input):
 class ExperimentCreate(Input):
     """Ask for an experiment: the name of a registry entry, or the entry itself."""
 
-    experiment: Label | ExperimentEntry
+    experiment: ExperimentRef
     name: Label | None = None
     priority: Priority = 0
 

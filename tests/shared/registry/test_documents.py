@@ -137,7 +137,7 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
         "folder.yaml": "not a regular file",
         "large.yaml": f"larger than {MAX_BYTES} bytes",
         "latin.yaml": "shown:2: It is not UTF-8",
-        "long.yaml": "not a regular file",
+        "long.yaml": "There is no such file",
     }.items():
         document, errors = read_document(tmp_path / name, "shown")
         assert document is None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -148,16 +149,13 @@ def down(home: Home, *, stop_s: float = STOP_S) -> bool:
     pid = holder(home.lock_file)
     if pid is None:
         return False
-    with suppress(ProcessLookupError):
+    with suppress(ProcessLookupError), _process(pid) as process:
         os.kill(pid, signal.SIGTERM)
-    deadline = time.monotonic() + stop_s
-    while holder(home.lock_file) is not None:
-        if time.monotonic() > deadline:
+        if not select.select([process], [], [], stop_s)[0]:
             raise NotReady(
                 f"The stack in {home.root} (pid {pid}) has not ended after {stop_s:.0f} s.",
                 cure=f"Wait, or end it with `kill -9 {pid}`; its processes end with it.",
             )
-        time.sleep(_POLL_S)
     _reap(pid)
     return True
 
@@ -207,6 +205,20 @@ def _follow(lines: Iterable[str], tell: Callable[[Mapping[str, str]], None], hom
             case _:
                 tell(message)
     raise Unavailable("The supervisor ended while it was starting.", cure=f"Read {home.log_of('supervisor')}.")
+
+
+@contextmanager
+def _process(pid: int) -> Iterator[int]:
+    """Open a descriptor that becomes readable when the process has ended.
+
+    Raises:
+        ProcessLookupError: there is no such process.
+    """
+    descriptor = os.pidfd_open(pid)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _reap(pid: int) -> None:
