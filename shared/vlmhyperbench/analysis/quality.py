@@ -1,34 +1,19 @@
 """Summaries of measures over any group columns: value, interval, denominators, and what the missing rows could change.
 
-A frame has one row per answer: `value` (null where there is none), `outcome`, the metric's additive statistics as
-`stat.<name>`, for pooled metrics `wrong.<name>` and `right.<name>` where a value is missing, a column that names the
-document (`cluster`), and whatever columns it is grouped by.
+`analysis.aggregation` says what a frame holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
-import numpy as np
 import polars
 
 from vlmhyperbench.analysis import stats
-from vlmhyperbench.analysis.performance import nearest_rank
+from vlmhyperbench.analysis.aggregation import CLUSTER, Combining, aggregate
 from vlmhyperbench_sdk.protocols import MetricDescription
-
-STATISTIC, WRONG, RIGHT = "stat.", "wrong.", "right."
-CLUSTER = "cluster"
-
-
-class Combining(Protocol):
-    """What a summary needs of a metric."""
-
-    @property
-    def description(self) -> MetricDescription: ...
-
-    def combine(self, sums: Mapping[str, float]) -> float | None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,106 +72,22 @@ def summarise(
 
     Without group columns there is exactly one summary, also of an empty frame. Where the frame has no column
     `cluster`, every row is a document of its own.
+
+    Raises:
+        InvalidInput: as `aggregate`.
     """
-    return [
-        _summary(part, metric, tuple(zip(group_by, key, strict=True)), cluster=cluster, seed=seed)
-        for key, part in _parts(frame, group_by)
-    ]
+    table = aggregate(frame, metric, group_by=group_by, cluster=cluster, seed=seed)
+    return [_summary(row, metric.description, group_by) for row in table.iter_rows(named=True)]
 
 
-def _parts(frame: polars.DataFrame, group_by: Sequence[str]) -> Iterator[tuple[tuple[object, ...], polars.DataFrame]]:
-    if not group_by:
-        yield (), frame
-        return
-    ordered = frame.sort(list(group_by), nulls_last=True, maintain_order=True)
-    yield from ordered.group_by(list(group_by), maintain_order=True)
-
-
-def _summary(
-    frame: polars.DataFrame, metric: Combining, group: tuple[tuple[str, object], ...], *, cluster: str, seed: int
-) -> Summary:
-    description = metric.description
-    outcomes = dict(frame["outcome"].value_counts().iter_rows())
-    present = frame.filter(polars.col("value").is_not_null())
-    values = present["value"].to_numpy().astype(np.float64)
-    ordered = np.sort(values).tolist()
-    mean = float(values.mean()) if len(values) else None
-    sums = _sums(present, STATISTIC)
-    pooled = metric.combine(sums) if sums and len(values) else None
-    value = pooled if description.aggregation == "pooled" else mean
-    lower, upper = _bounds(frame.filter(polars.col("value").is_null()), metric, value, sums, values)
-    counted = [outcomes.get(name, 0) for name in ("scored", "model_failure", "infrastructure_failure")]
+def _summary(row: dict[str, Any], description: MetricDescription, group_by: Sequence[str]) -> Summary:
+    low, high, method, units = (row.pop(name) for name in ("ci_low", "ci_high", "ci_method", "ci_units"))
+    group = tuple((column, row.pop(column)) for column in group_by)
     return Summary(
         metric=description.name,
         profile=description.profile,
         version=description.version,
         group=group,
-        n=frame.height,
-        n_scored=len(values),
-        scored=counted[0],
-        model_failures=counted[1],
-        infrastructure_failures=counted[2],
-        unscored=frame.height - sum(counted),
-        value=value,
-        mean=mean,
-        pooled=pooled,
-        median=nearest_rank(ordered, 50),
-        p95=nearest_rank(ordered, 95),
-        p99=nearest_rank(ordered, 99),
-        minimum=nearest_rank(ordered, 0),
-        maximum=nearest_rank(ordered, 100),
-        interval=_interval(present, metric, values, cluster=cluster, seed=seed) if value is not None else None,
-        lower=lower,
-        upper=upper,
+        interval=None if method is None else stats.Interval(low=low, high=high, method=method, units=units),
+        **row,
     )
-
-
-def _interval(
-    present: polars.DataFrame, metric: Combining, values: stats.FloatArray, *, cluster: str, seed: int
-) -> stats.Interval | None:
-    units = present[cluster].rank("dense").to_numpy() if cluster in present.columns else np.arange(len(values))
-    if metric.description.aggregation == "pooled":
-        names = _names(present, STATISTIC)
-        columns = present.select(polars.col(f"{STATISTIC}{name}").fill_null(0.0) for name in names).to_numpy()
-        return stats.interval(stats.by_unit(columns, units), stats.pooled(metric.combine, names), seed=seed)
-    sums = stats.by_unit(np.column_stack([values, np.ones(len(values))]), units)
-    if metric.description.proportion:
-        return stats.proportion_interval(sums[:, 0], sums[:, 1], seed=seed)
-    return stats.interval(sums, stats.mean_of, seed=seed)
-
-
-def _bounds(
-    missing: polars.DataFrame,
-    metric: Combining,
-    value: float | None,
-    sums: Mapping[str, float],
-    values: stats.FloatArray,
-) -> tuple[float | None, float | None]:
-    """Give the value's bounds; None where an end of the metric's range is open or a row says nothing of it."""
-    if missing.height == 0:
-        return value, value
-    if metric.description.aggregation == "pooled":
-        wrong, right = (_pooled_with(missing, metric, sums, prefix) for prefix in (WRONG, RIGHT))
-        return (wrong, right) if metric.description.direction == "higher" else (right, wrong)
-    n = len(values) + missing.height
-    low, high = metric.description.range
-    return (
-        None if low is None else float(values.sum() + low * missing.height) / n,
-        None if high is None else float(values.sum() + high * missing.height) / n,
-    )
-
-
-def _pooled_with(missing: polars.DataFrame, metric: Combining, sums: Mapping[str, float], prefix: str) -> float | None:
-    columns = [f"{prefix}{name}" for name in _names(missing, prefix)]
-    if not columns or any(missing[column].null_count() for column in columns):
-        return None
-    added = _sums(missing, prefix)
-    return metric.combine({name: sums.get(name, 0.0) + added.get(name, 0.0) for name in {*sums, *added}})
-
-
-def _names(frame: polars.DataFrame, prefix: str) -> list[str]:
-    return sorted(name.removeprefix(prefix) for name in frame.columns if name.startswith(prefix))
-
-
-def _sums(frame: polars.DataFrame, prefix: str) -> dict[str, float]:
-    return {name: float(frame[f"{prefix}{name}"].sum() or 0.0) for name in _names(frame, prefix)}

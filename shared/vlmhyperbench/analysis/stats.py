@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Literal
 
 import numpy as np
@@ -25,11 +26,15 @@ Estimator = Callable[[FloatArray], FloatArray]
 CONFIDENCE = 0.95
 BOOTSTRAP_UNITS = 5000
 """Above so many units, intervals are cluster-robust normal ones."""
+BOOTSTRAP_GROUPS = 100
+"""In a table of more groups nothing is resampled: the intervals of up to 5,000 units are Student's t instead."""
 RESAMPLES = 2000
 PERMUTATIONS = 9999
 _BATCH_NUMBERS = 2_000_000
+_COMBINED = 10_000
+"""Sums that are Python's numbers at a time."""
 
-Method = Literal["wilson", "bca", "cluster_normal"]
+Method = Literal["wilson", "bca", "cluster_normal", "cluster_t"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +71,26 @@ def wilson(successes: int, n: int, *, confidence: float = CONFIDENCE) -> Interva
     return Interval(low=float(found.low), high=float(found.high), method="wilson", units=n, confidence=confidence)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intervals:
+    """The intervals of many groups, and how each was made. Each of shape (groups,)."""
+
+    low: FloatArray
+    """NaN where a group has no interval; so is `high`."""
+    high: FloatArray
+    method: npt.NDArray[np.object_]
+    """Of `Method`; None where a group has no interval."""
+    units: IntArray
+    confidence: float = CONFIDENCE
+
+    def __getitem__(self, group: int) -> Interval | None:
+        method: Method | None = self.method[group]
+        if method is None:
+            return None
+        low, high, units = float(self.low[group]), float(self.high[group]), int(self.units[group])
+        return Interval(low=low, high=high, method=method, units=units, confidence=self.confidence)
+
+
 def by_unit(statistics: FloatArray, units: Sequence[str] | npt.NDArray[np.str_] | IntArray) -> FloatArray:
     """Sum the statistics of the samples of each unit, units in order of their names.
 
@@ -76,9 +101,29 @@ def by_unit(statistics: FloatArray, units: Sequence[str] | npt.NDArray[np.str_] 
     Returns:
         Shape: (units, statistics).
     """
-    _, place = np.unique(np.asarray(units), return_inverse=True)
-    sums = np.zeros((int(place.max(initial=-1)) + 1, statistics.shape[1]))
-    np.add.at(sums, place, statistics)
+    _, place, counts = np.unique(np.asarray(units), return_inverse=True, return_counts=True)
+    return sums_of_runs(statistics[np.argsort(place, kind="stable")], counts)
+
+
+def sums_of_runs(rows: FloatArray, counts: IntArray) -> FloatArray:
+    """Sum neighbouring rows, so many at a time; a run of none sums to zero.
+
+    Args:
+        rows: numbers, run by run. Shape: (rows, columns).
+        counts: rows of each run. Shape: (runs,).
+
+    Returns:
+        Shape: (runs, columns).
+    """
+    # A zero before each run makes empty runs sums too, and numpy add in the same order as `sum` of the run does.
+    starts = np.cumsum(counts + 1) - counts - 1
+    is_row = np.ones(len(rows) + len(counts), dtype=np.bool_)
+    is_row[starts] = False
+    sums = np.empty((len(counts), rows.shape[1]))
+    padded = np.zeros(len(is_row))
+    for column in range(rows.shape[1]):
+        padded[is_row] = rows[:, column]
+        sums[:, column] = np.add.reduceat(padded, starts)
     return sums
 
 
@@ -89,15 +134,21 @@ def mean_of(sums: FloatArray) -> FloatArray:
 
 
 def pooled(combine: Callable[[Mapping[str, float]], float | None], names: Sequence[str]) -> Estimator:
-    """Make an estimator of a metric's `combine`; `names` are the statistics in the order of the columns."""
+    """Make an estimator of a metric's `combine`; `names` are the statistics in the order of the columns.
 
-    def value_of(row: Sequence[float]) -> float:
-        value = combine(dict(zip(names, row, strict=True)))
-        return float("nan") if value is None else value
+    Without statistics every value is undefined.
+    """
 
     def estimate(sums: FloatArray) -> FloatArray:
-        rows = sums.reshape(-1, sums.shape[-1]).tolist()
-        return np.array([value_of(row) for row in rows]).reshape(sums.shape[:-1])
+        if not names:
+            return np.full(sums.shape[:-1], np.nan)
+        rows = sums.reshape(-1, len(names))
+        values = np.empty(len(rows))
+        for first in range(0, len(rows), _COMBINED):
+            part = slice(first, first + _COMBINED)
+            values_of_part = map(combine, map(dict, map(zip, repeat(names), zip(*rows[part].T.tolist(), strict=True))))
+            values[part] = list(values_of_part)  # numpy reads None as NaN
+        return values.reshape(sums.shape[:-1])
 
     return estimate
 
@@ -105,9 +156,7 @@ def pooled(combine: Callable[[Mapping[str, float]], float | None], names: Sequen
 def proportion_interval(
     successes: FloatArray, units: FloatArray, *, seed: int, confidence: float = CONFIDENCE
 ) -> Interval | None:
-    """Give the interval of a share of samples: Wilson's where every unit is one sample, else by document.
-
-    Where all samples of several documents agree, resampling knows no spread: then each document is one trial.
+    """Give the interval of one share, as `proportion_intervals` does of a single group; None without a unit.
 
     Args:
         successes: right samples of each unit. Shape: (units,).
@@ -115,40 +164,72 @@ def proportion_interval(
         seed: of the bootstrap.
         confidence: of the interval.
     """
-    right, n = successes.sum(), units.sum()
-    if n == len(units):
-        return wilson(round(right), len(units), confidence=confidence)
-    if right in (0.0, n):
-        return wilson(len(units) if right else 0, len(units), confidence=confidence)
-    return interval(np.column_stack([successes, units]), mean_of, seed=seed, confidence=confidence)
+    both = np.column_stack([successes, units])
+    return proportion_intervals(both, np.array([len(units)]), seed=seed, confidence=confidence)[0]
+
+
+def proportion_intervals(
+    units: FloatArray, counts: IntArray, *, seed: int, confidence: float = CONFIDENCE
+) -> Intervals:
+    """Give the interval of each group's share of samples: Wilson's where every unit is one sample, else by document.
+
+    Where all samples of several documents agree, resampling knows no spread: then each document is one trial.
+
+    Args:
+        units: right samples and samples of each unit, group by group. Shape: (units, 2).
+        counts: units of each group. Shape: (groups,).
+        seed: of the bootstrap.
+        confidence: of the intervals.
+    """
+    totals = sums_of_runs(units, counts)
+    right, n = totals[:, 0], totals[:, 1]
+    is_single = n == counts
+    trials = np.where(is_single, np.round(right), np.where(right > 0, counts, 0)).astype(np.int64)
+    is_wilson = (is_single | (right == 0) | (right == n)) & (counts > 0)
+    # What Wilson's interval answers is not resampled: its units count as none.
+    kept = np.repeat(~is_wilson, counts)
+    found = intervals(units[kept], np.where(is_wilson, 0, counts), mean_of, seed=seed, confidence=confidence)
+    pairs, place = np.unique(np.column_stack([trials, counts])[is_wilson], axis=0, return_inverse=True)
+    ends = np.array([(one.low, one.high) for k, of in pairs.tolist() if (one := wilson(k, of, confidence=confidence))])
+    found.low[is_wilson], found.high[is_wilson] = ends.reshape(-1, 2)[place.ravel()].T
+    found.method[is_wilson] = "wilson"
+    found.units[:] = counts
+    return found
 
 
 def interval(units: FloatArray, estimator: Estimator, *, seed: int, confidence: float = CONFIDENCE) -> Interval | None:
-    """Give the interval of an estimate: BCa bootstrap up to 5,000 units, cluster-robust normal above.
+    """Give the interval of one estimate, as `intervals` does of a single group; None where it is undefined."""
+    return intervals(units, np.array([len(units)]), estimator, seed=seed, confidence=confidence)[0]
 
-    None where it is undefined: fewer than two units, or no spread among them.
+
+def intervals(
+    units: FloatArray, counts: IntArray, estimator: Estimator, *, seed: int, confidence: float = CONFIDENCE
+) -> Intervals:
+    """Give the interval of each group's estimate: BCa bootstrap up to 5,000 units, cluster-robust normal above.
+
+    Among more than `BOOTSTRAP_GROUPS` groups nothing is resampled: up to 5,000 units, the quantile of the
+    cluster-robust interval is Student's with units − 1 degrees of freedom (Cameron and Miller 2015, section VI.D).
+
+    No interval where it is undefined: fewer than two units, or no spread among them.
 
     Args:
-        units: additive sums of each unit. Shape: (units, statistics).
+        units: additive sums of each unit, group by group. Shape: (units, statistics).
+        counts: units of each group. Shape: (groups,).
         estimator: from sums to value.
         seed: of the bootstrap; the same seed gives the same interval.
-        confidence: of the interval.
+        confidence: of the intervals.
     """
-    count = len(units)
-    if count < 2:
-        return None
-    influence = _influence(units, estimator)
-    if not np.isfinite(influence).all() or np.ptp(influence) <= 1e-12:
-        return None
-    if count > BOOTSTRAP_UNITS:
-        low, high = _cluster_normal(units, estimator, influence, confidence)
-        method: Method = "cluster_normal"
-    else:
-        low, high = _bca(units, estimator, influence, seed, confidence)
-        method = "bca"
-    if not (np.isfinite(low) and np.isfinite(high)):
-        return None
-    return Interval(low=low, high=high, method=method, units=count, confidence=confidence)
+    many = len(counts) > BOOTSTRAP_GROUPS
+    is_large = counts > BOOTSTRAP_UNITS
+    values, influence = _influences(units, counts, estimator)
+    low, high = _cluster_robust(values, influence, counts, confidence)
+    method = np.where(is_large, "cluster_normal", "cluster_t" if many else "bca").astype(np.object_)
+    starts = np.cumsum(counts) - counts
+    for group in np.flatnonzero(np.isfinite(low) & ~is_large).tolist() if not many else ():
+        part = slice(starts[group], starts[group] + counts[group])
+        low[group], high[group] = _bca(units[part], estimator, influence[part], seed, confidence)
+    method[~(np.isfinite(low) & np.isfinite(high))] = None
+    return Intervals(low=low, high=high, method=method, units=counts.copy(), confidence=confidence)
 
 
 def compare_paired(
@@ -208,21 +289,48 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return result
 
 
-def _influence(units: FloatArray, estimator: Estimator) -> FloatArray:
-    """How much the estimate moves when one unit is left out. Shape: (units,)."""
-    total = units.sum(axis=0)
-    return np.asarray(estimator(total) - estimator(total - units))
+def _influences(units: FloatArray, counts: IntArray, estimator: Estimator) -> tuple[FloatArray, FloatArray]:
+    """Each group's value, and how much it moves when one unit is left out. Shapes: (groups,), (units,).
+
+    NaN, unasked, for groups of one unit: they have no interval.
+    """
+    totals = sums_of_runs(units, counts)
+    has_several = counts > 1
+    values, influence = np.full(len(counts), np.nan), np.full(len(units), np.nan)
+    values[has_several] = estimator(totals[has_several])
+    group = np.repeat(np.arange(len(counts)), counts)
+    asked = np.repeat(has_several, counts)
+    group = group[asked]
+    influence[asked] = values[group] - estimator(totals[group] - units[asked])
+    return values, influence
 
 
-def _cluster_normal(
-    units: FloatArray, estimator: Estimator, influence: FloatArray, confidence: float
-) -> tuple[float, float]:
-    """Jackknife over clusters: for a mean it is the sandwich variance up to terms of 1/units."""
-    count = len(units)
-    error = float(np.sqrt((count - 1) / count * np.sum((influence - influence.mean()) ** 2)))
-    value = float(estimator(units.sum(axis=0)))
-    reach = float(stats.norm.ppf((1 + confidence) / 2)) * error
-    return value - reach, value + reach
+def _cluster_robust(
+    values: FloatArray, influence: FloatArray, counts: IntArray, confidence: float
+) -> tuple[FloatArray, FloatArray]:
+    """Jackknife over clusters: for a mean it is the sandwich variance up to terms of 1/units.
+
+    NaN where an influence is not finite, or where there is no spread.
+    """
+    means = sums_of_runs(influence[:, None], counts)[:, 0] / np.maximum(counts, 1)
+    squares = sums_of_runs(((influence - np.repeat(means, counts)) ** 2)[:, None], counts)[:, 0]
+    error = np.sqrt((counts - 1) / np.maximum(counts, 1) * squares)
+    freedom = np.where(counts > BOOTSTRAP_UNITS, np.inf, np.maximum(counts - 1, 1))
+    reach = stats.t.ppf((1 + confidence) / 2, freedom) * error
+    reach[~_have_spread(influence, counts)] = np.nan
+    return values - reach, values + reach
+
+
+def _have_spread(influence: FloatArray, counts: IntArray) -> npt.NDArray[np.bool_]:
+    """Say which groups' units differ in what they do to the value; false where one has no number."""
+    found = np.zeros(len(counts), dtype=np.bool_)
+    filled = counts > 0
+    starts = (np.cumsum(counts) - counts)[filled]
+    if len(starts):
+        with np.errstate(invalid="ignore"):
+            width = np.maximum.reduceat(influence, starts) - np.minimum.reduceat(influence, starts)
+            found[filled] = np.isfinite(width) & (width > 1e-12)
+    return found
 
 
 def _bca(

@@ -44,4 +44,5 @@ def pooled_rate(sums: Mapping[str, float]) -> float | None:
     """Σ edits / Σ reference length; over 1 where every reference is empty, None where nothing was scored."""
     if sums.get("count", 0.0) <= 0:
         return None
-    return sums["edits"] / max(sums["length"], 1.0)
+    length = sums["length"]
+    return sums["edits"] / length if length > 1.0 else sums["edits"]
