@@ -20,7 +20,8 @@ Policy = Literal["zero", "exclude"]
 INVALID = "invalid_output"
 
 _METRICS_INVALID = "invalid_json"
-"""How a metric of JSON answers begins its reason where an answer is none."""
+"""How a metric begins its reason where it cannot read an answer; where it gives a value all the same, it says so by
+the statistic `invalid`."""
 _REASON_CHARS = 300
 _NOWHERE_RIGHT = "\N{REPLACEMENT CHARACTER}"
 
@@ -104,7 +105,7 @@ def score(
         Score(
             outcome=_final(case.outcome, measure),
             measure=measure,
-            is_invalid=case.is_invalid or (measure.reason or "").startswith(_METRICS_INVALID),
+            is_invalid=case.is_invalid or _could_not_read(measure),
             wrong=wrong,
             right=right,
         )
@@ -156,6 +157,10 @@ def measure_all(metric: Metric, predictions: Sequence[str], rows: Sequence[Row])
     half = len(rows) // 2
     first = measure_all(metric, predictions[:half], rows[:half])
     return first + measure_all(metric, predictions[half:], rows[half:])
+
+
+def _could_not_read(measure: Measure) -> bool:
+    return (measure.reason or "").startswith(_METRICS_INVALID) or measure.statistics.get("invalid", 0.0) > 0
 
 
 def _final(outcome: Outcome, measure: Measure) -> Outcome:

@@ -123,6 +123,17 @@ def test_an_answer_that_cannot_be_read_is_wrong_or_unscored_by_policy_and_invali
     assert not score(ExactMatch(), [MODEL], extractor=number)[0].is_invalid
 
 
+@pytest.mark.parametrize(
+    "measures",
+    [
+        Measures(values=[None], reasons=["invalid_json"], statistics={"invalid": [0.0]}),
+        Measures(values=[0.0], reasons=[None], statistics={"invalid": [1.0]}),
+    ],
+)
+def test_a_metric_that_reads_answers_itself_says_which_are_invalid(measures: Measures) -> None:
+    assert _one(Fragile(measures), _ok("a", "a")).is_invalid
+
+
 def test_an_answer_that_the_metric_cannot_score_is_unscored() -> None:
     unscored = _one(ExactMatch(), _ok("a"))
     assert (unscored.outcome, unscored.measure.reason) == (Outcome.UNSCORED, "no_reference")
