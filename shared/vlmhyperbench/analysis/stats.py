@@ -106,14 +106,9 @@ def by_unit(statistics: FloatArray, units: Sequence[str] | npt.NDArray[np.str_] 
 
 
 def sums_of_runs(rows: FloatArray, counts: IntArray) -> FloatArray:
-    """Sum neighbouring rows, so many at a time; a run of none sums to zero.
+    """Sum neighbouring rows, so many at a time; a run of none sums to zero. Shape: (runs, columns).
 
-    Args:
-        rows: numbers, run by run. Shape: (rows, columns).
-        counts: rows of each run. Shape: (runs,).
-
-    Returns:
-        Shape: (runs, columns).
+    `rows` has shape (rows, columns); `counts`, the rows of each run, (runs,).
     """
     # A zero before each run makes empty runs sums too, and numpy add in the same order as `sum` of the run does.
     starts = np.cumsum(counts + 1) - counts - 1
@@ -156,13 +151,9 @@ def pooled(combine: Callable[[Mapping[str, float]], float | None], names: Sequen
 def proportion_interval(
     successes: FloatArray, units: FloatArray, *, seed: int, confidence: float = CONFIDENCE
 ) -> Interval | None:
-    """Give the interval of one share, as `proportion_intervals` does of a single group; None without a unit.
+    """Give the interval of one share, as `proportion_intervals` does; None without a unit.
 
-    Args:
-        successes: right samples of each unit. Shape: (units,).
-        units: samples of each unit. Shape: (units,).
-        seed: of the bootstrap.
-        confidence: of the interval.
+    `successes` are the right samples of each unit, `units` all of them. Each of shape (units,).
     """
     both = np.column_stack([successes, units])
     return proportion_intervals(both, np.array([len(units)]), seed=seed, confidence=confidence)[0]
