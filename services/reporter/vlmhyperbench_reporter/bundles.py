@@ -18,6 +18,7 @@ class MeasureFile:
 
     identity: JsonObject
     environment: str
+    evaluation_id: str | None
     content: bytes
 
 

@@ -9,15 +9,16 @@ from pathlib import PurePath
 
 import polars
 
-from vlmhyperbench.domain.specs import MetricSpec, RunSpec
+from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec, RunSpec
 from vlmhyperbench.reports.comparison_report import comparison_document
 from vlmhyperbench.reports.document import Document
-from vlmhyperbench.reports.evidence import OpenedMetric, RunEvidence, name_metrics
+from vlmhyperbench.reports.evidence import OpenedMetric, RunEvidence, ScoredMetric, name_metrics
 from vlmhyperbench.reports.html import to_html
 from vlmhyperbench.reports.json import to_json
 from vlmhyperbench.reports.markdown import markdown_files
 from vlmhyperbench.reports.plots import Drawing, to_svg
 from vlmhyperbench.reports.run_report import run_document
+from vlmhyperbench.reports.samples import NAME, write_samples
 from vlmhyperbench.reports.tables import answers_csv, metrics_detailed_csv, metrics_summary_csv
 from vlmhyperbench.reports.thumbnails import MAX_COUNT, make_thumbnail
 from vlmhyperbench.scoring.metrics import open_metric
@@ -37,12 +38,14 @@ def compose_run(bundle: RunBundle) -> Draft:
     """
     run = _evidence(bundle)
     document = run_document(run)
-    tables = (
-        _table("answers.csv", answers_csv(run)),
-        _table("metrics_detailed.csv", metrics_detailed_csv(run)),
-        _table("metrics_summary.csv", metrics_summary_csv([run])),
-    )
-    return _draft(document, tables if "csv" in run.spec.reports else ())
+    tables = [_parquet(NAME, write_samples(run))]
+    if "csv" in run.spec.reports:
+        tables += [
+            _table("answers.csv", answers_csv(run)),
+            _table("metrics_detailed.csv", metrics_detailed_csv(run)),
+            _table("metrics_summary.csv", metrics_summary_csv([run])),
+        ]
+    return _draft(document, tuple(tables))
 
 
 def compose_comparison(experiment_id: str, name: str, state: str, bundles: Sequence[RunBundle]) -> Draft:
@@ -94,9 +97,13 @@ def _table(name: str, content: bytes) -> ReportFile:
     return ReportFile(name=name, kind="table", media_type="text/csv", content=content)
 
 
+def _parquet(name: str, content: bytes) -> ReportFile:
+    return ReportFile(name=name, kind="table", media_type="application/vnd.apache.parquet", content=content)
+
+
 def _evidence(bundle: RunBundle) -> RunEvidence:
     spec = RunSpec.model_validate(bundle.spec)
-    opened = [found for metric in spec.metrics if (found := _opened(metric, bundle.measures)) is not None]
+    first, *others = [_scored(spec, extractor, bundle.measures) for extractor in spec.extractors]
     return RunEvidence(
         id=bundle.id,
         name=bundle.name,
@@ -109,7 +116,10 @@ def _evidence(bundle: RunBundle) -> RunEvidence:
         samples=bundle.samples,
         unreadable=bundle.unreadable,
         facts=bundle.facts,
-        scored=name_metrics(opened),
+        scored=first,
+        scored_otherwise={
+            extractor.label: scored for extractor, scored in zip(spec.extractors[1:], others, strict=True) if scored
+        },
         claims=bundle.claims,
         phases=bundle.phases,
         created_at=bundle.created_at,
@@ -120,11 +130,27 @@ def _evidence(bundle: RunBundle) -> RunEvidence:
     )
 
 
-def _opened(spec: MetricSpec, files: Sequence[MeasureFile]) -> OpenedMetric | None:
+def _scored(spec: RunSpec, extractor: ExtractorSpec, files: Sequence[MeasureFile]) -> tuple[ScoredMetric, ...]:
+    """Open every metric of a run with what it measured on what one extractor read."""
+    read = [file for file in files if file.identity.get("extractor") == extractor.label]
+    opened = [found for metric in spec.metrics if (found := _opened(metric, extractor, read)) is not None]
+    return name_metrics(opened)
+
+
+def _opened(spec: MetricSpec, extractor: ExtractorSpec, files: Sequence[MeasureFile]) -> OpenedMetric | None:
     """Open a metric with its measures, or return None where nothing was measured by it."""
     wanted = {"name": spec.name, "profile": spec.profile, "version": spec.version}
-    frames = [file for file in files if all(file.identity.get(key) == value for key, value in wanted.items())]
-    if not frames:
+    found = [file for file in files if all(file.identity.get(key) == value for key, value in wanted.items())]
+    if not found:
         return None
-    measures = polars.concat([polars.read_parquet(io.BytesIO(file.content)) for file in frames], how="diagonal")
-    return OpenedMetric(spec=spec, metric=open_metric(spec), environment=frames[0].environment, measures=measures)
+    measures = polars.concat([polars.read_parquet(io.BytesIO(file.content)) for file in found], how="diagonal")
+    if "is_invalid" not in measures.columns:  # written before answers were read by extractors
+        measures = measures.with_columns(polars.lit(value=False).alias("is_invalid"))
+    return OpenedMetric(
+        spec=spec,
+        metric=open_metric(spec),
+        environment=found[0].environment,
+        extractor=extractor.label,
+        evaluation_id=found[0].evaluation_id or "",
+        measures=measures,
+    )

@@ -62,7 +62,9 @@ async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
         unreadable=manifest.unreadable if manifest else 0,
         facts=_with_samples(facts),
         measures=tuple(
-            MeasureFile(identity=identity, environment=one.environment, content=content)
+            MeasureFile(
+                identity=identity, environment=one.environment, evaluation_id=one.evaluation_id, content=content
+            )
             for one, content in zip(measured, contents, strict=True)
             for identity in one.metrics[:1]
         ),

@@ -2,7 +2,7 @@
 
 A frame has one row per answer: `value` (null where there is none), `outcome`, the metric's additive statistics as
 `stat.<name>`, for pooled metrics `wrong.<name>` and `right.<name>` where a value is missing, a column that names the
-document (`cluster`), and whatever columns it is grouped by.
+document (`cluster`), `is_invalid` where answers were read, and whatever columns it is grouped by.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ _OUTCOMES = {
     "infrastructure_failures": "infrastructure_failure",
 }
 _PERCENTILES = {"median": 50, "p95": 95, "p99": 99, "minimum": 0, "maximum": 100}
-_DESCRIBED = ("n", "n_scored", *_OUTCOMES, "unscored", "mean", *_PERCENTILES)
+_DESCRIBED = ("n", "n_scored", "n_invalid", *_OUTCOMES, "unscored", "mean", *_PERCENTILES)
+_INVALID = "is_invalid"
 _JUDGED = ("value", "pooled", "lower", "upper", "ci_low", "ci_high", "ci_method", "ci_units")
 _PLACE, _DOCUMENT = "place of the row", "number of the document"
 
@@ -80,8 +81,8 @@ def describe(frame: polars.DataFrame, *, group_by: Sequence[str] = ()) -> polars
     """Count the answers of each group and say how their values are distributed; groups as they come in the frame.
 
     Returns:
-        The group columns, then `n`, `n_scored`, `scored`, `model_failures`, `infrastructure_failures`, `unscored`,
-        `mean`, `median`, `p95`, `p99`, `minimum` and `maximum` (by nearest rank; null without a value).
+        The group columns, then `n`, `n_scored`, `n_invalid`, `scored`, `model_failures`, `infrastructure_failures`,
+        `unscored`, `mean`, `median`, `p95`, `p99`, `minimum` and `maximum` (by nearest rank; null without a value).
 
     Raises:
         InvalidInput: a group column is missing or is named like one of these; a value is no finite number.
@@ -150,16 +151,21 @@ def _group(frame: polars.DataFrame, group_by: Sequence[str], *, kept: Sequence[s
             raise InvalidInput(f"There is no column {name} to group by.")
         if name in {*_DESCRIBED, *_JUDGED} or name.startswith((STATISTIC, WRONG, RIGHT)):
             raise InvalidInput(f"A column named {name} cannot be grouped by: tables of aggregates use the name.")
-    used = frame.select(*dict.fromkeys([*group_by, "outcome", "value", *kept]))
+    used = frame.select(*dict.fromkeys([*group_by, "outcome", "value", *kept]), _invalid(frame))
     used = used.with_columns(polars.col("value").cast(polars.Float64))
     _check_finite(used)
     outcomes = [(polars.col("outcome") == of).sum().alias(name) for name, of in _OUTCOMES.items()]
-    counts = [polars.len().alias("n"), polars.col("value").count().alias("n_scored"), *outcomes]
+    counts = [
+        polars.len().alias("n"),
+        polars.col("value").count().alias("n_scored"),
+        polars.col(_INVALID).sum().alias("n_invalid"),
+        *outcomes,
+    ]
     if group_by:
         places = used.with_row_index(_PLACE).group_by(group_by, maintain_order=True).agg(_PLACE, *counts)
         if is_sorted:
             places = places.sort(group_by, nulls_last=True)
-        used, groups = used.drop("outcome")[places[_PLACE].explode()], places.drop(_PLACE)
+        used, groups = used.drop("outcome", _INVALID)[places[_PLACE].explode()], places.drop(_PLACE)
     else:
         groups = used.select(counts)
     unscored = polars.col("n") - polars.sum_horizontal(*_OUTCOMES)
@@ -168,6 +174,12 @@ def _group(frame: polars.DataFrame, group_by: Sequence[str], *, kept: Sequence[s
         present=used.filter(polars.col("value").is_not_null()),
         missing=used.filter(polars.col("value").is_null()),
     )
+
+
+def _invalid(frame: polars.DataFrame) -> polars.Expr:
+    """Say of each row whether nothing could be read out of its answer; a frame that knows nothing of it has none."""
+    known = polars.col(_INVALID) if _INVALID in frame.columns else polars.lit(value=False)
+    return known.fill_null(value=False).alias(_INVALID)
 
 
 def _check_finite(frame: polars.DataFrame) -> None:

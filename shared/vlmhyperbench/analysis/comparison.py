@@ -86,9 +86,13 @@ class Flips:
 def compare_metrics(
     baseline: Sequence[Measured], other: Sequence[Measured], *, seed: int = 0, minimum_effect: float = MINIMUM_EFFECT
 ) -> list[Delta]:
-    """Return one delta per metric of the baseline that the other run has too, in the baseline's order."""
-    theirs = {measured.label: measured for measured in other}
-    deltas = [_compare(one, theirs[one.label], seed=seed) for one in baseline if one.label in theirs]
+    """Return one delta per metric of the baseline that the other run has too, in the baseline's order.
+
+    A metric is the same where its whole description is: another profile, version or normaliser is another number.
+    """
+    theirs = {measured.description: measured for measured in other}
+    shared = [(one, theirs[one.description]) for one in baseline if one.description in theirs]
+    deltas = [_compare(one, two, seed=seed) for one, two in shared]
     tested = [i for i, delta in enumerate(deltas) if delta.p_value is not None]
     adjusted = stats.holm([deltas[i].p_value or 0.0 for i in tested])
     for i, p_value in zip(tested, adjusted, strict=True):

@@ -29,6 +29,8 @@ class Summary:
     """Answers that were requested and have a row."""
     n_scored: int
     """Answers that have a value, model failures under the policy `zero` among them."""
+    n_invalid: int
+    """Answers out of which nothing could be read, with a value by policy or without."""
     scored: int
     model_failures: int
     infrastructure_failures: int

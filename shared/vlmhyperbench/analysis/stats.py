@@ -219,7 +219,8 @@ def intervals(
     for group in np.flatnonzero(np.isfinite(low) & ~is_large).tolist() if not many else ():
         part = slice(starts[group], starts[group] + counts[group])
         low[group], high[group] = _bca(units[part], estimator, influence[part], seed, confidence)
-    method[~(np.isfinite(low) & np.isfinite(high))] = None
+    undefined = ~(np.isfinite(low) & np.isfinite(high))
+    low[undefined], high[undefined], method[undefined] = np.nan, np.nan, None
     return Intervals(low=low, high=high, method=method, units=counts.copy(), confidence=confidence)
 
 

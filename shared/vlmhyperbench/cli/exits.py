@@ -20,6 +20,8 @@ SETUP = 3
 """Target unreachable, model or data set missing, no stack, not enough room."""
 RUN_FAILED = 4
 """The run failed, was cancelled, or had more errors than it may."""
+GATE = 5
+"""A gate's policy is not met."""
 INTERRUPTED = 130
 TERMINATED = 143
 

@@ -14,7 +14,7 @@ from vlmhyperbench.analysis.figures import (
 )
 from vlmhyperbench.reports import cases
 from vlmhyperbench.reports.counting import Counts, count, counts_table
-from vlmhyperbench.reports.differences import Paired, differences, flip_matrix, pair_runs
+from vlmhyperbench.reports.differences import MAX_DRAWN_RUNS, Paired, differences, flip_matrix, pair_runs
 from vlmhyperbench.reports.document import (
     Block,
     Cell,
@@ -32,8 +32,10 @@ from vlmhyperbench.reports.limitations import limitations
 from vlmhyperbench.reports.performance import Performance, performance_of, times_table
 from vlmhyperbench.reports.provenance import configuration_items, provenance
 from vlmhyperbench.reports.quality import Quality, overall, quality_by
+from vlmhyperbench.reports.ranking import ranking
 from vlmhyperbench.reports.run_report import quality_figure
-from vlmhyperbench.reports.verdict import comparison_verdict
+from vlmhyperbench.reports.tradeoffs import Candidate, trade_offs
+from vlmhyperbench.reports.verdict import comparison_verdict, incomplete
 from vlmhyperbench.reports.wording import milliseconds, plural, size
 
 MAX_FLIP_BLOCKS = 3
@@ -72,11 +74,20 @@ def comparison_document(experiment_id: str, name: str, state: str, runs: Sequenc
             [(one.run, one.deltas, one.flips) for one in paired],
             performances={one.run.id: one.performance for one in summarised},
             flips=[flip for flips in found for flip in flips],
+            gaps="".join(incomplete(one.quality, one.counts, name=one.run.name) for one in summarised),
         ),
         tiles=_tiles(summarised, paired),
         sections=(
             _results(summarised),
+            *trade_offs(
+                [
+                    Candidate(run=one.run, quality=one.quality[0], performance=one.performance)
+                    for one in summarised
+                    if one.quality
+                ]
+            ),
             differences(paired),
+            *ranking(named, paired),
             _quality(summarised),
             _flips(named, paired, found),
             _performance(summarised),
@@ -212,12 +223,13 @@ def _quality(summarised: Sequence[_Summarised]) -> Section:
             one.run.name: [
                 found for found in one.by_group.get(column, ()) if primary is not None and found.label == primary.label
             ]
-            for one in summarised
+            for one in summarised[:MAX_DRAWN_RUNS]
         }
         known = {name: rows for name, rows in series.items() if any(found.value is not None for found in rows)}
         if known:
             blocks.append(quality_figure(column, known))
     lead = "By the primary metric; the baseline's weakest group stands on top." if blocks else "There are no groups."
+    lead += _cut(summarised) if blocks else ""
     return Section(name="quality", title="Quality by group", lead=lead, blocks=tuple(blocks))
 
 
@@ -237,28 +249,36 @@ def _performance(summarised: Sequence[_Summarised]) -> Section:
     timed = [one for one in summarised if one.performance.times]
     if not timed:
         return Section(name="performance", title="Performance", lead="No request was timed.", blocks=())
+    drawn = timed[:MAX_DRAWN_RUNS]
     return Section(
         name="performance",
         title="Performance",
-        lead="Timed at the client only, over each run's own answered requests.",
+        lead=f"Timed at the client only, over each run's own answered requests.{_cut(timed)}",
         blocks=(
             cdf_figure(
                 "latency",
                 "Latency of answered requests",
                 axis=Axis(title="latency, scheduled to last token", unit="ms"),
-                series={one.run.name: one.performance.values["latency_ms"] for one in timed},
+                series={one.run.name: one.performance.values["latency_ms"] for one in drawn},
                 note="A point says what share of the requests was at least so fast: further left is faster.",
             ),
             histogram_figure(
                 "ttft",
                 "Time to first token",
                 axis=Axis(title="time to first token, as the user waits", unit="ms"),
-                series={one.run.name: one.performance.values["ttft_user_ms"] for one in timed},
+                series={one.run.name: one.performance.values["ttft_user_ms"] for one in drawn},
                 note="Beyond p99.5 everything is in the last bin.",
             ),
             times_table([(one.run.name, one.performance) for one in timed]),
         ),
     )
+
+
+def _cut(summarised: Sequence[_Summarised]) -> str:
+    """Say which runs figures leave out."""
+    if len(summarised) <= MAX_DRAWN_RUNS:
+        return ""
+    return f" Figures show the first {MAX_DRAWN_RUNS} of {len(summarised)} runs; the tables show all of them."
 
 
 def _configurations(runs: Sequence[RunEvidence]) -> Section:

@@ -12,6 +12,9 @@ from vlmhyperbench.reports.document import Cell, Column, Estimate, Section, Tabl
 from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.wording import percent
 
+MAX_DRAWN_RUNS = 8
+"""Figures with a series per run show the first ones; tables show them all."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paired:
@@ -29,7 +32,12 @@ def pair_runs(baseline: RunEvidence, run: RunEvidence) -> Paired:
     )
     first, theirs = baseline.primary, run.primary
     flips = None
-    if first is not None and theirs is not None and first.label == theirs.label and first.perfect is not None:
+    if (
+        first is not None
+        and theirs is not None
+        and first.description == theirs.description
+        and first.perfect is not None
+    ):
         flips = count_flips(measured(baseline, first), measured(run, theirs), perfect=first.perfect)
     return Paired(run=run, deltas=deltas, flips=flips)
 
@@ -40,14 +48,24 @@ def differences(paired: Sequence[Paired]) -> Section:
     if not known:
         lead = "No run can be paired with the baseline."
         return Section(name="differences", title="Differences from the baseline", lead=lead, blocks=())
-    several = len(paired) > 1
+    table = delta_table(known, is_named=len(paired) > 1)
+    return Section(
+        name="differences",
+        title="Differences from the baseline",
+        lead="Paired on the same samples, so that easy and hard questions cancel out.",
+        blocks=(table, _figure(paired)) if len(known) > 1 else (table,),
+    )
+
+
+def delta_table(known: Sequence[tuple[str, Delta]], *, is_named: bool) -> Table:
+    """Lay out differences with their runs' names; `is_named` shows the names."""
     reach = max((abs(end) / delta.scale for _, delta in known for end in _ends(delta)), default=0.0)
-    rows = tuple((*((name,) if several else ()), *_row(delta, reach)) for name, delta in known)
-    table = Table(
+    rows = tuple((*((name,) if is_named else ()), *_row(delta, reach)) for name, delta in known)
+    return Table(
         name="deltas",
         title="",
         columns=(
-            *((Column(title="run"),) if several else ()),
+            *((Column(title="run"),) if is_named else ()),
             Column(title="metric"),
             Column(title="baseline", kind="number"),
             Column(title="other", kind="number"),
@@ -66,12 +84,6 @@ def differences(paired: Sequence[Paired]) -> Section:
             "of the metric's scale; equivalent needs two one-sided tests within 2 % of it. Detectable is the smallest "
             "true difference that so many documents show in 80 of 100 comparisons."
         ),
-    )
-    return Section(
-        name="differences",
-        title="Differences from the baseline",
-        lead="Paired on the same samples, so that easy and hard questions cancel out.",
-        blocks=(table, _figure(paired)) if len(known) > 1 else (table,),
     )
 
 
@@ -109,7 +121,7 @@ def _figure(paired: Sequence[Paired]) -> FigureSpec:
         "How much better than the baseline",
         axis=Axis(title="improvement, % of the metric's scale"),
         groups="metric",
-        series={one.run.name: [_point(delta) for delta in one.deltas] for one in paired},
+        series={one.run.name: [_point(delta) for delta in one.deltas] for one in paired[:MAX_DRAWN_RUNS]},
         zero_line="no difference",
         note="Right of the line is better, left is worse, whatever the metric's direction; lines are 95 % intervals.",
     )

@@ -7,7 +7,7 @@ Frames: `facts` has one row per fact with payloads and manifest columns (`facts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import polars
@@ -25,14 +25,24 @@ _USUAL_GROUPS = ("doc_class", "question_type")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScoredMetric:
-    """One metric of a run with its measures; `metric` combines sums of its statistics for any group."""
+class OpenedMetric:
+    """A metric that a run pins, opened, with what it measured."""
 
     spec: MetricSpec
     metric: Metric
     environment: str
     """Digest of the packages that computed it."""
+    extractor: str = "text@1"
+    """What read the answers for it."""
+    evaluation_id: str = ""
+    """Short id of everything that decides its numbers."""
     measures: polars.DataFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredMetric(OpenedMetric):
+    """A metric under the names that keep it apart; `metric` combines sums of its statistics for any group."""
+
     key: str
     """How machines name it: with its profile where the run has the metric twice."""
     label: str
@@ -49,32 +59,25 @@ class ScoredMetric:
         return high if self.description.direction == "higher" else low
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenedMetric:
-    """A metric that a run pins, opened, with what it measured."""
-
-    spec: MetricSpec
-    metric: Metric
-    environment: str
-    measures: polars.DataFrame
-
-
 def name_metrics(opened: Sequence[OpenedMetric]) -> tuple[ScoredMetric, ...]:
     """Give metrics the shortest names that keep them apart, in their order."""
     often = Counter(one.spec.name for one in opened)
-    return tuple(
-        ScoredMetric(
-            spec=one.spec,
-            metric=one.metric,
-            environment=one.environment,
-            measures=one.measures,
-            key=one.spec.name if often[one.spec.name] == 1 else f"{one.spec.name}@{one.spec.profile}",
-            label=one.metric.description.title
-            if often[one.spec.name] == 1
-            else f"{one.metric.description.title} ({one.spec.profile})",
+    named = []
+    for one in opened:
+        is_alone, title = often[one.spec.name] == 1, one.metric.description.title
+        named.append(
+            ScoredMetric(
+                spec=one.spec,
+                metric=one.metric,
+                environment=one.environment,
+                extractor=one.extractor,
+                evaluation_id=one.evaluation_id,
+                measures=one.measures,
+                key=one.spec.name if is_alone else f"{one.spec.name}@{one.spec.profile}",
+                label=title if is_alone else f"{title} ({one.spec.profile})",
+            )
         )
-        for one in opened
-    )
+    return tuple(named)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +97,7 @@ class RunEvidence:
     unreadable: int
     facts: polars.DataFrame
     scored: Sequence[ScoredMetric]
+    """By the first extractor, which is the one that counts."""
     claims: Sequence[ClaimEvidence]
     phases: Sequence[PhaseEvidence]
     created_at: str = ""
@@ -101,8 +105,10 @@ class RunEvidence:
     finished_at: str = ""
     parent_run_id: str | None = None
     platform_version: str = ""
-    memo: dict[tuple[str, tuple[str, ...]], list[Summary]] = field(default_factory=dict, repr=False, compare=False)
-    """Summaries that were computed already, by metric and group columns: `quality.summaries_by` keeps them."""
+    scored_otherwise: Mapping[str, Sequence[ScoredMetric]] = field(default_factory=dict)
+    """The same metrics by the other extractors: their label → what they measured."""
+    memo: dict[tuple[str, str, tuple[str, ...]], list[Summary]] = field(default_factory=dict, repr=False, compare=False)
+    """Summaries that were computed already, by extractor, metric and groups: `quality.summaries_by` keeps them."""
 
     @property
     def groups(self) -> tuple[str, ...]:

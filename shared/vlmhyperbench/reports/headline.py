@@ -45,7 +45,14 @@ def headline_row(
         "target": target_of(run.spec),
         "state": final_state(run, counts),
         "metrics": {
-            one.scored.key: {"value": one.value, "ci_low": one.low, "ci_high": one.high, "n": one.n} for one in quality
+            one.scored.key: {
+                "value": one.value,
+                "ci_low": one.low,
+                "ci_high": one.high,
+                "n": one.n,
+                "evaluation_id": one.scored.evaluation_id,
+            }
+            for one in quality
         },
         "latency_p50_ms": latency.p50 if latency else None,
         "latency_p99_ms": latency.p99 if latency else None,
@@ -129,6 +136,7 @@ def _summary(one: Quality) -> JsonObject:
         "profile": one.scored.spec.profile,
         "version": one.scored.spec.version,
         "environment": one.scored.environment,
+        "evaluation_id": one.scored.evaluation_id,
         "group": list(one.group),
         "n": summary.n,
         "n_scored": summary.n_scored,

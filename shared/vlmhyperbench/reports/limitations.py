@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from vlmhyperbench.domain.specs import EndpointTarget
 from vlmhyperbench.reports.counting import Counts
-from vlmhyperbench.reports.document import Points, Section
+from vlmhyperbench.reports.document import Points, Section, write_number
 from vlmhyperbench.reports.evidence import RunEvidence
+from vlmhyperbench.reports.extraction import spread
 from vlmhyperbench.reports.performance import Performance
+from vlmhyperbench.reports.quality import digits_of
 from vlmhyperbench.reports.wording import percent, plural, upper_first
 
 FEW_FOR_P99 = 662
@@ -56,6 +58,10 @@ def _of_quality(run: RunEvidence, counts: Counts) -> list[str]:
         items.append(f"{rate} of the answers ended at the limit of {limit} tokens.")
     if run.unreadable:
         items.append(f"{plural(run.unreadable, 'sample')} of the data set could not be asked.")
+    reach = spread(run)
+    if reach is not None and run.primary is not None and reach[0] != reach[1]:
+        low, high = (write_number(end, digits_of(run.primary)) for end in reach)
+        items.append(f"the score depends on how answers are read: {run.primary.label} from {low} to {high}.")
     if run.spec.decoding.n == 1:
         items.append("every question was asked once, so the spread between repeats is unknown.")
     return items

@@ -55,6 +55,8 @@ def configuration_items(spec: RunSpec) -> tuple[tuple[str, str], ...]:
         ("warm-up", plural(scenario.warmup_requests, "request")),
         ("model failures count as", "wrong" if spec.on_model_failure == "zero" else "unscored"),
         ("metrics", ", ".join(f"{m.name}@{m.profile}:{m.version}" for m in spec.metrics)),
+        ("answers are read by", ", ".join(extractor.label for extractor in spec.extractors)),
+        ("answers that cannot be read count as", "wrong" if spec.on_invalid == "zero" else "unscored"),
     )
 
 
@@ -173,6 +175,7 @@ def _metrics(run: RunEvidence, name: str) -> Table:
         title="Metrics",
         columns=(
             Column(title="metric"),
+            Column(title="evaluation", kind="code"),
             Column(title="normaliser"),
             Column(title="definition"),
             Column(title="source"),
@@ -180,12 +183,14 @@ def _metrics(run: RunEvidence, name: str) -> Table:
         rows=tuple(
             (
                 f"{one.spec.name}@{one.spec.profile}:{one.spec.version}",
+                one.evaluation_id,
                 one.description.normaliser,
                 one.description.formula,
                 one.description.source,
             )
             for one in run.scored
         ),
+        note="One evaluation id: the same weights, engine, prompt, samples, decoding, extractor and metric.",
     )
 
 

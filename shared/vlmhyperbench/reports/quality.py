@@ -61,20 +61,24 @@ def overall(run: RunEvidence) -> list[Quality]:
 
 def quality_by(run: RunEvidence, columns: Sequence[str]) -> list[Quality]:
     """Summarise every metric for each combination of group columns, metric by metric."""
+    return [one for scored in run.scored for one in qualities_of(run, scored, columns)]
+
+
+def qualities_of(run: RunEvidence, scored: ScoredMetric, columns: Sequence[str] = ()) -> list[Quality]:
+    """Summarise one metric for each combination of group columns; without any, over all answers."""
     return [
         Quality(
             scored=scored,
             group=tuple(NO_GROUP if value is None else str(value) for _, value in summary.group),
             summary=summary,
         )
-        for scored in run.scored
         for summary in summaries_by(run, scored, columns)
     ]
 
 
 def summaries_by(run: RunEvidence, scored: ScoredMetric, columns: Sequence[str]) -> list[Summary]:
     """Summarise one metric for each combination of group columns; what was computed once is not computed again."""
-    key = (scored.key, tuple(columns))
+    key = (scored.extractor, scored.key, tuple(columns))
     if key not in run.memo:
         run.memo[key] = summarise(
             answers_of(run, scored), scored.metric, group_by=[GROUP + column for column in columns]
@@ -152,13 +156,15 @@ def group_table(column: str, quality: Sequence[Quality]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for group in dict.fromkeys(one.group[0] for one in quality):
         cells = [by_place[group, metric].estimate for metric in metrics]
-        rows.append((group, by_place[group, metrics[0]].summary.n, *cells))
+        first = by_place[group, metrics[0]].summary
+        rows.append((group, first.n, first.n_unscored, *cells))
     return Table(
         name=f"by-{column.replace('_', '-')}",
         title=f"All metrics by {title}",
         columns=(
             Column(title=title),
             Column(title="answers", kind="number"),
+            Column(title="unscored", kind="number"),
             *(Column(title=metric, kind="estimate") for metric in metrics),
         ),
         rows=tuple(rows),

@@ -14,12 +14,17 @@ from vlmhyperbench.analysis.figures import (
     interval_figure,
     matrix_figure,
 )
+from vlmhyperbench.analysis.labels import slug
 from vlmhyperbench.reports import cases
 from vlmhyperbench.reports.answers import wrong_answers
+from vlmhyperbench.reports.clusters import cluster_table
 from vlmhyperbench.reports.counting import Counts, count, counts_table
 from vlmhyperbench.reports.document import Block, Document, Section, Tile, write_estimate, write_interval, write_number
 from vlmhyperbench.reports.evidence import RunEvidence
+from vlmhyperbench.reports.extraction import extraction
+from vlmhyperbench.reports.fields import statistics_figures
 from vlmhyperbench.reports.headline import final_state, finished_at, headline_row, run_data, tone_of
+from vlmhyperbench.reports.lengths import length_figures
 from vlmhyperbench.reports.limitations import limitations
 from vlmhyperbench.reports.performance import Performance, performance_of, times_table
 from vlmhyperbench.reports.provenance import configuration, provenance
@@ -36,6 +41,7 @@ from vlmhyperbench.reports.quality import (
 from vlmhyperbench.reports.verdict import run_verdict
 from vlmhyperbench.reports.wording import group_title, milliseconds, path_of, percent, plural, size, target_of
 
+MAX_DRAWN_GROUPS = 40
 MAX_MATRIX_COLUMNS = 14
 MAX_MATRIX_ROWS = 24
 
@@ -65,6 +71,7 @@ def run_document(run: RunEvidence) -> Document:
         sections=(
             _results(quality, counts),
             _quality(run, by_group),
+            *extraction(run),
             _mistakes(run, wrong, kinds),
             _performance(run, performance),
             configuration(run),
@@ -128,6 +135,7 @@ def _quality(run: RunEvidence, by_group: dict[str, list[Quality]]) -> Section:
     matrix = _matrix(run)
     if matrix is not None:
         blocks.append(matrix)
+    blocks += statistics_figures(run)
     return Section(
         name="quality",
         title="Quality by group",
@@ -141,17 +149,22 @@ def _quality(run: RunEvidence, by_group: dict[str, list[Quality]]) -> Section:
 
 
 def quality_figure(column: str, series: dict[str, list[Quality]]) -> FigureSpec:
-    """Draw values with intervals by one group column; the first series sets the order, weakest first."""
+    """Draw values with intervals by one group column; the first series sets the order, weakest first.
+
+    Of more than `MAX_DRAWN_GROUPS` groups only the weakest are drawn.
+    """
     first = next(iter(series.values()))
     scored = first[0].scored
     sign = 1 if scored.description.direction == "higher" else -1
     order = sorted(first, key=lambda one: (one.value is None, sign * (one.value or 0.0), one.group))
-    place = {one.group: i for i, one in enumerate(order)}
+    place = {one.group: i for i, one in enumerate(order[:MAX_DRAWN_GROUPS])}
+    is_cut = len(order) > MAX_DRAWN_GROUPS
+    weakest = f" Only the weakest {MAX_DRAWN_GROUPS} of {len(order)} groups are drawn." if is_cut else ""
     title = group_title(column)
     metrics = dict.fromkeys(one.label for quality in series.values() for one in quality)
     low, high = scale_of(scored)
     return interval_figure(
-        f"quality-by-{column.replace('_', '-')}",
+        f"quality-by-{slug(column)}",
         f"Quality by {title}",
         axis=Axis(title=" and ".join(metrics)),
         groups=title,
@@ -159,11 +172,12 @@ def quality_figure(column: str, series: dict[str, list[Quality]]) -> FigureSpec:
             label: [
                 Point(label=one.group[0], value=one.value, low=one.low, high=one.high, n=one.n)
                 for one in sorted(quality, key=lambda one: place.get(one.group, len(place)))
+                if one.group in place or not is_cut
             ]
             for label, quality in series.items()
         },
         within=(low, high),
-        note="Dots are values, lines 95 % intervals.",
+        note=f"Dots are values, lines 95 % intervals.{weakest}",
     )
 
 
@@ -193,7 +207,7 @@ def _matrix(run: RunEvidence) -> FigureSpec | None:
     furthest = max(abs(value - perfect) for value, _ in pairs.values()) or 1.0
     digits = 2 if digits_of(run.primary) == 3 else 1
     return matrix_figure(
-        f"quality-by-{rows_of}-and-{columns_of}".replace("_", "-"),
+        f"quality-by-{slug(rows_of)}-and-{slug(columns_of)}",
         f"{run.primary.label} by {group_title(rows_of)} and {group_title(columns_of)}",
         rows=(group_title(rows_of), rows),
         columns=(group_title(columns_of), columns),
@@ -219,11 +233,12 @@ def _mistakes(run: RunEvidence, wrong: polars.DataFrame, kinds: dict[str, int]) 
             "the same images expects."
         ),
     )
+    clusters = cluster_table(run, wrong)
     return Section(
         name="mistakes-section",
         title="Mistakes",
         lead=f"{plural(wrong.height, 'answer')} of {write_number(run.facts.height, 0)} are not right.",
-        blocks=(figure, cases.mistakes(run)),
+        blocks=(figure, *([clusters] if clusters else []), cases.mistakes(run)),
     )
 
 
@@ -256,6 +271,14 @@ def _performance(run: RunEvidence, performance: Performance) -> Section:
                 series={run.name: performance.values["ttft_user_ms"]},
                 note="Beyond p99.5 everything is in the last bar.",
             ),
+            histogram_figure(
+                "tpot",
+                "Time per output token",
+                axis=Axis(title="time per output token, after the first", unit="ms"),
+                series={run.name: performance.values["tpot_ms"]},
+                note="Beyond p99.5 everything is in the last bar. Answers of one token have none.",
+            ),
+            *length_figures(run),
             times_table([(run.name, performance)]),
         ),
     )

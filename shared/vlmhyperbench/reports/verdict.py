@@ -39,9 +39,9 @@ def run_verdict(
     by_group: Mapping[str, list[Quality]],
     mistakes: Mapping[str, int],
 ) -> tuple[str, str, str]:
-    """Say how good, how fast, and where it fails."""
+    """Say how good, how fast, and where it fails; a score that does not rest on everything says so first."""
     return (
-        _how_good(run, quality),
+        incomplete(quality, counts) + _how_good(run, quality),
         _how_fast(run, performance),
         _where_it_fails(quality, by_group, mistakes, counts),
     )
@@ -53,16 +53,36 @@ def comparison_verdict(
     *,
     performances: Mapping[str, Performance],
     flips: Sequence[cases.Flip],
+    gaps: str = "",
 ) -> tuple[str, str, str]:
-    """Say what differs in quality, in speed, and which answers changed; the first run is the baseline."""
+    """Say what differs in quality, in speed, and which answers changed; the first run is the baseline.
+
+    `gaps` says which runs' scores do not rest on everything (`incomplete`).
+    """
     if not others:
         return ("There are not two runs to compare.", "Nothing can be paired.", "No answer could flip.")
     baseline = runs[0]
     return (
-        " ".join(_difference(baseline, run, deltas) for run, deltas, _ in others[:NAMED]),
+        gaps + " ".join(_difference(baseline, run, deltas) for run, deltas, _ in others[:NAMED]),
         _speeds(baseline, [run for run, _, _ in others[:NAMED]], performances),
         _flips(baseline, [(run, counted) for run, _, counted in others[:NAMED]], flips),
     )
+
+
+def incomplete(quality: Sequence[Quality], counts: Counts, *, name: str = "") -> str:
+    """Say of how much the primary metric knows nothing, and what that could change; empty where it knows all."""
+    if not quality or quality[0].value is None or quality[0].n == counts.requested:
+        return ""
+    first, digits = quality[0], digits_of(quality[0].scored)
+    of = f" of {name}" if name else ""
+    sentence = (
+        f"Incomplete: {plural(first.n, 'answer')}{of} of {write_number(counts.requested, 0)} requested have a score"
+    )
+    low, high = first.summary.lower, first.summary.upper
+    if counts.missing or low is None or high is None:
+        return f"{sentence}. "
+    reach = f"{write_number(low, digits)} and {write_number(high, digits)}"
+    return f"{sentence}; with the others wrong or right, {in_sentence(first.label)} would lie between {reach}. "
 
 
 def _how_good(run: RunEvidence, quality: list[Quality]) -> str:

@@ -10,6 +10,7 @@ from PIL import Image
 
 from vlmhyperbench.domain.specs import (
     DatasetSpec,
+    ExtractorSpec,
     MetricSpec,
     ModelFile,
     ModelTarget,
@@ -22,6 +23,7 @@ from vlmhyperbench.facts.schema import polars_schema
 from vlmhyperbench.reports.evidence import OpenedMetric, RunEvidence, name_metrics
 from vlmhyperbench.reports.records import ClaimEvidence, PhaseEvidence
 from vlmhyperbench.reports.thumbnails import Thumbnail, make_thumbnail
+from vlmhyperbench.scoring.extraction import TEXT
 from vlmhyperbench.scoring.scores import Row, score
 from vlmhyperbench_sdk.protocols import Metric
 from vlmhyperbench_text_metrics import Anls, Cer, ExactMatch
@@ -122,20 +124,21 @@ def facts_frame(rows: Sequence[dict[str, object]]) -> polars.DataFrame:
     return polars.DataFrame([{name: row.get(name) for name in schema} for row in rows], schema=schema)
 
 
-def measures(metric: Metric, facts: polars.DataFrame) -> polars.DataFrame:
+def measures(metric: Metric, facts: polars.DataFrame, *, extractor: ExtractorSpec = TEXT) -> polars.DataFrame:
     """Score the facts as SCORE does."""
     rows = [
         Row(status=row["status"], text=row["text"], references=row["references"], failure=row["failure"])
         for row in facts.iter_rows(named=True)
     ]
-    scores = score(metric, rows)
+    scores = score(metric, rows, extractor=extractor)
     names = sorted({name for one in scores for name in one.measure.statistics})
     return facts.select("phase", "ordinal").with_columns(
         polars.lit(None, dtype=polars.String).alias("field"),
-        polars.lit("text@1").alias("extractor"),
+        polars.lit(extractor.label).alias("extractor"),
         polars.Series("outcome", [one.outcome.value for one in scores], dtype=polars.String),
         polars.Series("value", [one.measure.value for one in scores], dtype=polars.Float64),
         polars.Series("reason", [one.measure.reason for one in scores], dtype=polars.String),
+        polars.Series("is_invalid", [one.is_invalid for one in scores], dtype=polars.Boolean),
         *(polars.Series(f"stat.{name}", [one.measure.statistics.get(name, 0.0) for one in scores]) for name in names),
     )
 

@@ -38,10 +38,21 @@ def _limits(document: Document) -> str:
     return " ".join(points.items)
 
 
+def test_a_run_of_which_everything_has_a_score_says_nothing_of_gaps() -> None:
+    whole = evidence([fact(i, "yes", "yes") for i in range(4)])
+    assert run_document(whole).verdict[0].startswith("tiny (F16) gives the right answer")
+
+
+def test_requests_that_were_never_made_have_no_bounds() -> None:
+    early = evidence([fact(i, "yes", "yes") for i in range(4)], total=9)
+    assert run_document(early).verdict[0].startswith("Incomplete: 4 answers of 9 requested have a score. tiny")
+
+
 def test_the_verdict_is_three_sentences_of_numbers() -> None:
     good, fast, weak = run_document(evidence()).verdict
     assert good.startswith(
-        "tiny (F16) gives the right answer to 80.0\u00a0% of 5 questions by exact match (95 % interval"
+        "Incomplete: 5 answers of 6 requested have a score; with the others wrong or right, exact match would lie "
+        "between 0.667 and 0.833. tiny (F16) gives the right answer to 80.0\u00a0% of 5 questions by exact match (95 % interval"
     )
     assert "ANLS is 0.933 and character error rate is 0.067" in good
     assert fast.startswith("Half of its answers took at most 22\u00a0ms, 99 % at most 24\u00a0ms")

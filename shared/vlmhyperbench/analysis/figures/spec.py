@@ -19,7 +19,7 @@ MAX_THINGS = 20_000
 """More points, cells and lines than that are no figure."""
 FURTHEST = 1e100
 """Renderers compute with what they draw: a number beyond that could overflow on the way."""
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,149}")
 _SPACES = str.maketrans("\u00a0\u202f", "  ")
 
 Cell = str | float | int | None

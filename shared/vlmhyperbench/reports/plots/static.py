@@ -225,12 +225,14 @@ def _draw_scatter(axes: Axes, spec: FigureSpec) -> None:
 def _name_points(axes: Axes, series: Series) -> None:
     left, right = axes.get_xlim()
     places = [x for x in series.x if x is not None]
+    # A name stands on the side of its point where the line does not go.
+    is_below = series.is_joined and series.y[-1:] > series.y[:1]
     for x, y, label in zip(places, series.y, series.labels, strict=False):
         is_right = x > left + 0.66 * (right - left)
         axes.annotate(
             label,
             (x, y),
-            xytext=(-8 if is_right else 8, 7),
+            xytext=(-8 if is_right else 8, -14 if is_below else 7),
             textcoords="offset points",
             ha="right" if is_right else "left",
             fontsize=9.5,

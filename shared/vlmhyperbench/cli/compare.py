@@ -1,0 +1,141 @@
+"""`compare`: paired differences of runs from a baseline, and gates for builds."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from vlmhyperbench.analysis.gates import GatePolicy
+from vlmhyperbench.cli import exits
+from vlmhyperbench.cli.following import find
+from vlmhyperbench.cli.output import emit, note, say, table
+from vlmhyperbench.cli.shown import HUMAN, Shown
+from vlmhyperbench.client import Client
+from vlmhyperbench.errors import InvalidInput, NotFound, NotReady, Unavailable
+from vlmhyperbench.registry.documents import read_document
+from vlmhyperbench.registry.errors import RegistryError, RegistryErrors, field_of
+from vlmhyperbench.registry.validation import validate
+from vlmhyperbench.reports.comparing import Comparison, rows, sections, tables, to_junit, verdict
+from vlmhyperbench.reports.comparing import compare as compare_runs
+from vlmhyperbench.reports.document import write_cell
+from vlmhyperbench.reports.markdown import sections_to_markdown
+from vlmhyperbench.reports.samples import NAME, Samples, read_samples
+from vlmhyperbench.wire.runs import RunDetail
+
+
+def compare(
+    baseline: str,
+    other: str,
+    /,
+    *others: str,
+    gate: Path | None = None,
+    junit: Path | None = None,
+    markdown: Path | None = None,
+    shown: Shown = HUMAN,
+) -> int:
+    """Compare runs with a baseline, answer by answer.
+
+    A run is given by its id, or by its samples.parquet (or the report's folder that holds it): then no stack is needed.
+
+    Args:
+        baseline: The run that the others are compared with.
+        other: A run.
+        others: More runs.
+        gate: Policy (YAML) that every run must meet; if one does not, the exit code is 5.
+        junit: File for the gate's checks as JUnit XML.
+        markdown: File for the comparison as Markdown, for the summary of a build.
+        shown: How the answer is shown.
+    """
+    if junit is not None and gate is None:
+        raise InvalidInput("--junit writes the checks of a gate.", cure="Give --gate POLICY.yaml too.", code="usage")
+    policy = None if gate is None else _policy(gate)
+    first, *rest = _read([baseline, other, *others])
+    compared = [compare_runs(first, one, policy=policy) for one in rest]
+    if junit is not None and policy is not None:
+        _write(junit, to_junit(compared, is_lenient=policy.inconclusive == "pass"))
+    if markdown is not None:
+        _write(markdown, sections_to_markdown("Comparison", sections(compared)))
+    warnings = [f"{one.other.name}: {warning}" for one in compared for warning in one.warnings]
+    if shown.json:
+        emit("comparison", {"comparisons": [rows(one) for one in compared]}, warnings=warnings)
+    else:
+        for one in compared:
+            _print(one)
+        for warning in warnings:
+            note(f"warning: {warning}", shown)
+    return exits.OK if all(one.is_met is not False for one in compared) else exits.GATE
+
+
+def _print(compared: Comparison) -> None:
+    say(f"{compared.other.name} against {compared.baseline.name}: {verdict(compared)}")
+    for one in tables(compared):
+        table([column.title for column in one.columns], [[write_cell(cell) for cell in row] for row in one.rows])
+
+
+def _policy(path: Path) -> GatePolicy:
+    document, errors = read_document(path, str(path))
+    if document is None:
+        raise RegistryErrors(errors)
+    policy, problems = validate(GatePolicy, document.value)
+    if policy is None:
+        raise RegistryErrors(
+            [
+                RegistryError(
+                    file=str(path),
+                    line=document.place_of(problem.path).line,
+                    field=field_of(problem.path),
+                    message=problem.message,
+                    cure=problem.cure,
+                )
+                for problem in problems
+            ]
+        )
+    return policy
+
+
+def _read(wanted: Sequence[str]) -> list[Samples]:
+    """Read every run; a stack is asked only where an id is given."""
+    found: dict[str, Samples] = {}
+    ids = []
+    for one in wanted:
+        path = Path(one) / NAME if Path(one).is_dir() else Path(one)
+        if path.is_file():
+            try:
+                found[one] = read_samples(path.read_bytes(), what=str(path))
+            except OSError as error:
+                raise NotFound(f"{path} cannot be read: {error.strerror}.") from error
+        elif os.sep in one or one.endswith(".parquet") or Path(one).exists():
+            raise NotFound(f"There is no file {path}.", cure=f"Give a run's id, or the {NAME} of its report.")
+        else:
+            ids.append(one)
+    if ids:
+        with Client() as client:
+            found |= {one: _fetch(client, one) for one in ids}
+    return [found[one] for one in wanted]
+
+
+def _fetch(client: Client, run_id: str) -> Samples:
+    run = find(client, run_id)
+    if not isinstance(run, RunDetail):
+        cure = "Give two of its runs; `vlmhyperbench show` lists them."
+        raise InvalidInput(f"{run_id} is an experiment.", cure=cure)
+    file = next((one for one in client.report(run.id).files if one.name == NAME), None)
+    if file is None:
+        raise NotReady(f"The report of {run.name} has no {NAME}.", cure="Run it again with this version.")
+    content = client.artifact_content(file.id)
+    if hashlib.sha256(content).hexdigest() != file.sha256:
+        raise Unavailable(f"{NAME} of {run.name} did not arrive as it was stored.", cure="Try again.")
+    return read_samples(content, what=f"{NAME} of {run.name}")
+
+
+def _write(path: Path, content: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    except OSError as error:
+        raise Unavailable(f"{path} cannot be written: {error.strerror}.", cure="Name another file.") from error
+    finally:
+        temporary.unlink(missing_ok=True)

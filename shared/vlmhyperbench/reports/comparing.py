@@ -1,0 +1,227 @@
+"""Compare runs from their samples files, without a server: tables for readers, rows for machines, checks for gates."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import cast
+from xml.etree import ElementTree
+
+from pydantic import JsonValue
+
+from vlmhyperbench.analysis.comparison import Delta, Flips, Measured, compare_metrics, count_flips
+from vlmhyperbench.analysis.gates import Check, GatePolicy, Side, check, is_met
+from vlmhyperbench.reports.differences import delta_table
+from vlmhyperbench.reports.document import Cell, Column, Section, Table, write_number
+from vlmhyperbench.reports.samples import Samples
+from vlmhyperbench.reports.wording import plural
+from vlmhyperbench_sdk.types import JsonObject
+
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_SPEEDS = {
+    "latency_p50_ms": "latency p50, ms",
+    "latency_p99_ms": "latency p99, ms",
+    "ttft_p50_ms": "TTFT p50, ms",
+    "output_tokens_per_s": "output tokens/s",
+    "samples_per_s": "answers/s",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One run beside the baseline."""
+
+    baseline: Samples
+    other: Samples
+    deltas: dict[str, Delta]
+    """By the metric's name."""
+    flips: Flips | None
+    warnings: tuple[str, ...]
+    checks: tuple[Check, ...] = ()
+    is_met: bool | None = None
+    """Whether the gate's policy is met; None where there is no gate."""
+
+
+def compare(baseline: Samples, other: Samples, *, policy: GatePolicy | None = None) -> Comparison:
+    """Pair two runs' answers, metric by metric, and check a policy.
+
+    Raises:
+        NotFound, InvalidInput, Conflict, PluginFailure: a metric cannot be opened here.
+    """
+    first, theirs = baseline.measured(), other.measured()
+    names = {one.label: key for key, one in first.items()}
+    deltas = {names[delta.label]: delta for delta in compare_metrics([*first.values()], [*theirs.values()])}
+    checks: list[Check] = []
+    if policy is not None:
+        checks = check(policy, baseline=_side(baseline), other=_side(other), deltas=deltas)
+    return Comparison(
+        baseline=baseline,
+        other=other,
+        deltas=deltas,
+        flips=_flips([*first.values()], [*theirs.values()]),
+        warnings=tuple(_warnings(baseline, other, deltas)),
+        checks=tuple(checks),
+        is_met=None if policy is None else is_met(policy, checks),
+    )
+
+
+def tables(comparison: Comparison) -> list[Table]:
+    """Return what a reader is shown: differences, speeds, and the gate."""
+    name = comparison.other.name
+    known = [(name, delta) for delta in comparison.deltas.values() if delta.difference is not None]
+    found = [delta_table(known, is_named=False)] if known else []
+    found.append(_speeds(comparison))
+    if comparison.is_met is not None:
+        found.append(_gate(comparison))
+    return found
+
+
+def sections(comparisons: Sequence[Comparison]) -> list[Section]:
+    """Return one section per run, as Markdown writes them."""
+    return [
+        Section(
+            name=f"comparison-{no}",
+            title=f"{one.other.name} against {one.baseline.name}",
+            lead=" ".join([verdict(one), *one.warnings]),
+            blocks=tuple(tables(one)),
+        )
+        for no, one in enumerate(comparisons, 1)
+    ]
+
+
+def verdict(comparison: Comparison) -> str:
+    """Say in one or two sentences how the run stands."""
+    said = []
+    if comparison.is_met is not None:
+        said.append("The gate is met." if comparison.is_met else "The gate is NOT met.")
+    primary = next(iter(comparison.deltas.values()), None)
+    if primary is not None:
+        said.append(f"{primary.label}: {primary.verdict}.")
+    flips = comparison.flips
+    if flips is not None:
+        said.append(f"Of {plural(flips.pairs, 'answer')} {flips.broke} broke and {flips.mended} were mended.")
+    return " ".join(said) or "No metric is shared."
+
+
+def rows(comparison: Comparison) -> dict[str, JsonValue]:
+    """Return everything for machines."""
+    flips = comparison.flips
+    return {
+        "baseline": comparison.baseline.name,
+        "other": comparison.other.name,
+        "metrics": {key: asdict(delta) for key, delta in comparison.deltas.items()},
+        "flips": asdict(flips) if flips is not None else None,
+        "speeds": {name: {"baseline": before, "other": after} for name, before, after in _measured_speeds(comparison)},
+        "gate": None
+        if comparison.is_met is None
+        else {"met": comparison.is_met, "checks": [asdict(one) for one in comparison.checks]},
+    }
+
+
+def to_junit(comparisons: Sequence[Comparison], *, is_lenient: bool) -> bytes:
+    """Write the checks as JUnit XML: one suite per run, one case per rule; `is_lenient` skips what is inconclusive."""
+    root = ElementTree.Element("testsuites", name="vlmhyperbench gate")
+    for comparison in comparisons:
+        bad = [one for one in comparison.checks if _counts_as_failed(one, is_lenient=is_lenient)]
+        open_ = [one for one in comparison.checks if one.status == "inconclusive" and one not in bad]
+        suite = ElementTree.SubElement(
+            root,
+            "testsuite",
+            name=_xml(comparison.other.name),
+            tests=str(len(comparison.checks)),
+            failures=str(len(bad)),
+            errors="0",
+            skipped=str(len(open_)),
+        )
+        for one in comparison.checks:
+            case = ElementTree.SubElement(
+                suite, "testcase", name=_xml(one.rule), classname=_xml(comparison.other.name), time="0"
+            )
+            if one in bad:
+                failure = ElementTree.SubElement(case, "failure", type=one.status, message=_xml(one.message))
+                failure.text = _xml(one.message)
+            elif one in open_:
+                ElementTree.SubElement(case, "skipped", message=_xml(one.message))
+    ElementTree.indent(root)
+    content: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return content + b"\n"
+
+
+def _counts_as_failed(one: Check, *, is_lenient: bool) -> bool:
+    return one.status == "failed" or (one.status == "inconclusive" and not is_lenient)
+
+
+def _xml(text: str) -> str:
+    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _side(samples: Samples) -> Side:
+    data = _object(samples.meta, "data")
+    counts = _object(data, "counts")
+    return Side(
+        headline=cast("dict[str, JsonValue]", _object(samples.meta, "headline")),
+        counts={name: float(value) for name, value in counts.items() if isinstance(value, int | float)},
+        spec=cast("dict[str, JsonValue]", _object(data, "spec")),
+        is_interrupted=samples.meta.get("is_interrupted") is True,
+    )
+
+
+def _object(value: JsonObject, name: str) -> JsonObject:
+    found = value.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _flips(first: Sequence[Measured], theirs: Sequence[Measured]) -> Flips | None:
+    """Count by the first metric, where both runs have it first and its range has a right end."""
+    if not first or not theirs or first[0].description != theirs[0].description:
+        return None
+    low, high = first[0].description.range
+    perfect = high if first[0].description.direction == "higher" else low
+    return None if perfect is None else count_flips(first[0], theirs[0], perfect=perfect)
+
+
+def _warnings(baseline: Samples, other: Samples, deltas: dict[str, Delta]) -> Iterator[str]:
+    if baseline.meta.get("manifest_id") != other.meta.get("manifest_id"):
+        yield "The runs were not made on the same samples; what both have is paired by its key."
+    mine, theirs = ({one["key"]: one for one in run.described()} for run in (baseline, other))
+    missing = sorted(str(key) for key in {*mine, *theirs} if key not in deltas)
+    if missing:
+        yield f"Not compared, since one run lacks it or defines it otherwise: {', '.join(missing)}."
+    if any(mine[key]["extractor"] != theirs[key]["extractor"] for key in deltas if key in theirs):
+        yield "Their answers were read by different extractors."
+    if any(mine[key]["environment"] != theirs[key]["environment"] for key in deltas if key in theirs):
+        yield "Their metrics were computed by different package versions."
+
+
+def _measured_speeds(comparison: Comparison) -> list[tuple[str, float | None, float | None]]:
+    before, after = (_object(side.meta, "headline") for side in (comparison.baseline, comparison.other))
+    return [(name, _number(before.get(name)), _number(after.get(name))) for name in _SPEEDS]
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _speeds(comparison: Comparison) -> Table:
+    found: list[tuple[Cell, ...]] = []
+    for name, before, after in _measured_speeds(comparison):
+        change = f"{after / before - 1:+.0%}" if before and after is not None else "–"
+        found.append((_SPEEDS[name], write_number(before, 1), write_number(after, 1), change))
+    broken = any(side.meta.get("is_interrupted") is True for side in (comparison.baseline, comparison.other))
+    return Table(
+        name="speeds",
+        title="Speed",
+        columns=(Column(title="speed"), *(Column(title=one, kind="number") for one in ("baseline", "other", "change"))),
+        rows=tuple(found),
+        note="A run was interrupted: its speeds are no measure." if broken else "Each run was timed once.",
+    )
+
+
+def _gate(comparison: Comparison) -> Table:
+    return Table(
+        name="gate",
+        title="Gate",
+        columns=(Column(title="rule"), Column(title="status"), Column(title="what was found")),
+        rows=tuple((one.rule, one.status, one.message) for one in comparison.checks),
+    )

@@ -1,0 +1,157 @@
+"""Runs compared from their samples files: the same numbers as in reports, gates, and what builds read."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from xml.etree import ElementTree
+
+import polars
+import pytest
+
+from tests.shared.reports.builders import evidence, fact, metric_spec, run_spec
+from vlmhyperbench.analysis.gates import GatePolicy
+from vlmhyperbench.reports.comparing import compare, rows, sections, tables, to_junit, verdict
+from vlmhyperbench.reports.differences import pair_runs
+from vlmhyperbench.reports.evidence import RunEvidence
+from vlmhyperbench.reports.markdown import sections_to_markdown
+from vlmhyperbench.reports.samples import Samples, read_samples, write_samples
+from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_text_metrics import Anls, Cer, ExactMatch
+
+ANSWERS = ["yes", "yes", "yes", "no", "yez", None]
+
+
+def run(name: str, answers: Sequence[str | None] = ANSWERS, **changes: object) -> RunEvidence:
+    """Make a run whose references all are `yes`."""
+    found = [fact(i, answer, "yes", images=[f"{i:064x}"]) for i, answer in enumerate(answers)]
+    return evidence(found, name=name, metrics=(ExactMatch(), Cer()), **changes)  # type: ignore[arg-type]
+
+
+def samples(of: RunEvidence) -> Samples:
+    return read_samples(write_samples(of), what="a file")
+
+
+def policy(*rules: dict[str, object], **options: object) -> GatePolicy:
+    return GatePolicy.model_validate({"rules": rules, **options})
+
+
+BASELINE = run("base")
+BETTER = run("better", ["yes"] * 6)
+
+
+def test_a_comparison_from_files_is_that_of_the_report() -> None:
+    compared = compare(samples(BASELINE), samples(BETTER))
+    expected = pair_runs(BASELINE, BETTER)
+    assert list(compared.deltas.values()) == expected.deltas
+    assert list(compared.deltas) == ["exact_match", "cer"]
+    assert compared.flips == expected.flips
+    assert compared.flips is not None
+    assert (compared.flips.mended, compared.flips.broke, compared.flips.pairs) == (2, 0, 5)
+    assert compared.is_met is None
+    assert compared.warnings == ()
+
+
+def test_what_makes_runs_incomparable_is_said() -> None:
+    other = run("other", manifest_id="8" * 64)
+    assert "not made on the same samples" in compare(samples(BASELINE), samples(other)).warnings[0]
+    fewer = evidence([fact(0, "yes", "yes")], name="fewer", metrics=(Anls(),))
+    compared = compare(samples(BASELINE), samples(fewer))
+    assert compared.warnings == (
+        "Not compared, since one run lacks it or defines it otherwise: anls, cer, exact_match.",
+    )
+    assert (compared.deltas, compared.flips) == ({}, None)
+    assert verdict(compared) == "No metric is shared."
+
+
+def test_another_profile_of_a_metric_is_another_metric() -> None:
+    one = evidence(name="paper", metrics=(Anls(),))
+    two = evidence(name="inclusive", metrics=(Anls(profile="inclusive"),))
+    assert compare(samples(one), samples(two)).deltas == {}
+    assert pair_runs(one, two).deltas == []
+    assert pair_runs(one, two).flips is None
+
+
+def test_a_gate_is_met_or_not_and_says_why() -> None:
+    rules = policy({"metric": "exact_match", "min_value": 0.9}, {"share": "infrastructure_failures", "max": 0.1})
+    good, bad = (compare(samples(BASELINE), samples(one), policy=rules) for one in (BETTER, BASELINE))
+    assert (good.is_met, bad.is_met) == (True, False)
+    assert verdict(bad).startswith("The gate is NOT met. Exact match:")
+    assert [one.message for one in bad.checks] == [
+        "It is 0.6, the limit 0.9.",
+        "1 of 6 requests (16.67%); at most 10.00%.",
+    ]
+    assert rows(bad)["gate"]["met"] is False  # type: ignore[index, call-overload]
+
+
+def test_the_same_parts_are_asked_of_the_pinned_specs() -> None:
+    other = run("other", spec=run_spec(metrics=(ExactMatch(), Cer()), on_invalid="zero", task="another"))
+    compared = compare(samples(BASELINE), samples(other), policy=policy({"same": ["task", "dataset"]}))
+    assert [one.status for one in compared.checks] == ["failed", "passed"]
+
+
+def test_junit_has_a_suite_per_run_and_a_case_per_rule() -> None:
+    rules = policy({"metric": "exact_match", "min_value": 0.9}, {"speed": "peak_memory_bytes", "max_increase": 0.1})
+    compared = [compare(samples(BASELINE), samples(one), policy=rules) for one in (BASELINE, run("b\x00<&", ["yes"]))]
+    root = ElementTree.fromstring(to_junit(compared, is_lenient=True))
+    first, second = root
+    assert [case.get("name") for case in first] == ["exact_match min_value", "peak_memory_bytes"]
+    assert (first.get("failures"), second.get("failures")) == ("1", "0")
+    assert second.get("name") == "b\N{REPLACEMENT CHARACTER}<&"
+
+
+@pytest.mark.parametrize(("is_lenient", "failures", "skipped"), [(True, "0", "1"), (False, "1", "0")])
+def test_what_is_inconclusive_fails_or_is_skipped_by_the_policy(is_lenient: bool, failures: str, skipped: str) -> None:
+    rules = policy({"metric": "exact_match", "max_drop": 0.01})
+    first, second = (
+        run(name, ["no" if i == wrong else "yes" for i in range(10)]) for name, wrong in (("a", 3), ("b", 4))
+    )
+    compared = compare(samples(first), samples(second), policy=rules)
+    assert compared.checks[0].status == "inconclusive"
+    (suite,) = ElementTree.fromstring(to_junit([compared], is_lenient=is_lenient))
+    assert (suite.get("failures"), suite.get("skipped")) == (failures, skipped)
+
+
+def test_markdown_for_a_build_holds_differences_speeds_and_the_gate() -> None:
+    rules = policy({"metric": "cer", "max_drop": 0.5})
+    compared = [compare(samples(BASELINE), samples(run("a|b", ["yes"] * 6)), policy=rules)]
+    text = sections_to_markdown("Comparison", sections(compared)).decode()
+    assert "## a\\|b against base" in text
+    assert "| Exact match | 0.600 | 1.000 |" in text
+    assert "| cer max\\_drop | passed |" in text
+    assert [one.name for one in tables(compared[0])] == ["deltas", "speeds", "gate"]
+
+
+def test_a_run_without_metrics_has_a_file_too() -> None:
+    empty = samples(evidence(metrics=()))
+    assert empty.frame.height == 0
+    assert empty.measured() == {}
+
+
+def test_alternative_readings_are_kept_but_not_compared() -> None:
+    (scored,) = evidence(metrics=(ExactMatch(),)).scored
+    other = type(scored)(
+        spec=metric_spec(ExactMatch()),
+        metric=scored.metric,
+        environment=scored.environment,
+        extractor="json@1",
+        measures=scored.measures,
+        key=scored.key,
+        label=scored.label,
+    )
+    found = samples(evidence(metrics=(ExactMatch(),), scored_otherwise={"json@1": [other]}))
+    assert set(found.frame["extractor"]) == {"text@1", "json@1"}
+    assert found.measured()["exact_match"].frame.height == 6
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1 nonsense PAR1", b"{}"])
+def test_what_is_no_samples_file_is_refused_by_name(content: bytes) -> None:
+    with pytest.raises(InvalidInput, match=r"odd\.parquet is no Parquet file"):
+        read_samples(content, what="odd.parquet")
+
+
+def test_another_parquet_file_is_no_samples_file() -> None:
+    buffer = io.BytesIO()
+    polars.DataFrame({"a": [1]}).write_parquet(buffer)
+    with pytest.raises(InvalidInput, match="no samples file of a report"):
+        read_samples(buffer.getvalue(), what="a.parquet")
