@@ -7,7 +7,7 @@ import json
 import pytest
 
 import vlmhyperbench_document_metrics
-from vlmhyperbench_document_metrics import AnlsStar
+from vlmhyperbench_document_metrics import AnlsStar, Teds
 from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.protocols import Metric
@@ -17,11 +17,14 @@ METRICS: list[Metric] = [
     AnlsStar(),
     AnlsStar(on_invalid="zero"),
     AnlsStar(repair=True),
+    Teds(),
+    Teds(profile="structure"),
 ]
-NAMES = {"anls_star": AnlsStar}
+NAMES = {"anls_star": AnlsStar, "teds": Teds}
 OF_JSON = ["anls_star"]
 
 INVOICE = '{"no": "A-17", "total": 12.5, "items": [{"name": "tea", "price": 4}, {"name": "milk", "price": 8.5}]}'
+TABLE = "<table><tr><td>tea</td><td>4</td></tr><tr><td colspan='2'>milk</td></tr></table>"
 ANSWERS = (
     INVOICE,
     '{"no": "A-17", "total": "12.50", "items": [{"name": "milk", "price": 8.5}]}',
@@ -34,6 +37,9 @@ ANSWERS = (
     '{"a":' * 65 + "1" + "}" * 65,
     '[{"name": "tea", "price": 4}]',
     '"A-17"',
+    TABLE,
+    TABLE.replace("tea", "te\u0301\ud800"),
+    "<table><th>tea<table><td>",
     "NaN",
     "{}",
     "[]",
@@ -42,6 +48,7 @@ ANSWERS = (
 CASES = [
     *(MetricCase(prediction=answer, references=(INVOICE,)) for answer in ANSWERS),
     *(MetricCase(prediction=answer, references=(answer,)) for answer in ANSWERS),
+    *(MetricCase(prediction=answer, references=(TABLE,)) for answer in ANSWERS),
     MetricCase(prediction=ANSWERS[1], references=("{}", ANSWERS[1], INVOICE)),
     MetricCase(prediction=INVOICE, references=()),
     MetricCase(prediction=INVOICE, references=("[]",)),
@@ -58,6 +65,7 @@ LONG = {
     "one_text": json.dumps({"no": "y" * MEGABYTE}),
     "many_items": json.dumps([{"name": "tea"}] * (MEGABYTE // 16)),
     "many_keys": json.dumps({f"key {no}": no for no in range(MEGABYTE // 40)}),
+    "many_cells": "<table><td>" * (MEGABYTE // 11),
     "many_fences": "```json {" * (MEGABYTE // 9),
 }
 
@@ -106,5 +114,5 @@ def test_the_public_names_are_sorted_and_complete() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_megabyte_of_anything_has_a_value_or_a_reason(name: str) -> None:
     texts = list(LONG.values())
-    measures = NAMES[name]().measure(texts, [[INVOICE]] * len(texts))
+    measures = NAMES[name]().measure(texts, [[INVOICE if name in OF_JSON else TABLE]] * len(texts))
     assert all((value is None) == bool(reason) for value, reason in zip(measures.values, measures.reasons, strict=True))
