@@ -1,0 +1,141 @@
+"""Compare two JSON documents: which keys they share, how close their values are, whether they are equal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeGuard
+
+from rapidfuzz.distance import Levenshtein
+
+from vlmhyperbench_sdk.types import JsonValue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Likeness:
+    """How an answer's document resembles the true one.
+
+    A key is the path of an object's member, list positions included. A value is a path at which either document has a
+    scalar, an empty object or an empty list.
+    """
+
+    expected_keys: int
+    predicted_keys: int
+    shared_keys: int
+    score: float
+    """Sum over the values of how close the two are, each in [0, 1]; a value that only one side has is 0."""
+    values: int
+    is_equal: bool
+    """The same JSON value: the order of keys means nothing, 1 and 1.0 are one number, true is none."""
+
+
+def compare(true: JsonValue, said: JsonValue) -> Likeness:
+    """Compare an answer's document with the true one."""
+    tally = _Tally()
+    tally.add(true, said)
+    return Likeness(
+        expected_keys=count_keys(true),
+        predicted_keys=count_keys(said),
+        shared_keys=tally.shared_keys,
+        score=tally.score,
+        values=tally.values,
+        is_equal=tally.equal == tally.values,
+    )
+
+
+def compare_with_nothing(true: JsonValue) -> Likeness:
+    """Compare no document with the true one."""
+    return Likeness(
+        expected_keys=count_keys(true),
+        predicted_keys=0,
+        shared_keys=0,
+        score=0.0,
+        values=_count_values(true),
+        is_equal=False,
+    )
+
+
+def count_keys(value: JsonValue) -> int:
+    """Count the members of all objects, at any depth."""
+    if isinstance(value, dict):
+        return len(value) + sum(map(count_keys, value.values()))
+    return sum(map(count_keys, value)) if isinstance(value, list) else 0
+
+
+def closeness(true: JsonValue, said: JsonValue) -> float:
+    """Compare two scalars or empty containers by type, from 0 to 1; values of two types are not alike.
+
+    Numbers: `1 − |p − t| / max(|p|, |t|)`, not below 0, so that numbers of opposite sign are not alike. Texts:
+    `1 − levenshtein / longer length`. Everything else: whether they are equal.
+    """
+    if isinstance(true, str) and isinstance(said, str):
+        return Levenshtein.normalized_similarity(true, said)
+    if _is_number(true) and _is_number(said):
+        return _nearness(true, said)
+    return float(_is_equal(true, said))
+
+
+class _Tally:
+    """What a walk over both documents at once has found."""
+
+    def __init__(self) -> None:
+        self.shared_keys = 0
+        self.score = 0.0
+        self.values = 0
+        self.equal = 0
+
+    def add(self, true: JsonValue, said: JsonValue) -> None:
+        if _is_value(true) and _is_value(said):
+            self.values += 1
+            self.score += closeness(true, said)
+            self.equal += _is_equal(true, said)
+        elif _is_value(true) or _is_value(said):
+            self._miss(true, said)
+        elif isinstance(true, dict) and isinstance(said, dict):
+            # In the document's order, so that the sum is rounded the same way every time.
+            for name in true:
+                if name in said:
+                    self.shared_keys += 1
+                    self.add(true[name], said[name])
+            self._miss(*(value for name, value in true.items() if name not in said))
+            self._miss(*(value for name, value in said.items() if name not in true))
+        elif isinstance(true, list) and isinstance(said, list):
+            for own, other in zip(true, said, strict=False):
+                self.add(own, other)
+            self._miss(*true[len(said) :], *said[len(true) :])
+        else:
+            self._miss(true, said)
+
+    def _miss(self, *values: JsonValue) -> None:
+        self.values += sum(map(_count_values, values))
+
+
+def _is_value(value: JsonValue) -> bool:
+    return not isinstance(value, (dict, list)) or not value
+
+
+def _count_values(value: JsonValue) -> int:
+    if isinstance(value, dict):
+        return sum(map(_count_values, value.values())) or 1
+    return (sum(map(_count_values, value)) or 1) if isinstance(value, list) else 1
+
+
+def _is_number(value: JsonValue) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_equal(true: JsonValue, said: JsonValue) -> bool:
+    """Compare scalars or empty containers as JSON: true is not 1."""
+    if _is_number(true) and _is_number(said):
+        return true == said
+    return type(true) is type(said) and true == said
+
+
+def _nearness(true: float, said: float) -> float:
+    if true == said:
+        return 1.0
+    try:
+        distance = abs(said - true) / max(abs(said), abs(true))
+    except OverflowError:  # a whole number beyond every float, beside a float
+        distance = float(abs(Fraction(said) - Fraction(true)) / max(abs(Fraction(said)), abs(Fraction(true))))
+    return max(0.0, 1.0 - distance)

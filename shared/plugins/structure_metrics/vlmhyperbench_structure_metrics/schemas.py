@@ -1,0 +1,176 @@
+"""Compile JSON Schemas of strangers: 2020-12 only, references inside the document only, nothing that can hang."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from jsonschema import Draft202012Validator, FormatChecker
+from jsonschema.exceptions import SchemaError
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012
+
+from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.jsontext import parse_json
+from vlmhyperbench_sdk.types import JsonValue
+from vlmhyperbench_structure_metrics.keywords import SafeValidator, bounded_run
+from vlmhyperbench_structure_metrics.patterns import finds
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+INVALID = "invalid_schema"
+
+_ONE = (
+    "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not", "propertyNames", "then",
+    "unevaluatedItems", "unevaluatedProperties",
+)  # fmt: skip
+_LISTS = "allOf", "anyOf", "oneOf", "prefixItems"
+_MAPS = "$defs", "definitions", "dependentSchemas", "patternProperties", "properties"
+_REFERENCES = "$ref", "$dynamicRef"
+
+_NO_FORMATS = FormatChecker(formats=())
+
+
+class JsonSchema:
+    """A schema that was checked and can be asked about values."""
+
+    def __init__(self, schema: Any) -> None:
+        self._validator = SafeValidator(schema, registry=_nowhere())
+
+    def is_valid(self, value: JsonValue) -> bool:
+        """Say whether a value keeps to the schema.
+
+        Raises:
+            InvalidInput: the schema cannot be decided for it; `code` is `schema_loop`, `schema_too_deep`,
+                `schema_too_costly` or `invalid_schema`.
+        """
+        try:
+            with bounded_run():
+                return bool(self._validator.is_valid(value))
+        except RecursionError as error:
+            raise InvalidInput("The JSON Schema is too deep for this answer.", code="schema_too_deep") from error
+        except Unresolvable as error:
+            raise _wrong(f"refers to {str(error.ref)[:100]!r}, which is not in it") from error
+
+
+def read_schema(schema: JsonValue) -> JsonSchema:
+    """Check and compile a JSON Schema; a text is read as JSON first. The same schema is compiled once.
+
+    Raises:
+        InvalidInput: it is no schema of draft 2020-12, or one that is not supported; `code` is `invalid_schema`.
+    """
+    try:
+        text = schema if isinstance(schema, str) else json.dumps(schema, default=_plain, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _wrong(f"is not JSON: {str(error)[:100]}") from error
+    found = _compiled(text)
+    if isinstance(found, str):
+        raise InvalidInput(found, code=INVALID)
+    return found
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"a {type(value).__name__} is no JSON value")
+
+
+@lru_cache(maxsize=64)
+def _compiled(text: str) -> JsonSchema | str:
+    """Return a schema, or what is wrong with it: many samples share a broken one, too."""
+    try:
+        schema = _arranged(parse_json(text, what="The JSON Schema", any_text=True))
+        if isinstance(schema, dict) and str(schema.pop("$schema", DIALECT)).rstrip("#") != DIALECT:
+            raise _wrong(f"is of another draft; write it in {DIALECT}")
+        _check(schema, "$")
+        _check_reachable(schema)
+    except InvalidInput as error:
+        return str(error)
+    except RecursionError:
+        return "The JSON Schema is nested too deeply."
+    return JsonSchema(schema)
+
+
+def _arranged(value: JsonValue) -> Any:
+    """Put `unevaluated…` last, so that loops and costs of what it rests on show before; order means nothing."""
+    if isinstance(value, list):
+        return [_arranged(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _arranged(value[name]) for name in sorted(value, key=lambda name: name.startswith("unevaluated"))}
+    return value
+
+
+def _check(schema: Any, place: str) -> None:
+    """Check a schema against the draft's own; its patterns are checked apart, in the engine that runs them."""
+    if not isinstance(schema, (dict, bool)):
+        raise _wrong(f"is neither an object nor a boolean at {place}")
+    try:
+        Draft202012Validator.check_schema(schema, format_checker=_NO_FORMATS)
+    except SchemaError as error:
+        raise _wrong(f"is wrong at {place}{error.json_path.removeprefix('$')}: {error.message[:150]}") from error
+
+
+def _check_reachable(root: Any) -> None:
+    """Visit every schema that an answer can meet: the parts of the document, and whatever they refer to."""
+    resolver = _nowhere().resolver_with_root(DRAFT202012.create_resource(root))
+    seen: dict[int, str] = {}
+    inside, referred = [("$", root, resolver)], list[tuple[str, Any, Any]]()
+    while inside or referred:
+        if not inside:
+            place, schema, resolver = referred.pop()
+            if id(schema) in seen or isinstance(schema, bool):
+                continue
+            _check(schema, place)  # it stands where the draft expects no schema, and was not checked yet
+        else:
+            place, schema, resolver = inside.pop()
+        if isinstance(schema, bool):
+            continue
+        seen[id(schema)] = place
+        _check_own(schema, place)
+        for keyword in _REFERENCES:
+            if keyword in schema:
+                at = f"{place}.{keyword}"
+                found = _resolved(resolver, schema[keyword], at)
+                referred.append((at, found.contents, found.resolver))
+        inside += [
+            (at, part, resolver.in_subresource(DRAFT202012.create_resource(part))) for at, part in _parts(schema, place)
+        ]
+
+
+def _check_own(schema: dict[str, Any], place: str) -> None:
+    if "$schema" in schema:
+        raise _wrong(f"names a dialect at {place}, which only the document as a whole may")
+    try:
+        for pattern in [*([schema["pattern"]] if "pattern" in schema else []), *schema.get("patternProperties", {})]:
+            finds(pattern)
+    except InvalidInput as error:
+        raise InvalidInput(f"At {place} of the JSON Schema: {error.message}", cure=error.cure, code=INVALID) from error
+
+
+def _parts(schema: dict[str, Any], place: str) -> Iterator[tuple[str, Any]]:
+    for keyword in _ONE:
+        if keyword in schema:
+            yield f"{place}.{keyword}", schema[keyword]
+    for keyword in _LISTS:
+        yield from ((f"{place}.{keyword}[{no}]", part) for no, part in enumerate(schema.get(keyword, ())))
+    for keyword in _MAPS:
+        yield from ((f"{place}.{keyword}.{name}", part) for name, part in schema.get(keyword, {}).items())
+
+
+def _resolved(resolver: Any, reference: str, place: str) -> Any:
+    try:
+        return resolver.lookup(reference)
+    # A pointer through a text or a number ends in whatever Python says of that.
+    except (Unresolvable, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise _wrong(f"refers to {reference[:100]!r} at {place}, which is not in it") from error
+
+
+def _nowhere() -> Registry[Any]:
+    """Return a registry that retrieves nothing."""
+    return Registry()
+
+
+def _wrong(what: str) -> InvalidInput:
+    return InvalidInput(f"The JSON Schema {what[:400]}.", code=INVALID)

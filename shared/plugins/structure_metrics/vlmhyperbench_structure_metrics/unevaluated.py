@@ -1,0 +1,92 @@
+"""What a schema has looked at in an object or list: the rest is left to `unevaluatedProperties` and `unevaluatedItems`.
+
+JSON Schema 2020-12, core, sections 11.2 and 11.3. jsonschema's own search runs patterns by backtracking, looks names up
+in a list, and follows references without counting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from jsonschema.exceptions import ValidationError
+from referencing.jsonschema import DRAFT202012
+
+from vlmhyperbench_structure_metrics.patterns import finds
+
+STEPS_OF_A_REFERENCE = 3
+"""Finding out where another schema stands takes as long as evaluating so many keywords."""
+
+_ALL_ITEMS = "items", "unevaluatedItems"
+_ALL_MEMBERS = "additionalProperties", "unevaluatedProperties"
+
+
+def errors_of_the_rest(
+    validator: Any, value: Any, instance: Any, schema: Any, *, spend: Callable[[int], None]
+) -> Iterator[ValidationError]:
+    """Validate what `schema` has not looked at against `value`; the arguments are those of a keyword of jsonschema.
+
+    Args:
+        validator: of `schema`.
+        value: the schema of the rest.
+        instance: an object or a list.
+        schema: where the keyword stands; valid but for it.
+        spend: is told of every step.
+    """
+    around = {name: part for name, part in schema.items() if not name.startswith("unevaluated")}
+    seen = _evaluated(validator, instance, around, spend)
+    for place in instance if isinstance(instance, dict) else range(len(instance)):
+        if place not in seen:
+            yield from validator.descend(instance[place], value)
+
+
+def _evaluated(validator: Any, instance: Any, schema: Any, spend: Callable[[int], None]) -> set[str | int]:
+    """Return the names or positions that a schema looks at, given that the instance is valid under it."""
+    spend(STEPS_OF_A_REFERENCE)
+    if isinstance(schema, bool):
+        return set()
+    seen = _members(schema, instance) if isinstance(instance, dict) else _items(validator, schema, instance)
+    for inner, part in _applied(validator, schema, instance):
+        seen |= _evaluated(inner, instance, part, spend)
+    return seen
+
+
+def _members(schema: Any, instance: Any) -> set[str | int]:
+    if any(keyword in schema for keyword in _ALL_MEMBERS):
+        return set(instance)
+    patterns = [finds(pattern) for pattern in schema.get("patternProperties", {})]
+    named = schema.get("properties", {})
+    return {name for name in instance if name in named or any(is_meant(name) for is_meant in patterns)}
+
+
+def _items(validator: Any, schema: Any, instance: Any) -> set[str | int]:
+    if any(keyword in schema for keyword in _ALL_ITEMS):
+        return set(range(len(instance)))
+    seen: set[str | int] = set(range(min(len(schema.get("prefixItems", ())), len(instance))))
+    if "contains" in schema:
+        seen |= {no for no, item in enumerate(instance) if _is_valid(validator, item, schema["contains"])}
+    return seen
+
+
+def _applied(validator: Any, schema: Any, instance: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield the schemas that hold for the same instance, each with a validator that knows where it stands."""
+    for keyword in ("$ref", "$dynamicRef"):
+        if keyword in schema:
+            found = validator._resolver.lookup(schema[keyword])  # noqa: SLF001 (what jsonschema's own keywords use)
+            yield validator.evolve(schema=found.contents, _resolver=found.resolver), found.contents
+    parts = [*schema.get("allOf", ())]
+    parts += [
+        part for name in ("anyOf", "oneOf") for part in schema.get(name, ()) if _is_valid(validator, instance, part)
+    ]
+    if "if" in schema:
+        is_met = _is_valid(validator, instance, schema["if"])
+        parts += [schema[name] for name in (("if", "then") if is_met else ("else",)) if name in schema]
+    if isinstance(instance, dict):
+        parts += [part for name, part in schema.get("dependentSchemas", {}).items() if name in instance]
+    for part in parts:
+        resolver = validator._resolver.in_subresource(DRAFT202012.create_resource(part))  # noqa: SLF001
+        yield validator.evolve(schema=part, _resolver=resolver), part
+
+
+def _is_valid(validator: Any, instance: Any, schema: Any) -> bool:
+    return next(validator.descend(instance, schema), None) is None
