@@ -177,6 +177,7 @@ def _note(quality: Sequence[Quality]) -> str:
         "wilson": "Wilson's for shares",
         "bca": "bootstrap (BCa, 2,000 resamples, seed 0)",
         "cluster_normal": "cluster-robust normal",
+        "cluster_t": "cluster-robust by Student's t",
     }
     methods = dict.fromkeys(one.summary.interval.method for one in quality if one.summary.interval is not None)
     units = {one.summary.interval.units for one in quality if one.summary.interval is not None}

@@ -1,21 +1,19 @@
-"""The CSV files of a run, `;` separated: answers, measures in detail, summaries.
+"""The CSV files of a run, `;` separated: answers, measures in detail, summaries. They are written in bulk.
 
-Text that a spreadsheet would run as a formula is prefixed with an apostrophe; numbers stay numbers.
+Text that a spreadsheet would run as a formula is prefixed with an apostrophe; numbers stay numbers. What is missing is
+an empty cell; an answer that is an empty text is a quoted one.
 """
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
-import statistics
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Sequence
 
 import polars
 
+from vlmhyperbench.analysis.aggregation import AGGREGATORS, describe
 from vlmhyperbench.analysis.quality import Summary, summarise
-from vlmhyperbench.reports.answers import answers_of
+from vlmhyperbench.reports.answers import ROW, answers_of
 from vlmhyperbench.reports.evidence import GROUP, RunEvidence, ScoredMetric
 from vlmhyperbench.reports.quality import summaries_by
 
@@ -55,14 +53,12 @@ SUMMARY = (
     "ci_low",
     "ci_high",
 )
-_AGGREGATORS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("general", ()),
-    ("by_doc_type", ("doc_class",)),
-    ("by_doc_question", ("doc_class", "question_type")),
-)
-_DANGEROUS = ("=", "+", "-", "@")
-
-Value = str | int | float | None
+_IDENTITY = SUMMARY[: SUMMARY.index("n")]
+_COUNTS = ("n", "n_invalid")
+_GROUPS = ("doc_class", "question_type")
+_OF_ANSWERS = ("general", "by_doc_type", "by_doc_question")
+_FORMULA = r"^[=+\-@＝＋－＠[[\p{C}\p{Z}]--\x20]]"
+"""How text begins that a spreadsheet runs: as a formula, in full width too, or behind what nobody sees."""
 
 
 def answers_csv(run: RunEvidence) -> bytes:
@@ -72,57 +68,101 @@ def answers_csv(run: RunEvidence) -> bytes:
         for claim in run.claims
         if claim.anchor_wall_ns is not None and claim.anchor_monotonic_ns is not None
     }
-    rows = (_answer(row, offsets) for row in run.facts.iter_rows(named=True))
+    offset = polars.col("claim_id").replace_strict(offsets, default=None, return_dtype=polars.Int64)
+    started = polars.from_epoch(polars.col("sent_ns") + offset, time_unit="ns")
+    rows = run.facts.select(
+        id="key",
+        model_answer="text",
+        status="status",
+        finish_reason="finish_reason",
+        error=polars.when(polars.col("error") != "").then("error").otherwise("error_code"),
+        attempts="tries",
+        prompt_tokens="prompt_tokens",
+        completion_tokens="completion_tokens",
+        latency_ms=_milliseconds("latency_ns"),
+        ttft_ms=_milliseconds("ttft_user_ns"),
+        tpot_ms=_milliseconds("tpot_ns"),
+        vram_peak_mb=None,
+        vram_delta_mb=None,
+        prompt_sha256=_prompt_hashes(run.facts),
+        started_at=started.dt.strftime("%Y-%m-%dT%H:%M:%S%.3f+00:00"),
+    )
     return _write(ANSWERS, rows)
 
 
 def metrics_detailed_csv(run: RunEvidence) -> bytes:
-    """Return one row per request and field, with every metric's value."""
-    keys = [scored.key for scored in run.scored]
-    values: dict[tuple[int, int, str], dict[str, tuple[float | None, str | None]]] = {}
-    for scored in run.scored:
-        columns = scored.measures.select("phase", "ordinal", "field", "value", "reason")
-        for phase, ordinal, field, value, reason in columns.iter_rows():
-            values.setdefault((phase, ordinal, field or ""), {})[scored.key] = (value, reason)
-    samples = {
-        (row["phase"], row["ordinal"]): (row["key"], row.get(f"{GROUP}doc_class"), row.get(f"{GROUP}question_type"))
-        for row in run.facts.iter_rows(named=True)
-    }
-    rows: list[Sequence[Value]] = []
-    for (phase, ordinal, field), measured in sorted(values.items()):
-        if (phase, ordinal) not in samples:
-            continue
-        reasons = [f"{key}: {measured[key][1]}" for key in keys if key in measured and measured[key][1]]
-        numbers = [measured[key][0] if key in measured else None for key in keys]
-        rows.append((*samples[phase, ordinal], field, *numbers, None, "; ".join(reasons)))
-    header = ("id", "doc_class", "question_type", "field_name", *keys, "structural_valid", "metric_errors")
-    return _write(header, rows)
+    """Return one row per request and field, in order, with every metric's value."""
+    metrics = [scored.key for scored in run.scored]
+    header = ("id", *_GROUPS, "field_name", *metrics, "structural_valid", "metric_errors")
+    if not metrics:
+        return _write(header, polars.DataFrame())
+    key = [*ROW, "field"]
+    parts = [_detail(scored, no).unique(key, keep="last") for no, scored in enumerate(run.scored)]
+    groups = (polars.col(GROUP + name) if GROUP + name in run.facts.columns else None for name in _GROUPS)
+    samples = run.facts.select(*ROW, "key", **dict(zip(_GROUPS, groups, strict=True)))
+    rows = polars.concat([part.select(key) for part in parts]).unique().join(samples, on=list(ROW)).sort(key)
+    for part in parts:
+        rows = rows.join(part, on=key, how="left", maintain_order="left")
+    found = rows.select(
+        "key",
+        *_GROUPS,
+        "field",
+        *(f"value {no}" for no in range(len(parts))),
+        structural_valid=None,
+        metric_errors=polars.concat_str(
+            [f"reason {no}" for no in range(len(parts))], separator="; ", ignore_nulls=True
+        ),
+    )
+    return _write(header, found.with_columns(polars.col("field", "metric_errors").replace("", None)))
 
 
 def metrics_summary_csv(runs: Sequence[RunEvidence], *, is_named: bool = False) -> bytes:
-    """Return one row per aggregate, group and metric; `is_named` puts the run's name first, for several runs."""
-    rows: list[Sequence[Value]] = []
-    for run in runs:
-        first = (run.name,) if is_named else ()
-        rows += [(*first, *row) for scored in run.scored for row in _summaries(run, scored)]
-    return _write(("run", *SUMMARY) if is_named else SUMMARY, rows)
+    """Return one row per aggregate, group and metric; `is_named` puts the run's name first, for several runs.
+
+    `n` counts the answers that were asked for, `n_invalid` those of them that have no value.
+    """
+    frames = [
+        frame.select(polars.lit(run.name).alias("run"), *SUMMARY) if is_named else frame.select(*SUMMARY)
+        for run in runs
+        for scored in run.scored
+        for frame in (_groups(run, scored), _by_id(run, scored))
+    ]
+    return _write(("run", *SUMMARY) if is_named else SUMMARY, polars.concat(frames) if frames else polars.DataFrame())
 
 
-def _summaries(run: RunEvidence, scored: ScoredMetric) -> Iterable[Sequence[Value]]:
-    for aggregator, columns in _AGGREGATORS:
-        if all(GROUP + column in run.facts.columns for column in columns):
-            for summary in summaries_by(run, scored, columns):
-                yield _summary(aggregator, columns, summary, scored)
-    fields = scored.measures.filter(polars.col("field").is_not_null())
-    for summary in summarise(fields, scored.metric, group_by=["field"]) if fields.height else ():
-        yield _summary("by_field", ("field",), summary, scored)
-    yield from _by_id(answers_of(run, scored), scored)
+def _detail(scored: ScoredMetric, no: int) -> polars.DataFrame:
+    reason = polars.format("{}: {}", polars.lit(scored.key), "reason")
+    return scored.measures.select(
+        *ROW,
+        polars.col("field").fill_null(""),
+        polars.col("value").alias(f"value {no}"),
+        polars.when(polars.col("reason") != "").then(reason).alias(f"reason {no}"),
+    )
 
 
-def _summary(aggregator: str, columns: Sequence[str], summary: Summary, scored: ScoredMetric) -> Sequence[Value]:
+def _groups(run: RunEvidence, scored: ScoredMetric) -> polars.DataFrame:
+    """Summaries with an interval: over everything, by groups and by fields."""
+    found = [
+        (name, summary)
+        for name in _OF_ANSWERS
+        if all(GROUP + column in run.facts.columns for column in AGGREGATORS[name])
+        for summary in summaries_by(run, scored, AGGREGATORS[name])
+    ]
+    documents = answers_of(run, scored).select(*ROW, "cluster")
+    fields = scored.measures.filter(polars.col("field").is_not_null()).join(documents, on=list(ROW))
+    found += [("by_field", summary) for summary in summarise(fields, scored.metric, group_by=AGGREGATORS["by_field"])]
+    schema = {
+        **dict.fromkeys(_IDENTITY, polars.String),
+        **dict.fromkeys(_COUNTS, polars.Int64),
+        **dict.fromkeys(SUMMARY[len(_IDENTITY) + len(_COUNTS) :], polars.Float64),
+    }
+    return polars.DataFrame([_row(name, summary, scored) for name, summary in found], schema=schema, orient="row")
+
+
+def _row(aggregator: str, summary: Summary, scored: ScoredMetric) -> tuple[str | int | float | None, ...]:
     return (
         aggregator,
-        " ".join(columns),
+        " ".join(AGGREGATORS[aggregator]),
         " ".join("" if value is None else str(value) for _, value in summary.group),
         scored.spec.name,
         scored.spec.profile,
@@ -141,76 +181,45 @@ def _summary(aggregator: str, columns: Sequence[str], summary: Summary, scored: 
     )
 
 
-def _by_id(answers: polars.DataFrame, scored: ScoredMetric) -> Iterable[Sequence[Value]]:
+def _by_id(run: RunEvidence, scored: ScoredMetric) -> polars.DataFrame:
     """One sample is no group to draw an interval from: plain numbers over its repeats."""
-    grouped = answers.group_by("key", maintain_order=True).agg(polars.col("value"))
-    for key, found in grouped.iter_rows():
-        values = sorted(value for value in found if value is not None)
-        last = values[-1] if values else None
-        yield (
-            "by_id",
-            "id",
-            key,
-            scored.spec.name,
-            scored.spec.profile,
-            scored.spec.version,
-            len(found),
-            len(found) - len(values),
-            *([statistics.fmean(values)] * 2 if values else [None] * 2),
-            statistics.median_low(values) if values else None,
-            *([last] * 2),
-            values[0] if values else None,
-            last,
-            None,
-            None,
-        )
-
-
-def _answer(row: Mapping[str, object], offsets: Mapping[str, int]) -> Sequence[Value]:
-    sent, offset = row["sent_ns"], offsets.get(str(row["claim_id"]))
-    started = sent + offset if isinstance(sent, int) and offset is not None else None
-    prompt = "\n".join(str(part) for part in (row["system_prompt"], row["user_prompt"]) if part is not None)
-    return (
-        str(row["key"]),
-        _text(row["text"]),
-        _text(row["status"]),
-        _text(row["finish_reason"]),
-        _text(row["error"] or row["error_code"]),
-        _integer(row["tries"]),
-        _integer(row["prompt_tokens"]),
-        _integer(row["completion_tokens"]),
-        _milliseconds(row["latency_ns"]),
-        _milliseconds(row["ttft_user_ns"]),
-        _milliseconds(row["tpot_ns"]),
-        None,
-        None,
-        hashlib.sha256(prompt.encode()).hexdigest() if prompt else None,
-        None if started is None else datetime.fromtimestamp(started / 1e9, UTC).isoformat(timespec="milliseconds"),
+    none = polars.lit(None, dtype=polars.Float64)
+    return describe(answers_of(run, scored), group_by=["key"]).select(
+        aggregator=polars.lit("by_id"),
+        group_key=polars.lit("id"),
+        group_value="key",
+        metric=polars.lit(scored.spec.name),
+        profile=polars.lit(scored.spec.profile),
+        version=polars.lit(scored.spec.version),
+        n=polars.col("n").cast(polars.Int64),
+        n_invalid=polars.col("n").cast(polars.Int64) - polars.col("n_scored"),
+        value="mean",
+        mean="mean",
+        median="median",
+        p95="p95",
+        p99="p99",
+        min="minimum",
+        max="maximum",
+        ci_low=none,
+        ci_high=none,
     )
 
 
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
+def _milliseconds(column: str) -> polars.Expr:
+    return (polars.col(column) / 1e6).round(6)
 
 
-def _integer(value: object) -> int | None:
-    return value if isinstance(value, int) else None
+def _prompt_hashes(facts: polars.DataFrame) -> polars.Series:
+    """Hash what was asked of the model, system prompt first; null where nothing was."""
+    parts = polars.concat_str("system_prompt", "user_prompt", separator="\n", ignore_nulls=True)
+    prompts = facts.select(parts.alias("prompt"))["prompt"].to_list()
+    hashes = [hashlib.sha256(prompt.encode()).hexdigest() if prompt else None for prompt in prompts]
+    return polars.Series("prompt_sha256", hashes, dtype=polars.String)
 
 
-def _milliseconds(value: object) -> float | None:
-    return round(value / 1e6, 6) if isinstance(value, int | float) else None
-
-
-def _write(header: Sequence[str], rows: Iterable[Sequence[Value]]) -> bytes:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, delimiter=";", lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([_guarded(cell) for cell in row] for row in rows)
-    return buffer.getvalue().encode("utf-8")
-
-
-def _guarded(cell: Value) -> Value:
-    """Disarm text that begins as a formula or with a control character does."""
-    if isinstance(cell, str) and (cell.startswith(_DANGEROUS) or (cell[:1] and not cell[0].isprintable())):
-        return f"'{cell}"
-    return cell
+def _write(header: Sequence[str], rows: polars.DataFrame) -> bytes:
+    """Write rows under a header; text that begins as a formula or with a control character does is disarmed."""
+    text = polars.col(polars.String)
+    safe = rows.with_columns(polars.when(text.str.contains(_FORMULA)).then("'" + text).otherwise(text).name.keep())
+    body = safe.write_csv(separator=";", include_header=False) if rows.width else ""
+    return (";".join(header) + "\n" + body).encode("utf-8")

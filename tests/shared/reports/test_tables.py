@@ -7,6 +7,7 @@ import io
 from dataclasses import replace
 
 import polars
+import pytest
 
 from tests.shared.reports.builders import claim, evidence, fact
 from vlmhyperbench.reports.evidence import RunEvidence
@@ -15,7 +16,7 @@ from vlmhyperbench_text_metrics import ExactMatch
 
 
 def _read(content: bytes) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(content.decode()), delimiter=";"))
+    return list(csv.DictReader(io.StringIO(content.decode(), newline=""), delimiter=";"))
 
 
 def test_answers_have_the_documented_columns_and_one_row_per_request() -> None:
@@ -33,9 +34,28 @@ def test_answers_have_the_documented_columns_and_one_row_per_request() -> None:
 
 
 def test_what_a_spreadsheet_would_run_is_disarmed() -> None:
-    texts = ["=1+1", "+1", "-1", "@x", "\tx", "a;b\n'c", ""]
+    texts = ["=1+1", "+1", "-1", "@x", "\tx", "＝1", "\u200b=1", "a;b\n'c", ""]
     rows = _read(answers_csv(evidence([fact(i, text, "yes") for i, text in enumerate(texts)])))
-    assert [row["model_answer"] for row in rows] == ["'=1+1", "'+1", "'-1", "'@x", "'\tx", "a;b\n'c", ""]
+    assert [row["model_answer"] for row in rows] == [
+        *("'=1+1", "'+1", "'-1", "'@x", "'\tx", "'＝1", "'\u200b=1"),
+        *("a;b\n'c", ""),
+    ]
+
+
+def test_an_answer_stays_one_cell_whatever_is_in_it() -> None:
+    texts = ["a\rb", "a\r\nb", 'say "a"', "a;b", " a ", "договор 合同 🧾", "a\u2028b"]
+    rows = _read(answers_csv(evidence([fact(i, text, "yes") for i, text in enumerate(texts)])))
+    assert [row["model_answer"] for row in rows] == texts
+
+
+def test_an_empty_answer_is_told_from_none() -> None:
+    content = answers_csv(evidence([fact(0, "", "yes"), fact(1, None, "yes")])).decode()
+    assert [line.split(";")[:3] for line in content.splitlines()[1:]] == [["s0", '""', "ok"], ["s1", "", "error"]]
+
+
+def test_negative_numbers_are_numbers() -> None:
+    (row,) = _read(answers_csv(evidence([fact(0, "yes", "yes", latency_ns=-1_500_000)])))
+    assert row["latency_ms"] == "-1.5"
 
 
 def test_without_an_anchor_or_a_prompt_nothing_is_made_up() -> None:
@@ -102,3 +122,38 @@ def test_a_run_without_group_columns_has_no_summaries_by_document() -> None:
     run = evidence(metrics=(ExactMatch(),))
     ungrouped = evidence(metrics=(ExactMatch(),), facts=run.facts.drop("group.doc_class", "group.question_type"))
     assert {row["aggregator"] for row in _read(metrics_summary_csv([ungrouped]))} == {"general", "by_id"}
+
+
+def test_fields_of_one_document_are_one_unit_of_their_interval() -> None:
+    run = evidence(metrics=(ExactMatch(),))
+    (scored,) = run.scored
+    fields = scored.measures.filter(polars.col("value").is_not_null()).with_columns(polars.lit("total").alias("field"))
+    run = evidence(metrics=(ExactMatch(),), scored=[replace(scored, measures=fields)])
+    (row,) = [row for row in _read(metrics_summary_csv([run])) if row["aggregator"] == "by_field"]
+    # Samples 0, 1 and 4 lie on one page and 2 and 3 on another: two units, not five.
+    assert (row["n"], row["value"], row["ci_low"] != "") == ("5", "0.8", True)
+    assert [float(row["ci_low"]), float(row["ci_high"])] == pytest.approx([2 / 3, 1.0], abs=1e-6)
+
+
+def test_repeats_of_a_sample_are_one_row_by_id() -> None:
+    texts = ["yes", "no", "yes"]
+    run = evidence([fact(i, text, "yes", key="s0", repeat=i) for i, text in enumerate(texts)], metrics=(ExactMatch(),))
+    (row,) = [row for row in _read(metrics_summary_csv([run])) if row["aggregator"] == "by_id"]
+    assert (row["group_key"], row["group_value"], row["n"], row["n_invalid"]) == ("id", "s0", "3", "0")
+    assert float(row["value"]) == pytest.approx(2 / 3)
+    assert (row["median"], row["min"], row["max"], row["ci_low"]) == ("1.0", "0.0", "1.0", "")
+
+
+def test_a_run_without_metrics_has_files_of_headers() -> None:
+    run = evidence(metrics=())
+    assert metrics_detailed_csv(run).decode() == (
+        "id;doc_class;question_type;field_name;structural_valid;metric_errors\n"
+    )
+    assert metrics_summary_csv([run]).decode().count("\n") == 1
+
+
+def test_a_run_without_answers_has_no_rows_but_one_for_everything() -> None:
+    run = evidence([], metrics=(ExactMatch(),))
+    assert _read(answers_csv(run)) == _read(metrics_detailed_csv(run)) == []
+    (row,) = _read(metrics_summary_csv([run]))
+    assert (row["aggregator"], row["n"], row["value"], row["mean"]) == ("general", "0", "", "")
