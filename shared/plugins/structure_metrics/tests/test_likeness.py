@@ -67,7 +67,7 @@ def test_documents_are_equal_where_their_text_is(true: JsonValue, said: JsonValu
 
 
 def test_one_document_by_head() -> None:
-    true = {"a": 1, "b": {"c": "cat"}, "d": [1, 2]}
+    true: JsonValue = {"a": 1, "b": {"c": "cat"}, "d": [1, 2]}
     found = compare(true, {"d": [1], "b": {"x": True, "c": "car"}, "a": 2})
     assert (found.expected_keys, found.predicted_keys, found.shared_keys) == (4, 5, 4)
     assert found.values == 5  # a, b.c, b.x, d.0, d.1

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.testing.metrics import MetricCase, check_metric
-from vlmhyperbench_sdk.types import Measures
+from vlmhyperbench_sdk.types import JsonObject, Measures
 from vlmhyperbench_structure_metrics import Ladder, StructuralFidelity, ladder_of
 from vlmhyperbench_structure_metrics.structural_fidelity import STATISTICS
 
-RECEIPT = {
+RECEIPT: JsonObject = {
     "type": "object",
     "properties": {"shop": {"type": "string"}, "total": {"type": "number"}},
     "required": ["total"],

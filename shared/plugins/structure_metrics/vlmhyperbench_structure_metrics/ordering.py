@@ -1,0 +1,112 @@
+"""Ordering: how close an order of pages is to the true one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.protocols import MetricDescription
+from vlmhyperbench_sdk.types import JsonObject, Measures
+from vlmhyperbench_structure_metrics.orders import (
+    Order,
+    is_same_pages,
+    kendall_tau,
+    positional_accuracy,
+    read_answer,
+    read_list,
+    spearman_rho,
+)
+from vlmhyperbench_structure_metrics.profiles import check_profile
+
+PROFILES = ("kendall_tau", "spearman_rho", "positional_accuracy")
+STATISTICS = ("score", "count", "wrong_pages", "invalid")
+
+NO_REFERENCE = "no_reference"
+INVALID_REFERENCE = "invalid_reference"
+INVALID_JSON = "invalid_json"
+
+_MEASURES: dict[str, Callable[[Order, Order], float]] = {
+    "kendall_tau": kendall_tau,
+    "spearman_rho": spearman_rho,
+    "positional_accuracy": positional_accuracy,
+}
+_FORMULAS = {
+    "kendall_tau": "(concordant - discordant pairs) / pairs",
+    "spearman_rho": "1 - 6 * sum of d^2 / (n * (n^2 - 1)), d = difference of a page's two ranks",
+    "positional_accuracy": "pages at their place / pages",
+}
+_SOURCES = {
+    "kendall_tau": "Kendall 1938, Biometrika 30, A new measure of rank correlation",
+    "spearman_rho": "Spearman 1904, American Journal of Psychology 15, without ties",
+    "positional_accuracy": "share of fixed points of the permutation",
+}
+
+
+class Ordering:
+    """Rank correlation of the answered order with the true one; 0 where the pages are not the same ones.
+
+    Profile `kendall_tau` or `spearman_rho`: from −1, back to front, to 1. Profile `positional_accuracy`: from 0 to 1. A
+    single page that is the right one has 1. An answer that is no order has no value (`on_invalid: exclude`), or 0.
+    """
+
+    def __init__(self, *, profile: str = "kendall_tau", on_invalid: Literal["exclude", "zero"] = "exclude") -> None:
+        self._profile = check_profile("ordering", profile, PROFILES)
+        if on_invalid not in ("exclude", "zero"):
+            raise InvalidInput(f"The param 'on_invalid' is {on_invalid!r}.", cure="Give exclude or zero.")
+        self._on_invalid = on_invalid
+        self._measure = _MEASURES[profile]
+
+    @property
+    def description(self) -> MetricDescription:
+        worth = "have no value" if self._on_invalid == "exclude" else "are worth 0"
+        return MetricDescription(
+            name="ordering",
+            profile=self._profile,
+            version="1.0.0",
+            title=f"Ordering, {self._profile.replace('_', ' ')}",
+            kind="ordering",
+            unit="1",
+            range=(0.0 if self._profile == "positional_accuracy" else -1.0, 1.0),
+            direction="higher",
+            aggregation="mean",
+            proportion=False,
+            normaliser=f"a JSON list, or page numbers alone, is an order; other answers {worth}",
+            formula=f"{_FORMULAS[self._profile]}; a wrong set of pages: 0; one page: 1; best over references",
+            source=_SOURCES[self._profile],
+        )
+
+    def measure(
+        self,
+        predictions: Sequence[str],
+        references: Sequence[Sequence[str]],
+        *,
+        metadata: Sequence[JsonObject] | None = None,  # noqa: ARG002 (part of the contract)
+    ) -> Measures:
+        rows = [self._row(prediction, own) for prediction, own in zip(predictions, references, strict=True)]
+        return Measures(
+            values=[None if isinstance(row, str) else row["score"] for row in rows],
+            reasons=[row if isinstance(row, str) else None for row in rows],
+            statistics={
+                name: [0.0 if isinstance(row, str) else row.get(name, 0.0) for row in rows] for name in STATISTICS
+            },
+        )
+
+    def combine(self, sums: Mapping[str, float]) -> float | None:
+        count = sums.get("count", 0.0)
+        return sums["score"] / count if count > 0 else None
+
+    def _row(self, prediction: str, references: Sequence[str]) -> dict[str, float] | str:
+        """Return the statistics of one answer, or why there are none."""
+        if not references:
+            return NO_REFERENCE
+        truths = [order for text in references if (order := read_list(text)) and len(set(order)) == len(order)]
+        if not truths:
+            return INVALID_REFERENCE
+        order = read_answer(prediction)
+        if order is None:
+            return {"count": 1.0, "score": 0.0, "invalid": 1.0} if self._on_invalid == "zero" else INVALID_JSON
+        scores = [self._measure(order, true) for true in truths if is_same_pages(order, true)]
+        if not scores:
+            return {"count": 1.0, "score": 0.0, "wrong_pages": 1.0}
+        return {"count": 1.0, "score": max(scores)}
