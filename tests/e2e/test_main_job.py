@@ -53,6 +53,12 @@ def test_a_run_goes_through_every_service_and_ends_with_its_report(stack):
     audit(stack)
 
 
+def test_what_a_stack_writes_only_its_owner_can_read(stack):
+    written = [path for path in stack.home.root.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert any(path.suffix == ".parquet" for path in written)
+    assert not [path for path in written if path.stat().st_mode & 0o077]
+
+
 def test_the_tiny_model_really_reads_its_documents(stack):
     dataset = {"name": "synthetic-documents", "params": {"documents": 12}}
     run = stack.wait(

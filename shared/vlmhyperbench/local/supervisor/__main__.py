@@ -41,6 +41,7 @@ def main() -> int:
 
 def serve(home: Home, *, host: str, port: int, services: Sequence[str] = (), report: Report) -> int:
     """Hold the home's lock and run its stack; return the exit status."""
+    os.umask(0o077)  # pages and answers are their owner's, also in a folder that everybody may enter
     try:
         home.prepare()
         lock = StackLock(home.lock_file)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from vlmhyperbench.errors import NotReady, Unavailable, VlmHyperBenchError
+from vlmhyperbench.local.server import open_log
 from vlmhyperbench.local.supervisor.home import Home
 from vlmhyperbench.local.supervisor.lock import holder
 from vlmhyperbench.local.supervisor.services import choose
@@ -82,7 +83,7 @@ def up(
     reading, writing = os.pipe()
     argv = [sys.executable, "-m", "vlmhyperbench.local.supervisor", "--host", host, "--port", str(port)]
     argv += ["--report-fd", str(writing), "--services", ",".join(services)]
-    with home.log_of("supervisor").open("ab") as log:
+    with open_log(home.log_of("supervisor")) as log:
         child = subprocess.Popen(
             tied(argv, death_signal=signal.SIGTERM) if is_tied else argv,
             stdin=subprocess.DEVNULL,
