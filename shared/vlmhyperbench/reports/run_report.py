@@ -25,6 +25,7 @@ from vlmhyperbench.reports.extraction import extraction
 from vlmhyperbench.reports.fields import statistics_figures
 from vlmhyperbench.reports.headline import final_state, finished_at, headline_row, run_data, tone_of
 from vlmhyperbench.reports.lengths import length_figures
+from vlmhyperbench.reports.ladder import ladders
 from vlmhyperbench.reports.limitations import limitations
 from vlmhyperbench.reports.performance import Performance, performance_of, times_table
 from vlmhyperbench.reports.provenance import configuration, provenance
@@ -136,6 +137,7 @@ def _quality(run: RunEvidence, by_group: dict[str, list[Quality]]) -> Section:
     if matrix is not None:
         blocks.append(matrix)
     blocks += statistics_figures(run)
+    blocks += ladders(run)
     return Section(
         name="quality",
         title="Quality by group",
