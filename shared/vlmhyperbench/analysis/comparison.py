@@ -18,6 +18,7 @@ from vlmhyperbench.analysis.equivalence import detectable_effect, equivalence, p
 from vlmhyperbench_sdk.protocols import MetricDescription
 
 PAIR_KEY = ("key", "repeat", "turn")
+_STATISTIC = "stat."
 MINIMUM_EFFECT = 0.005
 """A difference below this share of a metric's scale is not worth acting on, however certain it is."""
 EQUIVALENCE_MARGIN = 0.02
@@ -119,8 +120,19 @@ def pair(baseline: polars.DataFrame, other: polars.DataFrame) -> polars.DataFram
     )
 
 
+def statistics_of(*frames: polars.DataFrame) -> list[str]:
+    """Return the columns of statistics that any frame has: a label or field may have been met by one run only."""
+    return sorted({name for frame in frames for name in frame.columns if name.startswith(_STATISTIC)})
+
+
+def with_statistics(frame: polars.DataFrame, names: Sequence[str]) -> polars.DataFrame:
+    """Add the statistics that a frame lacks; what was never met was met 0 times."""
+    return frame.with_columns(polars.lit(0.0).alias(name) for name in names if name not in frame.columns)
+
+
 def _compare(baseline: Measured, other: Measured, *, seed: int) -> Delta:
-    pairs = pair(baseline.frame, other.frame)
+    names = statistics_of(baseline.frame, other.frame)
+    pairs = pair(with_statistics(baseline.frame, names), with_statistics(other.frame, names))
     direction = baseline.description.direction
     blank = Delta(
         label=baseline.label,
@@ -144,11 +156,9 @@ def _compare(baseline: Measured, other: Measured, *, seed: int) -> Delta:
     )
     if pairs.height == 0:
         return blank
-    names = sorted(column for column in baseline.frame.columns if column.startswith("stat."))
     is_pooled = baseline.description.aggregation == "pooled" and bool(names)
-    estimator = (
-        stats.pooled(baseline.combine, [name.removeprefix("stat.") for name in names]) if is_pooled else stats.mean_of
-    )
+    keys = [name.removeprefix(_STATISTIC) for name in names]
+    estimator = stats.pooled(baseline.combine, keys) if is_pooled else stats.mean_of
     units = numpy.array(pairs["cluster"].to_list())
     sides = []
     for suffix in ("", "_right"):

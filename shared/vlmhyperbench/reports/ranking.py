@@ -8,7 +8,7 @@ import numpy
 import polars
 
 from vlmhyperbench.analysis import stats
-from vlmhyperbench.analysis.comparison import PAIR_KEY, Measured
+from vlmhyperbench.analysis.comparison import PAIR_KEY, Measured, statistics_of, with_statistics
 from vlmhyperbench.analysis.figures import Axis, FigureSpec, Point, interval_figure, matrix_figure, stacked_figure
 from vlmhyperbench.analysis.ranks import RankSpread, rank_spread
 from vlmhyperbench.reports.answers import measured
@@ -63,7 +63,7 @@ def ranks(runs: Sequence[RunEvidence], *, seed: int = 0) -> FigureSpec | None:
         return None
     first = compared[0][1]
     common = _common([one.frame for _, one in compared])
-    names = sorted({name for _, one in compared for name in one.frame.columns if name.startswith(_STATISTIC)})
+    names = statistics_of(*(one.frame for _, one in compared))
     is_pooled = first.description.aggregation == "pooled" and bool(names)
     keys = [name.removeprefix(_STATISTIC) for name in names]
     estimator = stats.pooled(first.combine, keys) if is_pooled else stats.mean_of
@@ -105,10 +105,8 @@ def _common(frames: Sequence[polars.DataFrame]) -> polars.DataFrame:
 
 def _sums(common: polars.DataFrame, frame: polars.DataFrame, names: Sequence[str]) -> stats.FloatArray:
     """Statistics of the common answers, or without names value and count. Shape: (answers, statistics)."""
-    rows = common.join(frame, on=list(PAIR_KEY), how="left", maintain_order="left")
-    columns = [
-        rows[name].fill_null(0.0).to_numpy() if name in rows.columns else numpy.zeros(rows.height) for name in names
-    ]
+    rows = common.join(with_statistics(frame, names), on=list(PAIR_KEY), how="left", maintain_order="left")
+    columns = [rows[name].fill_null(0.0).to_numpy() for name in names]
     return numpy.column_stack(columns or [rows["value"].to_numpy(), numpy.ones(rows.height)]).astype(numpy.float64)
 
 

@@ -122,3 +122,21 @@ def test_a_pooled_value_that_is_undefined_is_not_compared() -> None:
     empty = _measured([0.0], metric=Cer(), edits=[0.0], length=[0.0], count=[0.0])
     (delta,) = compare_metrics([empty], [empty])
     assert (delta.pairs, delta.difference, delta.verdict) == (1, None, "not comparable")
+
+
+def test_statistics_that_only_one_run_has_are_zero_in_the_other() -> None:
+    def measured(said: str) -> Measured:
+        # The statistics say how often `x` and `y` were said, and `x` is right.
+        counted = {letter: [1.0, 1.0, 1.0] for letter in said}
+        frame = _measured([1.0, 1.0, 1.0], metric=Cer(), **counted).frame
+        return Measured(
+            label="share of x",
+            description=Cer().description,
+            combine=lambda sums: sums.get("x", 0.0) / (sums.get("x", 0.0) + sums.get("y", 0.0)),
+            frame=frame,
+        )
+
+    (delta,) = compare_metrics([measured("x")], [measured("y")])
+    assert (delta.baseline, delta.other, delta.difference) == (1.0, 0.0, -1.0)
+    (other_way,) = compare_metrics([measured("y")], [measured("xy")])
+    assert (other_way.baseline, other_way.other) == (0.0, 0.5)
