@@ -75,7 +75,7 @@ def _one_of(kinds: Sequence[object], value: JsonValue, place: str) -> object:
     for kind in kinds:
         if get_origin(kind) is tuple and _is_list(value):
             return _decode(kind, value, place)
-        if _fits(kind, value):
+        if _fits(kind, value) or (get_origin(kind) is Literal and value in get_args(kind)):
             return value
     raise InvalidInput(f"{place} is nothing that can stand there.")
 

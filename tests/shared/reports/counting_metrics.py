@@ -46,9 +46,7 @@ class _Counting(ABC):
         return Measures(
             values=[row["right"] / row["expected"] for row in rows],
             reasons=[None] * len(rows),
-            statistics={
-                name: [float(row[name]) for row in rows] for name in sorted({name for row in rows for name in row})
-            },
+            statistics={name: [float(row[name]) for row in rows] for name in names},
         )
 
     @abstractmethod

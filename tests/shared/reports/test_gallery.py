@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import polars
@@ -16,7 +17,10 @@ from vlmhyperbench.reports.document import Document, Table, write_cell
 from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.lengths import length_figures
 from vlmhyperbench.reports.run_report import MAX_DRAWN_GROUPS, run_document
+from vlmhyperbench_sdk.protocols import Metric
 from vlmhyperbench_text_metrics import Anls, Cer, ExactMatch
+
+EXACT = (ExactMatch(),)
 
 
 def _figures(document: Document) -> dict[str, FigureSpec]:
@@ -164,7 +168,12 @@ def test_lengths_that_nobody_counted_are_not_drawn() -> None:
 
 
 def _run(
-    name: str, answers: str, *, latency_ms: int = 20, memory: int | None = 2**20, **changes: object
+    name: str,
+    answers: str,
+    *,
+    latency_ms: int = 20,
+    memory: int | None = 2**20,
+    metrics: Sequence[Metric] = EXACT,
 ) -> RunEvidence:
     """A run whose answers are right (1), wrong (0) or lost (-), one document each."""
     rows = [

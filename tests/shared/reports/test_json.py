@@ -62,7 +62,7 @@ def _at(*place: str | int) -> Callable[[dict[str, Any], object], None]:
     return change
 
 
-TABLE, FIGURE = ("sections", 0, "blocks", 0), ("sections", 1, "blocks", 1)
+TABLE, FIGURE = ("sections", 0, "blocks", 0), ("sections", 2, "blocks", 1)
 
 
 @pytest.mark.parametrize(
@@ -99,10 +99,11 @@ TABLE, FIGURE = ("sections", 0, "blocks", 0), ("sections", 1, "blocks", 1)
         (_at(*FIGURE, "kind"), "pie", r"kind is none of interval, curve"),
         (_at(*FIGURE, "series", 0, "y", 0), 7, "a row that does not exist"),
         (_at(*FIGURE, "series", 0, "x", 0), 1e300, "a number is not between"),
+        (_at(*FIGURE, "series", 0, "tone"), "loud", r"series\[0\]\.tone is nothing that can stand there"),
         (_at(*FIGURE, "series", 0, "y", 0), "0", r"series\[0\]\.y\[0\] is not a number"),
         (
             _at("sections", 0, "blocks"),
-            [json.loads(WRITTEN)["sections"][1]["blocks"][1]] * 2,
+            [json.loads(WRITTEN)["sections"][2]["blocks"][1]] * 2,
             "3 figures have the name",
         ),
     ],
