@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from numbers import Real
 from typing import Literal
 
 from vlmhyperbench.domain.specs import ExtractorSpec
@@ -191,8 +192,11 @@ def _checked(measures: Measures, count: int) -> list[Measure]:
 
 def _checked_row(measure: Measure) -> Measure:
     numbers = list(measure.statistics.values())
-    if not all(map(math.isfinite, [*numbers, 0.0 if measure.value is None else measure.value])):
-        raise PluginFailure("A metric gave a number that is not finite.")
+    for number in (*numbers, 0.0 if measure.value is None else measure.value):
+        if type(number) is not float and (isinstance(number, bool) or not isinstance(number, Real)):
+            raise PluginFailure(f"A metric gave a {type(number).__name__} instead of a number.")
+        if not math.isfinite(number):
+            raise PluginFailure("A metric gave a number that is not finite.")
     if measure.value is not None:
         return measure
     if not measure.reason or any(numbers):

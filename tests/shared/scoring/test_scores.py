@@ -174,6 +174,9 @@ def test_a_plugins_message_is_fit_for_storage() -> None:
     [
         Measures(values=[1.0, 1.0], reasons=[None], statistics={}),
         Measures(values=[float("nan")], reasons=[None], statistics={}),
+        Measures(values=["0.5"], reasons=[None], statistics={}),  # type: ignore[list-item]
+        Measures(values=[0.5], reasons=[None], statistics={"count": ["1"]}),  # type: ignore[dict-item, list-item]
+        Measures(values=[True], reasons=[None], statistics={}),
         Measures(values=[1.0], reasons=[None], statistics={"correct": [float("inf")]}),
         Measures(values=[None], reasons=[None], statistics={}),
         Measures(values=[None], reasons=["why"], statistics={"correct": [1.0]}),

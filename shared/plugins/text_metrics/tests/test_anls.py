@@ -29,6 +29,24 @@ def test_similarity_is_one_minus_the_normalised_distance(
     assert value_of(Anls(), prediction, *references) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(
+    ("prediction", "references", "expected"),
+    [
+        ("12.50 EUR", ["12,50 EUR"], 0.8888888888888888),
+        ("university of california, san diego", ["UC San Diego", "University of California San Diego"], 0.9714285714),
+        ("Berlin", ["berlin "], 1.0),
+        ("0.28", ["0.26"], 0.75),
+        ("March 3", ["3 March"], 0.0),
+        ("itc limited", ["ITC", "ITC Ltd"], 0.6363636363636364),
+        ("abcd", ["abxy"], 0.0),
+        ("Ronaldo", ["Rolando"], 0.7142857142857143),
+    ],
+)
+def test_values_of_the_package_anls(prediction: str, references: list[str], expected: float) -> None:
+    """Source: `anls.metrics.anls_score` of the package anls 0.0.2, threshold 0.5."""
+    assert value_of(Anls(), prediction, *references) == pytest.approx(expected)
+
+
 def test_a_similarity_of_exactly_one_half_counts_in_the_inclusive_profile_only() -> None:
     assert value_of(Anls(profile="paper"), "ab", "ax") == 0.0
     assert value_of(Anls(profile="inclusive"), "ab", "ax") == 0.5
