@@ -1,16 +1,18 @@
 """Pictures of what a metric counts inside its statistics: which labels are confused, which fields are read how well.
 
-A metric takes part by the names of its additive statistics: `cell:<right>|<said>` counts answers by label, and
-`right:<path>` of `expected:<path>` counts the values of a field.
+A metric takes part by the names of its additive statistics: `cell:<right>|<said>` counts answers by label (where `%`
+and two hexadecimal digits stand for a byte), and `right:<path>` of `expected:<path>` counts the values of a field.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
+from urllib.parse import unquote
 
 import polars
 
-from vlmhyperbench.analysis.confusion import confusion_of
+from vlmhyperbench.analysis.confusion import UNPARSED, confusion_of
 from vlmhyperbench.analysis.figures import FigureSpec, matrix_figure
 from vlmhyperbench.analysis.labels import slug
 from vlmhyperbench.reports.answers import answers_of
@@ -40,19 +42,23 @@ def statistics_figures(run: RunEvidence) -> list[FigureSpec]:
 def confusion_matrix(run: RunEvidence, scored: ScoredMetric) -> FigureSpec | None:
     """Draw which label was said instead of which; None where the metric counts no labels."""
     sums = _sums(answers_of(run, scored), _CELL)
-    counts = {_labels(name): round(count) for name, count in sums.items() if count > 0}
-    if not counts:
+    counts: Counter[tuple[str, str]] = Counter()
+    for name, count in sums.items():
+        right, _, said = name.partition("|")
+        counts[_label(right), _label(said)] += round(count)
+    if not +counts:
         return None
-    confusion = confusion_of(counts)
+    confusion = confusion_of(+counts)
     totals = {label: confusion.total(label) for label in confusion.labels}
+    unparsed = " '__unparsed__' is whatever is right nowhere." if UNPARSED in confusion.said else ""
     pooled = f" 'other' pools the {plural(confusion.pooled, 'rarest label')}." if confusion.pooled else ""
     return matrix_figure(
         f"confusion-{slug(scored.spec.name)}",
         f"{scored.label}: labels that were said",
-        rows=("right label", [label for label in confusion.labels if totals[label]]),
-        columns=("said label", confusion.labels),
+        rows=("right label", confusion.labels),
+        columns=("said label", confusion.said),
         cells={pair: (count / totals[pair[0]], str(count)) for pair, count in confusion.counts.items()},
-        note=f"Answers by right and said label; the darker, the larger the share of its row. Empty: never.{pooled}",
+        note=f"Answers by label; the darker, the larger the share of what is right. Empty: never.{pooled}{unparsed}",
     )
 
 
@@ -96,7 +102,7 @@ def _sums(answers: polars.DataFrame, prefix: str) -> Mapping[str, float]:
     return {name.removeprefix(prefix): float(answers[name].sum() or 0.0) for name in columns}
 
 
-def _labels(name: str) -> tuple[str, str]:
-    """Split `right|said`."""
-    right, _, said = name.partition("|")
-    return right, said
+def _label(escaped: str) -> str:
+    """Undo the escapes, but for a label that is called as what no label is."""
+    label = unquote(escaped)
+    return escaped if label == UNPARSED else label

@@ -33,13 +33,22 @@ def _labels(*pairs: tuple[str, str], profiles: tuple[str, ...] = ("v1",)) -> Run
 
 
 def test_labels_are_laid_out_by_what_was_right_and_what_was_said() -> None:
-    run = _labels(("cat", "cat"), ("cat", "cat"), ("cat", "dog"), ("dog", "dog"), ("dog", "|odd"))
+    run = _labels(("cat", "cat"), ("cat", "cat"), ("cat", "dog"), ("dog", "dog"), ("dog", "eel"))
     figure = _figures(run_document(run))["confusion-labels"]
     assert (figure.y.title, figure.x.title) == ("right label", "said label")
     assert figure.categories == ("cat", "dog")
-    assert figure.columns == ("cat", "dog", "|odd")
+    assert figure.columns == ("cat", "dog", "__unparsed__")
     assert figure.cell_labels == (("2", "1", ""), ("", "1", "1"))
     assert figure.cells == ((2 / 3, 1 / 3, None), (None, 0.5, 0.5))
+    assert figure.note.endswith("'__unparsed__' is whatever is right nowhere.")
+
+
+def test_escaped_labels_are_shown_as_they_are_and_none_is_mistaken_for_unparsed() -> None:
+    run = _labels(("a%7Cb", "%5F_unparsed__"), ("%5F_unparsed__", "__unparsed__"), ("50%25", "50%25"))
+    figure = _figures(run_document(run))["confusion-labels"]
+    assert figure.categories == ("%5F_unparsed__", "50%", "a|b")
+    assert figure.columns == ("%5F_unparsed__", "50%", "a|b", "__unparsed__")
+    assert figure.cell_labels == (("", "", "", "1"), ("", "1", "", ""), ("1", "", "", ""))
 
 
 def test_rare_labels_are_pooled_and_the_note_says_how_many() -> None:
