@@ -1,10 +1,12 @@
-"""Text metrics: exact match, token F1, ANLS, CER, WER, BLEU, chrF, TER, ROUGE, VQA and relaxed accuracy, accuracy."""
+"""Text metrics: exact match, token F1, ANLS, CER, WER, BLEU, chrF, TER, ROUGE, VQA accuracy, classification and more."""
 
 from vlmhyperbench_text_metrics.accuracy import Accuracy
 from vlmhyperbench_text_metrics.anls import Anls
 from vlmhyperbench_text_metrics.bleu import Bleu
 from vlmhyperbench_text_metrics.cer import Cer
 from vlmhyperbench_text_metrics.chrf import Chrf
+from vlmhyperbench_text_metrics.classification import Classification
+from vlmhyperbench_text_metrics.confusion import ClassScores, Confusion, confusion_of
 from vlmhyperbench_text_metrics.exact_match import ExactMatch
 from vlmhyperbench_text_metrics.relaxed_accuracy import RelaxedAccuracy
 from vlmhyperbench_text_metrics.rouge import Rouge
@@ -19,6 +21,9 @@ __all__ = [
     "Bleu",
     "Cer",
     "Chrf",
+    "ClassScores",
+    "Classification",
+    "Confusion",
     "ExactMatch",
     "RelaxedAccuracy",
     "Rouge",
@@ -26,4 +31,5 @@ __all__ = [
     "TokenF1",
     "VqaAccuracy",
     "Wer",
+    "confusion_of",
 ]

@@ -1,0 +1,111 @@
+"""Classification: precision, recall and F1 of classes, averaged over a group's confusion matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import get_args
+
+from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.protocols import MetricDescription
+from vlmhyperbench_sdk.types import JsonObject, Measures
+from vlmhyperbench_text_metrics.confusion import Average, average_of, cell_name
+from vlmhyperbench_text_metrics.normalise import NormaliserV1
+from vlmhyperbench_text_metrics.one_hot import one_hot
+from vlmhyperbench_text_metrics.pairs import NO_REFERENCE, lay_out
+from vlmhyperbench_text_metrics.profiles import check_profile
+
+PROFILES: tuple[Average, ...] = get_args(Average)
+NO_CLASS = "no_class"
+"""There are references, but none of them is the name of a class."""
+
+MAX_CLASS_CHARS = 80
+"""A longer text, after normalisation, names no class: statistics carry the names."""
+
+_FORMULAS: Mapping[Average, str] = {
+    "macro_f1": "mean over classes of F1 = 2 tp / (support + predicted)",
+    "micro_f1": "2 * sum of tp / (sum of support + sum of predicted)",
+    "weighted_f1": "mean over samples of their class's F1 = 2 tp / (support + predicted)",
+    "macro_precision": "mean over classes of tp / predicted, 0 where nothing is predicted",
+    "macro_recall": "mean over classes of tp / support",
+    "balanced_accuracy": "mean over classes of tp / support",
+}
+
+
+class Classification:
+    """1 where the answer is the sample's class, else 0; a group's value comes from its confusion matrix.
+
+    With `labels` the classes are closed: an answer that is none of them is `__unparsed__`. Without, every answer of at
+    most 80 characters is a candidate, and one that is nobody's true class in the group counts as unparsed there. The
+    classes that are averaged are the true ones of the group, either way.
+    """
+
+    def __init__(self, *, profile: Average = "macro_f1", labels: Sequence[str] = ()) -> None:
+        """Take the profile and, where they are known, the classes.
+
+        Raises:
+            InvalidInput: there is no such profile, or the labels are no list of texts of 1 to 80 characters.
+        """
+        check_profile("classification", profile, PROFILES)
+        self._average: Average = profile
+        self._normaliser = NormaliserV1()
+        if isinstance(labels, str) or not all(isinstance(label, str) for label in labels):
+            raise InvalidInput("The labels of classification are no list of texts.", cure="Write labels: [a, b].")
+        self._labels = frozenset(map(self._normaliser, labels))
+        if not all(1 <= len(label) <= MAX_CLASS_CHARS for label in self._labels):
+            raise InvalidInput(
+                f"A label of classification is empty or longer than {MAX_CLASS_CHARS} characters.",
+                cure="Name every class by a shorter text.",
+            )
+
+    @property
+    def description(self) -> MetricDescription:
+        return MetricDescription(
+            name="classification",
+            profile=self._average,
+            version="1.0.0",
+            title=f"Classification, {self._average.replace('_', ' ').replace('f1', 'F1')}",
+            kind="classification",
+            unit="1",
+            range=(0.0, 1.0),
+            direction="higher",
+            aggregation="pooled",
+            proportion=False,
+            normaliser=str(self._normaliser),
+            formula=f"{_FORMULAS[self._average]}; classes are the true ones of the group, an unparsed answer is wrong",
+            source="Sokolova and Lapalme 2009, Information Processing and Management 45, table 3; Brodersen et al. "
+            "2010, balanced accuracy; scikit-learn, sklearn.metrics",
+        )
+
+    def measure(
+        self,
+        predictions: Sequence[str],
+        references: Sequence[Sequence[str]],
+        *,
+        metadata: Sequence[JsonObject] | None = None,  # noqa: ARG002 (part of the contract)
+    ) -> Measures:
+        pairs = lay_out(predictions, references)
+        answers = iter(map(self._class_of, self._normaliser.bulk(list(predictions))))
+        truths = iter(map(self._class_of, self._normaliser.bulk(pairs.references)))
+        values: list[float | None] = []
+        reasons: list[str | None] = []
+        cells: list[str | None] = []
+        for own in references:
+            said = next(answers)
+            true = [label for label in [next(truths) for _ in own] if label is not None]
+            if not true:
+                values.append(None)
+                reasons.append(NO_CLASS if own else NO_REFERENCE)
+                cells.append(None)
+                continue
+            counted = said if said in true else true[0]
+            values.append(float(said == counted))
+            reasons.append(None)
+            cells.append(cell_name(counted, said))
+        return one_hot(values, reasons, cells)
+
+    def combine(self, sums: Mapping[str, float]) -> float | None:
+        return average_of(sums, self._average)
+
+    def _class_of(self, text: str) -> str | None:
+        known = text in self._labels if self._labels else 1 <= len(text) <= MAX_CLASS_CHARS
+        return text if known else None
