@@ -162,17 +162,21 @@ def _group(frame: polars.DataFrame, group_by: Sequence[str], *, kept: Sequence[s
         *outcomes,
     ]
     if group_by:
-        places = used.with_row_index(_PLACE).group_by(group_by, maintain_order=True).agg(_PLACE, *counts)
+        groups = used.with_row_index(_PLACE).group_by(group_by, maintain_order=True).agg(_PLACE, *counts)
         if is_sorted:
-            places = places.sort(group_by, nulls_last=True)
-        used, groups = used.drop("outcome", _INVALID)[places[_PLACE].explode()], places.drop(_PLACE)
+            groups = groups.sort(group_by, nulls_last=True)
+        order = groups[_PLACE].explode()
+        groups = groups.drop(_PLACE)
     else:
-        groups = used.select(counts)
+        groups, order = used.select(counts), polars.int_range(used.height, eager=True)
+    has_value = used["value"].is_not_null()[order]
+    of_missing = [name for name in kept if name.startswith((WRONG, RIGHT))]
+    of_present = [name for name in kept if name not in of_missing]
     unscored = polars.col("n") - polars.sum_horizontal(*_OUTCOMES)
     return _Grouped(
         groups=groups.with_columns(unscored.alias("unscored")),
-        present=used.filter(polars.col("value").is_not_null()),
-        missing=used.filter(polars.col("value").is_null()),
+        present=used.select("value", *of_present)[order.filter(has_value)],
+        missing=used.select("value", *of_missing)[order.filter(~has_value)],
     )
 
 

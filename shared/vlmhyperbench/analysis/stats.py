@@ -92,14 +92,9 @@ class Intervals:
 
 
 def by_unit(statistics: FloatArray, units: Sequence[str] | npt.NDArray[np.str_] | IntArray) -> FloatArray:
-    """Sum the statistics of the samples of each unit, units in order of their names.
+    """Sum the statistics of the samples of each unit, units in order of their names. Shape: (units, statistics).
 
-    Args:
-        statistics: additive statistics. Shape: (samples, statistics).
-        units: which unit each sample belongs to. Shape: (samples,).
-
-    Returns:
-        Shape: (units, statistics).
+    `statistics` has shape (samples, statistics); `units` says which unit each sample belongs to, shape (samples,).
     """
     _, place, counts = np.unique(np.asarray(units), return_inverse=True, return_counts=True)
     return sums_of_runs(statistics[np.argsort(place, kind="stable")], counts)
@@ -134,29 +129,32 @@ def pooled(combine: Callable[[Mapping[str, float]], float | None], names: Sequen
     Without statistics every value is undefined.
     """
 
+    def values_of(rows: FloatArray) -> FloatArray:
+        values = np.empty(len(rows))
+        for first in range(0, len(rows), _COMBINED):
+            part = slice(first, first + _COMBINED)
+            combined = map(combine, map(dict, map(zip, repeat(names), zip(*rows[part].T.tolist(), strict=True))))
+            values[part] = list(combined)  # numpy reads None as NaN
+        return values
+
     def estimate(sums: FloatArray) -> FloatArray:
         if not names:
             return np.full(sums.shape[:-1], np.nan)
         rows = sums.reshape(-1, len(names))
-        values = np.empty(len(rows))
-        for first in range(0, len(rows), _COMBINED):
-            part = slice(first, first + _COMBINED)
-            values_of_part = map(combine, map(dict, map(zip, repeat(names), zip(*rows[part].T.tolist(), strict=True))))
-            values[part] = list(values_of_part)  # numpy reads None as NaN
-        return values.reshape(sums.shape[:-1])
+        if len(rows) <= _COMBINED:
+            return values_of(rows).reshape(sums.shape[:-1])
+        distinct, place = _distinct(rows)
+        return values_of(distinct)[place].reshape(sums.shape[:-1])
 
     return estimate
 
 
-def proportion_interval(
-    successes: FloatArray, units: FloatArray, *, seed: int, confidence: float = CONFIDENCE
-) -> Interval | None:
-    """Give the interval of one share, as `proportion_intervals` does; None without a unit.
-
-    `successes` are the right samples of each unit, `units` all of them. Each of shape (units,).
-    """
-    both = np.column_stack([successes, units])
-    return proportion_intervals(both, np.array([len(units)]), seed=seed, confidence=confidence)[0]
+def _distinct(rows: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Give each of many rows once, where it is worth it, and which one each row is: short texts have the same sums."""
+    keys = rows @ np.random.default_rng(0).random(rows.shape[1])
+    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
+    is_exact = len(first) < len(rows) // 2 and bool((rows[first[place]] == rows).all())
+    return (rows[first], place) if is_exact else (rows, np.arange(len(rows)))
 
 
 def proportion_intervals(

@@ -19,6 +19,11 @@ def _units(*values: float, counts: float = 1.0) -> stats.FloatArray:
     return np.array([[value, counts] for value in values], dtype=np.float64)
 
 
+def _of_share(right: stats.FloatArray, samples: stats.FloatArray) -> stats.Interval | None:
+    """The interval of one group of documents."""
+    return stats.proportion_intervals(np.column_stack([right, samples]), np.array([len(right)]), seed=0)[0]
+
+
 def _cer(sums: Mapping[str, float]) -> float | None:
     return sums["edits"] / sums["length"] if sums["length"] else None
 
@@ -49,6 +54,14 @@ def test_pooled_estimates_follow_the_metrics_combine() -> None:
     estimate = stats.pooled(_cer, ["edits", "length"])
     assert estimate(np.array([[1.0, 4.0], [2.0, 4.0]])).tolist() == [0.25, 0.5]
     assert np.isnan(estimate(np.array([0.0, 0.0])))
+
+
+@pytest.mark.parametrize("highest", [3, 1_000_000])
+def test_many_estimates_are_those_of_their_rows_whether_or_not_they_repeat(highest: int) -> None:
+    sums = np.random.default_rng(1).integers(0, highest, size=(30_000, 2)).astype(np.float64)
+    found = stats.pooled(_cer, ["edits", "length"])(sums)
+    expected = [edits / length if length else np.nan for edits, length in sums.tolist()]
+    assert np.array_equal(found, expected, equal_nan=True)
 
 
 def test_the_bootstrap_of_a_mean_is_scipys_bca() -> None:
@@ -126,20 +139,20 @@ def test_an_estimate_that_a_resample_leaves_undefined_has_no_interval() -> None:
 
 def test_a_share_of_independent_samples_has_wilsons_interval() -> None:
     right = np.array([1.0] * 8 + [0.0] * 2)
-    assert stats.proportion_interval(right, np.ones(10), seed=0) == stats.wilson(8, 10)
-    assert stats.proportion_interval(np.zeros(0), np.zeros(0), seed=0) is None
+    assert _of_share(right, np.ones(10)) == stats.wilson(8, 10)
+    assert _of_share(np.zeros(0), np.zeros(0)) is None
 
 
 def test_a_share_is_bootstrapped_by_document_where_documents_have_several_samples() -> None:
     right, samples = np.array([2.0, 0.0, 1.0, 2.0, 0.0]), np.full(5, 2.0)
-    found = stats.proportion_interval(right, samples, seed=0)
+    found = _of_share(right, samples)
     assert found is not None
     assert (found.method, found.units) == ("bca", 5)
 
 
 def test_where_all_documents_agree_each_is_one_trial() -> None:
-    assert stats.proportion_interval(np.full(5, 2.0), np.full(5, 2.0), seed=0) == stats.wilson(5, 5)
-    assert stats.proportion_interval(np.zeros(5), np.full(5, 2.0), seed=0) == stats.wilson(0, 5)
+    assert _of_share(np.full(5, 2.0), np.full(5, 2.0)) == stats.wilson(5, 5)
+    assert _of_share(np.zeros(5), np.full(5, 2.0)) == stats.wilson(0, 5)
 
 
 def test_mcnemars_exact_test_counts_discordant_pairs_only() -> None:
