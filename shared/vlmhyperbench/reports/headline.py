@@ -141,6 +141,7 @@ def _summary(one: Quality) -> JsonObject:
         "n": summary.n,
         "n_scored": summary.n_scored,
         "n_unscored": summary.n_unscored,
+        "n_invalid": summary.n_invalid,
         "model_failures": summary.model_failures,
         "infrastructure_failures": summary.infrastructure_failures,
         "value": summary.value,

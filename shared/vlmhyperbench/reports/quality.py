@@ -129,8 +129,10 @@ def headline_table(quality: Sequence[Quality]) -> Table:
             Column(title="value (95 % interval)", kind="estimate"),
             Column(title="scored", kind="number"),
             Column(title="unscored", kind="number"),
+            Column(title="invalid", kind="number"),
             Column(title="lower bound", kind="number"),
             Column(title="upper bound", kind="number"),
+            Column(title="evaluation", kind="code"),
         ),
         rows=tuple(
             (
@@ -139,8 +141,10 @@ def headline_table(quality: Sequence[Quality]) -> Table:
                 one.estimate,
                 one.n,
                 one.summary.n_unscored,
+                one.summary.n_invalid,
                 Estimate(value=one.summary.lower, digits=digits_of(one.scored)),
                 Estimate(value=one.summary.upper, digits=digits_of(one.scored)),
+                one.scored.evaluation_id or "–",
             )
             for one in quality
         ),
@@ -185,5 +189,6 @@ def _note(quality: Sequence[Quality]) -> str:
     drawn = f", over {write_number(max(units), 0)} documents as units" if units else ""
     return (
         f"95 % intervals: {how or 'none'}{drawn}. The bounds say how far the value could move if every unscored answer "
-        "were wrong, or right."
+        "were wrong, or right. Out of invalid answers nothing could be read. Two numbers with one evaluation id were "
+        "made alike; `vlmhyperbench diff` says what differs between two ids."
     )

@@ -75,7 +75,7 @@ def test_the_denominators_stand_in_every_report() -> None:
     assert "were never made" in document.verdict[2]
     assert "1 answer ended at the token limit" in document.verdict[2]
     headline = _rows(_table(document, "headline"))[0]
-    assert headline[3:] == ("6", "2", "0.500", "0.750")
+    assert headline[3:] == ("6", "2", "0", "0.500", "0.750", "–")
     assert document.headline[0]["infrastructure_failures"] == 2
 
 
