@@ -1,4 +1,4 @@
-"""Text metrics: exact match, token F1, ANLS, CER, WER, BLEU, chrF, TER, ROUGE, VQA accuracy, classification and more."""
+"""Text metrics: exact match, token F1, ANLS, CER, WER, BLEU, chrF, TER, ROUGE, VQA accuracy, classes and more."""
 
 from vlmhyperbench_text_metrics.accuracy import Accuracy
 from vlmhyperbench_text_metrics.anls import Anls
