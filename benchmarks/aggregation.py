@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
 import numpy as np
@@ -31,34 +32,56 @@ AIM_S, AIM_BYTES = 10.0, 4e9
 SHARE = {"exact_match": "correct", "anls": "similarity", "token_f1": "f1"}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What one grouping of all metrics took."""
+
+    groups: int
+    ours_s: float
+    cpu_s: float
+    """Of both cores; more than `ours_s` where they worked together, less where others had the machine."""
+    plain_s: float
+    """A mean by group of the same frames, by polars."""
+    methods: list[str]
+    peak_bytes: int
+    input_bytes: int
+    """Peak before: what it took to make the frames."""
+
+
 def main(samples: int) -> None:
     """Run each grouping in a child and print what it took."""
     aim = f"≤ {AIM_S * samples / 2e6:.0f} s, ≤ {AIM_BYTES / 1e9:.0f} GB"
     table = Table(
-        *("grouping", "groups", "ours", "polars mean", "ratio", "methods", "peak memory, input included"),
+        *("grouping", "groups", "ours", "CPU", "polars mean", "ratio", "intervals", "peak memory (input)"),
         title=f"{samples * len(METRICS):,} measures of {len(METRICS)} metrics, aim {aim}",
     )
     for name in AGGREGATORS:
-        argv = [sys.executable, "-m", "benchmarks.aggregation", str(samples), name]
-        found = json.loads(subprocess.run(argv, check=True, stdout=subprocess.PIPE).stdout)
+        found = in_child(samples, name)
         table.add_row(
             name,
-            f"{found['groups']:,}",
-            f"{found['ours_s']:.2f} s",
-            f"{found['plain_s']:.2f} s",
-            f"{found['ours_s'] / found['plain_s']:.1f}",
-            ", ".join(found["methods"]) or "none",
-            f"{found['peak_bytes'] / 1e9:.2f} GB ({found['input_bytes'] / 1e9:.2f} GB)",
+            f"{found.groups:,}",
+            f"{found.ours_s:.2f} s",
+            f"{found.cpu_s:.2f} s",
+            f"{found.plain_s:.2f} s",
+            f"{found.ours_s / found.plain_s:.1f}",
+            ", ".join(found.methods) or "none",
+            f"{found.peak_bytes / 1e9:.2f} GB ({found.input_bytes / 1e9:.2f} GB)",
         )
     Console().print(table)
 
 
-def measure(samples: int, name: str) -> dict[str, object]:
-    """Aggregate every metric by one grouping."""
+def in_child(samples: int, name: str) -> Measured:
+    """Aggregate every metric by one grouping in a process that does nothing else."""
+    argv = [sys.executable, "-m", "benchmarks.aggregation", str(samples), name]
+    return Measured(**json.loads(subprocess.run(argv, check=True, stdout=subprocess.PIPE).stdout))
+
+
+def measure(samples: int, name: str) -> Measured:
+    """Aggregate every metric by one grouping, here."""
     frames = dict(_frames(samples))
     columns = AGGREGATORS[name]
     input_bytes = _peak_bytes()
-    start = time.perf_counter()
+    start, cpu_start = time.perf_counter(), time.process_time()
     methods: set[str] = set()
     groups = 0
     numbers = number_documents(next(iter(frames.values()))["cluster"]) if name != "by_id" else None
@@ -70,21 +93,22 @@ def measure(samples: int, name: str) -> dict[str, object]:
             found = aggregate(frame, metric, group_by=columns)
             groups = found.height
             methods.update(found["ci_method"].drop_nulls())
-    ours_s = time.perf_counter() - start
+    ours_s, cpu_s = time.perf_counter() - start, time.process_time() - cpu_start
     peak_bytes = _peak_bytes()
     start = time.perf_counter()
     for frame in frames.values():
         mean = polars.col("value").mean()
         frame.group_by(columns).agg(mean) if columns else frame.select(mean)
     plain_s = time.perf_counter() - start
-    return {
-        "groups": groups,
-        "ours_s": ours_s,
-        "plain_s": plain_s,
-        "methods": sorted(methods),
-        "peak_bytes": peak_bytes,
-        "input_bytes": input_bytes,
-    }
+    return Measured(
+        groups=groups,
+        ours_s=ours_s,
+        cpu_s=cpu_s,
+        plain_s=plain_s,
+        methods=sorted(methods),
+        peak_bytes=peak_bytes,
+        input_bytes=input_bytes,
+    )
 
 
 def _frames(samples: int) -> Iterator[tuple[Combining, polars.DataFrame]]:
@@ -142,7 +166,7 @@ def _peak_bytes() -> int:
 if __name__ == "__main__":
     wanted = int(sys.argv[1]) if len(sys.argv) > 1 else 2_000_000
     if len(sys.argv) > 2:
-        print(json.dumps(measure(wanted, sys.argv[2])))
+        print(json.dumps(asdict(measure(wanted, sys.argv[2]))))
     else:
         print(f"{datetime.now().astimezone():%Y-%m-%d %H:%M}, {os.cpu_count()} CPUs")
         main(wanted)

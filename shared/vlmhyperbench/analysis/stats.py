@@ -26,8 +26,8 @@ Estimator = Callable[[FloatArray], FloatArray]
 CONFIDENCE = 0.95
 BOOTSTRAP_UNITS = 5000
 """Above so many units, intervals are cluster-robust normal ones."""
-BOOTSTRAP_GROUPS = 100
-"""In a table of more groups nothing is resampled: the intervals of up to 5,000 units are Student's t instead."""
+BOOTSTRAP_GROUPS, BOOTSTRAP_TABLE = 100, 50_000
+"""In a table of more groups, or of more units in groups small enough, the bootstrap gives way to Student's t."""
 RESAMPLES = 2000
 PERMUTATIONS = 9999
 _BATCH_NUMBERS = 2_000_000
@@ -196,8 +196,9 @@ def intervals(
 ) -> Intervals:
     """Give the interval of each group's estimate: BCa bootstrap up to 5,000 units, cluster-robust normal above.
 
-    Among more than `BOOTSTRAP_GROUPS` groups nothing is resampled: up to 5,000 units, the quantile of the
-    cluster-robust interval is Student's with units − 1 degrees of freedom (Cameron and Miller 2015, section VI.D).
+    A large table is not resampled: where there are more than 100 groups, or more than 50,000 units in groups of up to
+    5,000, these groups' intervals are cluster-robust too, with Student's quantile of units − 1 degrees of freedom
+    (Cameron and Miller 2015, section VI.D).
 
     No interval where it is undefined: fewer than two units, or no spread among them.
 
@@ -208,8 +209,8 @@ def intervals(
         seed: of the bootstrap; the same seed gives the same interval.
         confidence: of the intervals.
     """
-    many = len(counts) > BOOTSTRAP_GROUPS
     is_large = counts > BOOTSTRAP_UNITS
+    many = len(counts) > BOOTSTRAP_GROUPS or int(counts[~is_large].sum()) > BOOTSTRAP_TABLE
     values, influence = _influences(units, counts, estimator)
     low, high = _cluster_robust(values, influence, counts, confidence)
     method = np.where(is_large, "cluster_normal", "cluster_t" if many else "bca").astype(np.object_)

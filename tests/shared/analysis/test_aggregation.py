@@ -98,6 +98,14 @@ def test_up_to_a_hundred_groups_are_resampled_and_more_are_not() -> None:
     assert list(many["ci_high"]) == pytest.approx([0.4 + reach] * 101, abs=1e-6)
 
 
+def test_up_to_fifty_thousand_units_are_resampled_and_more_are_not() -> None:
+    units = np.column_stack([np.arange(50_002) % 7, np.ones(50_002)])
+    few = stats.intervals(units[:30_000], np.array([5_000] * 4 + [10_000]), stats.mean_of, seed=0)
+    assert few.method.tolist() == ["bca"] * 4 + ["cluster_normal"]
+    many = stats.intervals(units, np.array([5_000] * 10 + [2]), stats.mean_of, seed=0)
+    assert set(many.method) == {"cluster_t"}
+
+
 def test_an_interval_never_leaves_the_metrics_range() -> None:
     table = aggregate(_many(101, [0.9, 1.0]), Anls(), group_by=["doc"])
     assert table.select("ci_low", "ci_high").row(0) == (pytest.approx(0.95 - 12.7062 * 0.05, abs=1e-5), 1.0)
