@@ -7,7 +7,7 @@ and two hexadecimal digits stand for a byte), and `right:<path>` of `expected:<p
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from urllib.parse import unquote
 
 import polars
@@ -27,16 +27,14 @@ _ALL = "all"
 
 
 def statistics_figures(run: RunEvidence) -> list[FigureSpec]:
-    """Draw a metric's confusion matrix and its fields, where it counts them; profiles of one metric count alike."""
-    found: list[FigureSpec] = []
-    drawn: set[tuple[str, Callable[..., object]]] = set()
+    """Draw the labels and fields that metrics count; what several metrics or profiles count alike is drawn once."""
+    found: dict[tuple[object, ...], FigureSpec] = {}
     for scored in run.scored:
         for draw in (confusion_matrix, field_matrix):
-            figure = draw(run, scored) if (scored.spec.name, draw) not in drawn else None
+            figure = draw(run, scored)
             if figure is not None:
-                drawn.add((scored.spec.name, draw))
-                found.append(figure)
-    return found
+                found.setdefault((figure.categories, figure.columns, figure.cell_labels), figure)
+    return list(found.values())
 
 
 def confusion_matrix(run: RunEvidence, scored: ScoredMetric) -> FigureSpec | None:
@@ -53,7 +51,7 @@ def confusion_matrix(run: RunEvidence, scored: ScoredMetric) -> FigureSpec | Non
     unparsed = " '__unparsed__' is whatever is right nowhere." if UNPARSED in confusion.said else ""
     pooled = f" 'other' pools the {plural(confusion.pooled, 'rarest label')}." if confusion.pooled else ""
     return matrix_figure(
-        f"confusion-{slug(scored.spec.name)}",
+        f"confusion-{slug(scored.key)}",
         f"{scored.label}: labels that were said",
         rows=("right label", confusion.labels),
         columns=("said label", confusion.said),
@@ -78,7 +76,7 @@ def field_matrix(run: RunEvidence, scored: ScoredMetric) -> FigureSpec | None:
     left_out = len(weakest) - MAX_FIELDS
     more = f" {plural(left_out, 'stronger field')} left out." if left_out > 0 else ""
     return matrix_figure(
-        f"fields-{slug(scored.spec.name)}",
+        f"fields-{slug(scored.key)}",
         f"{scored.label}: fields by {title}",
         rows=("field", weakest[:MAX_FIELDS]),
         columns=(title, list(parts)),

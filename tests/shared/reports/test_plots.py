@@ -88,6 +88,11 @@ def test_names_of_columns_that_look_like_dates_stay_names_in_plotly() -> None:
     assert drawn["data"][0]["hovertext"] == [["a, 2024: 7"]]
 
 
+def test_a_hovered_bin_is_named_as_in_the_table() -> None:
+    figure = histogram_figure("h", "H", axis=AXIS, series={"one": [1230.0, 1231.0, 1231.0]}, is_whole=True)
+    assert to_plotly(figure)["data"][0]["text"] == ["1230 ms", "1231 ms"]
+
+
 def test_what_a_series_means_has_its_colour_in_both() -> None:
     figure = next(figure for figure in FIGURES if figure.name == "stacked")
     colours = [LIGHT["s3"], LIGHT["s6"], LIGHT["s5"]]

@@ -148,10 +148,14 @@ def _faults(spec: FigureSpec) -> Iterator[str]:
 def _series_faults(spec: FigureSpec, one: Series) -> Iterator[str]:
     if len(one.x) != len(one.y) + (spec.kind == "histogram"):
         yield f"x and y of the series {one.name!r} do not fit"
+    if spec.kind == "histogram" and len(spec.table.rows) != len(one.y):
+        yield f"the table does not fit the bins of the series {one.name!r}"
     if any(len(ends) != len(one.x) for ends in _per_point(spec, one)):
         yield f"the intervals or labels of the series {one.name!r} do not fit"
     if spec.kind in {"interval", "bars", "stacked"} and any(y not in range(len(spec.categories)) for y in one.y):
         yield f"the series {one.name!r} names a row that does not exist"
+    if spec.kind == "scatter" and not one.x:
+        yield f"the series {one.name!r} has no point"
     if spec.kind in {"curve", "histogram", "scatter"} and None in one.x:
         yield f"x of the series {one.name!r} has a hole"
     elif spec.kind in {"curve", "histogram"} and any(low > high for low, high in pairwise(_known(one.x))):

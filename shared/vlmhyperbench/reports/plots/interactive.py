@@ -31,7 +31,14 @@ def to_plotly(spec: FigureSpec) -> dict[str, JsonValue]:
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "showlegend": len(spec.series) > 1,
-        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"},
+        "legend": {
+            "orientation": "h",
+            "traceorder": "normal",
+            "x": 0,
+            "xanchor": "left",
+            "y": 1.02,
+            "yanchor": "bottom",
+        },
         "hovermode": "closest",
         "hoverlabel": {
             "align": "left",
@@ -133,9 +140,9 @@ def _histogram(spec: FigureSpec, series: Series, index: int) -> JsonValue:
         "x": [(low + high) / 2 for low, high in pairwise(edges)],
         "width": [high - low for low, high in pairwise(edges)],
         "y": list(series.y),
-        "text": [f"{short(low)} to {short(high)} {_plain(spec.x.unit)}" for low, high in pairwise(edges)],
+        "text": [_plain(f"{row[0]} {spec.x.unit}") for row in spec.table.rows],
         "textposition": "none",
-        "hovertemplate": _hover(spec, "%{y} from %{text}"),
+        "hovertemplate": _hover(spec, "%{text}: %{y}"),
         "opacity": 1.0 if len(spec.series) == 1 else 0.6,
         "marker": {"color": colour_of(series, index), "line": {"color": LIGHT["paper"], "width": 1}},
     }
@@ -157,14 +164,18 @@ def _bars(spec: FigureSpec, series: Series, index: int) -> JsonValue:
 
 def _scatter(series: Series, index: int) -> JsonValue:
     colour = colour_of(series, index)
+    places = [x for x in series.x if x is not None]
+    two_thirds = min(places) + 0.66 * (max(places) - min(places))
+    # A name stands on the side of its point where the line does not go.
+    side = "bottom" if series.is_joined and series.y[-1] > series.y[0] else "top"
     return {
         "type": "scatter",
         "mode": "lines+markers+text" if series.is_joined else "markers+text",
         "name": _plain(series.name),
-        "x": list(series.x),
+        "x": places,
         "y": list(series.y),
         "text": [_plain(label) for label in series.labels],
-        "textposition": "top center",
+        "textposition": [f"{side} {'left' if x > two_thirds else 'right'}" for x in places],
         "hovertemplate": "%{text}<br>%{x:.4~g}, %{y:.4~g}<extra></extra>",
         "cliponaxis": False,
         "line": {"color": colour, "width": 1.5},
