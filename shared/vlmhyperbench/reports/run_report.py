@@ -24,8 +24,8 @@ from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.extraction import extraction
 from vlmhyperbench.reports.fields import statistics_figures
 from vlmhyperbench.reports.headline import final_state, finished_at, headline_row, run_data, tone_of
-from vlmhyperbench.reports.lengths import length_figures
 from vlmhyperbench.reports.ladder import ladders
+from vlmhyperbench.reports.lengths import length_figures
 from vlmhyperbench.reports.limitations import limitations
 from vlmhyperbench.reports.performance import Performance, performance_of, times_table
 from vlmhyperbench.reports.provenance import configuration, provenance
