@@ -137,6 +137,17 @@ def test_of_two_best_matchings_the_shorter_one_counts_in_any_order() -> None:
     assert anls_score(true, swapped) == 1 / 5
 
 
+def test_of_two_best_matchings_of_the_same_length_the_one_more_alike_counts_in_any_order() -> None:
+    # Three leaves either way: one of them half right, or one of them wholly.
+    assert _value([["ac"], "ab"], [["ab"], ["ac", "ac"]]) == 1 / 3
+    assert _value([["ac"], "ab"], [["ac", "ac"], ["ab"]]) == 1 / 3
+    assert anls_score([["ac"], "ab"], [["ab"], ["ac", "ac"]]) == 1 / 6
+
+
+def test_items_that_are_half_right_count_half() -> None:
+    assert _value(["ab", "cd"], ["cy", "ax"]) == 0.5
+
+
 def test_the_best_reference_counts_and_a_group_is_the_mean() -> None:
     measures = measure(
         AnlsStar(), [('{"a": "x"}', ['{"a": "y"}', '{"a": "x", "b": 1}']), ("abcd", ["abcx"]), ("x", [])]
@@ -190,6 +201,11 @@ def test_what_would_take_too_long_has_no_value() -> None:
     )
     assert measures.reasons == ["too_large", None, None, "too_large", None, "too_large"]
     assert measures.values[1:3] == [1.0, 1 / 2001]
+
+
+def test_a_reference_that_would_take_too_long_might_have_been_the_best() -> None:
+    long = json.dumps(["x"] * 2001)
+    assert measure(AnlsStar(), [(long, ['["y"]', long])]).reasons == ["too_large"]
 
 
 def _outcomes(true: object, said: object) -> set[tuple[Fraction, int]]:

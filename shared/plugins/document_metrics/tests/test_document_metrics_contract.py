@@ -7,7 +7,7 @@ import json
 import pytest
 
 import vlmhyperbench_document_metrics
-from vlmhyperbench_document_metrics import AnlsStar, Teds
+from vlmhyperbench_document_metrics import AnlsStar, FieldAccuracy, FieldF1, ItemCountAccuracy, Teds
 from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.protocols import Metric
@@ -19,9 +19,24 @@ METRICS: list[Metric] = [
     AnlsStar(repair=True),
     Teds(),
     Teds(profile="structure"),
+    FieldAccuracy(),
+    FieldAccuracy(profile="cer", on_invalid="zero"),
+    FieldAccuracy(profile="similarity", repair=True, per_field=False),
+    FieldF1(),
+    FieldF1(profile="cer", on_invalid="zero"),
+    FieldF1(profile="similarity", repair=True, per_field=False),
+    ItemCountAccuracy(),
+    ItemCountAccuracy(on_invalid="zero"),
+    ItemCountAccuracy(profile="recognised", rule="similarity", repair=True),
 ]
-NAMES = {"anls_star": AnlsStar, "teds": Teds}
-OF_JSON = ["anls_star"]
+NAMES = {
+    "anls_star": AnlsStar,
+    "field_accuracy": FieldAccuracy,
+    "field_f1": FieldF1,
+    "item_count_accuracy": ItemCountAccuracy,
+    "teds": Teds,
+}
+OF_JSON = ["anls_star", "field_accuracy", "field_f1", "item_count_accuracy"]
 
 INVOICE = '{"no": "A-17", "total": 12.5, "items": [{"name": "tea", "price": 4}, {"name": "milk", "price": 8.5}]}'
 TABLE = "<table><tr><td>tea</td><td>4</td></tr><tr><td colspan='2'>milk</td></tr></table>"

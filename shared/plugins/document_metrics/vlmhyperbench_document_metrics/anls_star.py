@@ -10,7 +10,6 @@ from vlmhyperbench_document_metrics.documents import (
     INVALID_REFERENCE,
     JsonAnswers,
     NotJson,
-    TooLarge,
     best,
     is_broken_json,
     read_container,
@@ -18,6 +17,7 @@ from vlmhyperbench_document_metrics.documents import (
 from vlmhyperbench_document_metrics.profiles import check_profile
 from vlmhyperbench_document_metrics.rows import NO_REFERENCE, TOO_LARGE, gather, share
 from vlmhyperbench_document_metrics.tree_similarity import similarity
+from vlmhyperbench_document_metrics.work import TooLarge
 from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, JsonValue, Measure, Measures
 

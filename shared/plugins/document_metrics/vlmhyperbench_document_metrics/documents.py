@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Union
 
-from vlmhyperbench_document_metrics.profiles import check_flag
+from vlmhyperbench_document_metrics.profiles import check_choice, check_flag
 from vlmhyperbench_document_metrics.rows import NO_REFERENCE, TOO_LARGE
+from vlmhyperbench_document_metrics.work import TooLarge
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.jsontext import parse_json, repair_json
 from vlmhyperbench_sdk.types import JsonValue, Measure
@@ -25,10 +26,6 @@ class NotJson(Exception):
     """An answer is not JSON, also after the repairs that are declared."""
 
 
-class TooLarge(Exception):
-    """Two documents take more work to compare than a metric allows."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonAnswers:
     """How a metric reads answers that are meant as JSON."""
@@ -39,8 +36,7 @@ class JsonAnswers:
     """Whether the content of a code fence, or the first balanced object or array, is read instead."""
 
     def __post_init__(self) -> None:
-        if self.on_invalid not in ("exclude", "zero"):
-            raise InvalidInput(f"The param 'on_invalid' is {self.on_invalid!r}.", cure="Give exclude or zero.")
+        check_choice("on_invalid", self.on_invalid, ("exclude", "zero"))
         check_flag("repair", self.repair)
 
     def read(self, answer: str, reference: Container) -> JsonValue:

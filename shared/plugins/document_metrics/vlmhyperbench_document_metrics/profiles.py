@@ -20,6 +20,17 @@ def check_profile(metric: str, profile: str, known: Sequence[str]) -> str:
     return profile
 
 
+def check_choice(name: str, value: str, known: Sequence[str]) -> str:
+    """Return what a param chooses.
+
+    Raises:
+        InvalidInput: it is none of the known ones.
+    """
+    if value not in known:
+        raise InvalidInput(f"The param {name!r} is {value!r}.", cure=f"Give one of: {', '.join(known)}.")
+    return value
+
+
 def check_flag(name: str, value: object) -> bool:
     """Return a yes or no: text such as "false" would otherwise count as yes.
 

@@ -13,8 +13,8 @@ from apted import APTED, Config  # type: ignore[import-untyped] # without stubs
 from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cdist
 
-from vlmhyperbench_document_metrics.documents import TooLarge
 from vlmhyperbench_document_metrics.tables import Label, TableNode
+from vlmhyperbench_document_metrics.work import TooLarge
 
 Thing = TypeVar("Thing", bound=Hashable)
 FloatArray = npt.NDArray[np.float64]

@@ -5,33 +5,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from itertools import pairwise
 from typing import Union, cast
 
 import numpy as np
-import numpy.typing as npt
-from rapidfuzz.distance import Levenshtein
-from rapidfuzz.process import cdist
 from scipy.optimize import linear_sum_assignment
 
-from vlmhyperbench_document_metrics.documents import TooLarge
+from vlmhyperbench_document_metrics.places import having, spans
+from vlmhyperbench_document_metrics.texts import FloatArray, similarities, similarity_of_two
+from vlmhyperbench_document_metrics.work import Work
 from vlmhyperbench_sdk.types import JsonValue
 
-FloatArray = npt.NDArray[np.float64]
 Pairs = tuple[FloatArray, FloatArray]
 """Sum of leaf similarities, and length, of every (reference value, answer value). Each of shape (true, said)."""
 
 THRESHOLD = 0.5
-MAX_MATRIX_PAIRS = 4_000_000
-"""Pairs of values in one comparison of two lists: 2,000 items with 2,000."""
-MAX_PAIRS = 40_000_000
-"""Pairs of values in all; a pair of lists counts as `PAIRS_OF_LISTS`."""
-PAIRS_OF_LISTS = 100
-MAX_CHAR_PAIRS = 40_000_000_000
-"""Characters of texts times characters of what they are compared with: 200,000 with 200,000."""
-
-_CUTOFF = 0.49
-"""Below the threshold by more than rounding: what rapidfuzz need not compute."""
 _SHORTER, _MORE_ALIKE = 1e-9, 1e-12
 """Of two matchings with the same sum of averages the one with the lesser length counts, then the more alike one."""
 
@@ -49,7 +36,7 @@ def similarity(reference: JsonValue, answer: JsonValue) -> float:
     """Return ANLS* of two nested values (Peer et al. 2024, arXiv:2402.03848, section 3).
 
     Raises:
-        TooLarge: it would take more work than the bounds of this module allow.
+        TooLarge: it would take more work than is allowed.
     """
     return _average(*_Comparison().pairs([reference], [answer])).item()
 
@@ -58,13 +45,13 @@ class _Comparison:
     """Compares each of some reference values with each of some answer values, and counts the work."""
 
     def __init__(self) -> None:
-        self._pairs = 0
-        self._char_pairs = 0
+        self._work = Work()
 
     def pairs(self, true: Sequence[Node], said: Sequence[Node]) -> Pairs:
         if len(true) == len(said) == 1 and _is_leaf(true[0]) and _is_leaf(said[0]):
-            return self._two_leaves(_text(true[0]), _text(said[0])), np.ones((1, 1))
-        self._count(len(true) * len(said))
+            alike = similarity_of_two(_text(true[0]), _text(said[0]), at_least=THRESHOLD, work=self._work)
+            return np.full((1, 1), alike), np.ones((1, 1))
+        self._work.count_pairs(len(true) * len(said))
         total = np.zeros((len(true), len(said)))
         length = np.maximum.outer(_lengths(true), _lengths(said))
         nothing = [row for row, value in enumerate(true) if value is None]
@@ -75,38 +62,18 @@ class _Comparison:
             cells = np.ix_(rows[kind], columns[kind])
             part = [true[row] for row in rows[kind]], [said[column] for column in columns[kind]]
             if kind == "leaf":
-                total[cells] = self._leaves(*part)
+                own, other = (list(map(_text, leaves)) for leaves in part)
+                total[cells] = similarities(own, other, at_least=THRESHOLD, work=self._work)
             elif kind == "object":
                 total[cells], length[cells] = self._objects(*cast("_Objects", part))
             else:
                 total[cells], length[cells] = self._lists(*cast("_Lists", part))
         return total, length
 
-    def _leaves(self, true: Sequence[Node], said: Sequence[Node]) -> FloatArray:
-        """Return the similarity of scalars that are not null; each distinct text is compared once."""
-        own, other = list(map(_text, true)), list(map(_text, said))
-        own_places, other_places = _places(own), _places(other)
-        self._count_chars(sum(map(len, own_places)) * sum(map(len, other_places)))
-        alike = cdist(
-            list(own_places),
-            list(other_places),
-            scorer=Levenshtein.normalized_similarity,
-            score_cutoff=_CUTOFF,
-            dtype=np.float64,
-        )
-        alike[alike < THRESHOLD] = 0.0
-        cells = np.ix_([own_places[text] for text in own], [other_places[text] for text in other])
-        return cast("FloatArray", alike[cells])
-
-    def _two_leaves(self, true: str, said: str) -> FloatArray:
-        self._count_chars(len(true) * len(said))
-        alike = Levenshtein.normalized_similarity(true, said, score_cutoff=_CUTOFF)
-        return np.full((1, 1), alike if alike >= THRESHOLD else 0.0)
-
     def _objects(self, true: Sequence[Mapping[str, JsonValue]], said: Sequence[Mapping[str, JsonValue]]) -> Pairs:
         """Add up the keys that either has; one that the answer lacks is null there."""
         total, length = np.zeros((2, len(true), len(said)))
-        rows, columns = _having(true), _having(said)
+        rows, columns = having(true), having(said)
         for key in dict.fromkeys([*rows, *columns]):
             if key in rows:
                 own = rows[key]
@@ -114,7 +81,7 @@ class _Comparison:
                 total[own] += part[0]
                 length[own] += part[1]
             if key in columns and len(rows.get(key, ())) < len(true):
-                self._count(len(true) * len(columns[key]))
+                self._work.count_pairs(len(true) * len(columns[key]))
                 without = sorted({*range(len(true))}.difference(rows.get(key, ())))
                 extra = np.maximum(_lengths([said[column][key] for column in columns[key]]), 1.0)
                 length[np.ix_(without, columns[key])] += extra
@@ -122,31 +89,21 @@ class _Comparison:
 
     def _lists(self, true: Sequence[Sequence[JsonValue]], said: Sequence[Sequence[JsonValue]]) -> Pairs:
         """Match the items of every pair of lists; what remains unmatched adds to the length."""
-        self._count(len(true) * len(said) * PAIRS_OF_LISTS)
+        self._work.count_lists(len(true) * len(said))
         own, other = [item for one in true for item in one], [item for one in said for item in one]
         alike, length = self.pairs(own, other)
         own_lengths, other_lengths = _lengths(own), _lengths(other)
         saved = np.add.outer(own_lengths, other_lengths) - length
-        weight = _average(alike, length) + _SHORTER * saved + _MORE_ALIKE * alike
+        weight = _average(alike, length) + _SHORTER * _of_highest(saved) + _MORE_ALIKE * _of_highest(alike)
         total, lengths = np.zeros((2, len(true), len(said)))
-        for row, rows in enumerate(_spans(true)):
-            for column, columns in enumerate(_spans(said)):
+        for row, rows in enumerate(spans(map(len, true))):
+            for column, columns in enumerate(spans(map(len, said))):
                 cells = rows, columns
                 matched = linear_sum_assignment(weight[cells], maximize=True)
                 total[row, column] = alike[cells][matched].sum()
                 everything = own_lengths[rows].sum() + other_lengths[columns].sum()
                 lengths[row, column] = everything - saved[cells][matched].sum()
         return total, lengths
-
-    def _count(self, pairs: int) -> None:
-        self._pairs += pairs
-        if self._pairs > MAX_PAIRS or pairs > MAX_MATRIX_PAIRS:
-            raise TooLarge
-
-    def _count_chars(self, char_pairs: int) -> None:
-        self._char_pairs += char_pairs
-        if self._char_pairs > MAX_CHAR_PAIRS:
-            raise TooLarge
 
 
 _Objects = tuple[list[Mapping[str, JsonValue]], list[Mapping[str, JsonValue]]]
@@ -156,6 +113,10 @@ _Lists = tuple[list[Sequence[JsonValue]], list[Sequence[JsonValue]]]
 def _average(total: FloatArray, length: FloatArray) -> FloatArray:
     """Similarity per leaf; two values without any leaf agree."""
     return np.where(length > 0, np.minimum(total / np.maximum(length, 1.0), 1.0), 1.0)
+
+
+def _of_highest(numbers: FloatArray) -> FloatArray:
+    return cast("FloatArray", numbers / max(numbers.max(initial=0.0), 1.0))
 
 
 def _lengths(values: Sequence[Node]) -> FloatArray:
@@ -177,10 +138,6 @@ def _text(value: Node) -> str:
     return " ".join(str(value).lower().split())
 
 
-def _places(texts: Sequence[str]) -> dict[str, int]:
-    return {text: place for place, text in enumerate(dict.fromkeys(texts))}
-
-
 def _by_kind(values: Sequence[Node]) -> Mapping[str, list[int]]:
     """Say where the scalars, objects and lists are; null is none of them."""
     places: dict[str, list[int]] = defaultdict(list)
@@ -192,18 +149,3 @@ def _by_kind(values: Sequence[Node]) -> Mapping[str, list[int]]:
         elif _is_leaf(value):
             places["leaf"].append(place)
     return places
-
-
-def _having(objects: Sequence[Mapping[str, JsonValue]]) -> dict[str, list[int]]:
-    """Say, for every key, which objects have it."""
-    places: dict[str, list[int]] = defaultdict(list)
-    for place, one in enumerate(objects):
-        for key in one:
-            places[key].append(place)
-    return places
-
-
-def _spans(lists: Sequence[Sequence[JsonValue]]) -> list[slice]:
-    """Say where the items of each list are when all lists stand one after another."""
-    ends = np.cumsum([0, *map(len, lists)]).tolist()
-    return [slice(start, end) for start, end in pairwise(ends)]

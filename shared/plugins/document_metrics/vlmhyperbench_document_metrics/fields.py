@@ -1,0 +1,189 @@
+"""The fields of two JSON documents: which there are, which belong together, and how many of them are right."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Union, cast
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from vlmhyperbench_document_metrics.places import having, spans
+from vlmhyperbench_document_metrics.rules import Scalar, is_right, read_scalar, right_pairs
+from vlmhyperbench_document_metrics.texts import FloatArray
+from vlmhyperbench_document_metrics.work import Work
+from vlmhyperbench_sdk.types import JsonValue
+
+RECOGNISED_PERCENT = 85
+
+_MORE_RIGHT = 1e-9
+"""Of two matchings with the same sum of F1 the one with more right fields counts, whatever the order of items."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Object:
+    """A JSON object without the members that hold nothing."""
+
+    members: Mapping[str, Node]
+    size: int
+    """Fields inside of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Items:
+    """A JSON list without the items that have no field."""
+
+    items: Sequence[Node]
+    size: int
+    """Fields inside of it."""
+
+
+Node = Union[Scalar, Object, Items]
+
+
+@dataclass(slots=True, kw_only=True)
+class Tally:
+    """What a comparison counted."""
+
+    right: Counter[str] = field(default_factory=Counter)
+    """Right fields by path; list indices are written `[]`."""
+    expected: Counter[str] = field(default_factory=Counter)
+    """Fields of the reference by path."""
+    predicted: int = 0
+    """Fields of the answer."""
+    lists: int = 0
+    """Item lists of the reference: those that hold an object, or nothing."""
+    items_expected: int = 0
+    items_predicted: int = 0
+    items_recognised: int = 0
+    items_smaller: int = 0
+    """Sum over the item lists of the lesser number of items, the reference's or the answer's."""
+    items_larger: int = 0
+
+
+def read_fields(value: JsonValue) -> Node | None:
+    """Prepare a document for comparison; None for null and blank text, which are no field."""
+    if isinstance(value, dict):
+        members = {key: node for key, one in value.items() if (node := read_fields(one)) is not None}
+        return Object(members=members, size=sum(map(size_of, members.values())))
+    if isinstance(value, list):
+        items = [node for one in value if (node := read_fields(one)) is not None and size_of(node)]
+        return Items(items=items, size=sum(map(size_of, items)))
+    return None if value is None else read_scalar(cast("str", value))
+
+
+def size_of(node: Node) -> int:
+    """Count the fields of a node."""
+    return 1 if isinstance(node, Scalar) else node.size
+
+
+def compare_fields(reference: JsonValue, answer: JsonValue, rule: str) -> Tally:
+    """Count right fields and recognised items of an answer; null answers nothing.
+
+    Objects are compared key by key. The items of every list are matched so that the sum of their F1 is highest; an item
+    without any right field belongs to none.
+
+    Raises:
+        TooLarge: it would take more work than is allowed.
+    """
+    true, said = read_fields(reference), read_fields(answer)
+    tally = Tally(predicted=0 if said is None else size_of(said))
+    if true is not None:
+        _Comparison(rule, tally).visit(true, said, "")
+    return tally
+
+
+class _Comparison:
+    def __init__(self, rule: str, tally: Tally) -> None:
+        self._rule = rule
+        self._tally = tally
+        self._work = Work()
+
+    def visit(self, true: Node, said: Node | None, path: str) -> None:
+        """Count the fields of one node of the reference against what it belongs to."""
+        if isinstance(true, Scalar):
+            self._tally.expected[path] += 1
+            if isinstance(said, Scalar) and is_right(self._rule, true, said, self._work):
+                self._tally.right[path] += 1
+        elif isinstance(true, Object):
+            members = said.members if isinstance(said, Object) else {}
+            for key, one in true.members.items():
+                self.visit(one, members.get(key), f"{path}.{key}" if path else key)
+        else:
+            self._visit_items(true.items, said.items if isinstance(said, Items) else [], f"{path}[]")
+
+    def _visit_items(self, true: Sequence[Node], said: Sequence[Node], path: str) -> None:
+        right = self._right(true, said)
+        matched = linear_sum_assignment(_weights(true, said, right), maximize=True)
+        pairs = zip(*(side.tolist() for side in matched), strict=True)
+        partners = {row: column for row, column in pairs if right[row, column] > 0}
+        if not true or any(isinstance(one, Object) for one in true):
+            recognised = sum(
+                200 * right[row, column] >= RECOGNISED_PERCENT * (size_of(true[row]) + size_of(said[column]))
+                for row, column in partners.items()
+            )
+            self._count_items(len(true), len(said), int(recognised))
+        for row, one in enumerate(true):
+            self.visit(one, said[partners[row]] if row in partners else None, path)
+
+    def _count_items(self, expected: int, predicted: int, recognised: int) -> None:
+        self._tally.lists += 1
+        self._tally.items_expected += expected
+        self._tally.items_predicted += predicted
+        self._tally.items_recognised += recognised
+        self._tally.items_smaller += min(expected, predicted)
+        self._tally.items_larger += max(expected, predicted)
+
+    def _right(self, true: Sequence[Node], said: Sequence[Node]) -> FloatArray:
+        """Count the right fields of every pair of nodes. Shape: (true, said)."""
+        self._work.count_pairs(len(true) * len(said))
+        right = np.zeros((len(true), len(said)))
+        for kind in (Scalar, Object, Items):
+            rows = [row for row, node in enumerate(true) if isinstance(node, kind)]
+            columns = [column for column, node in enumerate(said) if isinstance(node, kind)]
+            own, other = [true[row] for row in rows], [said[column] for column in columns]
+            cells = np.ix_(rows, columns)
+            if not rows or not columns:
+                continue
+            if kind is Scalar:
+                right[cells] = right_pairs(self._rule, *cast("_Scalars", (own, other)), self._work)
+            elif kind is Object:
+                right[cells] = self._right_of_objects(*cast("_Objects", (own, other)))
+            else:
+                right[cells] = self._right_of_lists(*cast("_Lists", (own, other)))
+        return right
+
+    def _right_of_objects(self, true: Sequence[Object], said: Sequence[Object]) -> FloatArray:
+        right = np.zeros((len(true), len(said)))
+        rows, columns = (having([one.members for one in side]) for side in (true, said))
+        for key in filter(columns.__contains__, rows):
+            own = [true[row].members[key] for row in rows[key]]
+            other = [said[column].members[key] for column in columns[key]]
+            right[np.ix_(rows[key], columns[key])] += self._right(own, other)
+        return right
+
+    def _right_of_lists(self, true: Sequence[Items], said: Sequence[Items]) -> FloatArray:
+        self._work.count_lists(len(true) * len(said))
+        own, other = [item for one in true for item in one.items], [item for one in said for item in one.items]
+        right = self._right(own, other)
+        weights = _weights(own, other, right)
+        total = np.zeros((len(true), len(said)))
+        for row, rows in enumerate(spans(len(one.items) for one in true)):
+            for column, columns in enumerate(spans(len(one.items) for one in said)):
+                matched = linear_sum_assignment(weights[rows, columns], maximize=True)
+                total[row, column] = right[rows, columns][matched].sum()
+        return total
+
+
+_Scalars = tuple[list[Scalar], list[Scalar]]
+_Objects = tuple[list[Object], list[Object]]
+_Lists = tuple[list[Items], list[Items]]
+
+
+def _weights(true: Sequence[Node], said: Sequence[Node], right: FloatArray) -> FloatArray:
+    """F1 of every pair of items, more where it has more right fields. Shape: (true, said)."""
+    sizes = np.add.outer([size_of(one) for one in true], [size_of(one) for one in said])
+    weights: FloatArray = 2.0 * right / sizes + _MORE_RIGHT * right / max(right.max(initial=0.0), 1.0)
+    return weights

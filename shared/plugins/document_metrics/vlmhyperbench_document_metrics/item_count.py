@@ -1,0 +1,107 @@
+"""Item count accuracy: whether an answer lists as many items as the document has, and which of them are recognised."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from vlmhyperbench_document_metrics.documents import Container, JsonAnswers, measure_document
+from vlmhyperbench_document_metrics.fields import RECOGNISED_PERCENT, Tally, compare_fields
+from vlmhyperbench_document_metrics.profiles import check_choice, check_profile
+from vlmhyperbench_document_metrics.rows import gather
+from vlmhyperbench_document_metrics.rules import FORMULAS, NORMALISER, RULES
+from vlmhyperbench_sdk.protocols import MetricDescription
+from vlmhyperbench_sdk.types import JsonObject, JsonValue, Measure, Measures
+
+PROFILES = ("count", "recognised")
+
+NO_ITEM_LISTS = "no_item_lists"
+
+_STATISTICS = ("items_right", "items_larger", "items_expected", "items_predicted", "items_recognised", "invalid")
+
+
+class ItemCountAccuracy:
+    """Items over items of the longer list, added up over the item lists of the document; best over the references.
+
+    An item list is a list of the reference that holds an object, or nothing. Profile `count`: the lesser of the two
+    numbers of items, 1 − |predicted − expected| / max(predicted, expected). Profile `recognised`: items matched with an
+    F1 of their fields of at least 0.85, by the param `rule`. Lists that are empty on both sides agree (1).
+    """
+
+    def __init__(
+        self,
+        *,
+        profile: str = "count",
+        rule: str = "exact",
+        on_invalid: Literal["exclude", "zero"] = "exclude",
+        repair: bool = False,
+    ) -> None:
+        self._profile = check_profile("item_count_accuracy", profile, PROFILES)
+        self._rule = check_choice("rule", rule, RULES)
+        self._reading = JsonAnswers(on_invalid=on_invalid, repair=repair)
+
+    @property
+    def description(self) -> MetricDescription:
+        items = "min(items of the answer, items of the reference)" if self._profile == "count" else "recognised items"
+        return MetricDescription(
+            name="item_count_accuracy",
+            profile=self._profile,
+            version="1.0.0",
+            title="Item count accuracy" if self._profile == "count" else "Item count accuracy, recognised items",
+            kind="document",
+            unit="1",
+            range=(0.0, 1.0),
+            direction="higher",
+            aggregation="pooled",
+            proportion=False,
+            normaliser=f"{NORMALISER}; {self._reading}",
+            formula=f"sum of {items} / sum of max(items of the answer, items of the reference) over the item lists of "
+            f"the reference; an item is recognised at field F1 >= {RECOGNISED_PERCENT / 100}, a field is right where "
+            f"{FORMULAS[self._rule]}",
+            source="this project",
+        )
+
+    def measure(
+        self,
+        predictions: Sequence[str],
+        references: Sequence[Sequence[str]],
+        *,
+        metadata: Sequence[JsonObject] | None = None,  # noqa: ARG002 (part of the contract)
+    ) -> Measures:
+        measures = [
+            measure_document(answer, own, self._reading, compare=self._compare, unreadable=self._unreadable)
+            for answer, own in zip(predictions, references, strict=True)
+        ]
+        return gather(measures, _STATISTICS)
+
+    def combine(self, sums: Mapping[str, float]) -> float | None:
+        if sums.get("count", 0.0) <= 0:
+            return None
+        return _share(sums["items_right"], sums["items_larger"])
+
+    def _compare(self, reference: Container, answer: JsonValue) -> Measure:
+        tally = compare_fields(reference, answer, self._rule)
+        return self._measure(tally, larger=tally.items_larger, invalid=0.0)
+
+    def _unreadable(self, reference: Container) -> Measure:
+        tally = compare_fields(reference, None, self._rule)
+        # Where the document has no item, the answer counts as one that is made up: it must not be right.
+        return self._measure(tally, larger=max(tally.items_larger, 1), invalid=1.0)
+
+    def _measure(self, tally: Tally, *, larger: int, invalid: float) -> Measure:
+        if tally.lists == 0:
+            return Measure.unscored(NO_ITEM_LISTS)
+        right = tally.items_smaller if self._profile == "count" else tally.items_recognised
+        statistics = {
+            "items_right": right,
+            "items_larger": larger,
+            "items_expected": tally.items_expected,
+            "items_predicted": tally.items_predicted,
+            "items_recognised": tally.items_recognised,
+        }
+        numbers = {name: float(number) for name, number in statistics.items()}
+        return Measure(value=_share(right, larger), statistics={**numbers, "invalid": invalid})
+
+
+def _share(right: float, larger: float) -> float:
+    return right / larger if larger > 0 else 1.0

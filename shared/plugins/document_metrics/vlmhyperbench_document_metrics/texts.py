@@ -1,0 +1,52 @@
+"""Compare every text of one list with every text of another, each distinct one once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+from rapidfuzz.distance import Levenshtein
+from rapidfuzz.process import cdist
+
+from vlmhyperbench_document_metrics.work import Work
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def similarities(true: Sequence[str], said: Sequence[str], *, at_least: float, work: Work) -> FloatArray:
+    """Return 1 − Levenshtein distance / longer length, or 0 where that is below `at_least`. Shape: (true, said).
+
+    Two empty texts are alike (1).
+
+    Raises:
+        TooLarge: the texts are too long.
+    """
+    own, other = _places(true), _places(said)
+    work.count_texts(sum(map(len, own)), sum(map(len, other)))
+    # A cutoff a little lower than needed keeps rapidfuzz's rounding of it out of the result.
+    alike = cdist(
+        list(own),
+        list(other),
+        scorer=Levenshtein.normalized_similarity,
+        score_cutoff=at_least - 0.01,
+        dtype=np.float64,
+    )
+    alike[alike < at_least] = 0.0
+    return cast("FloatArray", alike[np.ix_([own[text] for text in true], [other[text] for text in said])])
+
+
+def similarity_of_two(true: str, said: str, *, at_least: float, work: Work) -> float:
+    """Return what `similarities` returns for one pair.
+
+    Raises:
+        TooLarge: the texts are too long.
+    """
+    work.count_texts(len(true), len(said))
+    alike = Levenshtein.normalized_similarity(true, said, score_cutoff=at_least - 0.01)
+    return alike if alike >= at_least else 0.0
+
+
+def _places(texts: Sequence[str]) -> dict[str, int]:
+    return {text: place for place, text in enumerate(dict.fromkeys(texts))}
