@@ -4,10 +4,12 @@ import json
 
 import pytest
 
+from tests.support.audit import audit
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.main import main
-from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.errors import Conflict, InvalidInput, NotFound
 from vlmhyperbench.registry.schemas import RunEntry
+from vlmhyperbench.wire.runs import RunRescore
 
 GATE = """rules:
 - {metric: exact_match, max_drop: 0.01}
@@ -92,3 +94,41 @@ def test_an_extractor_that_cannot_be_is_refused_before_anything_runs(stack):
         stack.client.runs.create(entry(extractors=[{"name": "regex", "params": {"pattern": "(?=a)"}}]))
     with pytest.raises(InvalidInput, match="Write one of: number"):
         stack.client.runs.create(entry(extractors=["numbr"]))
+
+
+def test_a_run_is_scored_anew_without_a_model(stack, runs, command, capsys):
+    parent = runs[0]
+    asked = stack.query("SELECT count(*) FROM fact")[0][0]
+    chosen = ["--metric", "anls", "--metric", "cer", "--extractor", "first_line"]
+    assert main(["rescore", str(parent.id), *chosen, "--quiet"]) == exits.OK
+    capsys.readouterr()
+    (child,) = [one for one in stack.client.runs.list(limit=50).items if one.parent_run_id == parent.id]
+    child = stack.client.runs.get(child.id)
+    assert (child.state, child.total, child.done, child.failed) == ("SUCCEEDED", 40, 40, 0)
+    assert {job.kind for job in child.jobs} == {"SCORE", "REPORT"}
+    assert stack.query("SELECT count(*) FROM fact")[0][0] == asked
+    results = stack.client.results(run_id=child.id, limit=50).items
+    assert [one.key for one in results] == [one.key for one in stack.client.results(run_id=parent.id, limit=50).items]
+    assert {(one.metric, one.extractor) for one in results[0].measures} == {("anls", "first_line@1"), ("cer", "first_line@1")}
+    before, after = (
+        stack.client.evaluation(run.measures[0].evaluation_id)
+        for run in (stack.client.results(run_id=parent.id, limit=1).items[0], results[0])
+    )
+    assert before.components["engine"] == after.components["engine"]
+    assert before.components["weights"] == after.components["weights"]
+    again = stack.wait(stack.client.runs.rescore(child.id).id)
+    assert (again.parent_run_id, again.state) == (child.id, "SUCCEEDED")
+    compared = command("compare", str(child.id), str(again.id))["comparisons"][0]
+    assert [one["difference"] for one in compared["metrics"].values()] == [0.0, 0.0]
+    audit(stack)
+
+
+def test_what_cannot_be_scored_anew_is_refused(stack, runs):
+    with pytest.raises(InvalidInput, match="metric"):
+        stack.client.runs.rescore(runs[0].id, RunRescore(metrics=("anlss",)))
+    with pytest.raises(NotFound):
+        stack.client.runs.rescore("00000000-0000-0000-0000-000000000000")
+    open_run = stack.client.runs.create(entry())
+    with pytest.raises(Conflict, match="has not ended"):
+        stack.client.runs.rescore(open_run.id)
+    stack.wait(open_run.id)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 
 import polars
+import pytest
 
 from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec
 from vlmhyperbench_eval_worker.measuring import FACT_COLUMNS, MeasuredMetric, measure_metric, packages_of
+from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_text_metrics import Anls, ExactMatch
 
 EXACT = MetricSpec(name="exact_match", profile="v1", version="1.0.0", class_path="exact_match")
@@ -75,6 +77,23 @@ def test_the_policy_decides_whether_a_model_failure_has_a_value() -> None:
     failed = facts((None, ["a"]), failure="model")
     assert read(measure(failed))["value"].to_list() == [0.0]
     assert read(measure(failed, on_model_failure="exclude"))["value"].to_list() == [None]
+
+
+def test_a_model_failure_is_worth_nothing_also_to_a_metric_that_leaves_unreadable_answers_out() -> None:
+    spec = MetricSpec(name="anls_star", profile="paper", version="1.0.0", class_path="anls_star")
+    frame = facts((None, ['{"a": 1}']), ("no JSON", ['{"a": 1}']), ('{"a": 1}', ['{"a": 1}']), failure="model")
+    measured = read(measure(frame, spec))
+    assert measured["value"].to_list() == [0.0, None, 1.0]
+    assert measured["outcome"].to_list() == ["model_failure", "unscored", "scored"]
+    assert measured["is_invalid"].to_list() == [False, True, False]
+
+
+def test_statistics_without_end_are_refused_before_they_fill_the_memory() -> None:
+    spec = MetricSpec(name="classification", profile="macro_f1", version="1.0.0", class_path="classification")
+    frame = facts(*((f"answer {i}", ["a"]) for i in range(2001)))
+    with pytest.raises(InvalidInput, match=r"classification' has more than 2000 statistics"):
+        measure(frame, spec)
+    assert measure(frame.head(1000), spec).rows == 1000
 
 
 def test_pooled_metrics_store_what_missing_rows_would_add() -> None:

@@ -5,9 +5,14 @@ from __future__ import annotations
 from tests.support.stack import Stack
 
 INVARIANTS = {
-    "V1 every ordinal of a complete phase of a finished run has exactly one row": """
+    "V1 every ordinal of a complete phase of a finished run has exactly one row, its own or a kept one": """
+        WITH f AS (
+            SELECT run_id, phase, ordinal FROM fact
+            UNION ALL SELECT run_id, phase, ordinal FROM kept_fact
+            UNION ALL SELECT k.run_id, k.phase, fact.ordinal FROM kept_phase k
+                JOIN fact ON fact.run_id = k.source_run_id AND fact.phase = k.source_phase)
         SELECT r.id, p.no, p.count, count(f.ordinal)
-        FROM run r JOIN phase p ON p.run_id = r.id LEFT JOIN fact f ON f.run_id = r.id AND f.phase = p.no
+        FROM run r JOIN phase p ON p.run_id = r.id LEFT JOIN f ON f.run_id = r.id AND f.phase = p.no
         WHERE r.finished_at IS NOT NULL AND p.state = 'COMPLETE'
         GROUP BY r.id, p.no, p.count, p.kind HAVING count(f.ordinal) <> p.count
             OR (p.count > 0 AND (min(f.ordinal) <> 0 OR max(f.ordinal) <> p.count - 1) AND p.kind <> 'warmup')""",

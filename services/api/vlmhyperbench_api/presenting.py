@@ -10,7 +10,6 @@ from pydantic import JsonValue, TypeAdapter
 from vlmhyperbench.bus import Progress as BusProgress
 from vlmhyperbench.db.tallies import Tally
 from vlmhyperbench.db.views import ArtifactView, ExperimentView, JobView, PhaseView, RunView
-from vlmhyperbench.domain.states import JobKind
 from vlmhyperbench.wire.artifacts import Artifact
 from vlmhyperbench.wire.live import Progress
 from vlmhyperbench.wire.runs import Experiment, ExperimentDetail, Job, Phase, Run, RunDetail
@@ -30,11 +29,14 @@ def run_of(view: RunView, tally: Tally) -> Run:
 
 
 def run_detail_of(
-    view: RunView, *, phases: Sequence[PhaseView], jobs: Sequence[JobView], progress: BusProgress | None
+    view: RunView,
+    *,
+    phases: Sequence[PhaseView],
+    jobs: Sequence[JobView],
+    tally: Tally,
+    progress: BusProgress | None,
 ) -> RunDetail:
     """Show a run with its spec, phases and jobs."""
-    shards = [job for job in jobs if job.kind is JobKind.GENERATE]
-    tally = Tally(done=sum(job.done for job in shards), failed=sum(job.failed for job in shards))
     return RunDetail.model_validate(
         {
             **_run_fields(view, tally),

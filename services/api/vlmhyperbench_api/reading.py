@@ -8,6 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.bus import Progress
 from vlmhyperbench.db import experiments, jobs, phases, runs, tallies
+from vlmhyperbench.db.tallies import Tally
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.wire.runs import ExperimentDetail, RunDetail
 from vlmhyperbench_api.presenting import experiment_detail_of, run_detail_of
@@ -28,6 +29,7 @@ async def read_run(
         view,
         phases=await phases.of_run(session, run_id),
         jobs=await jobs.of_run(session, run_id),
+        tally=(await tallies.of_runs(session, [run_id])).get(run_id, Tally()),
         progress=None if view.state.is_terminal else progress,
     )
 

@@ -12,7 +12,7 @@ from vlmhyperbench.db import tallies
 from vlmhyperbench.db.tallies import Tally
 from vlmhyperbench.domain.states import RunState
 from vlmhyperbench.wire.base import Page
-from vlmhyperbench.wire.runs import Run, RunCreate, RunDetail
+from vlmhyperbench.wire.runs import Run, RunCreate, RunDetail, RunRescore
 from vlmhyperbench_api.bodies import StrictRoute
 from vlmhyperbench_api.dependencies import (
     After,
@@ -27,7 +27,7 @@ from vlmhyperbench_api.dependencies import (
 from vlmhyperbench_api.presenting import run_of
 from vlmhyperbench_api.reading import read_run
 from vlmhyperbench_api.security import Principal, requires
-from vlmhyperbench_api.submission import submit_run
+from vlmhyperbench_api.submission import submit_rescoring, submit_run
 
 router = APIRouter(prefix="/runs", tags=["runs"], route_class=StrictRoute)
 
@@ -51,6 +51,19 @@ async def create_run(
 ) -> RunDetail:
     """Submit a run."""
     return await submit_run(runtime, await registries.catalogue(), body, principal, key)
+
+
+@router.post("/{run_id}/rescore", status_code=201)
+async def rescore_run(
+    run_id: UUID,
+    body: RunRescore,
+    principal: Writer,
+    runtime: RuntimeOf,
+    registries: RegistriesOf,
+    key: IdempotencyKey = None,
+) -> RunDetail:
+    """Evaluate the answers of a run that has ended anew: a new run, which asks no model."""
+    return await submit_rescoring(runtime, await registries.catalogue(), run_id, body, principal, key)
 
 
 @router.get("")

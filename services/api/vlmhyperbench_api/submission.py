@@ -12,16 +12,18 @@ from pydantic import JsonValue
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db import experiments, idempotency, jobs, runs
+from vlmhyperbench.db.keeping import keep_answers
+from vlmhyperbench.db.views import RunView
 from vlmhyperbench.domain.digests import digest_of
-from vlmhyperbench.domain.planning import PlannedJob, plan_experiment, plan_run, target_digest
+from vlmhyperbench.domain.planning import PlannedJob, plan_experiment, plan_rescoring, plan_run, target_digest
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.registry.catalogue import look_up
 from vlmhyperbench.registry.loading import Catalogue
-from vlmhyperbench.registry.resolution import resolve_experiment, resolve_run
+from vlmhyperbench.registry.resolution import resolve_experiment, resolve_rescoring, resolve_run
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 from vlmhyperbench.runtime import Runtime
-from vlmhyperbench.wire.runs import ExperimentCreate, ExperimentDetail, RunCreate, RunDetail
+from vlmhyperbench.wire.runs import ExperimentCreate, ExperimentDetail, RunCreate, RunDetail, RunRescore
 from vlmhyperbench_api.reading import read_experiment, read_run
 from vlmhyperbench_api.security import Principal
 
@@ -44,6 +46,42 @@ async def submit_run(
         await _add_run(
             session, spec, plan_run(spec), principal=principal, run_id=run_id, name=name, priority=body.priority
         )
+        created = await read_run(session, run_id, project_id=principal.project_id)
+    await runtime.bus.push_wake()
+    await runtime.bus.publish(run_id, created.event_seq)
+    return created
+
+
+async def submit_rescoring(
+    runtime: Runtime, catalogue: Catalogue, parent_id: UUID, body: RunRescore, principal: Principal, key: str | None
+) -> RunDetail:
+    """Create a run that keeps the answers of another, or return the one that the key stands for.
+
+    Raises:
+        NotFound: there is no such run in this project.
+        InvalidInput: a metric or an extractor cannot be had.
+        Conflict: the run has not ended, or has no answers; or the key was used with another body.
+    """
+    run_id = uuid4()
+    async with runtime.database.transaction() as session:
+        known = await _claim(session, body, principal, key, "run", run_id, about=parent_id)
+        if known is not None:
+            return await read_run(session, known, project_id=principal.project_id)
+        parent = await runs.get(session, parent_id, project_id=principal.project_id)
+        if parent is None:
+            raise NotFound(f"There is no run {parent_id}.", cure="List the runs to see which there are.")
+        spec = await asyncio.to_thread(resolve_rescoring, catalogue, RunSpec.model_validate(parent.spec), body)
+        run = await _add_run(
+            session,
+            spec,
+            plan_rescoring(spec),
+            principal=principal,
+            run_id=run_id,
+            name=body.name or f"{parent.name}, re-scored",
+            priority=body.priority,
+            parent_run_id=parent.id,
+        )
+        await keep_answers(session, run, parent)
         created = await read_run(session, run_id, project_id=principal.project_id)
     await runtime.bus.push_wake()
     await runtime.bus.publish(run_id, created.event_seq)
@@ -109,11 +147,13 @@ def _names_are_input() -> Iterator[None]:
 
 async def _claim(
     session: AsyncSession,
-    body: RunCreate | ExperimentCreate,
+    body: RunCreate | RunRescore | ExperimentCreate,
     principal: Principal,
     key: str | None,
     resource: Literal["run", "experiment"],
     resource_id: UUID,
+    *,
+    about: UUID | None = None,
 ) -> UUID | None:
     """Take the idempotency key; return what it stands for already, or None where this request creates it."""
     if key is None:
@@ -122,7 +162,12 @@ async def _claim(
         session,
         principal=f"{principal.project_id}/{principal.name}",
         key=key,
-        body_sha256=digest_of({"resource": resource, "body": body.model_dump(mode="json", exclude_unset=True)}),
+        body_sha256=digest_of(
+            {
+                "resource": resource if about is None else f"{resource} {about}",
+                "body": body.model_dump(mode="json", exclude_unset=True),
+            }
+        ),
         resource=resource,
         resource_id=resource_id,
     )
@@ -176,9 +221,10 @@ async def _add_run(
     name: str,
     priority: int,
     experiment_id: UUID | None = None,
+    parent_run_id: UUID | None = None,
     position: int = 0,
-) -> None:
-    await runs.add(
+) -> RunView:
+    run = await runs.add(
         session,
         project_id=principal.project_id,
         created_by=principal.name,
@@ -186,6 +232,7 @@ async def _add_run(
         spec=spec,
         run_id=run_id,
         experiment_id=experiment_id,
+        parent_run_id=parent_run_id,
         position=position,
         priority=priority,
     )
@@ -198,3 +245,4 @@ async def _add_run(
         priority=priority,
         target_digest=target_digest(spec),
     )
+    return run

@@ -6,7 +6,9 @@ import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
+import polars
 from pydantic import JsonValue
 
 from vlmhyperbench.db import evidence, measures, runs
@@ -47,8 +49,9 @@ async def handle_score(job: ClaimedJob) -> Outcome:
 
 async def _score(job: ClaimedJob) -> Outcome:
     runtime = job.runtime
-    run, spec, engines = await _read_run(job)
+    run, spec = await _read_run(job)
     facts = await read_facts(runtime.database, runtime.storage, job.run_id, payload=_PAYLOAD)
+    engines = await _engines(job, facts)
     rows = facts.select(FACT_COLUMNS)
     wanted = [(metric, extractor) for extractor in spec.extractors for metric in spec.metrics]
     total = rows.height * len(wanted)
@@ -95,16 +98,21 @@ def _slug(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:80]
 
 
-async def _read_run(job: ClaimedJob) -> tuple[RunView, RunSpec, list[tuple[str, str]]]:
-    """Read the run, its spec, and the engines that answered."""
+async def _read_run(job: ClaimedJob) -> tuple[RunView, RunSpec]:
     async with job.runtime.database.transaction() as session:
         run = await runs.get(session, job.run_id)
-        claims = await evidence.of_run(session, job.run_id)
     if run is None:
         raise NotFound(f"There is no run {job.run_id}.")
+    return run, RunSpec.model_validate(run.spec)
+
+
+async def _engines(job: ClaimedJob, facts: polars.DataFrame) -> list[tuple[str, str]]:
+    """Name the engines that answered, whichever run they answered."""
+    claim_ids = [UUID(claim_id) for claim_id in facts["claim_id"].unique().to_list()]
+    async with job.runtime.database.transaction() as session:
+        claims = await evidence.of_claims(session, claim_ids)
     engines = [found.claim.engine for found in claims if found.claim.engine]
-    named = [(str(engine.get("name", "")), str(engine.get("version", ""))) for engine in engines]
-    return run, RunSpec.model_validate(run.spec), named
+    return [(str(engine.get("name", "")), str(engine.get("version", ""))) for engine in engines]
 
 
 async def _commit(job: ClaimedJob, written: Sequence[Written]) -> None:

@@ -6,7 +6,7 @@ import io
 import json
 import platform
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import (
@@ -24,8 +24,9 @@ from pydantic import JsonValue
 
 from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec
 from vlmhyperbench.scoring.extraction import TEXT
-from vlmhyperbench.scoring.metrics import open_metric
+from vlmhyperbench.scoring.metrics import open_failing, open_metric
 from vlmhyperbench.scoring.scores import Policy, Row, Score, score
+from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.types import JsonObject, Measure
 
 FACT_COLUMNS = ("phase", "ordinal", "status", "failure", "error_code", "text", "references", "metadata")
@@ -44,6 +45,7 @@ _KEY_SCHEMA = polars.Schema(
     }
 )
 _SLICE_ROWS = 20_000
+_MOST_STATISTICS = 2_000
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -75,16 +77,20 @@ def measure_metric(
 
     Raises:
         NotFound: nobody registers the metric, or there is no such extractor.
-        InvalidInput: the metric refuses its profile or params, or the extractor its own.
+        InvalidInput: the metric refuses its profile or params, or the extractor its own; or its statistics are
+            without end.
         Conflict: the installed metric is another version than the run pins.
         PluginFailure: the metric cannot be constructed.
     """
-    metric = open_metric(spec)
+    metric, failing = open_metric(spec), open_failing(spec)
     policies = {"on_model_failure": on_model_failure, "on_invalid": on_invalid}
-    frames = [
-        _frame(part, score(metric, _rows(part), extractor=extractor, **policies), extractor.label)
-        for part in facts.iter_slices(_SLICE_ROWS)
-    ]
+    frames: list[polars.DataFrame] = []
+    names: set[str] = set()
+    for part in facts.iter_slices(_SLICE_ROWS):
+        scores = score(metric, _rows(part), failing=failing, extractor=extractor, **policies)
+        names.update(name for one in scores for name in one.measure.statistics)
+        _check_bounded(names, spec)
+        frames.append(_frame(part, scores, extractor.label))
     empty = polars.DataFrame(schema=_KEY_SCHEMA)
     frame = polars.concat([empty, *frames], how="diagonal").with_columns(polars.col("^stat\\..*$").fill_null(0.0))
     buffer = io.BytesIO()
@@ -105,6 +111,15 @@ def measure_metric(
         },
         packages=packages,
     )
+
+
+def _check_bounded(names: Collection[str], spec: MetricSpec) -> None:
+    """Each statistic is a column of every row: a metric that counts open text has too many of them."""
+    if len(names) > _MOST_STATISTICS:
+        raise InvalidInput(
+            f"The metric {spec.name!r} has more than {_MOST_STATISTICS} statistics for these answers.",
+            cure="Give it the labels that it may count, or read the answers by an extractor that finds them.",
+        )
 
 
 def packages_of(found: type) -> dict[str, str]:

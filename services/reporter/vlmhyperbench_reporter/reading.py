@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from uuid import UUID
@@ -48,6 +49,7 @@ async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
         claims = await evidence.of_run(session, run_id)
         measured = await measures.of_run(session, run_id)
     facts = await read_facts(runtime.database, runtime.storage, run_id, payload=PAYLOAD)
+    claims += await _behind(runtime, facts, claims)
     contents = await asyncio.to_thread(lambda: [_verified(runtime.storage, one) for one in measured])
     return RunBundle(
         id=str(run.id),
@@ -79,6 +81,16 @@ async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
         parent_run_id=str(run.parent_run_id) if run.parent_run_id else None,
         platform_version=version("vlmhyperbench"),
     )
+
+
+async def _behind(
+    runtime: Runtime, facts: polars.DataFrame, known: Sequence[evidence.ClaimOfJob]
+) -> list[evidence.ClaimOfJob]:
+    """Read the claims of other runs that measured what this one keeps."""
+    measured = {UUID(claim_id) for claim_id in facts["claim_id"].unique().to_list()}
+    other = sorted(measured - {one.claim.id for one in known})
+    async with runtime.database.transaction() as session:
+        return await evidence.of_claims(session, other) if other else []
 
 
 def _verified(storage: Storage, manifest: MeasureManifestView) -> bytes:

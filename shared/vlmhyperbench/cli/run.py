@@ -8,10 +8,8 @@ from typing import Annotated
 from cyclopts import Parameter
 from pydantic import JsonValue
 
-from vlmhyperbench.cli.following import detaching, follow, outcome_code
-from vlmhyperbench.cli.output import emit, note, say
 from vlmhyperbench.cli.shown import HUMAN, Shown
-from vlmhyperbench.cli.watch import ending
+from vlmhyperbench.cli.watch import see_through
 from vlmhyperbench.client import Client
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.registry.documents import read_document
@@ -64,21 +62,7 @@ def run(
     entry = _entry(subject, flags, prompt=prompt, scenario=scenario, dataset=dataset, limit=limit, secrets=secret)
     with Client() as client:
         created = _submit(client, entry, name=name, priority=priority)
-        if shown.json:
-            emit("launch", created)
-        else:
-            note(f"{created.name}: submitted as {created.id}", shown)
-        if detach:
-            if not shown.json:
-                say(str(created.id))
-            return 0
-        with detaching(created):
-            ended = follow(client, created, shown)
-    if shown.json:
-        emit("done", ended)
-    else:
-        say(ending(ended))
-    return outcome_code(ended)
+        return see_through(client, created, detach=detach, shown=shown)
 
 
 def _submit(

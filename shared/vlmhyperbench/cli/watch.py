@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.following import detaching, find, follow, outcome_code
-from vlmhyperbench.cli.output import emit, say
+from vlmhyperbench.cli.output import emit, note, say
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.client import Client
 from vlmhyperbench.wire.runs import ExperimentDetail, RunDetail
@@ -35,3 +36,22 @@ def ending(subject: RunDetail | ExperimentDetail) -> str:
     reason = f": {subject.reason}" if subject.reason else ""
     rows = f"{subject.done}/{subject.total} rows, {subject.failed} failed"
     return f"{subject.name} ({subject.id}): {subject.state.lower()}{reason}; {rows}"
+
+
+def see_through(client: Client, created: RunDetail | ExperimentDetail, *, detach: bool, shown: Shown) -> int:
+    """Say what was submitted, and follow it until it ends unless `detach` is asked for; return the exit code."""
+    if shown.json:
+        emit("launch", created)
+    else:
+        note(f"{created.name}: submitted as {created.id}", shown)
+    if detach:
+        if not shown.json:
+            say(str(created.id))
+        return exits.OK
+    with detaching(created):
+        ended = follow(client, created, shown)
+    if shown.json:
+        emit("done", ended)
+    else:
+        say(ending(ended))
+    return outcome_code(ended)

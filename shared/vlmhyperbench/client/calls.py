@@ -18,7 +18,15 @@ from vlmhyperbench.wire.evaluations import Evaluation
 from vlmhyperbench.wire.health import Health, Ready
 from vlmhyperbench.wire.registry import RegistryEntry, RegistrySummary
 from vlmhyperbench.wire.results import Result
-from vlmhyperbench.wire.runs import Experiment, ExperimentCreate, ExperimentDetail, Run, RunCreate, RunDetail
+from vlmhyperbench.wire.runs import (
+    Experiment,
+    ExperimentCreate,
+    ExperimentDetail,
+    Run,
+    RunCreate,
+    RunDetail,
+    RunRescore,
+)
 from vlmhyperbench.wire.workers import Worker
 
 T = TypeVar("T")
@@ -64,6 +72,13 @@ def create_run(
 ) -> Call[RunDetail]:
     """Submit a run: the name of a registry entry, or an entry."""
     return _post("/runs", RunDetail, RunCreate(run=run, name=name, priority=priority), idempotency_key)
+
+
+def rescore_run(
+    run_id: Id, choices: RunRescore | None = None, *, idempotency_key: str | None = None
+) -> Call[RunDetail]:
+    """Evaluate the answers of a run that has ended anew: a new run, which asks no model."""
+    return _post(f"/runs/{UUID(str(run_id))}/rescore", RunDetail, choices or RunRescore(), idempotency_key)
 
 
 def get_run(run_id: Id) -> Call[RunDetail]:

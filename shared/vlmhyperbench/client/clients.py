@@ -89,6 +89,7 @@ class Runs(_Resource):
     """Runs."""
 
     create = _Now(calls.create_run)
+    rescore = _Now(calls.rescore_run)
     get = _Now(calls.get_run)
     list = _Now(calls.list_runs)
     cancel = _Now(calls.cancel_run)
@@ -98,6 +99,7 @@ class AsyncRuns(_AsyncResource):
     """Runs."""
 
     create = _Later(calls.create_run)
+    rescore = _Later(calls.rescore_run)
     get = _Later(calls.get_run)
     list = _Later(calls.list_runs)
     cancel = _Later(calls.cancel_run)

@@ -60,7 +60,12 @@ async def advance_run(session: AsyncSession, run_id: UUID) -> Mark | None:
         return None
     run = (await session.execute(text(_RUN), {"run": run_id})).one()
     found = (await session.execute(text(_JOBS), {"run": run_id, "digest": _index_digest(run.spec)})).all()
-    now = RunNow(state=RunState(run.state), is_cancelled=owner.is_cancelled, reason=owner.reason)
+    now = RunNow(
+        state=RunState(run.state),
+        is_cancelled=owner.is_cancelled,
+        reason=owner.reason,
+        keeps_errors=run.parent_state == RunState.PARTIAL,
+    )
     steps = advance(now, [_job_now(row) for row in found])
     for step in steps:
         await _apply(session, owner, run.spec, found, step)
@@ -189,7 +194,10 @@ WHERE e.finished_at IS NULL
 ORDER BY e.created_at, e.id LIMIT :limit
 """
 
-_RUN = "SELECT state, spec FROM run WHERE id = :run"
+_RUN = """
+SELECT run.state, run.spec, parent.state AS parent_state FROM run LEFT JOIN run parent ON parent.id = run.parent_run_id
+WHERE run.id = :run
+"""
 
 _JOBS = """
 SELECT kind, state, scope, failed, outcome FROM job WHERE run_id = :run AND scope = 'run'

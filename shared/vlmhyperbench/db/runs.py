@@ -32,7 +32,10 @@ async def add(
     position: int = 0,
     priority: int = 0,
 ) -> RunView:
-    """Add a QUEUED run with its event `run.queued`; the scheduler looks at it because it is dirty."""
+    """Add a QUEUED run with its event `run.queued`; the scheduler looks at it because it is dirty.
+
+    One that keeps another run's answers (`keeping.keep_answers`) is INDEXED at once.
+    """
     new_id = run_id or uuid4()
     digest = digest_of(spec)
     await session.execute(

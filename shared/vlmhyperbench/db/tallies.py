@@ -29,7 +29,7 @@ class Head:
 
 
 async def of_runs(session: AsyncSession, run_ids: Sequence[UUID]) -> dict[UUID, Tally]:
-    """Count the rows of several runs at once; a run without shards is absent."""
+    """Count the rows of several runs at once, kept ones too; a run without shards and kept phases is absent."""
     found = await session.execute(text(_TALLIES), {"ids": list(run_ids)})
     return {row.run_id: Tally(done=row.done, failed=row.failed) for row in found}
 
@@ -50,8 +50,14 @@ async def heads(session: AsyncSession, stream_ids: Sequence[UUID]) -> dict[UUID,
 
 
 _TALLIES = """
-SELECT run_id, CAST(sum(done) AS bigint) AS done, CAST(sum(failed) AS bigint) AS failed
-FROM job WHERE run_id = ANY(:ids) AND scope = 'run' AND kind = 'GENERATE' GROUP BY run_id
+WITH rows AS (
+    SELECT run_id, done, failed FROM job WHERE run_id = ANY(:ids) AND scope = 'run' AND kind = 'GENERATE'
+    UNION ALL
+    SELECT kept.run_id, count(*), count(*) FILTER (WHERE fact.status <> 'ok')
+    FROM kept_phase kept JOIN fact ON fact.run_id = kept.source_run_id AND fact.phase = kept.source_phase
+    WHERE kept.run_id = ANY(:ids) GROUP BY kept.run_id
+)
+SELECT run_id, CAST(sum(done) AS bigint) AS done, CAST(sum(failed) AS bigint) AS failed FROM rows GROUP BY run_id
 """
 
 _STATES = """

@@ -99,6 +99,15 @@ def expand_run(spec: RunSpec, *, samples: int) -> Expansion:
         phases = (PlannedPhase(no=ACCURACY_PHASE, kind="accuracy", params=params, count=total),)
         size = spec.limits.shard_size
         shards = [_shard(ACCURACY_PHASE, start, min(start + size, total)) for start in range(0, total, size)]
+    return Expansion(total=total, phases=phases, jobs=tuple(_with_closing(spec, shards)))
+
+
+def plan_rescoring(spec: RunSpec) -> list[PlannedJob]:
+    """Plan a run that keeps another's answers: SCORE, then REPORT."""
+    return _with_closing(spec, [])
+
+
+def _with_closing(spec: RunSpec, shards: Sequence[PlannedJob]) -> list[PlannedJob]:
     jobs = list(shards)
     closing = tuple(range(len(shards)))
     if spec.metrics:
@@ -106,7 +115,7 @@ def expand_run(spec: RunSpec, *, samples: int) -> Expansion:
         closing = (len(jobs) - 1,)
     if spec.reports:
         jobs.append(PlannedJob(kind=JobKind.REPORT, needs=closing))
-    return Expansion(total=total, phases=phases, jobs=tuple(jobs))
+    return jobs
 
 
 def _shard(phase: int | None, start: int, end: int) -> PlannedJob:

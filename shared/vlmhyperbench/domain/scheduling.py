@@ -116,6 +116,8 @@ class RunNow:
     """Cancelling was asked for."""
     reason: str | None = None
     """Set while the run is failing: the first reason stays."""
+    keeps_errors: bool = False
+    """It keeps the rows of a run that ended PARTIAL."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +180,7 @@ def advance(run: RunNow, jobs: Sequence[JobNow]) -> list[Step]:
     if all(job.state is JobState.DONE for job in shards):
         steps.append(CloseInference(is_stopped=any(job.is_stopped for job in shards)))
     if run.state is RunState.RUNNING and all(job.state is JobState.DONE for job in own):
-        has_errors = any(job.failed for job in shards)
+        has_errors = run.keeps_errors or any(job.failed for job in shards)
         steps.append(End(event=RunEvent.END_PARTIAL if has_errors else RunEvent.SUCCEED))
     return steps
 

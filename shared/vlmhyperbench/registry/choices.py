@@ -85,6 +85,16 @@ ScenarioRef = Annotated[
 ]
 
 
+class EvaluationChoices(Strict):
+    """What a re-scoring run may choose instead of what the run did whose answers it keeps."""
+
+    metrics: Annotated[tuple[MetricRef, ...], Field(min_length=1)] | None = None
+    extractors: Extractors | None = None
+    group_by: tuple[str, ...] | None = None
+    on_model_failure: Literal["zero", "exclude"] | None = None
+    on_invalid: Literal["zero", "exclude"] | None = None
+
+
 class RunChoices(Strict):
     """What a run may choose instead of what its task says."""
 

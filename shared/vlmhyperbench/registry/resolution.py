@@ -15,7 +15,13 @@ from vlmhyperbench.domain.specs import (
     ScenarioSpec,
 )
 from vlmhyperbench.registry.catalogue import Catalogue
-from vlmhyperbench.registry.choices import DatasetChoice, ExtractorChoice, RunChoices, ScenarioChoice
+from vlmhyperbench.registry.choices import (
+    DatasetChoice,
+    EvaluationChoices,
+    ExtractorChoice,
+    RunChoices,
+    ScenarioChoice,
+)
 from vlmhyperbench.registry.errors import Path, RegistryError, RegistryErrors, did_you_mean, field_of
 from vlmhyperbench.registry.matrix import Combination, combine
 from vlmhyperbench.registry.plugins import InstalledPlugins, Plugins
@@ -44,6 +50,34 @@ def resolve_run(catalogue: Catalogue, entry: RunEntry, *, plugins: Plugins | Non
     if spec is None or references.problems:
         raise _errors(references, "runs", entry)
     return spec
+
+
+def resolve_rescoring(
+    catalogue: Catalogue, spec: RunSpec, choices: EvaluationChoices, *, plugins: Plugins | None = None
+) -> RunSpec:
+    """Pin how the answers of a run are evaluated anew; what is not chosen stays, metrics in the versions of now.
+
+    Raises:
+        RegistryErrors: a metric or an extractor cannot be had.
+    """
+    references = References(catalogue=catalogue, plugins=plugins or InstalledPlugins())
+    wanted = choices.metrics or tuple(f"{metric.name}@{metric.profile}" for metric in spec.metrics)
+    metrics = [references.metric(name, ("metrics", no)) for no, name in enumerate(wanted)]
+    extractors = (
+        list(spec.extractors)
+        if choices.extractors is None
+        else _extractors(references, choices.extractors, ("extractors",))
+    )
+    if references.problems or None in (*metrics, *extractors):
+        raise _errors(references, "runs", Entry())
+    chosen = {name: getattr(choices, name) for name in ("group_by", "on_model_failure", "on_invalid")}
+    return spec.model_copy(
+        update={
+            "metrics": tuple(metrics),
+            "extractors": tuple(extractors),
+            **{name: value for name, value in chosen.items() if value is not None},
+        }
+    )
 
 
 def resolve_experiment(

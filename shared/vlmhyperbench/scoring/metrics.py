@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
@@ -9,6 +10,9 @@ from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.errors import Conflict, InvalidInput, PluginFailure, VlmHyperBenchError
 from vlmhyperbench_sdk.protocols import Metric
 from vlmhyperbench_sdk.types import JsonValue
+
+_POLICY = "on_invalid"
+"""The param by which metrics that read answers themselves are told what an unreadable one is worth."""
 
 if TYPE_CHECKING:
     from vlmhyperbench.domain.specs import MetricSpec
@@ -32,6 +36,18 @@ def open_metric(spec: MetricSpec) -> Metric:
             code="metric_version",
         )
     return metric
+
+
+def open_failing(spec: MetricSpec) -> Metric:
+    """Open a metric as it scores failures: what it cannot read has its worst value, whatever the params say.
+
+    Raises:
+        NotFound, InvalidInput, Conflict, PluginFailure: as `open_metric`.
+    """
+    found = discovery.load("metrics", spec.class_path)
+    if _POLICY not in inspect.signature(found).parameters:
+        return open_metric(spec)
+    return open_metric(spec.model_copy(update={"params": {**spec.params, _POLICY: "zero"}}))
 
 
 def construct_metric(class_path: str, params: Mapping[str, JsonValue], *, name: str) -> Metric:

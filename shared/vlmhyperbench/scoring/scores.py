@@ -79,11 +79,14 @@ def score(
     metric: Metric,
     rows: Sequence[Row],
     *,
+    failing: Metric | None = None,
     extractor: ExtractorSpec = TEXT,
     on_model_failure: Policy = "zero",
     on_invalid: Policy = "exclude",
 ) -> list[Score]:
     """Score rows in one batch.
+
+    `failing` scores what counts as a wrong answer: the same metric, told to give what it cannot read its worst value.
 
     A model failure, or an answer that the extractor cannot read, is scored as a wrong answer under the policy `zero`,
     and under `exclude` not at all; an infrastructure failure is never scored. A metric that raises on a row leaves that
@@ -98,15 +101,19 @@ def score(
         _case(row, text, reason, on_model_failure=on_model_failure, on_invalid=on_invalid)
         for row, text, reason in zip(rows, extracted.texts, extracted.reasons, strict=True)
     ]
-    asked = [(case.prediction, row) for case, row in zip(cases, rows, strict=True) if case.prediction is not None]
-    scored = iter(measure_all(metric, [prediction for prediction, _ in asked], [row for _, row in asked]))
-    measures = [Measure.unscored(case.reason) if case.prediction is None else next(scored) for case in cases]
-    bounds = _bounds(metric, rows, measures)
+    worst = failing or metric
+    said = iter(_asked(metric, cases, rows, wrong=False))
+    failed = iter(_asked(worst, cases, rows, wrong=True))
+    measures = [
+        Measure.unscored(case.reason) if case.prediction is None else next(failed if case.is_wrong else said)
+        for case in cases
+    ]
+    bounds = _bounds(metric, worst, rows, measures)
     return [
         Score(
             outcome=_final(case.outcome, measure),
             measure=measure,
-            is_invalid=case.is_invalid or _could_not_read(measure),
+            is_invalid=case.is_invalid or (not case.is_wrong and _could_not_read(measure)),
             wrong=wrong,
             right=right,
         )
@@ -122,6 +129,20 @@ class _Case:
     prediction: str | None = None
     reason: str = ""
     is_invalid: bool = False
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the prediction stands for a failure that counts as wrong."""
+        return self.outcome is Outcome.MODEL_FAILURE
+
+
+def _asked(metric: Metric, cases: Sequence[_Case], rows: Sequence[Row], *, wrong: bool) -> list[Measure]:
+    asked = [
+        (case.prediction, row)
+        for case, row in zip(cases, rows, strict=True)
+        if case.prediction is not None and case.is_wrong is wrong
+    ]
+    return measure_all(metric, [prediction for prediction, _ in asked], [row for _, row in asked])
 
 
 def _case(row: Row, text: str | None, reason: str | None, *, on_model_failure: Policy, on_invalid: Policy) -> _Case:
@@ -169,7 +190,7 @@ def _final(outcome: Outcome, measure: Measure) -> Outcome:
 
 
 def _bounds(
-    metric: Metric, rows: Sequence[Row], measures: Sequence[Measure]
+    metric: Metric, worst: Metric, rows: Sequence[Row], measures: Sequence[Measure]
 ) -> Iterable[tuple[Measure | None, Measure | None]]:
     """Only pooled metrics need them: the bounds of a mean follow from the metric's range."""
     is_open = [
@@ -177,7 +198,7 @@ def _bounds(
         for row, measure in zip(rows, measures, strict=True)
     ]
     missing = [row for row, without in zip(rows, is_open, strict=True) if without]
-    wrong = iter(measure_all(metric, [wrong_answer(row.references) for row in missing], missing))
+    wrong = iter(measure_all(worst, [wrong_answer(row.references) for row in missing], missing))
     right = iter(measure_all(metric, [row.references[0] for row in missing], missing))
     return [(next(wrong), next(right)) if without else (None, None) for without in is_open]
 

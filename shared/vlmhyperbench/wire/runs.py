@@ -10,7 +10,7 @@ from pydantic import Discriminator, Field, JsonValue, Tag
 
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.states import ExperimentState, JobKind, JobState, PhaseState, RunState
-from vlmhyperbench.registry.choices import name_tag
+from vlmhyperbench.registry.choices import EvaluationChoices, name_tag
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 from vlmhyperbench.wire.base import Input, Label, Output
 from vlmhyperbench.wire.live import Progress
@@ -26,6 +26,13 @@ class RunCreate(Input):
     """Ask for a run: the name of a registry entry, or the entry itself."""
 
     run: RunRef
+    name: Label | None = None
+    priority: Priority = 0
+
+
+class RunRescore(EvaluationChoices):
+    """Ask for a run that evaluates another's answers anew, without asking a model."""
+
     name: Label | None = None
     priority: Priority = 0
 

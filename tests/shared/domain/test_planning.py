@@ -11,6 +11,7 @@ from vlmhyperbench.domain.planning import (
     dataset_digest,
     expand_run,
     plan_experiment,
+    plan_rescoring,
     plan_run,
     target_digest,
 )
@@ -24,6 +25,12 @@ def test_a_run_begins_with_one_index_job_that_says_what_to_read() -> None:
     assert index.params["dataset"]["name"] == "invoices"  # type: ignore[index, call-overload]
     assert index.params["limits"] == {"max_image_bytes": 1000, "max_image_pixels": 50_000_000}
     assert index.params["dataset_digest"] == dataset_digest(run_spec())
+
+
+def test_a_run_that_keeps_answers_is_scored_and_reported_and_asks_nothing() -> None:
+    score, report = plan_rescoring(run_spec())
+    assert (score.kind, score.needs) == (JobKind.SCORE, ())
+    assert (report.kind, report.needs) == (JobKind.REPORT, (0,))
 
 
 def test_runs_of_an_experiment_share_the_index_job_of_one_dataset() -> None:

@@ -1,0 +1,54 @@
+"""Start a run from another's answers: its phases are that run's, and nothing is asked again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+from sqlalchemy import update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from vlmhyperbench.db import events, kept, phases
+from vlmhyperbench.db.queries import table_of
+from vlmhyperbench.db.tables import RunRow
+from vlmhyperbench.db.views import KeptPhaseView, PhaseView, RunView
+from vlmhyperbench.domain.states import PhaseState, RunState
+from vlmhyperbench.errors import Conflict
+from vlmhyperbench.events import EventType
+from vlmhyperbench_sdk.load import PhaseKind
+from vlmhyperbench_sdk.types import JsonObject
+
+_RUN = table_of(RunRow)
+_OVER = frozenset({PhaseState.COMPLETE, PhaseState.STOPPED})
+_NOT_COUNTED = frozenset({"warmup", "judge"})
+
+
+async def keep_answers(session: AsyncSession, run: RunView, parent: RunView) -> None:
+    """Give a QUEUED run the samples and the counting phases of a run that has ended, and make it INDEXED.
+
+    Raises:
+        Conflict: the parent has not ended, or has no answers to keep.
+    """
+    found = [phase for phase in await phases.of_run(session, parent.id) if _counts(phase)]
+    if not parent.state.is_terminal:
+        raise Conflict(f"The run {parent.id} has not ended.", cure="Wait until it has ended.", code="run_open")
+    if not found or parent.manifest_id is None:
+        raise Conflict(f"The run {parent.id} has no answers to keep.", cure="Run it again.", code="no_answers")
+    for phase in found:
+        kind = cast("PhaseKind", phase.kind)  # it was one when it was opened
+        await phases.add(session, run_id=run.id, no=phase.no, kind=kind, params=phase.params, count=phase.count)
+        same = KeptPhaseView(run_id=run.id, phase=phase.no, source_run_id=parent.id, source_phase=phase.no)
+        await kept.add_phase(session, same)
+    single = await kept.facts_of_run(session, parent.id)
+    await kept.add_facts(session, [replace(row, run_id=run.id) for row in single])
+    await session.execute(
+        update(_RUN)
+        .where(_RUN.c.id == run.id)
+        .values(state=RunState.INDEXED.value, manifest_id=parent.manifest_id, total=parent.total)
+    )
+    data: JsonObject = {"manifest_id": parent.manifest_id, "total": parent.total, "kept_of": str(parent.id)}
+    await events.append(session, stream_id=run.id, type=EventType.RUN_INDEXED, data=data)
+
+
+def _counts(phase: PhaseView) -> bool:
+    return phase.state in _OVER and phase.kind not in _NOT_COUNTED
