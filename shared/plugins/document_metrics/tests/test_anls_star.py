@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 from anls_star import anls_score
-from hypothesis import assume, given
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 from scoring_support import combined, measure, value_of
@@ -18,10 +18,15 @@ from scoring_support import combined, measure, value_of
 from vlmhyperbench_document_metrics import AnlsStar
 
 WORDS = st.sampled_from(
-    ["", "abc", "abd", " ABC ", "a  b", "a b", "xyz", "true", "1", "12.5", "ß", "e\u0301", "\ud800"]
+    ["", "abc", "abx", " ABC ", "a  b", "a b", "xyz", "true", "1", "12.5", "ß", "e\u0301", "\ud800"]
 )
 SCALARS = (
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | WORDS | st.text()
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | WORDS
+    | st.text(max_size=6)
 )
 KEYS = st.sampled_from(["a", "b", "c"])
 VALUES = st.recursive(
@@ -29,8 +34,9 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
     max_leaves=8,
 )
-ITEMS = st.lists(st.fixed_dictionaries({"name": SCALARS, "price": SCALARS}), max_size=5)
-DOCUMENTS = st.fixed_dictionaries({}, optional={"id": SCALARS, "tags": st.lists(SCALARS, max_size=5), "items": ITEMS})
+ITEMS = st.lists(st.fixed_dictionaries({"name": SCALARS, "price": SCALARS}), max_size=3)
+UNTIMED = settings(suppress_health_check=[HealthCheck.too_slow])
+DOCUMENTS = st.fixed_dictionaries({}, optional={"id": SCALARS, "tags": st.lists(SCALARS, max_size=3), "items": ITEMS})
 
 
 def _value(true: object, said: object) -> float | None:
@@ -68,7 +74,7 @@ def test_values_of_documents_are_those_of_the_paper(true: object, said: object, 
 @pytest.mark.parametrize(
     ("true", "said", "expected"),
     [
-        ("Hello World", "Hello Wrold", 9 / 11),
+        ("Hello World", "Hello Wrold", 9 / 11),  # codespell:ignore wrold
         ("Hello World", "How are you?", 0.0),
         ("31.12.2023", "31. Dec 2023", 7 / 12),
         (" Test   HELLO\n", "test hello", 1.0),
@@ -100,6 +106,7 @@ def test_empty_values_count_as_in_the_package(true: object, said: object, expect
     assert _value(true, said) == anls_score(true, said) == expected
 
 
+@UNTIMED
 @given(true=DOCUMENTS, said=DOCUMENTS)
 def test_documents_score_as_in_the_authors_package(true: object, said: object) -> None:
     assert _value(true, said) == pytest.approx(anls_score(true, said))
@@ -111,6 +118,7 @@ def test_texts_score_as_in_the_authors_package(true: str, said: str) -> None:
     assert value_of(AnlsStar(), said, true) == pytest.approx(anls_score(true, said))
 
 
+@UNTIMED
 @given(true=st.lists(VALUES, max_size=3) | st.dictionaries(KEYS, VALUES, max_size=3), said=VALUES)
 def test_any_nested_value_scores_as_one_of_its_best_matchings_does(true: object, said: object) -> None:
     """The definition leaves a tie between matchings open; the package breaks it by the order of the items."""
@@ -120,6 +128,7 @@ def test_any_nested_value_scores_as_one_of_its_best_matchings_does(true: object,
     assert any(isclose(anls_score(true, said), one, abs_tol=1e-9) for one in open_values)
 
 
+@UNTIMED
 @given(true=VALUES, said=VALUES, order=st.randoms(use_true_random=False))
 def test_the_order_of_items_changes_nothing(true: object, said: object, order: Random) -> None:
     def shuffled(value: object) -> object:

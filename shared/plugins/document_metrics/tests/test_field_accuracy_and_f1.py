@@ -8,7 +8,7 @@ from itertools import permutations
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scoring_support import combined, measure, value_of
 
@@ -210,6 +210,7 @@ def test_no_other_matching_of_items_has_a_higher_sum_of_f1(true: list[object], s
     assert _sample(FieldF1(), said, true)["right"] == best[1]
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(true=DOCUMENTS, said=DOCUMENTS, order=st.randoms(use_true_random=False))
 def test_the_order_of_keys_and_items_changes_no_count(true: object, said: object, order: Random) -> None:
     def shuffled(value: object) -> object:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from apted import APTED, Config
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 from scoring_support import combined, measure, value_of
@@ -102,6 +102,7 @@ def test_the_first_table_of_the_body_is_found_in_any_wrapping(answer: str) -> No
     assert value_of(Teds(), answer, TABLE) == 1.0
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(true=TREES, said=TREES)
 def test_what_is_left_out_as_equal_does_not_change_the_distance(true: TableNode, said: TableNode) -> None:
     assert edit_distance(true, said) == pytest.approx(APTED(true, said, _Script()).compute_edit_distance())
