@@ -118,7 +118,7 @@ def _check_bounded(names: Collection[str], spec: MetricSpec) -> None:
     if len(names) > _MOST_STATISTICS:
         raise InvalidInput(
             f"The metric {spec.name!r} has more than {_MOST_STATISTICS} statistics for these answers.",
-            cure="Give it the labels that it may count, or read the answers by an extractor that finds them.",
+            cure="Give it the labels that it may count, or turn off what it counts per field, and score the run anew.",
         )
 
 
