@@ -10,7 +10,7 @@ from scoring_support import SAMPLES, TEXT, combined, measure, value_of
 
 from vlmhyperbench_sdk.protocols import Metric
 from vlmhyperbench_text_metrics import Cer, Wer
-from vlmhyperbench_text_metrics.words import words_as_characters
+from vlmhyperbench_text_metrics.words import divide_words
 
 
 @pytest.mark.parametrize(
@@ -71,9 +71,8 @@ def test_pooled_differs_from_the_mean_of_samples() -> None:
     assert measures.values == [1.0, 0.0]
 
 
-@given(pairs=st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=8))
-def test_more_words_than_characters_change_nothing(pairs: list[tuple[str, str]]) -> None:
-    said, true = (list(column) for column in zip(*pairs, strict=True))
-    written, numbered = words_as_characters(said, true), words_as_characters(said, true, characters=0)
-    for own, other in zip([*written[0], *written[1]], [*numbered[0], *numbered[1]], strict=True):
-        assert [ord(str(word)) for word in own] == list(other)
+def test_white_space_that_stands_alone_divides_words_only_if_it_is_a_space() -> None:
+    assert divide_words(["a b", " a  b ", "a\tb c", "a \t b", "\u2003", ""]) == [
+        *(["a", "b"], ["a", "b"], ["a\tb", "c"], ["a", "b"]),
+        *([], []),
+    ]

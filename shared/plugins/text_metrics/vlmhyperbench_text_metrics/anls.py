@@ -65,5 +65,5 @@ class Anls:
         return share(sums, "similarity")
 
 
-def _fold(said: list[str], true: list[str]) -> tuple[list[str], list[str]]:
-    return [text.strip().casefold() for text in said], [text.strip().casefold() for text in true]
+def _fold(texts: Sequence[str]) -> list[str]:
+    return [text.strip().casefold() for text in texts]

@@ -50,5 +50,5 @@ class Cer:
         return pooled_rate(sums)
 
 
-def _strip(said: list[str], true: list[str]) -> tuple[list[str], list[str]]:
-    return list(map(str.strip, said)), list(map(str.strip, true))
+def _strip(texts: Sequence[str]) -> list[str]:
+    return list(map(str.strip, texts))

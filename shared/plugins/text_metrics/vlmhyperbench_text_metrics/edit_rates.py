@@ -3,38 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import compress
+from operator import ne
 
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cpdist
 
 from vlmhyperbench_sdk.types import Measures
-from vlmhyperbench_text_metrics.pairs import IntArray, Pairs, lengths
+from vlmhyperbench_text_metrics.pairs import CHUNK_CHARS, IntArray, Pairs, lengths
 
-Units = Sequence[Sequence[str | int]]
+Units = Sequence[Sequence[str]]
 """Texts as sequences of what is counted: characters or words."""
 
 
 def distances(
-    pairs: Pairs, prepare: Callable[[list[str], list[str]], tuple[Units, Units]]
+    pairs: Pairs, prepare: Callable[[Sequence[str]], Units], *, chunk_chars: int = CHUNK_CHARS
 ) -> tuple[IntArray, IntArray, IntArray]:
     """Return edits, length of the prediction and length of the reference, in units. Each of shape (pairs,).
 
     Args:
-        pairs: what is compared.
-        prepare: makes units of the predictions and references of some pairs.
+        pairs: what is compared; a prediction that is its reference, letter by letter, has no edits and is not divided.
+        prepare: makes units of texts, of each on its own.
+        chunk_chars: about so much text is divided at a time.
     """
     edits, said_length, true_length = np.zeros((3, len(pairs.predictions)), dtype=np.int64)
-    for part in pairs.chunks():
-        said, true = prepare(pairs.predictions[part], pairs.references[part])
-        edits[part] = cpdist(said, true, scorer=Levenshtein.distance, dtype=np.int64, workers=-1)
-        said_length[part], true_length[part] = lengths(said), lengths(true)
+    for part in pairs.chunks(chunk_chars):
+        said, true = pairs.predictions[part], pairs.references[part]
+        differ = np.fromiter(map(ne, said, true), dtype=np.bool_, count=len(said))
+        wanted = prepare(true)
+        true_length[part] = said_length[part] = lengths(wanted)
+        chosen = differ.tolist()
+        given = prepare(list(compress(said, chosen)))
+        places = np.flatnonzero(differ) + part.start
+        wrong = cpdist(given, list(compress(wanted, chosen)), scorer=Levenshtein.distance, dtype=np.int64, workers=-1)
+        edits[places], said_length[places] = wrong, lengths(given)
     return edits, said_length, true_length
 
 
-def measure_edits(pairs: Pairs, prepare: Callable[[list[str], list[str]], tuple[Units, Units]]) -> Measures:
+def measure_edits(
+    pairs: Pairs, prepare: Callable[[Sequence[str]], Units], *, chunk_chars: int = CHUNK_CHARS
+) -> Measures:
     """Score each sample against the reference that needs the lowest rate of edits, the first among equals."""
-    edits, _, length = distances(pairs, prepare)
+    edits, _, length = distances(pairs, prepare, chunk_chars=chunk_chars)
     rate = edits / np.maximum(length, 1)
     best = pairs.best(-rate)
     return pairs.measures(rate[best], {"edits": edits[best], "length": length[best]})

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from operator import eq
 
 import numpy as np
+import numpy.typing as npt
 
 from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, Measures
@@ -68,11 +70,14 @@ class ExactMatch:
 
     def _equal(self, pairs: Pairs) -> FloatArray:
         """Compare all pairs; what is the same as it stands is not normalised first. Shape: (pairs,)."""
-        equal = np.zeros(len(pairs.predictions))
-        for first in range(0, len(equal), _CHUNK):
+        equal = _are_equal(pairs.predictions, pairs.references)
+        places, differ = np.flatnonzero(~equal), (~equal).tolist()
+        said, true = list(compress(pairs.predictions, differ)), list(compress(pairs.references, differ))
+        for first in range(0, len(places), _CHUNK):
             part = slice(first, first + _CHUNK)
-            said, true = pairs.predictions[part], pairs.references[part]
-            if said != true:
-                said, true = self._normaliser.bulk(said), self._normaliser.bulk(true)
-            equal[part] = np.fromiter(map(eq, said, true), dtype=np.bool_, count=len(said))
-        return equal
+            equal[places[part]] = _are_equal(self._normaliser.bulk(said[part]), self._normaliser.bulk(true[part]))
+        return equal.astype(np.float64)
+
+
+def _are_equal(said: list[str], true: list[str]) -> npt.NDArray[np.bool_]:
+    return np.fromiter(map(eq, said, true), dtype=np.bool_, count=len(said))

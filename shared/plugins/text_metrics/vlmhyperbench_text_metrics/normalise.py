@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from vlmhyperbench_text_metrics.white_space import collapse_lines
+from vlmhyperbench_text_metrics.white_space import collapsed_lines
 
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _NUMBERS_RU = ("ноль", "один", "два", "три", "четыре", "пять", "шесть", "семь", "восемь", "девять", "десять")
@@ -53,7 +53,7 @@ class NormaliserV1:
         joined = unicodedata.normalize("NFKC", joined).casefold()
         if self.yo_fold:
             joined = joined.replace("ё", "е")
-        return collapse_lines(joined).split("\n")
+        return collapsed_lines(joined)
 
     def __str__(self) -> str:
         options = [name for name in ("strip_punct", "yo_fold", "words_to_digits") if getattr(self, name)]

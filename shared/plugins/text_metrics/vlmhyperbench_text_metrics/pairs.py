@@ -44,12 +44,12 @@ class Pairs:
         candidates = np.flatnonzero(scores == np.repeat(highest, pairs_of_row))
         return candidates[np.searchsorted(candidates, self.starts)]
 
-    def chunks(self) -> Iterator[slice]:
-        """Divide the pairs into runs of about `CHUNK_CHARS` characters, each of at least one pair."""
+    def chunks(self, chars: int = CHUNK_CHARS) -> Iterator[slice]:
+        """Divide the pairs into runs of about so many characters, each of at least one pair."""
         if not self.predictions:
             return
         ends = np.cumsum(lengths(self.predictions) + lengths(self.references) + 1)
-        cuts = np.searchsorted(ends, np.arange(CHUNK_CHARS, ends[-1], CHUNK_CHARS), side="right")
+        cuts = np.searchsorted(ends, np.arange(chars, ends[-1], chars), side="right")
         bounds = np.unique(np.concatenate(([0], cuts, [len(ends)]))).tolist()
         yield from map(slice, bounds[:-1], bounds[1:])
 
@@ -58,22 +58,24 @@ class Pairs:
 
         Every scored sample also gets the statistic `count` = 1.
         """
-        one = np.ones(len(self.rows))
         spread = {name: self._spread(numbers) for name, numbers in statistics.items() if numbers is not values}
         own = self._spread(values)
         statistic = {name: spread.get(name, own) for name in statistics}
         reasons: list[str | None] = [None] * self.samples
         column: list[float | None] = [*own]
+        counts = [1.0] * self.samples
         if len(self.rows) < self.samples:
             without = np.ones(self.samples, dtype=np.bool_)
             without[self.rows] = False
             for sample in np.flatnonzero(without).tolist():
-                column[sample], reasons[sample] = None, NO_REFERENCE
-        return Measures(values=column, reasons=reasons, statistics={**statistic, "count": self._spread(one)})
+                column[sample], reasons[sample], counts[sample] = None, NO_REFERENCE, 0.0
+        return Measures(values=column, reasons=reasons, statistics={**statistic, "count": counts})
 
     def _spread(self, numbers: FloatArray | IntArray) -> list[float]:
-        column = np.zeros(self.samples)
-        column[self.rows] = numbers
+        column = numbers.astype(np.float64)
+        if len(self.rows) < self.samples:
+            column = np.zeros(self.samples)
+            column[self.rows] = numbers
         spread: list[float] = column.tolist()
         return spread
 

@@ -10,29 +10,32 @@ _OTHER = (
 )  # fmt: skip
 
 
-def has_other_space(text: str, *, line_breaks: int = 0) -> bool:
-    """Whether a text has white space other than plain spaces and that many line breaks."""
-    return text.count("\n") != line_breaks or any(char in text for char in _OTHER)
+def has_other_space(text: str) -> bool:
+    """Whether a text has white space other than plain spaces."""
+    return "\n" in text or any(char in text for char in _OTHER)
 
 
-def collapse_lines(text: str) -> str:
-    """Make each run of white space one plain space, and none at the ends of a line; line breaks stay."""
-    if _is_tight(text):
-        return text
+def collapsed_lines(text: str) -> list[str]:
+    """Divide a text into its lines, each run of white space in them one plain space, and none at their ends."""
+    if text.isascii():
+        lines = text.split("\n")
+        for line in _loose_lines(text):
+            lines[line] = " ".join(lines[line].split())
+        return lines
     for char in _OTHER:
         if char in text:
             text = text.replace(char, " ")
     while "  " in text:
         text = text.replace("  ", " ")
-    return text.replace(" \n", "\n").replace("\n ", "\n").strip(" ")
+    return text.replace(" \n", "\n").replace("\n ", "\n").strip(" ").split("\n")
 
 
-def _is_tight(text: str) -> bool:
-    """Whether an ASCII text is surely collapsed: no blank beside a blank, and none but plain spaces and line breaks."""
-    if not text.isascii() or not text:
-        return False
+def _loose_lines(text: str) -> set[int]:
+    """Find the lines of an ASCII text that may have white space at an end, beside other or other than a space."""
     codes = np.frombuffer(text.encode(), dtype=np.uint8)
-    is_blank = codes <= ord(" ")
-    beside = is_blank[1:] & is_blank[:-1]
-    controls = np.count_nonzero(codes < ord(" "))
-    return not (is_blank[0] or is_blank[-1] or beside.any()) and controls == np.count_nonzero(codes == ord("\n"))
+    is_blank = np.ones(len(codes) + 2, dtype=np.bool_)
+    is_blank[1:-1] = codes <= ord(" ")
+    is_beside = is_blank[1:-1] & (is_blank[:-2] | is_blank[2:])
+    is_break = codes == ord("\n")
+    places = np.flatnonzero((is_beside | (codes < ord(" "))) & ~is_break)
+    return set(np.searchsorted(np.flatnonzero(is_break), places).tolist())
