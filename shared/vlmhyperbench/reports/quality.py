@@ -190,5 +190,5 @@ def _note(quality: Sequence[Quality]) -> str:
     return (
         f"95 % intervals: {how or 'none'}{drawn}. The bounds say how far the value could move if every unscored answer "
         "were wrong, or right. Out of invalid answers nothing could be read. Two numbers with one evaluation id were "
-        "made alike; `vlmhyperbench diff` says what differs between two ids."
+        "made alike; the command diff says what differs between two."
     )
