@@ -108,7 +108,7 @@ def _import(name: str) -> Any:
             raise
         raise Unavailable(
             f"{name} needs the library {error.name}, which is not installed.",
-            cure="Install vlmhyperbench with the extras client, platform, embedded and load.",
+            cure="Install vlmhyperbench with the extras client, platform, embedded, scoring, reports and load.",
             code="not_installed",
         ) from error
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, Valid
 
 from vlmhyperbench.domain.digests import canonical_json
 from vlmhyperbench.scoring.schema import complaint_of, schema_type
-from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.errors import InvalidInput, Unavailable
 from vlmhyperbench_sdk.jsontext import parse_json, repair_json
 
 _REASONING_ENDS = re.compile(r"</(?:think|thinking|reasoning)>", re.IGNORECASE)
@@ -173,7 +173,14 @@ class Pattern(Extractor):
 
     @cached_property
     def _compiled(self) -> Any:
-        import re2  # type: ignore[import-untyped] # without stubs, and not everybody who scores text has it
+        try:
+            import re2  # type: ignore[import-untyped] # without stubs, and not everybody who scores text has it
+        except ModuleNotFoundError as error:
+            raise Unavailable(
+                "The extractor 'regex' needs the library google-re2, which is not installed.",
+                cure="Install vlmhyperbench with the extra scoring.",
+                code="not_installed",
+            ) from error
 
         options = re2.Options()
         options.case_sensitive = not self.ignore_case

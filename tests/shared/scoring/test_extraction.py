@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from vlmhyperbench.domain.specs import ExtractorSpec
 from vlmhyperbench.scoring.extraction import TEXT, extract, open_extractor
 from vlmhyperbench.scoring.extractors import EXTRACTORS
-from vlmhyperbench_sdk.errors import InvalidInput, NotFound
+from vlmhyperbench_sdk.errors import InvalidInput, NotFound, Unavailable
 
 SCHEMA = {"type": "object", "properties": {"total": {"type": "number"}}, "required": ["total"]}
 PARAMS: dict[str, dict[str, object]] = {"regex": {"pattern": "a+"}}
@@ -114,6 +116,12 @@ def test_a_pattern_gives_its_group_or_its_match() -> None:
     assert read("regex", "TOTAL 5", pattern="total") == "<no_match>"
     assert read("regex", "TOTAL 5", pattern="total", which="first") == "<no_match>"
     assert read("regex", "ab", pattern="a(x)?b") == "<no_match>"
+
+
+def test_without_its_library_a_pattern_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "re2", None)
+    with pytest.raises(Unavailable, match="with the extra scoring"):
+        open_extractor(ExtractorSpec(name="regex", params={"pattern": "a"}))
 
 
 def test_a_pattern_that_would_explode_elsewhere_ends() -> None:
