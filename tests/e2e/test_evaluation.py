@@ -109,7 +109,10 @@ def test_a_run_is_scored_anew_without_a_model(stack, runs, command, capsys):
     assert stack.query("SELECT count(*) FROM fact")[0][0] == asked
     results = stack.client.results(run_id=child.id, limit=50).items
     assert [one.key for one in results] == [one.key for one in stack.client.results(run_id=parent.id, limit=50).items]
-    assert {(one.metric, one.extractor) for one in results[0].measures} == {("anls", "first_line@1"), ("cer", "first_line@1")}
+    assert {(one.metric, one.extractor) for one in results[0].measures} == {
+        ("anls", "first_line@1"),
+        ("cer", "first_line@1"),
+    }
     before, after = (
         stack.client.evaluation(run.measures[0].evaluation_id)
         for run in (stack.client.results(run_id=parent.id, limit=1).items[0], results[0])
@@ -126,6 +129,8 @@ def test_a_run_is_scored_anew_without_a_model(stack, runs, command, capsys):
 def test_what_cannot_be_scored_anew_is_refused(stack, runs):
     with pytest.raises(InvalidInput, match="metric"):
         stack.client.runs.rescore(runs[0].id, RunRescore(metrics=("anlss",)))
+    with pytest.raises(InvalidInput, match="asked for twice"):
+        stack.client.runs.rescore(runs[0].id, RunRescore(metrics=("anls", "anls")))
     with pytest.raises(NotFound):
         stack.client.runs.rescore("00000000-0000-0000-0000-000000000000")
     open_run = stack.client.runs.create(entry())

@@ -144,8 +144,6 @@ def _opened(spec: MetricSpec, extractor: ExtractorSpec, files: Sequence[MeasureF
     if not found:
         return None
     measures = polars.concat([polars.read_parquet(io.BytesIO(file.content)) for file in found], how="diagonal")
-    if "is_invalid" not in measures.columns:  # written before answers were read by extractors
-        measures = measures.with_columns(polars.lit(value=False).alias("is_invalid"))
     return OpenedMetric(
         spec=spec,
         metric=open_metric(spec),

@@ -43,6 +43,12 @@ class PromptStrategy(Protocol):
     def render(self, sample: Sample) -> Prompt: ...
 
 
+INVALID_ANSWER = "invalid_json"
+"""How a metric that reads answers itself begins its reason where it cannot read one."""
+INVALID_STATISTIC = "invalid"
+"""The statistic by which it says so where it gives such an answer a value all the same."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricDescription:
     """What a number means: shown beside it, stored with it, served as machine-readable documentation."""

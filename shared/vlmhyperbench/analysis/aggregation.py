@@ -29,10 +29,9 @@ AGGREGATORS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "by_doc_type": ("doc_class",),
         "by_doc_question": ("doc_class", "question_type"),
         "by_field": ("field",),
-        "by_id": ("id",),
     }
 )
-"""The usual groupings and what they group by; `describe` is enough for `by_id`."""
+"""The usual groupings and what they group by; by sample, `describe` is enough."""
 
 _OUTCOMES = {
     "scored": "scored",

@@ -103,6 +103,8 @@ class GatePolicy(Strict):
 class Side:
     """What a gate reads of a run."""
 
+    values: Mapping[str, float]
+    """Each metric's value over all answers of the run that have one."""
     headline: Mapping[str, JsonValue]
     counts: Mapping[str, float]
     spec: Mapping[str, JsonValue]
@@ -124,7 +126,7 @@ def check(policy: GatePolicy, *, baseline: Side, other: Side, deltas: Mapping[st
     for rule in policy.rules:
         match rule:
             case MetricRule():
-                checks += _metric(rule, deltas.get(rule.metric), sorted(deltas))
+                checks += _metric(rule, deltas.get(rule.metric), other, sorted(deltas))
             case SpeedRule():
                 checks.append(_speed(rule, baseline, other))
             case ShareRule():
@@ -140,17 +142,18 @@ def is_met(policy: GatePolicy, checks: list[Check]) -> bool:
     return not any(one.status in bad for one in checks)
 
 
-def _metric(rule: MetricRule, delta: Delta | None, known: list[str]) -> list[Check]:
+def _metric(rule: MetricRule, delta: Delta | None, other: Side, known: list[str]) -> list[Check]:
     if delta is None:
         message = f"The runs do not share the metric; they share {', '.join(known) or 'none'}."
         return [Check(rule=rule.metric, status="failed", message=message)]
     checks = []
     if rule.max_drop is not None:
         checks.append(_drop(rule.metric, rule.max_drop, delta))
+    value = other.values.get(rule.metric)
     for name, limit, sign in (("min_value", rule.min_value, 1), ("max_value", rule.max_value, -1)):
         if limit is not None:
-            is_right = delta.other is not None and sign * (delta.other - limit) >= 0
-            said = "It has no value." if delta.other is None else f"It is {delta.other:.4g}, the limit {limit:g}."
+            is_right = value is not None and sign * (value - limit) >= 0
+            said = "It has no value." if value is None else f"It is {value:.4g}, the limit {limit:g}."
             checks.append(Check(rule=f"{rule.metric} {name}", status="passed" if is_right else "failed", message=said))
     return checks
 

@@ -16,8 +16,8 @@ _COMPARED = 400
 def edit_signature(answer: str, references: Sequence[str]) -> str:
     """Say in a few words how an answer differs from the nearest reference; empty where it is no near miss.
 
-    The first that fits: letter case, white space, accents, punctuation or signs; then up to three edits of at most four
-    characters, where any digit stands for every digit; else how much of one end is too much or missing.
+    The first that fits: letter case, white space, accents, punctuation or signs; how much of the ends is too much or
+    missing; then up to three edits of at most four characters, where any digit stands for every digit.
     """
     near = [reference for reference in references if normalise(reference)]
     if not answer.strip() or not near:

@@ -62,7 +62,7 @@ def resolve_rescoring(
     """
     references = References(catalogue=catalogue, plugins=plugins or InstalledPlugins())
     wanted = choices.metrics or tuple(f"{metric.name}@{metric.profile}" for metric in spec.metrics)
-    metrics = [references.metric(name, ("metrics", no)) for no, name in enumerate(wanted)]
+    metrics = _metrics(references, wanted, catalogue.tasks.get(spec.task), ("metrics",))
     extractors = (
         list(spec.extractors)
         if choices.extractors is None
@@ -206,13 +206,16 @@ def _prompt(references: References, name: str, path: Path) -> PromptSpec | None:
     return PromptSpec.model_validate({"name": name, **entry.model_dump(exclude={"name", "description", "metadata"})})
 
 
-def _metrics(references: References, chosen: Sequence[str], task: TaskEntry, path: Path) -> list[MetricSpec | None]:
+def _metrics(
+    references: References, chosen: Sequence[str], task: TaskEntry | None, path: Path
+) -> list[MetricSpec | None]:
     metrics: list[MetricSpec | None] = []
     for no, reference in enumerate(chosen):
         place = (*path, no) if path[-1] == "metrics" else path
         metric = references.metric(reference, place)
         if metric is not None:
-            _check_supported(references, "metric", metric.name, task.supported_metrics, task, place)
+            if task is not None:
+                _check_supported(references, "metric", metric.name, task.supported_metrics, task, place)
             if metric in metrics:
                 references.say(place, f"the metric {reference!r} is asked for twice.", "Remove one.")
         metrics.append(metric)

@@ -63,33 +63,30 @@ def wrong_answers(run: RunEvidence) -> polars.DataFrame:
         (polars.col("value").is_not_null() & (polars.col("value") != primary.perfect))
         | ((polars.col("status") == "error") & (polars.col("failure") == "model"))
     )
-    neighbours = _answers_by_page(run.facts)
-    kinds = [_kind(row, neighbours) for row in frame.iter_rows(named=True)]
+    asked = _asked_by_page(run.facts)
+    columns = frame.select("status", "error_code", "finish_reason", "text", "references", "cluster", "key")
+    kinds = [_kind(row, asked) for row in columns.iter_rows(named=True)]
     return frame.with_columns(polars.Series("kind", kinds, dtype=polars.String))
 
 
-def _kind(row: Mapping[str, object], neighbours: Mapping[str, Mapping[str, set[str]]]) -> str:
+def _kind(row: Mapping[str, object], asked: Mapping[str, Mapping[str, set[str]]]) -> str:
     if row["status"] != "ok":
         return f"failed: {row['error_code'] or 'unknown'}"
-    others = {
-        answer
-        for key, answers in neighbours.get(str(row["cluster"]), {}).items()
-        if key != row["key"]
-        for answer in answers
-    }
-    references = row["references"]
+    text, references = str(row["text"] or ""), row["references"]
+    said = normalise(text)
+    askers = asked.get(str(row["cluster"]), {}).get(said, set())
     return kind_of_mistake(
-        str(row["text"] or ""),
+        text,
         [str(reference) for reference in references] if isinstance(references, list) else [],
         finish_reason=str(row["finish_reason"] or ""),
-        neighbours=others,
+        neighbours={said} if askers - {str(row["key"])} else (),
     )
 
 
-def _answers_by_page(facts: polars.DataFrame) -> dict[str, dict[str, set[str]]]:
-    """Page → sample → its normalised references, so that an answer to another question is recognised."""
-    pages: dict[str, dict[str, set[str]]] = defaultdict(dict)
+def _asked_by_page(facts: polars.DataFrame) -> dict[str, dict[str, set[str]]]:
+    """Page → normalised reference → samples, so that an answer to another question is recognised."""
+    pages: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for images, key, references in facts.select("images", "key", "references").iter_rows():
-        if images:
-            pages["+".join(images)][key] = {normalise(reference) for reference in references}
+        for reference in references if images else ():
+            pages["+".join(images)][normalise(reference)].add(key)
     return pages

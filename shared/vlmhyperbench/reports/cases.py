@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import polars
 
 from vlmhyperbench.analysis.comparison import PAIR_KEY
-from vlmhyperbench.reports.answers import answers_of, detail_of, with_detail, wrong_answers
+from vlmhyperbench.reports.answers import answers_of, detail_of, with_detail
 from vlmhyperbench.reports.document import Answer, Case, Cases, Tone, compare_text, cut, write_number
-from vlmhyperbench.reports.evidence import GROUP, RunEvidence
+from vlmhyperbench.reports.evidence import GROUP, RunEvidence, ScoredMetric
 from vlmhyperbench.reports.wording import plural
 
 MAX_CASES = 24
@@ -19,6 +19,12 @@ MAX_FLIPS = 24
 """Over all comparisons of a report: it may show thirty pages."""
 BROKE = "broke"
 MENDED = "mended"
+
+_SHOWN = (
+    *("cluster", "images", "question", "references", "text"),
+    *("status", "error_code", "finish_reason", "value", "detail"),
+)
+"""What a case shows of a row, beside its key and groups."""
 
 Row = Mapping[str, object]
 
@@ -38,10 +44,15 @@ def mistake_counts(wrong: polars.DataFrame) -> dict[str, int]:
     return dict(sorted(Counter(wrong["kind"].to_list()).items(), key=lambda item: (-item[1], item[0])))
 
 
-def mistakes(run: RunEvidence) -> Cases:
-    """Choose wrong answers: every kind in turn, the most frequent first, a new page each time while there are some."""
-    wrong = wrong_answers(run)
-    rows = _in_turn(with_detail(run, wrong).iter_rows(named=True), order=list(mistake_counts(wrong)))[:MAX_CASES]
+def mistakes(run: RunEvidence, wrong: polars.DataFrame) -> Cases:
+    """Choose wrong answers: every kind in turn, the most frequent first, a new page each time while there are some.
+
+    `wrong` is what `wrong_answers` returns.
+    """
+    short = wrong.select("kind", "cluster").with_row_index("place")
+    chosen = _in_turn(short.iter_rows(named=True), order=list(mistake_counts(wrong)))[:MAX_CASES]
+    places = polars.Series([row["place"] for row in chosen], dtype=polars.UInt32)
+    rows = list(with_detail(run, wrong[places]).iter_rows(named=True))
     return Cases(
         name="mistakes",
         title="",
@@ -61,16 +72,28 @@ def find_flips(baseline: RunEvidence, other: RunEvidence) -> list[Flip]:
     if baseline.primary is None or other.primary is None or baseline.primary.perfect is None:
         return []
     perfect = baseline.primary.perfect
-    theirs = {_pair_key(row): row for row in with_detail(other, answers_of(other, other.primary)).iter_rows(named=True)}
-    found = []
-    for row in with_detail(baseline, answers_of(baseline, baseline.primary)).iter_rows(named=True):
-        pair = theirs.get(_pair_key(row))
-        if pair is None or row["value"] is None or pair["value"] is None:
-            continue
-        was_right, is_right = row["value"] == perfect, pair["value"] == perfect
-        if was_right != is_right:
-            found.append(Flip(kind=BROKE if was_right else MENDED, baseline=row, other=pair))
-    return found
+    ours, theirs = _scored(baseline, baseline.primary), _scored(other, other.primary)
+    is_right = (polars.col("value") == perfect).alias("is_right")
+    places = theirs.with_row_index("their place").select(*PAIR_KEY, "their place", is_right.alias("theirs is right"))
+    pairs = (
+        ours.with_row_index("place")
+        .select(*PAIR_KEY, "place", is_right)
+        .join(places.unique(PAIR_KEY, keep="last"), on=PAIR_KEY, maintain_order="left")
+        .filter(polars.col("is_right") != polars.col("theirs is right"))
+    )
+    both = zip(
+        ours[pairs["place"]].iter_rows(named=True), theirs[pairs["their place"]].iter_rows(named=True), strict=True
+    )
+    return [
+        Flip(kind=BROKE if was_right else MENDED, baseline=own, other=their)
+        for was_right, (own, their) in zip(pairs["is_right"], both, strict=True)
+    ]
+
+
+def _scored(run: RunEvidence, metric: ScoredMetric) -> polars.DataFrame:
+    """The answers of a run that have a value, with what a case shows of them."""
+    shown = [*PAIR_KEY, *_SHOWN, *(GROUP + group for group in run.groups)]
+    return with_detail(run, answers_of(run, metric)).filter(polars.col("value").is_not_null()).select(*shown)
 
 
 def most_flipped(flips: Sequence[Flip], groups: Sequence[str]) -> tuple[str, str, int] | None:
@@ -111,10 +134,6 @@ def show_flips(
             f"wrong in {other.name}), {len(flips) - broke} mended."
         ),
     )
-
-
-def _pair_key(row: Row) -> tuple[object, ...]:
-    return tuple(row[column] for column in PAIR_KEY)
 
 
 def _in_turn(rows: Iterable[Row], *, order: Sequence[str]) -> list[Row]:

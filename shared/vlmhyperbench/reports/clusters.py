@@ -27,12 +27,13 @@ def cluster_table(run: RunEvidence, wrong: polars.DataFrame) -> Table | None:
     """
     groups = run.groups[:MAX_COLUMNS]
     clusters: dict[tuple[str, ...], list[Mapping[str, object]]] = defaultdict(list)
-    for row in wrong.iter_rows(named=True):
+    columns = [GROUP + group for group in groups]
+    read = wrong.select("kind", "text", "references", "key", *columns)
+    for row in read.iter_rows(named=True):
         clusters[(str(row["kind"]), _signature(row), *_group(row, groups))].append(row)
     several = sorted((key for key in clusters if len(clusters[key]) > 1), key=lambda key: (-len(clusters[key]), key))
     if not several:
         return None
-    columns = [GROUP + group for group in groups]
     often = Counter(_group(row, groups) for row in run.facts.select(columns).iter_rows(named=True))
     shown = several[:MAX_CLUSTERS]
     smaller = plural(len(clusters) - len(shown), "smaller one is", "smaller ones are")

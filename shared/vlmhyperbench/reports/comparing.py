@@ -159,7 +159,10 @@ def _xml(text: str) -> str:
 def _side(samples: Samples) -> Side:
     data = _object(samples.meta, "data")
     counts = _object(data, "counts")
+    metrics = _object(_object(samples.meta, "headline"), "metrics")
+    values = {name: _number(_object(metrics, name).get("value")) for name in metrics}
     return Side(
+        values={name: value for name, value in values.items() if value is not None},
         headline=cast("dict[str, JsonValue]", _object(samples.meta, "headline")),
         counts={name: float(value) for name, value in counts.items() if isinstance(value, int | float)},
         spec=cast("dict[str, JsonValue]", _object(data, "spec")),

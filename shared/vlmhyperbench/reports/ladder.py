@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from vlmhyperbench.analysis.labels import slug
 from vlmhyperbench.reports.document import Cell, Column, Table
 from vlmhyperbench.reports.evidence import RunEvidence, ScoredMetric
 from vlmhyperbench.reports.wording import percent, plural
@@ -43,7 +44,7 @@ def _ladder(scored: ScoredMetric) -> Table | None:
         for title, as_it_stands, repaired in _LEVELS
     ]
     return Table(
-        name=f"ladder-{scored.spec.name.replace('_', '-')}",
+        name=f"ladder-{slug(scored.key)}",
         title=f"{scored.label}: the ladder",
         columns=(
             Column(title="level"),

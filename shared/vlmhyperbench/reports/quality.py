@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import polars
 
+from vlmhyperbench.analysis.labels import slug
 from vlmhyperbench.analysis.quality import Summary, summarise
 from vlmhyperbench.reports.answers import answers_of
 from vlmhyperbench.reports.document import Cell, Column, Estimate, Table, write_number
@@ -163,7 +164,7 @@ def group_table(column: str, quality: Sequence[Quality]) -> Table:
         first = by_place[group, metrics[0]].summary
         rows.append((group, first.n, first.n_unscored, *cells))
     return Table(
-        name=f"by-{column.replace('_', '-')}",
+        name=f"by-{slug(column)}",
         title=f"All metrics by {title}",
         columns=(
             Column(title=title),

@@ -240,7 +240,7 @@ def _mistakes(run: RunEvidence, wrong: polars.DataFrame, kinds: dict[str, int]) 
         name="mistakes-section",
         title="Mistakes",
         lead=f"{plural(wrong.height, 'answer')} of {write_number(run.facts.height, 0)} are not right.",
-        blocks=(figure, *([clusters] if clusters else []), cases.mistakes(run)),
+        blocks=(figure, *([clusters] if clusters else []), cases.mistakes(run, wrong)),
     )
 
 

@@ -119,7 +119,8 @@ def metrics_detailed_csv(run: RunEvidence) -> bytes:
 def metrics_summary_csv(runs: Sequence[RunEvidence], *, is_named: bool = False) -> bytes:
     """Return one row per aggregate, group and metric; `is_named` puts the run's name first, for several runs.
 
-    `n` counts the answers that were asked for, `n_invalid` those of them that have no value.
+    `n` counts the answers that have a value, `n_invalid` those out of which nothing could be read. Who is to blame for
+    the rest stands in the report's denominators.
     """
     frames = [
         frame.select(polars.lit(run.name).alias("run"), *SUMMARY) if is_named else frame.select(*SUMMARY)
@@ -167,8 +168,8 @@ def _row(aggregator: str, summary: Summary, scored: ScoredMetric) -> tuple[str |
         scored.spec.name,
         scored.spec.profile,
         scored.spec.version,
-        summary.n,
-        summary.n_unscored,
+        summary.n_scored,
+        summary.n_invalid,
         summary.value,
         summary.mean,
         summary.median,
@@ -191,8 +192,8 @@ def _by_id(run: RunEvidence, scored: ScoredMetric) -> polars.DataFrame:
         metric=polars.lit(scored.spec.name),
         profile=polars.lit(scored.spec.profile),
         version=polars.lit(scored.spec.version),
-        n=polars.col("n").cast(polars.Int64),
-        n_invalid=polars.col("n").cast(polars.Int64) - polars.col("n_scored"),
+        n=polars.col("n_scored").cast(polars.Int64),
+        n_invalid=polars.col("n_invalid").cast(polars.Int64),
         value="mean",
         mean="mean",
         median="median",

@@ -138,7 +138,7 @@ class Number(Extractor):
 
 
 class Choice(Extractor):
-    """One letter of a multiple choice: what begins the answer, what is announced, or the only one that stands alone.
+    """One letter of a multiple choice: what is announced, what begins the answer, or the only one that stands alone.
 
     At the beginning a letter needs a bracket, a mark or nothing behind it: `A dog` chooses nothing yet.
     """

@@ -7,6 +7,7 @@ Draft 2020-12, as far as answers need it: what has an effect and is not known he
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Annotated, Any, Literal, Union, cast
 
 from pydantic import BeforeValidator, ConfigDict, Field, PydanticUserError, Strict, TypeAdapter, create_model
@@ -122,6 +123,8 @@ class _Maker:
             if properties or required:
                 raise InvalidInput(f"The JSON Schema has both properties and a schema for others at {_at(place)}.")
             return dict[str, self.type_of(more, (*place, "additionalProperties"))]  # type: ignore[misc]
+        if more is False and (odd := [str(name) for name in required if name not in properties]):
+            raise InvalidInput(f"The JSON Schema requires and forbids {', '.join(odd)} at {_at(place)}.")
         return self._model(properties, required, place, forbid=more is False)
 
     def _model(self, properties: JsonObject, required: list[JsonValue], place: Place, *, forbid: bool) -> Type:
@@ -166,7 +169,7 @@ class _Maker:
             raise InvalidInput(
                 f"The JSON Schema lists something other than texts, whole numbers and null at {_at(place)}."
             )
-        return Literal[tuple(values)]
+        return Annotated[Literal[tuple(values)], BeforeValidator(partial(_same_kind, values=tuple(values)))]
 
     def _union(self, schema: JsonObject, place: Place) -> Type:
         self._check_keywords(schema, {"anyOf"}, place)
@@ -191,6 +194,14 @@ def _union_of(types: Iterable[Type]) -> Type:
 
 def _field(bounds: Mapping[str, JsonValue]) -> Any:
     return Field(**cast("dict[str, Any]", bounds))
+
+
+def _same_kind(value: object, *, values: tuple[object, ...]) -> object:
+    """True is not 1 in JSON, though it is in Python."""
+    alike = [isinstance(one, bool) is isinstance(value, bool) for one in values if one == value]
+    if alike and not any(alike):
+        raise ValueError("it is none of the listed values")
+    return value
 
 
 def _whole(value: object) -> object:

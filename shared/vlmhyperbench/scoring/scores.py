@@ -12,7 +12,7 @@ from typing import Literal
 from vlmhyperbench.domain.specs import ExtractorSpec
 from vlmhyperbench.scoring.extraction import TEXT, extract
 from vlmhyperbench_sdk.errors import PluginFailure
-from vlmhyperbench_sdk.protocols import Metric
+from vlmhyperbench_sdk.protocols import INVALID_ANSWER, INVALID_STATISTIC, Metric
 from vlmhyperbench_sdk.types import JsonObject, Measure, Measures
 
 Policy = Literal["zero", "exclude"]
@@ -20,9 +20,6 @@ Policy = Literal["zero", "exclude"]
 
 INVALID = "invalid_output"
 
-_METRICS_INVALID = "invalid_json"
-"""How a metric begins its reason where it cannot read an answer; where it gives a value all the same, it says so by
-the statistic `invalid`."""
 _REASON_CHARS = 300
 _NOWHERE_RIGHT = "\N{REPLACEMENT CHARACTER}"
 
@@ -182,7 +179,7 @@ def measure_all(metric: Metric, predictions: Sequence[str], rows: Sequence[Row])
 
 
 def _could_not_read(measure: Measure) -> bool:
-    return (measure.reason or "").startswith(_METRICS_INVALID) or measure.statistics.get("invalid", 0.0) > 0
+    return (measure.reason or "").startswith(INVALID_ANSWER) or measure.statistics.get(INVALID_STATISTIC, 0.0) > 0
 
 
 def _final(outcome: Outcome, measure: Measure) -> Outcome:

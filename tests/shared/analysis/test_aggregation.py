@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vlmhyperbench.analysis import stats
-from vlmhyperbench.analysis.aggregation import AGGREGATORS, aggregate, describe, number_documents
+from vlmhyperbench.analysis.aggregation import aggregate, describe, number_documents
 from vlmhyperbench.analysis.performance import nearest_rank
 from vlmhyperbench.analysis.quality import summarise
 from vlmhyperbench_sdk.errors import InvalidInput
@@ -38,16 +38,6 @@ def _many(groups: int, values: list[float]) -> polars.DataFrame:
     """The same values, each of a document of its own, in so many groups."""
     rows = [(group, value) for group in range(groups) for value in values]
     return _frame([value for _, value in rows], doc=[group for group, _ in rows])
-
-
-def test_the_usual_groupings_are_those_of_the_summary_file() -> None:
-    assert dict(AGGREGATORS) == {
-        "general": (),
-        "by_doc_type": ("doc_class",),
-        "by_doc_question": ("doc_class", "question_type"),
-        "by_field": ("field",),
-        "by_id": ("id",),
-    }
 
 
 def test_groups_are_described_in_the_order_of_the_frame() -> None:

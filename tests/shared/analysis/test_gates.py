@@ -31,6 +31,7 @@ DELTA = Delta(
     verdict="no difference shown",
 )
 SIDE = Side(
+    values={"anls": 0.89},
     headline={"latency_p50_ms": 100.0, "output_tokens_per_s": 50, "peak_memory_bytes": None},
     counts={"requested": 200, "missing": 2, "model_failures": 0},
     spec={"dataset": {"name": "d", "seed": 1}, "prompt": "p"},
@@ -96,8 +97,13 @@ def test_a_value_has_its_limits(rule: dict[str, float], expected: str) -> None:
     assert status({"metric": "anls", **rule}) == expected
 
 
+def test_a_limit_is_for_all_answers_of_the_run_not_only_for_the_paired_ones() -> None:
+    assert DELTA.other == 0.89
+    assert status({"metric": "anls", "min_value": 0.89}, other=replace(SIDE, values={"anls": 0.5})) == "failed"
+
+
 def test_no_value_meets_no_limit() -> None:
-    (found,) = run({"metric": "anls", "min_value": 0}, delta=replace(DELTA, other=None))
+    (found,) = run({"metric": "anls", "min_value": 0}, other=replace(SIDE, values={}))
     assert (found.status, found.message) == ("failed", "It has no value.")
 
 

@@ -52,7 +52,8 @@ def test_the_verdict_is_three_sentences_of_numbers() -> None:
     good, fast, weak = run_document(evidence()).verdict
     assert good.startswith(
         "Incomplete: 5 answers of 6 requested have a score; with the others wrong or right, exact match would lie "
-        "between 0.667 and 0.833. tiny (F16) gives the right answer to 80.0\u00a0% of 5 questions by exact match (95 % interval"
+        "between 0.667 and 0.833. tiny (F16) gives the right answer to 80.0\u00a0% of 5 questions by exact match "
+        "(95 % interval"
     )
     assert "ANLS is 0.933 and character error rate is 0.067" in good
     assert fast.startswith("Half of its answers took at most 22\u00a0ms, 99 % at most 24\u00a0ms")

@@ -106,11 +106,22 @@ def test_summaries_hold_every_aggregator_with_intervals_where_there_is_a_group()
         *("general", "by_doc_type", "by_doc_question", "by_id"),
     ]
     general = rows[0]
-    assert (general["n"], general["n_invalid"], general["value"], general["median"]) == ("6", "1", "0.8", "1.0")
+    assert (general["n"], general["n_invalid"], general["value"], general["median"]) == ("5", "0", "0.8", "1.0")
     assert [row["group_value"] for row in rows if row["aggregator"] == "by_doc_type"] == ["receipt", "ticket"]
     assert next(row for row in rows if row["group_value"] == "receipt field")["group_key"] == "doc_class question_type"
     by_id = [row for row in rows if row["aggregator"] == "by_id"]
-    assert (by_id[0]["value"], by_id[5]["value"], by_id[5]["n_invalid"]) == ("1.0", "", "1")
+    assert [(by_id[no]["value"], by_id[no]["n"], by_id[no]["n_invalid"]) for no in (0, 5)] == [
+        ("1.0", "1", "0"),
+        ("", "0", "0"),
+    ]
+
+
+def test_answers_that_could_not_be_read_are_counted_as_invalid() -> None:
+    run = evidence(metrics=(ExactMatch(),))
+    (scored,) = run.scored
+    unread = scored.measures.with_columns(is_invalid=polars.col("ordinal") == 4)
+    rows = _read(metrics_summary_csv([evidence(metrics=(ExactMatch(),), scored=[replace(scored, measures=unread)])]))
+    assert (rows[0]["n"], rows[0]["n_invalid"]) == ("5", "1")
 
 
 def test_summaries_of_several_runs_begin_with_the_runs_name() -> None:

@@ -20,6 +20,7 @@ INVOICE = {
     "title": "Invoice",
     "properties": {
         "class": {"enum": ["invoice", "receipt", None]},
+        "_id": True,
         "total": {"$ref": "#/$defs/money"},
         "vat": {"$ref": "#/$defs/money"},
         "paid": {"type": "boolean"},
@@ -93,6 +94,12 @@ def test_a_constant_and_null_are_types() -> None:
     assert complaint({"type": "null"}, 0) is not None
 
 
+def test_true_is_not_1() -> None:
+    assert complaint({"enum": [1, 2]}, True) is not None
+    assert complaint({"const": True}, 1) is not None
+    assert complaint({"enum": [1, True]}, True) is None
+
+
 def test_a_part_that_many_refer_to_is_made_once() -> None:
     levels = {
         f"a{n}": {"type": "object", "properties": {k: {"$ref": f"#/$defs/a{n + 1}"} for k in "xyz"}} for n in range(25)
@@ -114,6 +121,7 @@ def test_a_part_that_many_refer_to_is_made_once() -> None:
         ({"enum": []}, "lists something other"),
         ({"enum": [[1]]}, "lists something other"),
         ({"type": "object", "properties": []}, "of a wrong form"),
+        ({"type": "object", "required": ["a"], "additionalProperties": False}, "requires and forbids a at schema"),
         ({"type": "object", "required": "a"}, "of a wrong form"),
         (
             {"type": "object", "properties": {"a": {}}, "additionalProperties": {"type": "string"}},

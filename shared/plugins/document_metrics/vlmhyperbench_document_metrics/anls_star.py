@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from vlmhyperbench_document_metrics.documents import (
-    INVALID_JSON,
     INVALID_REFERENCE,
     JsonAnswers,
     NotJson,
@@ -18,7 +17,7 @@ from vlmhyperbench_document_metrics.profiles import check_profile
 from vlmhyperbench_document_metrics.rows import NO_REFERENCE, TOO_LARGE, gather, share
 from vlmhyperbench_document_metrics.tree_similarity import similarity
 from vlmhyperbench_document_metrics.work import TooLarge
-from vlmhyperbench_sdk.protocols import MetricDescription
+from vlmhyperbench_sdk.protocols import INVALID_ANSWER, MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, JsonValue, Measure, Measures
 
 PROFILES = ("paper",)
@@ -88,7 +87,7 @@ class AnlsStar:
             return Measure.unscored(TOO_LARGE)
         except NotJson:
             excluded = self._reading.on_invalid == "exclude"
-            return Measure.unscored(INVALID_JSON) if excluded else _scored(0.0, invalid=1.0)
+            return Measure.unscored(INVALID_ANSWER) if excluded else _scored(0.0, invalid=1.0)
 
 
 def _compare(reference: JsonValue, answer: JsonValue) -> float:

@@ -12,9 +12,9 @@ from vlmhyperbench_document_metrics.rows import NO_REFERENCE, TOO_LARGE
 from vlmhyperbench_document_metrics.work import TooLarge
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.jsontext import parse_json, repair_json
+from vlmhyperbench_sdk.protocols import INVALID_ANSWER
 from vlmhyperbench_sdk.types import JsonValue, Measure
 
-INVALID_JSON = "invalid_json"
 INVALID_REFERENCE = "invalid_reference"
 
 Container = Union[dict[str, JsonValue], list[JsonValue]]
@@ -114,5 +114,5 @@ def measure_document(
             measures.append(Measure.unscored(TOO_LARGE))
         except NotJson:
             excluded = reading.on_invalid == "exclude"
-            measures.append(Measure.unscored(INVALID_JSON) if excluded else unreadable(reference))
+            measures.append(Measure.unscored(INVALID_ANSWER) if excluded else unreadable(reference))
     return best(measures)

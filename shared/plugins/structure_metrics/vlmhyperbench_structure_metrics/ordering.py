@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from vlmhyperbench_sdk.errors import InvalidInput
-from vlmhyperbench_sdk.protocols import MetricDescription
+from vlmhyperbench_sdk.protocols import INVALID_ANSWER, MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, Measures
 from vlmhyperbench_structure_metrics.orders import (
     Order,
@@ -24,7 +24,6 @@ STATISTICS = ("score", "count", "wrong_pages", "invalid")
 
 NO_REFERENCE = "no_reference"
 INVALID_REFERENCE = "invalid_reference"
-INVALID_JSON = "invalid_json"
 
 _MEASURES: dict[str, Callable[[Order, Order], float]] = {
     "kendall_tau": kendall_tau,
@@ -105,7 +104,7 @@ class Ordering:
             return INVALID_REFERENCE
         order = read_answer(prediction)
         if order is None:
-            return {"count": 1.0, "score": 0.0, "invalid": 1.0} if self._on_invalid == "zero" else INVALID_JSON
+            return {"count": 1.0, "score": 0.0, "invalid": 1.0} if self._on_invalid == "zero" else INVALID_ANSWER
         scores = [self._measure(order, true) for true in truths if is_same_pages(order, true)]
         if not scores:
             return {"count": 1.0, "score": 0.0, "wrong_pages": 1.0}
