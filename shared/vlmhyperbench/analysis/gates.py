@@ -131,7 +131,7 @@ def check(policy: GatePolicy, *, baseline: Side, other: Side, deltas: Mapping[st
                 checks.append(_speed(rule, baseline, other))
             case ShareRule():
                 checks.append(_share(rule, other))
-            case SameRule():
+            case _:
                 checks += [_same(part, baseline, other) for part in rule.same]
     return checks
 

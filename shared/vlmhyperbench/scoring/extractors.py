@@ -6,6 +6,7 @@ All but `text` look only at what follows the last closing reasoning tag; reasoni
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Mapping
 from functools import cached_property
@@ -41,13 +42,13 @@ class Extractor(BaseModel):
     version: ClassVar[int] = 1
     title: ClassVar[str]
 
+    @abstractmethod
     def read(self, answer: str) -> str:
         """Return the parsed answer.
 
         Raises:
             Unreadable: it is not there.
         """
-        raise NotImplementedError
 
 
 class Text(Extractor):

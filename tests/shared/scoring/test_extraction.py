@@ -27,6 +27,7 @@ def read(name: str, answer: str, **params: object) -> str | None:
 def test_the_default_is_the_answer_as_it_is() -> None:
     assert TEXT.label == "text@1"
     assert extract([" Berlin\n", ""]).texts == [" Berlin\n", ""]
+    assert open_extractor(TEXT).read(" Berlin\n") == " Berlin\n"
 
 
 def test_a_label_names_the_version_and_tells_params_apart() -> None:

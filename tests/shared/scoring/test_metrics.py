@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vlmhyperbench.domain.specs import MetricSpec
-from vlmhyperbench.scoring.metrics import open_metric
+from vlmhyperbench.scoring.metrics import open_failing, open_metric
 from vlmhyperbench_sdk.errors import Conflict, InvalidInput, NotFound, PluginFailure
 
 EXACT = MetricSpec(name="exact_match", profile="v1", version="1.0.0", class_path="exact_match")
@@ -43,3 +43,18 @@ def test_params_are_keywords_and_the_pinned_profile_wins_over_them() -> None:
 def test_a_metric_that_cannot_be_had_says_why(changes: dict[str, object], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         open_metric(EXACT.model_copy(update=changes))
+
+
+def test_failures_have_the_worst_value_even_where_unreadable_answers_are_excluded() -> None:
+    spec = MetricSpec(
+        name="anls_star",
+        profile="paper",
+        version="1.0.0",
+        class_path="anls_star",
+        params={"on_invalid": "exclude"},
+    )
+    excluded, failed = (
+        opened.measure([""], [['{"total": 1}']]).values for opened in (open_metric(spec), open_failing(spec))
+    )
+    assert (excluded, failed) == ([None], [0.0])
+    assert open_failing(EXACT).description == open_metric(EXACT).description
