@@ -11,6 +11,8 @@ TYPED := shared/sdk/vlmhyperbench_sdk shared/vlmhyperbench shared/gateway/vlmhyp
 # What an interpreter of the machine says of itself must not reach the tests.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 export UV_NO_PROGRESS = 1
+# Compiled once, not by every process at its start: many environments forbid Python to keep what it compiles.
+export UV_COMPILE_BYTECODE = 1
 .DEFAULT_GOAL := help
 .PHONY: coverage help demo setup platform test ci lint types imports format up down isolated e2e bench pins clean
 

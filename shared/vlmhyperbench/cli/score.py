@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from cyclopts import Parameter
 
@@ -17,14 +17,23 @@ from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.output import emit, say
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.errors import InvalidInput, NotFound
+from vlmhyperbench.scoring.measuring import measure_all
 from vlmhyperbench.scoring.metrics import construct_metric
-from vlmhyperbench.scoring.scores import Row, measure_all
 from vlmhyperbench_sdk.jsontext import parse_json, parse_object
 from vlmhyperbench_sdk.protocols import Metric
-from vlmhyperbench_sdk.types import JsonValue
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 BATCH_ROWS = 50_000
 _FIELDS = "id", "prediction", "targets", "metadata"
+
+
+class Row(NamedTuple):
+    """One answer of the file."""
+
+    key: str | int
+    prediction: str | None
+    references: tuple[str, ...]
+    metadata: JsonObject
 
 
 def score(
@@ -130,7 +139,7 @@ def _lines(path: Path) -> Iterator[Iterator[str]]:
         raise NotFound(f"{path} cannot be read: {error.strerror}.", cure="Correct the path.") from error
 
 
-def _rows(lines: Iterator[str], name: str) -> Iterator[tuple[str | int, Row]]:
+def _rows(lines: Iterator[str], name: str) -> Iterator[Row]:
     seen: dict[str | int, int] = {}
     for no, line in enumerate(lines, 1):
         if not line.strip():
@@ -143,7 +152,7 @@ def _rows(lines: Iterator[str], name: str) -> Iterator[tuple[str | int, Row]]:
         key = _key(row["id"], where)
         if seen.setdefault(key, no) != no:
             raise InvalidInput(f"{where}: the id {key!r} is that of line {seen[key]}.", cure="Give every row its own.")
-        yield key, _row(row, where)
+        yield _row(key, row, where)
 
 
 def _key(value: JsonValue, where: str) -> str | int:
@@ -157,14 +166,14 @@ def _key(value: JsonValue, where: str) -> str | int:
     return value
 
 
-def _row(row: dict[str, JsonValue], where: str) -> Row:
+def _row(key: str | int, row: dict[str, JsonValue], where: str) -> Row:
     targets, prediction, metadata = row["targets"], row["prediction"], row.get("metadata", {})
     if not isinstance(metadata, dict):
         raise InvalidInput(f"{where}: the metadata is no object.")
     beside = {name: value for name, value in row.items() if name not in _FIELDS}
     return Row(
-        status="ok" if prediction is not None else "error",
-        text=_text(prediction),
+        key=key,
+        prediction=None if prediction is None else _text(prediction),
         references=tuple(map(_text, targets if isinstance(targets, list) else [targets])),
         metadata={**beside, **metadata},
     )
@@ -174,15 +183,17 @@ def _text(value: JsonValue) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _measure(metric: Metric, batch: Sequence[tuple[str | int, Row]], totals: Totals) -> list[dict[str, JsonValue]]:
-    asked = [row for _, row in batch if row.status == "ok"]
-    measures = iter(measure_all(metric, [row.text or "" for row in asked], asked))
+def _measure(metric: Metric, batch: Sequence[Row], totals: Totals) -> list[dict[str, JsonValue]]:
+    predictions = [row.prediction for row in batch if row.prediction is not None]
+    asked = [row for row in batch if row.prediction is not None]
+    references, metadata = [row.references for row in asked], [row.metadata for row in asked]
+    measures = iter(measure_all(metric, predictions, references, metadata))
     scores: list[dict[str, JsonValue]] = []
-    for key, row in batch:
-        measure = next(measures) if row.status == "ok" else None
+    for row in batch:
+        measure = None if row.prediction is None else next(measures)
         value, error = (measure.value, measure.reason) if measure else (None, "no_prediction")
         totals.add(value, list(measure.statistics.items()) if measure else [])
-        scores.append({"id": key, "value": value, "error": error})
+        scores.append({"id": row.key, "value": value, "error": error})
     return scores
 
 

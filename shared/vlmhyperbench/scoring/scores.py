@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from numbers import Real
 from typing import Literal
 
 from vlmhyperbench.domain.specs import ExtractorSpec
 from vlmhyperbench.scoring.extraction import TEXT, extract
-from vlmhyperbench_sdk.errors import PluginFailure
+from vlmhyperbench.scoring.measuring import measure_all
 from vlmhyperbench_sdk.protocols import INVALID_ANSWER, INVALID_STATISTIC, Metric
-from vlmhyperbench_sdk.types import JsonObject, Measure, Measures
+from vlmhyperbench_sdk.types import JsonObject, Measure
 
 Policy = Literal["zero", "exclude"]
 """`zero`: it counts as a wrong answer; `exclude`: it has no value."""
 
 INVALID = "invalid_output"
 
-_REASON_CHARS = 300
 _NOWHERE_RIGHT = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -139,7 +136,11 @@ def _asked(metric: Metric, cases: Sequence[_Case], rows: Sequence[Row], *, wrong
         for case, row in zip(cases, rows, strict=True)
         if case.prediction is not None and case.is_wrong is wrong
     ]
-    return measure_all(metric, [prediction for prediction, _ in asked], [row for _, row in asked])
+    return _measure(metric, [prediction for prediction, _ in asked], [row for _, row in asked])
+
+
+def _measure(metric: Metric, predictions: Sequence[str], rows: Sequence[Row]) -> list[Measure]:
+    return measure_all(metric, predictions, [row.references for row in rows], [row.metadata for row in rows])
 
 
 def _case(row: Row, text: str | None, reason: str | None, *, on_model_failure: Policy, on_invalid: Policy) -> _Case:
@@ -161,23 +162,6 @@ def wrong_answer(references: Sequence[str]) -> str:
     return "" if all(reference.strip() for reference in references) else _NOWHERE_RIGHT
 
 
-def measure_all(metric: Metric, predictions: Sequence[str], rows: Sequence[Row]) -> list[Measure]:
-    """Measure a batch; where the metric raises or breaks its contract, only the rows that make it do so are lost."""
-    if not rows:
-        return []
-    try:
-        measures = metric.measure(
-            predictions, [row.references for row in rows], metadata=[row.metadata for row in rows]
-        )
-        return _checked(measures, len(rows))
-    except Exception as error:  # noqa: BLE001 (the door where a plugin is called)
-        if len(rows) == 1:
-            return [Measure.unscored(_reason(f"metric_error: {type(error).__name__}: {error}"))]
-    half = len(rows) // 2
-    first = measure_all(metric, predictions[:half], rows[:half])
-    return first + measure_all(metric, predictions[half:], rows[half:])
-
-
 def _could_not_read(measure: Measure) -> bool:
     return (measure.reason or "").startswith(INVALID_ANSWER) or measure.statistics.get(INVALID_STATISTIC, 0.0) > 0
 
@@ -195,33 +179,6 @@ def _bounds(
         for row, measure in zip(rows, measures, strict=True)
     ]
     missing = [row for row, without in zip(rows, is_open, strict=True) if without]
-    wrong = iter(measure_all(worst, [wrong_answer(row.references) for row in missing], missing))
-    right = iter(measure_all(metric, [row.references[0] for row in missing], missing))
+    wrong = iter(_measure(worst, [wrong_answer(row.references) for row in missing], missing))
+    right = iter(_measure(metric, [row.references[0] for row in missing], missing))
     return [(next(wrong), next(right)) if without else (None, None) for without in is_open]
-
-
-def _checked(measures: Measures, count: int) -> list[Measure]:
-    """Refuse what must not be stored: a missing row, a number that is none, statistics of an unscored sample."""
-    columns = [measures.values, measures.reasons, *measures.statistics.values()]
-    if any(len(column) != count for column in columns):
-        raise PluginFailure(f"A metric gave columns of other lengths than its batch of {count}.")
-    return [_checked_row(measures[index]) for index in range(count)]
-
-
-def _checked_row(measure: Measure) -> Measure:
-    numbers = list(measure.statistics.values())
-    for number in (*numbers, 0.0 if measure.value is None else measure.value):
-        if type(number) is not float and (isinstance(number, bool) or not isinstance(number, Real)):
-            raise PluginFailure(f"A metric gave a {type(number).__name__} instead of a number.")
-        if not math.isfinite(number):
-            raise PluginFailure("A metric gave a number that is not finite.")
-    if measure.value is not None:
-        return measure
-    if not measure.reason or any(numbers):
-        raise PluginFailure("A metric left a sample unscored without a reason, or with statistics.")
-    return Measure.unscored(_reason(measure.reason))
-
-
-def _reason(text: str) -> str:
-    """Make a plugin's text fit for storage: bounded, and valid UTF-8."""
-    return text.encode("utf-8", "replace").decode("utf-8").replace("\x00", "\N{REPLACEMENT CHARACTER}")[:_REASON_CHARS]

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Union, cast
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
+from vlmhyperbench_document_metrics.matching import match
 from vlmhyperbench_document_metrics.places import having, spans
 from vlmhyperbench_document_metrics.rules import Scalar, is_right, read_scalar, right_pairs
 from vlmhyperbench_document_metrics.texts import FloatArray
@@ -116,7 +116,7 @@ class _Comparison:
 
     def _visit_items(self, true: Sequence[Node], said: Sequence[Node], path: str) -> None:
         right = self._right(true, said)
-        matched = linear_sum_assignment(_weights(true, said, right), maximize=True)
+        matched = match(_weights(true, said, right))
         pairs = zip(*(side.tolist() for side in matched), strict=True)
         partners = {row: column for row, column in pairs if right[row, column] > 0}
         if not true or any(isinstance(one, Object) for one in true):
@@ -172,7 +172,7 @@ class _Comparison:
         total = np.zeros((len(true), len(said)))
         for row, rows in enumerate(spans(len(one.items) for one in true)):
             for column, columns in enumerate(spans(len(one.items) for one in said)):
-                matched = linear_sum_assignment(weights[rows, columns], maximize=True)
+                matched = match(weights[rows, columns])
                 total[row, column] = right[rows, columns][matched].sum()
         return total
 

@@ -8,8 +8,8 @@ from enum import Enum
 from typing import Union, cast
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
+from vlmhyperbench_document_metrics.matching import match
 from vlmhyperbench_document_metrics.places import having, spans
 from vlmhyperbench_document_metrics.texts import FloatArray, similarities, similarity_of_two
 from vlmhyperbench_document_metrics.work import Work
@@ -99,7 +99,7 @@ class _Comparison:
         for row, rows in enumerate(spans(map(len, true))):
             for column, columns in enumerate(spans(map(len, said))):
                 cells = rows, columns
-                matched = linear_sum_assignment(weight[cells], maximize=True)
+                matched = match(weight[cells])
                 total[row, column] = alike[cells][matched].sum()
                 everything = own_lengths[rows].sum() + other_lengths[columns].sum()
                 lengths[row, column] = everything - saved[cells][matched].sum()

@@ -50,7 +50,7 @@ class Pairs:
             return
         ends = np.cumsum(lengths(self.predictions) + lengths(self.references) + 1)
         cuts = np.searchsorted(ends, np.arange(chars, ends[-1], chars), side="right")
-        bounds = np.unique(np.concatenate(([0], cuts, [len(ends)]))).tolist()
+        bounds = sorted({0, *cuts.tolist(), len(ends)})
         yield from map(slice, bounds[:-1], bounds[1:])
 
     def measures(self, values: FloatArray, statistics: Mapping[str, FloatArray | IntArray]) -> Measures:

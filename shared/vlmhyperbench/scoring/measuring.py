@@ -1,0 +1,63 @@
+"""Ask a metric for the measures of a batch, as one asks a plugin: nothing that it breaks goes further than its rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Real
+
+from vlmhyperbench_sdk.errors import PluginFailure
+from vlmhyperbench_sdk.protocols import Metric
+from vlmhyperbench_sdk.types import JsonObject, Measure, Measures
+
+_REASON_CHARS = 300
+
+
+def measure_all(
+    metric: Metric,
+    predictions: Sequence[str],
+    references: Sequence[Sequence[str]],
+    metadata: Sequence[JsonObject],
+) -> list[Measure]:
+    """Measure a batch; where the metric raises or breaks its contract, only the rows that make it do so are lost.
+
+    All three of shape (rows,).
+    """
+    if not predictions:
+        return []
+    try:
+        measures = metric.measure(predictions, references, metadata=metadata)
+        return _checked(measures, len(predictions))
+    except Exception as error:  # noqa: BLE001 (the door where a plugin is called)
+        if len(predictions) == 1:
+            return [Measure.unscored(_reason(f"metric_error: {type(error).__name__}: {error}"))]
+    half = len(predictions) // 2
+    first = measure_all(metric, predictions[:half], references[:half], metadata[:half])
+    return first + measure_all(metric, predictions[half:], references[half:], metadata[half:])
+
+
+def _checked(measures: Measures, count: int) -> list[Measure]:
+    """Refuse what must not be stored: a missing row, a number that is none, statistics of an unscored sample."""
+    columns = [measures.values, measures.reasons, *measures.statistics.values()]
+    if any(len(column) != count for column in columns):
+        raise PluginFailure(f"A metric gave columns of other lengths than its batch of {count}.")
+    return [_checked_row(measures[index]) for index in range(count)]
+
+
+def _checked_row(measure: Measure) -> Measure:
+    numbers = list(measure.statistics.values())
+    for number in (*numbers, 0.0 if measure.value is None else measure.value):
+        if type(number) is not float and (isinstance(number, bool) or not isinstance(number, Real)):
+            raise PluginFailure(f"A metric gave a {type(number).__name__} instead of a number.")
+        if not math.isfinite(number):
+            raise PluginFailure("A metric gave a number that is not finite.")
+    if measure.value is not None:
+        return measure
+    if not measure.reason or any(numbers):
+        raise PluginFailure("A metric left a sample unscored without a reason, or with statistics.")
+    return Measure.unscored(_reason(measure.reason))
+
+
+def _reason(text: str) -> str:
+    """Make a plugin's text fit for storage: bounded, and valid UTF-8."""
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\x00", "\N{REPLACEMENT CHARACTER}")[:_REASON_CHARS]
