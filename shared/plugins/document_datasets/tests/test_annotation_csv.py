@@ -108,14 +108,28 @@ def test_an_empty_file_lacks_every_column(tmp_path: Path) -> None:
 
 
 def test_another_encoding_is_refused(tmp_path: Path) -> None:
-    file = _write(tmp_path, ROWS[1], encoding="latin-1")
-    with pytest.raises(InvalidInput, match="is not UTF-8"):
+    file = _write(tmp_path, ROWS[0], ROWS[1], encoding="latin-1")
+    with pytest.raises(InvalidInput, match=r"annotation\.csv:3: it is not UTF-8"):
         _samples(file)
 
 
 def test_broken_quoting_is_refused_with_its_line(tmp_path: Path) -> None:
     file = _write(tmp_path, 'a;b;c;"open" x;e;f;g;h')
     with pytest.raises(InvalidInput, match=r"annotation\.csv:2: "):
+        _samples(file)
+
+
+def test_a_quote_that_is_never_closed_is_named_where_it_is_opened(tmp_path: Path) -> None:
+    file = _write(tmp_path, 'a;b;c;"of two\nlines";e;f;g;h', 'a;b;c;"open;e;f;g;h', *[ROWS[1]] * 5000)
+    with pytest.raises(InvalidInput, match=r"annotation\.csv:4: "):
+        _samples(file)
+
+
+@pytest.mark.parametrize("broken", ["a.png;what", 'a.png;"what;a cup'])
+def test_a_broken_line_is_found_among_a_million(tmp_path: Path, broken: str) -> None:
+    row = "a.png;what;a cup"
+    file = _write(tmp_path, *[row] * 599_999, broken, *[row] * 400_000, header="image_path;question;answer")
+    with pytest.raises(InvalidInput, match=r"annotation\.csv:600001: "):
         _samples(file)
 
 

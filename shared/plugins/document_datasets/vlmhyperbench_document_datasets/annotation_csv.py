@@ -78,26 +78,31 @@ def _read(file: Path) -> Iterator[_Row]:
     problems: list[str] = []
     with file.open(encoding="utf-8-sig", newline="") as lines:
         reader = csv.reader(lines, delimiter=";", strict=True)
+        line = 1
+        """Where the row begins: a quote that is never closed takes the reader much further."""
         try:
             header = next(reader, [])
             _check_header(file, header)
-            number = 0
+            line, number = reader.line_num + 1, 0
             for cells in reader:
-                if not cells:
-                    continue
-                wrong = _wrong_with(cells, len(header))
-                if wrong:
-                    problems.append(f"{file}:{reader.line_num}: {wrong}")
-                else:
+                if wrong := _wrong_with(cells, len(header)):
+                    problems.append(f"{file}:{line}: {wrong}")
+                elif cells:
                     yield _Row(number, dict(zip(header, cells, strict=True)))
-                number += 1
+                line, number = reader.line_num + 1, number + bool(cells)
         except UnicodeDecodeError as error:
-            raise InvalidInput(f"{file} is not UTF-8: {error}.", cure="Save it as UTF-8.") from error
+            raise InvalidInput(f"{file}:{_not_utf8(file)}: it is not UTF-8.", cure="Save it as UTF-8.") from error
         except csv.Error as error:
-            raise InvalidInput(f"{file}:{reader.line_num}: {error}.", cure="Correct the quoting.") from error
+            raise InvalidInput(f"{file}:{line}: {error}.", cure="Correct the quotes of this row.") from error
     if problems:
         more = f"\n… and {len(problems) - MOST_ERRORS} more" if len(problems) > MOST_ERRORS else ""
         raise InvalidInput("\n".join(problems[:MOST_ERRORS]) + more, cure="Correct these lines.")
+
+
+def _not_utf8(file: Path) -> int:
+    """Return the first line, from 1, that does not decode."""
+    with file.open("rb") as lines:
+        return next(no for no, line in enumerate(lines, 1) if line.decode(errors="ignore").encode() != line)
 
 
 def _check_header(file: Path, header: list[str]) -> None:
@@ -119,7 +124,7 @@ def _check_header(file: Path, header: list[str]) -> None:
 
 
 def _wrong_with(cells: list[str], columns: int) -> str:
-    if len(cells) != columns:
+    if cells and len(cells) != columns:
         return f"{len(cells)} cells instead of {columns}"
     if any("\0" in cell for cell in cells):
         return "a cell holds a NUL character"
