@@ -96,6 +96,8 @@ def _ending(job: JobView, owner: Owner, outcome: Outcome | Cancelled, draw: floa
                 pause_s=FULL_PAUSE_S if is_full else 0.0,
                 alert=_FULL_ALERT if is_full else None,
             )
+        case Cancelled() if not owner.is_closing:  # a worker cannot cancel what nobody asked to cancel
+            return _ending(job, owner, Preempted(reason=_NOT_ASKED), draw)
         case _:
             return _Ending(event=JobEvent.CANCEL, outcome={"kind": "cancelled"}, fails=job.fails)
 
@@ -172,6 +174,8 @@ _FULL_ALERT: JsonObject = {
     "code": STORAGE_FULL,
     "message": "Storage is full. Free some space: the job goes on by itself.",
 }
+
+_NOT_ASKED = "The worker took it for cancelled; nobody had asked for that."
 
 _PHASE_AFTER = {JobEvent.COMPLETE: PhaseState.COMPLETE, JobEvent.STOP: PhaseState.STOPPED}
 

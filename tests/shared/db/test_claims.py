@@ -224,6 +224,12 @@ async def test_a_claim_of_a_cancelled_run_ends_as_cancelled_whatever_it_says(roo
     assert await room.finish(held, Cancelled()) is None
 
 
+async def test_a_worker_cannot_cancel_what_nobody_asked_to_cancel(room: EngineRoom) -> None:
+    _, [shard] = await room.shards()
+    held = await room.take(shard.id, await room.add_worker())
+    assert await room.finish(held, Cancelled()) is JobState.READY
+
+
 async def test_a_single_stream_that_is_interrupted_starts_anew_in_another_phase(room: EngineRoom) -> None:
     run, [job] = await room.shards(run_spec(scenario=SINGLE_STREAM))
     worker = await room.add_worker()

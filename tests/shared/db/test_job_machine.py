@@ -212,7 +212,7 @@ class JobMachine(RuleBasedStateMachine):
                 self.model.fail()
             case Failed(permanent=is_permanent):
                 self.model.fail(is_permanent=is_permanent)
-            case Preempted() if not self.model.is_closing:
+            case Preempted() | Cancelled() if not self.model.is_closing:
                 self.model.happens(JobEvent.PREEMPT)
             case _:
                 self.model.happens(JobEvent.CANCEL)
