@@ -11,7 +11,7 @@ from vlmhyperbench.data.cache import DatasetCache
 from vlmhyperbench.db import artifacts
 from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome, Preempted, outcome_of
 from vlmhyperbench.domain.planning import target_digest
-from vlmhyperbench.domain.specs import EndpointTarget
+from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.errors import Conflict, Fenced, InvalidInput, NotFound, Unavailable
 from vlmhyperbench.load.process import END_SECONDS, LoadProcess
@@ -130,6 +130,8 @@ async def _write_unreadable(job: ClaimedJob, work: Work, sink: Sink, phase: int)
 
 
 async def _load(job: ClaimedJob, work: Work) -> Serving:
+    if isinstance(work.spec.target, ImportTarget):
+        raise Conflict("The run's answers come from a file; there is no model to load.")
     values = await asyncio.to_thread(read_secrets, job.settings.secrets_dir, _secret_names(work))
     return await Serving.start(
         target_digest(work.spec),

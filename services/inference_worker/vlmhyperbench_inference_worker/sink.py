@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vlmhyperbench.analysis.performance import RequestTimes, times_of
 from vlmhyperbench.domain.failures import LOST_CONNECTION, classify
-from vlmhyperbench.domain.states import FactStatus
-from vlmhyperbench.facts.append import NewChunk, NewFact, chunk_key
-from vlmhyperbench.facts.schema import polars_schema, write_chunk
+from vlmhyperbench.facts.append import NewChunk, NewFact
+from vlmhyperbench.facts.sealing import blank_row, seal
 from vlmhyperbench.logs import SecretMasker
 from vlmhyperbench.storage import Storage
 from vlmhyperbench_inference_worker.requests import PlannedRequest
@@ -91,51 +89,31 @@ class Sink:
         """
         rows = []
         for stream_less, reason in planned:
-            blank: dict[str, Any] = dict.fromkeys(polars_schema())
-            blank |= {
-                "phase": phase,
-                "ordinal": stream_less.ordinal,
-                "sample": stream_less.sample,
-                "repeat": stream_less.repeat,
-                "turn": 0,
-                "member": 0,
-                "stream": 0,
-                "event_ns": [],
-                "event_tokens": [],
-                "event_kind": [],
-                "status": "error",
-                "error": reason,
-                "tries": 0,
-                "request_sha256": stream_less.request_sha256,
-            }
+            blank = blank_row(
+                phase=phase,
+                ordinal=stream_less.ordinal,
+                sample=stream_less.sample,
+                repeat=stream_less.repeat,
+                status="error",
+                error=reason,
+                request_sha256=stream_less.request_sha256,
+            )
             row = _complete(blank, stream_less)
             row["error_code"] = "unreadable_sample"
             rows.append(row)
         return self._store(rows, phase=phase)
 
     def _store(self, rows: list[dict[str, Any]], *, phase: int) -> Sealed:
-        import polars
-
         no = self._next.get(phase, 0)
         self._next[phase] = no + 1
-        path = self._folder / f"chunk-{phase}-{no}.parquet"
-        write_chunk(polars.DataFrame(rows, schema=polars_schema(), strict=False), path)
-        stored = self._storage.put(
-            chunk_key(self._run_id, self._claim_id, phase, no), path, media_type="application/vnd.apache.parquet"
+        chunk, facts = seal(
+            self._storage, rows, run_id=self._run_id, claim_id=self._claim_id, phase=phase, no=no, folder=self._folder
         )
-        path.unlink()
         sent = [row["sent_ns"] for row in rows if row["sent_ns"] is not None]
         ended = [row["last_event_ns"] for row in rows if row["last_event_ns"] is not None]
         return Sealed(
-            chunk=NewChunk(
-                phase=phase,
-                no=no,
-                storage_key=stored.key,
-                sha256=stored.sha256,
-                size_bytes=stored.size_bytes,
-                rows=len(rows),
-            ),
-            rows=[_fact(row, place) for place, row in enumerate(rows)],
+            chunk=chunk,
+            rows=facts,
             unanswered=sum(row["error_code"] in LOST_CONNECTION for row in rows),
             refused_key=any(row["http_status"] in {401, 403} for row in rows),
             first_sent_ns=min(sent, default=None),
@@ -154,50 +132,3 @@ def _complete(record: dict[str, Any], planned: PlannedRequest) -> dict[str, Any]
         "failure": failed.failure if failed else None,
         "error_code": failed.code if failed else None,
     }
-
-
-def _fact(row: Mapping[str, Any], place: int) -> NewFact:
-    times = _times(row)
-    text = row["text"]
-    return NewFact(
-        ordinal=row["ordinal"],
-        row=place,
-        sample=row["sample"],
-        repeat=row["repeat"],
-        turn=row["turn"],
-        member=row["member"],
-        stream=row["stream"],
-        status=FactStatus.OK if row["failure"] is None else FactStatus.ERROR,
-        failure=row["failure"],
-        error_code=row["error_code"],
-        http_status=row["http_status"],
-        finish_reason=row["finish_reason"],
-        tries=row["tries"],
-        prompt_tokens=row["prompt_tokens"],
-        completion_tokens=row["completion_tokens"],
-        token_source=row["token_source"],
-        scheduled_ns=row["scheduled_ns"],
-        sent_ns=row["sent_ns"],
-        queue_ns=times.queue_ns if times else None,
-        ttft_user_ns=times.ttft_user_ns if times else None,
-        ttft_service_ns=times.ttft_service_ns if times else None,
-        tpot_ns=times.tpot_ns if times else None,
-        latency_ns=times.latency_ns if times else None,
-        stream_end_ns=row["stream_end_ns"],
-        request_sha256=row["request_sha256"],
-        text_sha256=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() if text is not None else None,
-    )
-
-
-def _times(row: Mapping[str, Any]) -> RequestTimes | None:
-    """The times of an answer; a failed request has none, however far it came."""
-    if row["failure"] is not None or row["sent_ns"] is None or row["stream_end_ns"] is None:
-        return None
-    return times_of(
-        scheduled_ns=row["scheduled_ns"],
-        sent_ns=row["sent_ns"],
-        event_ns=row["event_ns"],
-        event_kind=row["event_kind"],
-        event_tokens=row["event_tokens"],
-        completion_tokens=row["completion_tokens"],
-    )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from vlmhyperbench.data import manifest
 from vlmhyperbench.db import claims, manifests, runs
 from vlmhyperbench.domain.prompts import render
-from vlmhyperbench.domain.specs import ModelTarget, RunSpec
+from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_inference_worker.requests import ImageRef, PlannedRequest, chat_request, request_digest
@@ -26,8 +26,7 @@ class Work:
     @property
     def served_name(self) -> str:
         """The model's name in requests."""
-        target = self.spec.target
-        return target.model if isinstance(target, ModelTarget) else target.model_name
+        return self.spec.target.served_name
 
     @property
     def is_timed(self) -> bool:

@@ -147,7 +147,7 @@ FROM job j JOIN worker w ON w.id = j.worker_id
 WHERE j.state = 'ASSIGNED' ORDER BY j.assigned_at, j.id LIMIT :limit
 """
 
-# Only GENERATE may start while its run waits to be advanced: a stage closes after the one before it has closed.
+# Only INDEX and what writes facts may start while its run waits to be advanced: a stage closes after the one before.
 _WAITING = """
 WITH project AS (
   SELECT project_id FROM run WHERE finished_at IS NULL
@@ -171,7 +171,8 @@ CROSS JOIN LATERAL (
     WHERE j.state = 'READY' AND j.kind = wanted.kind AND j.project_id = project.project_id
       AND (j.not_before IS NULL OR j.not_before <= now())
       AND (j.scope = 'experiment' OR (r.finished_at IS NULL AND r.cancel_requested_at IS NULL AND r.reason IS NULL
-                                      AND NOT r.is_paused AND (j.kind IN ('INDEX', 'GENERATE') OR NOT r.is_dirty)))
+                                      AND NOT r.is_paused
+                                      AND (j.kind IN ('INDEX', 'GENERATE', 'IMPORT') OR NOT r.is_dirty)))
       AND (j.scope = 'run' OR (e.finished_at IS NULL AND e.cancel_requested_at IS NULL))
       AND (cardinality(j.needs) = 0 OR NOT EXISTS (
             SELECT 1 FROM job n WHERE n.id = ANY (j.needs)

@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from vlmhyperbench.domain.digests import digest_of
-from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec, ModelTarget, PackageRef, RunSpec
+from vlmhyperbench.domain.specs import (
+    EndpointTarget,
+    ExtractorSpec,
+    ImportTarget,
+    MetricSpec,
+    ModelTarget,
+    PackageRef,
+    RunSpec,
+)
 
 ABSENT = "(absent)"
 _ID_HEX = 12
@@ -93,7 +101,9 @@ def differences(a: JsonValue, b: JsonValue, *, path: str = "") -> Iterator[Diffe
 
 def _weights(spec: RunSpec) -> JsonValue:
     target = spec.target
-    if not isinstance(target, ModelTarget):
+    if isinstance(target, ImportTarget):
+        return {"model_name": target.model_name, "imported": target.answers}
+    if isinstance(target, EndpointTarget):
         return {"endpoint": target.endpoint, "model_name": target.model_name}
     return {
         "model": target.model,

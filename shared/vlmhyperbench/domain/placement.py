@@ -11,6 +11,7 @@ from vlmhyperbench.domain.states import JobKind
 WORKER_KIND: dict[JobKind, str] = {
     JobKind.INDEX: "evaluation",
     JobKind.GENERATE: "inference",
+    JobKind.IMPORT: "evaluation",
     JobKind.SCORE: "evaluation",
     JobKind.REPORT: "reporting",
 }

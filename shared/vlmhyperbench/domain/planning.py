@@ -10,7 +10,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from vlmhyperbench.domain.digests import digest_of
-from vlmhyperbench.domain.specs import RunSpec
+from vlmhyperbench.domain.specs import ImportTarget, RunSpec
 from vlmhyperbench.domain.states import JobKind
 from vlmhyperbench_sdk.types import JsonObject
 
@@ -84,7 +84,7 @@ def plan_experiment(specs: Sequence[RunSpec]) -> ExperimentPlan:
 
 
 def expand_run(spec: RunSpec, *, samples: int) -> Expansion:
-    """Plan what follows INDEX: GENERATE shards, then SCORE, then REPORT.
+    """Plan what follows INDEX: GENERATE shards (or one IMPORT), then SCORE, then REPORT.
 
     A closed-loop run has one accuracy phase for all its shards, with ordinal = repeat · samples + sample. A timed
     scenario is one job that restarts whole: its phase is opened by the claim that measures it.
@@ -92,13 +92,14 @@ def expand_run(spec: RunSpec, *, samples: int) -> Expansion:
     if spec.scenario.kind == "single_stream":
         total = spec.scenario.requests or samples * spec.decoding.n
         phases: tuple[PlannedPhase, ...] = ()
-        shards = [_shard(None, 0, total)]
+        shards = [_shard(JobKind.GENERATE, None, 0, total)]
     else:
         total = samples * spec.decoding.n
         params: JsonObject = {"in_flight": spec.scenario.in_flight, "scenario": spec.scenario.name}
         phases = (PlannedPhase(no=ACCURACY_PHASE, kind="accuracy", params=params, count=total),)
-        size = spec.limits.shard_size
-        shards = [_shard(ACCURACY_PHASE, start, min(start + size, total)) for start in range(0, total, size)]
+        size = total if isinstance(spec.target, ImportTarget) else spec.limits.shard_size
+        kind = JobKind.IMPORT if isinstance(spec.target, ImportTarget) else JobKind.GENERATE
+        shards = [_shard(kind, ACCURACY_PHASE, start, min(start + size, total)) for start in range(0, total, size)]
     return Expansion(total=total, phases=phases, jobs=tuple(_with_closing(spec, shards)))
 
 
@@ -118,8 +119,8 @@ def _with_closing(spec: RunSpec, shards: Sequence[PlannedJob]) -> list[PlannedJo
     return jobs
 
 
-def _shard(phase: int | None, start: int, end: int) -> PlannedJob:
-    return PlannedJob(kind=JobKind.GENERATE, phase=phase, range_start=start, range_end=end)
+def _shard(kind: JobKind, phase: int | None, start: int, end: int) -> PlannedJob:
+    return PlannedJob(kind=kind, phase=phase, range_start=start, range_end=end)
 
 
 def _index(spec: RunSpec, scope: Literal["run", "experiment"]) -> PlannedJob:

@@ -176,7 +176,7 @@ def advance(run: RunNow, jobs: Sequence[JobNow]) -> list[Step]:
         indexed = any(job.kind is JobKind.INDEX and job.state is JobState.DONE for job in jobs)
         return [Expand()] if indexed else []
     steps: list[Step] = []
-    shards = [job for job in own if job.kind is JobKind.GENERATE]
+    shards = [job for job in own if job.kind.writes_facts]
     if all(job.state is JobState.DONE for job in shards):
         steps.append(CloseInference(is_stopped=any(job.is_stopped for job in shards)))
     if run.state is RunState.RUNNING and all(job.state is JobState.DONE for job in own):

@@ -52,6 +52,11 @@ class ModelTarget(Spec):
     quantization: str | None = None
     license: str | None = None
 
+    @property
+    def served_name(self) -> str:
+        """The model's name in requests and tables."""
+        return self.model
+
 
 class EndpointTarget(Spec):
     """An OpenAI-compatible endpoint that somebody else runs."""
@@ -62,8 +67,42 @@ class EndpointTarget(Spec):
     backend_class: Name = "openai"
     engine_params: dict[str, JsonValue] = Field(default_factory=dict)
 
+    @property
+    def served_name(self) -> str:
+        """The model's name in requests and tables."""
+        return self.model_name
 
-Target = Annotated[ModelTarget | EndpointTarget, Field(discriminator="kind")]
+
+class ImportTarget(Spec):
+    """Answers that another tool asked for; nothing is asked again, and nothing is timed."""
+
+    kind: Literal["import"] = "import"
+    model_name: Name
+    """As the file says, or as its importer does."""
+    format: Name
+    """What the file was: `lm-eval`, `inspect` …"""
+    tool: Annotated[str, Field(max_length=200)] | None = None
+    """Name and version of the tool, as the file says."""
+    answers: Sha256
+    """Of the answers in the neutral form, by which storage keeps them."""
+
+    @property
+    def served_name(self) -> str:
+        """The model's name in tables."""
+        return self.model_name
+
+    @property
+    def backend_class(self) -> str:
+        """Nothing of ours answered."""
+        return "import"
+
+    @property
+    def engine_params(self) -> dict[str, JsonValue]:
+        """Nobody knows them."""
+        return {}
+
+
+Target = Annotated[ModelTarget | EndpointTarget | ImportTarget, Field(discriminator="kind")]
 
 
 class DatasetSpec(Spec):

@@ -77,8 +77,15 @@ class JobKind(StrEnum):
 
     INDEX = "INDEX"
     GENERATE = "GENERATE"
+    IMPORT = "IMPORT"
+    """Takes answers out of a file instead of asking for them."""
     SCORE = "SCORE"
     REPORT = "REPORT"
+
+    @property
+    def writes_facts(self) -> bool:
+        """Whether it owns a range of ordinals, each of which gets its row."""
+        return self in {JobKind.GENERATE, JobKind.IMPORT}
 
 
 class JobState(StrEnum):
@@ -180,6 +187,7 @@ class Stage(StrEnum):
 STAGE_OF: dict[JobKind, Stage] = {
     JobKind.INDEX: Stage.INDEX,
     JobKind.GENERATE: Stage.INFERENCE,
+    JobKind.IMPORT: Stage.INFERENCE,
     JobKind.SCORE: Stage.EVALUATION,
     JobKind.REPORT: Stage.REPORT,
 }

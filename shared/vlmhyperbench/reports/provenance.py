@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 
-from vlmhyperbench.domain.specs import EndpointTarget, RunSpec
+from vlmhyperbench.domain.specs import ModelTarget, RunSpec
 from vlmhyperbench.reports.document import Block, Column, Facts, Listing, Section, Table
 from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.records import ClaimEvidence
@@ -40,9 +40,9 @@ def configuration_items(spec: RunSpec) -> tuple[tuple[str, str], ...]:
     chosen = {"doc_classes": list(dataset.doc_classes), "question_types": list(dataset.question_types)}
     scenario = spec.scenario
     return (
-        ("target", target.model_name if isinstance(target, EndpointTarget) else f"{target.model} {target.version}"),
+        ("target", f"{target.model} {target.version}" if isinstance(target, ModelTarget) else target.served_name),
         ("through", f"{path_of(spec)} ({target.backend_class})"),
-        ("quantization", "–" if isinstance(target, EndpointTarget) else target.quantization or "–"),
+        ("quantization", (target.quantization if isinstance(target, ModelTarget) else None) or "–"),
         ("engine parameters", plain(target.engine_params)),
         ("task", f"{spec.task} {spec.task_version}"),
         ("data set", f"{dataset.name} {dataset.version}, seed {dataset.seed}, limit {dataset.limit or 'none'}"),
@@ -107,7 +107,7 @@ def _rendered(run: RunEvidence) -> list[Listing]:
 
 def _weights(run: RunEvidence) -> tuple[tuple[str, str, str], ...]:
     target = run.spec.target
-    if not isinstance(target, EndpointTarget):
+    if isinstance(target, ModelTarget):
         return tuple((file.role, file.sha256, file.location) for file in target.files)
     found = {
         (str(role), str(digest))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vlmhyperbench.analysis.labels import short
-from vlmhyperbench.domain.specs import EndpointTarget, RunSpec
+from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget, ModelTarget, RunSpec
 from vlmhyperbench.reports.document import write_number
 from vlmhyperbench_sdk.types import JsonValue
 
@@ -16,15 +16,19 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 def target_of(spec: RunSpec) -> str:
     """Name what was measured."""
     target = spec.target
-    if isinstance(target, EndpointTarget):
-        return target.model_name
-    return f"{target.model} ({target.quantization})" if target.quantization else target.model
+    quantization = target.quantization if isinstance(target, ModelTarget) else None
+    return f"{target.served_name} ({quantization})" if quantization else target.served_name
 
 
 def path_of(spec: RunSpec) -> str:
-    """Name what answers: the adapter, or the endpoint's address without query or user."""
-    target = spec.target
-    return public_address(target.endpoint) if isinstance(target, EndpointTarget) else target.backend
+    """Name what answers: the adapter, the endpoint's address without query or user, or the file's tool."""
+    match spec.target:
+        case ModelTarget(backend=backend):
+            return backend
+        case EndpointTarget(endpoint=endpoint):
+            return public_address(endpoint)
+        case ImportTarget(tool=tool, format=format_name):
+            return f"a file of {tool or format_name}"
 
 
 def public_address(endpoint: str) -> str:

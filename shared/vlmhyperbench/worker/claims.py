@@ -207,14 +207,14 @@ class ClaimedJob:
     async def progress(self, *, done: int, total: int | None, failed: int = 0, stage: str | None = None) -> None:
         """Publish where the job is, with its rate and the time that is left; at most twice a second, never an event.
 
-        For a GENERATE job the numbers are its own shard's; the other shards of the run are added here.
+        For a job that writes facts the numbers are its own shard's; the other shards of the run are added here.
         """
         now = time.monotonic()
         if now - self._published_at < PROGRESS_S and done != total:
             return
         self._published_at = now
         run_done, run_failed, run_total = done, failed, total
-        if self.job.kind == JobKind.GENERATE:
+        if self.job.kind.writes_facts:
             try:
                 async with self.runtime.database.transaction() as session:
                     others = await claims.other_shards(session, self.run_id, self.job.id)

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from vlmhyperbench.db import claims, finishing
 from vlmhyperbench.domain.outcomes import STORAGE_FULL, Cancelled, Failed, Outcome, Preempted
-from vlmhyperbench.domain.states import JobKind
 from vlmhyperbench.errors import Fenced, InvalidInput, NotFound, Unavailable, VlmHyperBenchError
 from vlmhyperbench.logs import get_logger
 from vlmhyperbench.worker.claims import RETRY_S, ClaimedJob, Handler
@@ -145,7 +144,7 @@ class Tending:
                 cancelled_at = cancelled_at or now
                 if now - cancelled_at > timers.cancel_term_s + timers.kill_s:
                     return self._end_with(None)
-            elif self.job.job.kind is JobKind.GENERATE and now - self.job.committed_at > timers.stall_s:
+            elif self.job.job.kind.writes_facts and now - self.job.committed_at > timers.stall_s:
                 message = f"No sample was committed for {timers.stall_s:g} s."
                 return self._end_with(Failed(code="stalled", message=message))
 

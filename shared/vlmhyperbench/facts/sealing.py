@@ -1,0 +1,122 @@
+"""Write requests as a chunk in storage, and the narrow rows that are appended with it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+from uuid import UUID
+
+from vlmhyperbench.analysis.performance import RequestTimes, times_of
+from vlmhyperbench.domain.states import FactStatus
+from vlmhyperbench.facts.append import NewChunk, NewFact, chunk_key
+from vlmhyperbench.facts.schema import polars_schema, write_chunk
+from vlmhyperbench.storage import Storage
+
+Origin = Literal["live", "cached", "imported"]
+
+
+def blank_row(
+    *, phase: int, ordinal: int, sample: int, repeat: int, status: str, error: str | None, request_sha256: str
+) -> dict[str, Any]:
+    """Return a chunk's row of a request that was never sent."""
+    return dict.fromkeys(polars_schema()) | {
+        "phase": phase,
+        "ordinal": ordinal,
+        "sample": sample,
+        "repeat": repeat,
+        "turn": 0,
+        "member": 0,
+        "stream": 0,
+        "event_ns": [],
+        "event_tokens": [],
+        "event_kind": [],
+        "images": [],
+        "status": status,
+        "error": error,
+        "tries": 0,
+        "request_sha256": request_sha256,
+    }
+
+
+def seal(
+    storage: Storage,
+    rows: Sequence[dict[str, Any]],
+    *,
+    run_id: UUID,
+    claim_id: UUID,
+    phase: int,
+    no: int,
+    folder: Path,
+    origin: Origin = "live",
+) -> tuple[NewChunk, list[NewFact]]:
+    """Store rows of `CHUNK_COLUMNS` as chunk `no` of a claim's phase; a temporary file goes through `folder`.
+
+    Raises:
+        InvalidInput: a value does not fit its column.
+        Unavailable: storage is full or away.
+    """
+    import polars  # a supervisor pays for it when the first chunk comes
+
+    path = folder / f"chunk-{phase}-{no}.parquet"
+    write_chunk(polars.DataFrame(list(rows), schema=polars_schema(), strict=False), path)
+    stored = storage.put(chunk_key(run_id, claim_id, phase, no), path, media_type="application/vnd.apache.parquet")
+    path.unlink()
+    chunk = NewChunk(
+        phase=phase,
+        no=no,
+        storage_key=stored.key,
+        sha256=stored.sha256,
+        size_bytes=stored.size_bytes,
+        rows=len(rows),
+    )
+    return chunk, [_fact(row, place, origin) for place, row in enumerate(rows)]
+
+
+def _fact(row: Mapping[str, Any], place: int, origin: Origin) -> NewFact:
+    times = _times(row)
+    text = row["text"]
+    return NewFact(
+        ordinal=row["ordinal"],
+        row=place,
+        sample=row["sample"],
+        repeat=row["repeat"],
+        turn=row["turn"],
+        member=row["member"],
+        stream=row["stream"],
+        origin=origin,
+        status=FactStatus.OK if row["failure"] is None else FactStatus.ERROR,
+        failure=row["failure"],
+        error_code=row["error_code"],
+        http_status=row["http_status"],
+        finish_reason=row["finish_reason"],
+        tries=row["tries"],
+        prompt_tokens=row["prompt_tokens"],
+        completion_tokens=row["completion_tokens"],
+        token_source=row["token_source"],
+        scheduled_ns=row["scheduled_ns"],
+        sent_ns=row["sent_ns"],
+        queue_ns=times.queue_ns if times else None,
+        ttft_user_ns=times.ttft_user_ns if times else None,
+        ttft_service_ns=times.ttft_service_ns if times else None,
+        tpot_ns=times.tpot_ns if times else None,
+        latency_ns=times.latency_ns if times else None,
+        stream_end_ns=row["stream_end_ns"],
+        request_sha256=row["request_sha256"],
+        text_sha256=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() if text is not None else None,
+    )
+
+
+def _times(row: Mapping[str, Any]) -> RequestTimes | None:
+    """The times of an answer; a failed request has none, however far it came."""
+    if row["failure"] is not None or row["sent_ns"] is None or row["stream_end_ns"] is None:
+        return None
+    return times_of(
+        scheduled_ns=row["scheduled_ns"],
+        sent_ns=row["sent_ns"],
+        event_ns=row["event_ns"],
+        event_kind=row["event_kind"],
+        event_tokens=row["event_tokens"],
+        completion_tokens=row["completion_tokens"],
+    )
