@@ -49,7 +49,13 @@ class Delta:
     direction: Literal["higher", "lower"]
     scale: float
     """Length of the metric's scale, so that differences of several metrics can be laid beside each other."""
+    is_bounded: bool
+    """Whether no single difference is longer than the scale."""
     pairs: int
+    lost: int
+    """Answers of both runs that are no pair, since one of the runs has no value for them."""
+    units: int
+    """Documents that the pairs belong to."""
     baseline: float | None
     other: float | None
     difference: float | None
@@ -138,7 +144,10 @@ def _compare(baseline: Measured, other: Measured, *, seed: int) -> Delta:
         label=baseline.label,
         direction=direction,
         scale=scale_of(baseline.description),
+        is_bounded=None not in baseline.description.range and baseline.description.aggregation == "mean",
         pairs=pairs.height,
+        lost=baseline.frame.join(other.frame, on=list(PAIR_KEY), how="semi").height - pairs.height,
+        units=pairs["cluster"].n_unique(),
         baseline=None,
         other=None,
         difference=None,

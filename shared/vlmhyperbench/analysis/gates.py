@@ -1,11 +1,13 @@
 """Gates: a policy that a run must meet beside a baseline, checked rule by rule.
 
 `max_drop` is a test of non-inferiority: it passes where the whole 95 % interval of the paired difference stays within
-the margin, fails where all of it lies beyond, and is inconclusive between: too few samples to tell is no pass.
+the margin, fails where all of it lies beyond, and is inconclusive between: too few samples to tell is no pass. Answers
+without a value count as the worst and as the best that they could be, so that none of them helps a run to pass.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self
@@ -15,12 +17,16 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag
 from vlmhyperbench.analysis.comparison import Delta
 from vlmhyperbench.domain.identity import differences
 
+_MISSED = 0.025
+"""Chance of one end of a 95 % interval."""
+
 Status = Literal["passed", "failed", "inconclusive"]
 Share = Annotated[float, Field(ge=0)]
 Speed = Literal[
     "latency_p50_ms", "latency_p99_ms", "ttft_p50_ms", "output_tokens_per_s", "samples_per_s", "peak_memory_bytes"
 ]
-Counted = Literal["model_failures", "infrastructure_failures", "missing", "truncated", "unscored"]
+Counted = Literal["model_failures", "infrastructure_failures", "missing", "truncated", "unscored", "invalid"]
+_OF_METRICS = frozenset({"unscored", "invalid"})
 Part = Literal[
     "target", "task", "dataset", "prompt", "metrics", "extractors", "decoding", "scenario", "response_format"
 ]
@@ -67,7 +73,15 @@ class ShareRule(Strict):
     """How large a share of the requests may be lost."""
 
     share: Counted
+    metric: str | None = None
+    """Whose answers without a value, or that it cannot read, are counted; by default those of the worst metric."""
     max: Annotated[float, Field(ge=0, le=1)]
+
+    @model_validator(mode="after")
+    def _is_of_a_metric(self) -> Self:
+        if self.metric is not None and self.share not in _OF_METRICS:
+            raise ValueError(f"{self.share} is no share of a metric")
+        return self
 
 
 class SameRule(Strict):
@@ -100,11 +114,26 @@ class GatePolicy(Strict):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WholeRun:
+    """What a metric came to over a whole run."""
+
+    value: float | None
+    """Over the answers that have one."""
+    lower: float | None
+    """The value if all others were wrong; None where nobody can say."""
+    upper: float | None
+    """The value if they were right."""
+    without: float
+    """Requests that have a row, but no value."""
+    lost: Mapping[str, float]
+    """Answers that are `unscored`, and those that are `invalid`, with a value or without."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
     """What a gate reads of a run."""
 
-    values: Mapping[str, float]
-    """Each metric's value over all answers of the run that have one."""
+    metrics: Mapping[str, WholeRun]
     headline: Mapping[str, JsonValue]
     counts: Mapping[str, float]
     spec: Mapping[str, JsonValue]
@@ -126,7 +155,7 @@ def check(policy: GatePolicy, *, baseline: Side, other: Side, deltas: Mapping[st
     for rule in policy.rules:
         match rule:
             case MetricRule():
-                checks += _metric(rule, deltas.get(rule.metric), other, sorted(deltas))
+                checks += _metric(rule, deltas, baseline, other)
             case SpeedRule():
                 checks.append(_speed(rule, baseline, other))
             case ShareRule():
@@ -142,34 +171,72 @@ def is_met(policy: GatePolicy, checks: list[Check]) -> bool:
     return not any(one.status in bad for one in checks)
 
 
-def _metric(rule: MetricRule, delta: Delta | None, other: Side, known: list[str]) -> list[Check]:
-    if delta is None:
-        message = f"The runs do not share the metric; they share {', '.join(known) or 'none'}."
+def _metric(rule: MetricRule, deltas: Mapping[str, Delta], baseline: Side, other: Side) -> list[Check]:
+    delta, measured = deltas.get(rule.metric), other.metrics.get(rule.metric)
+    if delta is None or measured is None:
+        message = f"The runs do not share the metric; they share {', '.join(sorted(deltas)) or 'none'}."
         return [Check(rule=rule.metric, status="failed", message=message)]
     checks = []
     if rule.max_drop is not None:
-        checks.append(_drop(rule.metric, rule.max_drop, delta))
-    value = other.values.get(rule.metric)
-    for name, limit, sign in (("min_value", rule.min_value, 1), ("max_value", rule.max_value, -1)):
-        if limit is not None:
-            is_right = value is not None and sign * (value - limit) >= 0
-            said = "It has no value." if value is None else f"It is {value:.4g}, the limit {limit:g}."
-            checks.append(Check(rule=f"{rule.metric} {name}", status="passed" if is_right else "failed", message=said))
+        missing = baseline.counts["missing"] + other.counts["missing"]
+        checks.append(_drop(rule.metric, rule.max_drop, delta, lost=delta.lost + int(missing)))
+    if rule.min_value is not None:
+        checks.append(_limit(f"{rule.metric} min_value", rule.min_value, measured, other, sign=1))
+    if rule.max_value is not None:
+        checks.append(_limit(f"{rule.metric} max_value", rule.max_value, measured, other, sign=-1))
     return checks
 
 
-def _drop(metric: str, limit: float, delta: Delta) -> Check:
+def _limit(rule: str, limit: float, measured: WholeRun, other: Side, *, sign: int) -> Check:
+    """Check a value, and whether the answers without one could bring it beyond the limit."""
+    if measured.value is None:
+        return Check(rule=rule, status="failed", message="It has no value.")
+    said = f"It is {measured.value:.4g}, the limit {limit:g}"
+    if sign * (measured.value - limit) < 0:
+        return Check(rule=rule, status="failed", message=f"{said}.")
+    worst = measured.lower if sign == 1 else measured.upper
+    without = measured.without + other.counts["missing"]
+    if not without or (worst is not None and not other.counts["missing"] and sign * (worst - limit) >= 0):
+        return Check(rule=rule, status="passed", message=f"{said}.")
+    end = "nobody can say how far from it" if worst is None else f"{worst:.4g} at the worst of those that were asked"
+    message = f"{said}; {without:g} of {other.counts['requested']:g} requests have no value, so it could be {end}."
+    return Check(rule=rule, status="inconclusive", message=message)
+
+
+def _drop(metric: str, limit: float, delta: Delta, *, lost: int) -> Check:
     rule = f"{metric} max_drop"
     if delta.difference is None:
         return Check(rule=rule, status="failed", message="No answers could be paired.")
     sign = -1 if delta.direction == "higher" else 1
-    ends = sorted(sign * end for end in (delta.low, delta.high) if end is not None) or [sign * delta.difference] * 2
-    least, most = ends[0], ends[-1]
-    status: Status = "passed" if most <= limit else "failed" if least > limit else "inconclusive"
     worse = sign * delta.difference
+    least, most = _ends(delta, worse, sign)
     said = f"{abs(worse):.4g} {'worse' if worse > 0 else 'better'}" if worse else "no difference"
     message = f"{said} (95 % interval of the drop {least:.4g} to {most:.4g}, {delta.pairs} pairs); at most {limit:g}."
+    if lost:
+        least, most = (_with_lost(delta, end, lost, side) for end, side in ((least, -1), (most, 1)))
+        reach = f"{least:.4g} to {most:.4g}" if delta.is_bounded else "any number"
+        message += f" Answers without a pair: {lost}; with them, the drop could be {reach}."
+    status: Status = "passed" if most <= limit else "failed" if least > limit else "inconclusive"
     return Check(rule=rule, status=status, message=message)
+
+
+def _ends(delta: Delta, worse: float, sign: int) -> tuple[float, float]:
+    """Return the interval of the drop.
+
+    Where all documents differ alike there is no spread to draw one from: then so large a share of all documents as
+    would have been missed in 1 of 40 samples of this size may differ by the whole scale.
+    """
+    if delta.low is not None and delta.high is not None:
+        low, high = sorted((sign * delta.low, sign * delta.high))
+        return low + 0.0, high + 0.0  # no -0
+    reach = (1 - _MISSED ** (1 / delta.units)) * delta.scale
+    return worse - reach, worse + reach
+
+
+def _with_lost(delta: Delta, end: float, lost: int, side: int) -> float:
+    """Add answers that differ by the whole scale to one end of an interval."""
+    reach = delta.scale if delta.is_bounded else math.inf
+    return (delta.pairs * end + side * lost * reach) / (delta.pairs + lost)
 
 
 def _speed(rule: SpeedRule, baseline: Side, other: Side) -> Check:
@@ -186,10 +253,24 @@ def _speed(rule: SpeedRule, baseline: Side, other: Side) -> Check:
 
 
 def _share(rule: ShareRule, other: Side) -> Check:
-    requested = other.counts["requested"]
-    share = other.counts[rule.share] / requested if requested else 1.0
-    message = f"{other.counts[rule.share]:g} of {requested:g} requests ({share:.2%}); at most {rule.max:.2%}."
-    return Check(rule=f"share of {rule.share}", status="passed" if share <= rule.max else "failed", message=message)
+    if rule.share in _OF_METRICS:
+        return _share_of_metric(rule, other)
+    return _checked_share(rule, f"share of {rule.share}", other.counts[rule.share], other.counts["requested"])
+
+
+def _share_of_metric(rule: ShareRule, other: Side) -> Check:
+    lost = {name: measured.lost[rule.share] for name, measured in other.metrics.items()}
+    name = rule.metric or max(lost, key=lambda name: lost[name], default="")
+    if name not in lost:
+        message = f"The run has no such metric; it has {', '.join(sorted(lost)) or 'none'}."
+        return Check(rule=f"share of {rule.share}", status="failed", message=message)
+    return _checked_share(rule, f"share of {rule.share} by {name}", lost[name], other.counts["requested"])
+
+
+def _checked_share(rule: ShareRule, name: str, count: float, requested: float) -> Check:
+    share = count / requested if requested else 1.0
+    message = f"{count:g} of {requested:g} requests ({share:.2%}); at most {rule.max:.2%}."
+    return Check(rule=name, status="passed" if share <= rule.max else "failed", message=message)
 
 
 def _same(part: str, baseline: Side, other: Side) -> Check:

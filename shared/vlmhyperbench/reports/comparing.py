@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 from pydantic import JsonValue
 
 from vlmhyperbench.analysis.comparison import Delta, Flips, Measured, compare_metrics, count_flips
-from vlmhyperbench.analysis.gates import Check, GatePolicy, Side, check, is_met
-from vlmhyperbench.reports.differences import delta_table
+from vlmhyperbench.analysis.gates import Check, GatePolicy, Side, WholeRun, check, is_met
+from vlmhyperbench.reports.differences import delta_table, lost_of
 from vlmhyperbench.reports.document import Cell, Column, Section, Table, write_number
 from vlmhyperbench.reports.samples import Samples
 from vlmhyperbench.reports.wording import plural
@@ -160,13 +160,22 @@ def _side(samples: Samples) -> Side:
     data = _object(samples.meta, "data")
     counts = _object(data, "counts")
     metrics = _object(_object(samples.meta, "headline"), "metrics")
-    values = {name: _number(_object(metrics, name).get("value")) for name in metrics}
     return Side(
-        values={name: value for name, value in values.items() if value is not None},
+        metrics={name: _measured(_object(metrics, name)) for name in metrics},
         headline=cast("dict[str, JsonValue]", _object(samples.meta, "headline")),
         counts={name: float(value) for name, value in counts.items() if isinstance(value, int | float)},
         spec=cast("dict[str, JsonValue]", _object(data, "spec")),
         is_interrupted=samples.meta.get("is_interrupted") is True,
+    )
+
+
+def _measured(headline: JsonObject) -> WholeRun:
+    return WholeRun(
+        value=_number(headline.get("value")),
+        lower=_number(headline.get("lower")),
+        upper=_number(headline.get("upper")),
+        without=_number(headline.get("n_without_value")) or 0.0,
+        lost={name: _number(headline.get(name)) or 0.0 for name in ("unscored", "invalid")},
     )
 
 
@@ -191,6 +200,7 @@ def _warnings(baseline: Samples, other: Samples, deltas: dict[str, Delta]) -> It
     missing = sorted(str(key) for key in {*mine, *theirs} if key not in deltas)
     if missing:
         yield f"Not compared, since one run lacks it or defines it otherwise: {', '.join(missing)}."
+    yield from (lost_of(delta) for delta in deltas.values() if delta.lost)
     if any(mine[key]["extractor"] != theirs[key]["extractor"] for key in deltas if key in theirs):
         yield "Their answers were read by different extractors."
     if any(mine[key]["environment"] != theirs[key]["environment"] for key in deltas if key in theirs):

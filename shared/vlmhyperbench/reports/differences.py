@@ -10,7 +10,7 @@ from vlmhyperbench.analysis.figures import Axis, FigureSpec, Point, interval_fig
 from vlmhyperbench.reports.answers import measured
 from vlmhyperbench.reports.document import Cell, Column, Estimate, Section, Table, write_number
 from vlmhyperbench.reports.evidence import RunEvidence
-from vlmhyperbench.reports.wording import percent
+from vlmhyperbench.reports.wording import percent, plural
 
 MAX_DRAWN_RUNS = 8
 """Figures with a series per run show the first ones; tables show them all."""
@@ -45,16 +45,29 @@ def pair_runs(baseline: RunEvidence, run: RunEvidence) -> Paired:
 def differences(paired: Sequence[Paired]) -> Section:
     """Return the section of paired differences: a table, and a figure where there is more than one number."""
     known = [(one.run.name, delta) for one in paired for delta in one.deltas if delta.difference is not None]
+    several = len(paired) > 1
+    lost = [
+        f"{one.run.name}: {lost_of(delta)}" if several else lost_of(delta)
+        for one in paired
+        for delta in one.deltas
+        if delta.lost
+    ]
     if not known:
-        lead = "No run can be paired with the baseline."
+        lead = " ".join(["No run can be paired with the baseline.", *lost])
         return Section(name="differences", title="Differences from the baseline", lead=lead, blocks=())
-    table = delta_table(known, is_named=len(paired) > 1)
+    table = delta_table(known, is_named=several)
     return Section(
         name="differences",
         title="Differences from the baseline",
-        lead="Paired on the same samples, so that easy and hard questions cancel out.",
+        lead=" ".join(["Paired on the same samples, so that easy and hard questions cancel out.", *lost]),
         blocks=(table, _figure(paired)) if len(known) > 1 else (table,),
     )
+
+
+def lost_of(delta: Delta) -> str:
+    """Say how many answers a difference does not rest on."""
+    everything = plural(delta.pairs + delta.lost, "answer")
+    return f"{delta.label} compares {delta.pairs} of {everything}; a run has no value for the others."
 
 
 def delta_table(known: Sequence[tuple[str, Delta]], *, is_named: bool) -> Table:

@@ -50,6 +50,11 @@ def headline_row(
                 "ci_low": one.low,
                 "ci_high": one.high,
                 "n": one.n,
+                "n_without_value": one.summary.n_unscored,
+                "unscored": one.summary.unscored,
+                "invalid": one.summary.n_invalid,
+                "lower": one.summary.lower,
+                "upper": one.summary.upper,
                 "evaluation_id": one.scored.evaluation_id,
             }
             for one in quality

@@ -8,13 +8,16 @@ import pytest
 from pydantic import ValidationError
 
 from vlmhyperbench.analysis.comparison import Delta
-from vlmhyperbench.analysis.gates import Check, GatePolicy, Side, check, is_met
+from vlmhyperbench.analysis.gates import Check, GatePolicy, Side, WholeRun, check, is_met
 
 DELTA = Delta(
     label="ANLS",
     direction="higher",
     scale=1.0,
+    is_bounded=True,
     pairs=100,
+    lost=0,
+    units=100,
     baseline=0.9,
     other=0.89,
     difference=-0.01,
@@ -30,10 +33,11 @@ DELTA = Delta(
     losses=2,
     verdict="no difference shown",
 )
+WHOLE = WholeRun(value=0.89, lower=0.89, upper=0.89, without=0, lost={"unscored": 0, "invalid": 4})
 SIDE = Side(
-    values={"anls": 0.89},
+    metrics={"anls": WHOLE},
     headline={"latency_p50_ms": 100.0, "output_tokens_per_s": 50, "peak_memory_bytes": None},
-    counts={"requested": 200, "missing": 2, "model_failures": 0},
+    counts={"requested": 200, "missing": 0, "model_failures": 0, "truncated": 2},
     spec={"dataset": {"name": "d", "seed": 1}, "prompt": "p"},
     is_interrupted=False,
 )
@@ -67,12 +71,32 @@ def test_a_rise_of_an_error_rate_is_a_drop() -> None:
     assert status({"metric": "anls", "max_drop": 0.15}, delta=rate) == "passed"
 
 
-def test_without_a_spread_the_difference_decides() -> None:
-    same = replace(DELTA, difference=0.0, low=None, high=None)
-    (found,) = run({"metric": "anls", "max_drop": 0.0}, delta=same)
-    assert (found.status, found.message.split(" (")[0]) == ("passed", "no difference")
-    better = replace(DELTA, difference=0.1, low=None, high=None)
-    assert run({"metric": "anls", "max_drop": 0.0}, delta=better)[0].message.startswith("0.1 better")
+@pytest.mark.parametrize(
+    ("units", "limit", "expected"),
+    [(1, 0.3, "inconclusive"), (1, 0.975, "passed"), (100, 0.03, "inconclusive"), (100, 0.0363, "passed")],
+)
+def test_without_a_spread_it_depends_on_how_many_documents_there_were(units: int, limit: float, expected: str) -> None:
+    same = replace(DELTA, difference=0.0, low=None, high=None, units=units)
+    (found,) = run({"metric": "anls", "max_drop": limit}, delta=same)
+    assert (found.status, found.message.split(" (")[0]) == (expected, "no difference")
+    better = replace(same, difference=0.1)
+    assert run({"metric": "anls", "max_drop": limit}, delta=better)[0].message.startswith("0.1 better")
+
+
+def test_answers_without_a_pair_count_as_the_worst_and_as_the_best_that_they_could_be() -> None:
+    lost = replace(DELTA, pairs=98, lost=2)
+    (found,) = run({"metric": "anls", "max_drop": 0.02}, delta=lost)
+    assert (found.status, found.message) == (
+        "inconclusive",
+        (
+            "0.01 worse (95 % interval of the drop 0 to 0.02, 98 pairs); at most 0.02. "
+            "Answers without a pair: 2; with them, the drop could be -0.02 to 0.0396."
+        ),
+    )
+    assert status({"metric": "anls", "max_drop": 0.04}, delta=lost) == "passed"
+    assert status({"metric": "anls", "max_drop": 9}, delta=replace(lost, is_bounded=False)) == "inconclusive"
+    ended_early = replace(SIDE, counts={**SIDE.counts, "missing": 100})
+    assert status({"metric": "anls", "max_drop": 0.04}, other=ended_early) == "inconclusive"
 
 
 def test_answers_that_cannot_be_paired_fail() -> None:
@@ -99,11 +123,33 @@ def test_a_value_has_its_limits(rule: dict[str, float], expected: str) -> None:
 
 def test_a_limit_is_for_all_answers_of_the_run_not_only_for_the_paired_ones() -> None:
     assert DELTA.other == 0.89
-    assert status({"metric": "anls", "min_value": 0.89}, other=replace(SIDE, values={"anls": 0.5})) == "failed"
+    assert status({"metric": "anls", "min_value": 0.89}, other=whole(value=0.5)) == "failed"
+
+
+def whole(**changes: object) -> Side:
+    return replace(SIDE, metrics={"anls": replace(WHOLE, **changes)})  # type: ignore[arg-type]
+
+
+def test_a_value_over_few_answers_passes_only_where_the_others_could_not_change_that() -> None:
+    few = whole(value=1.0, lower=0.2, upper=1.0, without=160)
+    (found,) = run({"metric": "anls", "min_value": 0.5}, other=few)
+    assert (found.status, found.message) == (
+        "inconclusive",
+        (
+            "It is 1, the limit 0.5; 160 of 200 requests have no value, "
+            "so it could be 0.2 at the worst of those that were asked."
+        ),
+    )
+    assert status({"metric": "anls", "min_value": 0.2}, other=few) == "passed"
+    assert status({"metric": "anls", "max_value": 1}, other=few) == "passed"
+    unbounded = whole(value=0.1, lower=None, upper=None, without=1)
+    assert "nobody can say how far" in run({"metric": "anls", "max_value": 0.5}, other=unbounded)[0].message
+    ended_early = replace(few, counts={**SIDE.counts, "missing": 1})
+    assert status({"metric": "anls", "min_value": 0.1}, other=ended_early) == "inconclusive"
 
 
 def test_no_value_meets_no_limit() -> None:
-    (found,) = run({"metric": "anls", "min_value": 0}, other=replace(SIDE, values={}))
+    (found,) = run({"metric": "anls", "min_value": 0}, other=whole(value=None))
     assert (found.status, found.message) == ("failed", "It has no value.")
 
 
@@ -137,11 +183,22 @@ def test_a_speed_that_is_no_measure_decides_nothing() -> None:
 
 
 def test_a_share_of_the_requests_may_be_lost() -> None:
-    (found,) = run({"share": "missing", "max": 0.01})
+    (found,) = run({"share": "truncated", "max": 0.01})
     assert (found.status, found.message) == ("passed", "2 of 200 requests (1.00%); at most 1.00%.")
-    assert status({"share": "missing", "max": 0.009}) == "failed"
-    nothing = replace(SIDE, counts={"requested": 0, "missing": 0})
-    assert status({"share": "missing", "max": 0.5}, other=nothing) == "failed"
+    assert status({"share": "truncated", "max": 0.009}) == "failed"
+    nothing = replace(SIDE, counts={"requested": 0, "truncated": 0})
+    assert status({"share": "truncated", "max": 0.5}, other=nothing) == "failed"
+
+
+def test_a_share_of_answers_that_cannot_be_read_is_that_of_the_worst_metric_or_of_a_named_one() -> None:
+    worse = replace(WHOLE, lost={"unscored": 0, "invalid": 50})
+    other = replace(SIDE, metrics={"anls": WHOLE, "field_f1": worse})
+    (found,) = run({"share": "invalid", "max": 0.02}, other=other)
+    assert (found.rule, found.status) == ("share of invalid by field_f1", "failed")
+    assert status({"share": "invalid", "metric": "anls", "max": 0.02}, other=other) == "passed"
+    (found,) = run({"share": "unscored", "metric": "cer", "max": 1}, other=other)
+    assert (found.status, found.message) == ("failed", "The run has no such metric; it has anls, field_f1.")
+    assert status({"share": "invalid", "max": 1}, other=replace(SIDE, metrics={})) == "failed"
 
 
 def test_what_must_be_the_same_is_named_where_it_is_not() -> None:
@@ -168,6 +225,7 @@ def test_the_policy_says_what_an_open_question_counts_as() -> None:
         {"speed": "latency_p50_ms"},
         {"speed": "warp", "max_increase": 1},
         {"share": "missing", "max": 2},
+        {"share": "missing", "metric": "anls", "max": 1},
         {"same": []},
         {"metric": "anls", "max_drop": -1},
         {"metric": "anls", "max_drop": 0, "odd": 1},

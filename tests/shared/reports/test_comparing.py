@@ -49,7 +49,10 @@ def test_a_comparison_from_files_is_that_of_the_report() -> None:
     assert compared.flips is not None
     assert (compared.flips.mended, compared.flips.broke, compared.flips.pairs) == (2, 0, 5)
     assert compared.is_met is None
-    assert compared.warnings == ()
+    assert compared.warnings == (
+        "Exact match compares 5 of 6 answers; a run has no value for the others.",
+        "Character error rate compares 5 of 6 answers; a run has no value for the others.",
+    )
 
 
 def test_what_makes_runs_incomparable_is_said() -> None:
@@ -113,12 +116,13 @@ def test_what_is_inconclusive_fails_or_is_skipped_by_the_policy(is_lenient: bool
 
 
 def test_markdown_for_a_build_holds_differences_speeds_and_the_gate() -> None:
-    rules = policy({"metric": "cer", "max_drop": 0.5})
+    rules = policy({"metric": "cer", "max_value": 0.5}, {"metric": "exact_match", "max_drop": 0.5})
     compared = [compare(samples(BASELINE), samples(run("a|b", ["yes"] * 6)), policy=rules)]
     text = sections_to_markdown("Comparison", sections(compared)).decode()
     assert "## a\\|b against base" in text
     assert "| Exact match | 0.600 | 1.000 |" in text
-    assert "| cer max\\_drop | passed |" in text
+    assert "| cer max\\_value | passed |" in text
+    assert "Answers without a pair: 1; with them, the drop could be" in text
     assert [one.name for one in tables(compared[0])] == ["deltas", "speeds", "gate"]
 
 
