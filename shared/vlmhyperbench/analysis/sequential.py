@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,7 @@ OPEN_UNITS = 100_000
 _HALVINGS = 20
 _ROUNDING = 1e-9
 """Of the differences' range: what adding in floating point may lose, and no bet is made on."""
-_NEVER = np.iinfo(np.int64).max
+_NEVER = 2**63 - 1
 
 Kind = Literal["better", "worse", "not_worse", "equivalent"]
 _WITH_MARGIN = ("not_worse", "equivalent")
@@ -52,6 +52,8 @@ class Rule:
     """Before so many units nothing is decided."""
 
     def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise InvalidInput(f"A rule is one of {', '.join(get_args(Kind))}, not {self.kind}.")
         if not (math.isfinite(self.margin) and self.margin >= 0):
             raise InvalidInput(f"A margin is a number from 0 up, not {self.margin}.")
         if self.kind in _WITH_MARGIN and self.margin == 0:
@@ -111,11 +113,8 @@ class PairedSequence:
         steps = max(math.ceil(math.log(BOLDEST / finest, STEP)), 0)
         self._bets = BOLDEST * STEP ** -np.arange(steps + 1.0)
         self._batches: list[FloatArray] = [np.empty((4, 0))]
-
-    @property
-    def units(self) -> int:
-        """How many units have been fed."""
-        return self._fed().shape[1]
+        self.units = 0
+        """How many have been fed."""
 
     def update(
         self, differences: Sequence[float | None] | FloatArray, sizes: Sequence[int] | IntArray | None = None
@@ -154,12 +153,13 @@ class PairedSequence:
                 np.ones(len(given)),
             ]
         )
+        self.units += len(counts)
         self._batches.append(np.add.reduceat(rows, np.cumsum(counts) - counts, axis=1))
 
     def interval(self, units: int | None = None) -> tuple[float, float]:
         """Return the two ends after so many units, or after all; more units never widen it.
 
-        An order that is not random, or the bad luck that `alpha` allows, may bring low above high: then no mean is left.
+        Where the order is not random, or by the bad luck that `alpha` allows, low comes above high: no mean is left.
         """
         span = self.high - self.low
         low = high = 0
@@ -175,7 +175,7 @@ class PairedSequence:
     def above(self, mean: float, units: int | None = None) -> int:
         """Return the unit after which the mean was first certain to be above `mean`; a huge number where it is not.
 
-        Only the first `units` are looked at, or all.
+        Only the first `units` are looked at, or all. `mean` lies within the range of differences.
         """
         fed = self._fed()[:, :units]
         return self._first(fed[0] - self.low * fed[3], fed[3], mean - self.low)
@@ -205,7 +205,7 @@ class PairedSequence:
             hypothesis: how much a sample has above the smallest possible, on average.
         """
         if hypothesis <= 0:
-            return 1 if hypothesis < 0 and len(sizes) else _NEVER
+            return _NEVER
         # A unit smaller than the largest is filled up with samples that are what the hypothesis says: they teach
         # nothing, and all units are of one size.
         values = excess + (self.largest_unit - sizes) * hypothesis
@@ -218,10 +218,14 @@ class PairedSequence:
             # Where hardly anything is left the next value is known, and there is nothing to bet on.
             fair = np.where(left[:-1] > slack, left[:-1] / (self.total_units - np.arange(len(values))), values)
         growth = np.divide(values, fair, out=np.ones(len(values)), where=fair > 0) - 1
-        capital = np.cumsum(np.log1p(self._bets[:, None] * growth), axis=1)
+        capital = np.cumsum(np.log(1 + self._bets[:, None] * growth), axis=1)
         best = capital.max(axis=0)
-        mixture = best + np.log(np.exp(capital - best).mean(axis=0))
-        reached = np.flatnonzero((mixture >= math.log(2 / self.alpha)) | is_impossible)
+        wanted = math.log(2 / self.alpha)
+        # The mean of the bets' capitals is not above the largest of them.
+        is_rich = best >= wanted
+        mean = best[is_rich] + np.log(np.exp(capital[:, is_rich] - best[is_rich]).mean(axis=0))
+        is_rich[is_rich] = mean >= wanted
+        reached = np.flatnonzero(is_rich | is_impossible)
         return int(reached[0]) + 1 if len(reached) else _NEVER
 
 
@@ -234,25 +238,13 @@ def decide(rule: Rule, sequence: PairedSequence) -> Decision | None:
     Raises:
         InvalidInput: the margin lies outside of the differences' range.
     """
-    margin = rule.margin
-    if not (sequence.low < -margin and margin < sequence.high):
-        raise InvalidInput(f"A margin of {margin} lies outside of {sequence.low} to {sequence.high}.")
-    above, below = sequence.above, sequence.below
-    match rule.kind:
-        case "better":
-            shown, refuted = above(margin), below(margin)
-        case "worse":
-            shown, refuted = below(-margin), above(-margin)
-        case "not_worse":
-            shown, refuted = above(-margin), below(-margin)
-        case "equivalent":
-            shown = max(above(-margin), below(margin))
-            refuted = min(above(margin), below(-margin))
+    shown, refuted = certain_after(rule, sequence)
     units = max(min(shown, refuted), rule.min_units)
     # Where both ends pass the margin the order was not random, or luck was bad: nothing may be said.
     if units > sequence.units or max(shown, refuted) <= units:
         return None
     low, high = sequence.interval(units)
+    margins = (-rule.margin, rule.margin)
     samples, unscored = sequence.counts(units)
     return Decision(
         rule=rule,
@@ -261,16 +253,37 @@ def decide(rule: Rule, sequence: PairedSequence) -> Decision | None:
         samples=samples,
         unscored=unscored,
         # The interval is rounded outwards, and must not seem to hold what it was found to exclude.
-        low=max([low, *(mean for mean in (-margin, margin) if above(mean, units) <= units)]),
-        high=min([high, *(mean for mean in (-margin, margin) if below(mean, units) <= units)]),
+        low=max([low, *(mean for mean in margins if sequence.above(mean, units) <= units)]),
+        high=min([high, *(mean for mean in margins if sequence.below(mean, units) <= units)]),
     )
+
+
+def certain_after(rule: Rule, sequence: PairedSequence) -> tuple[int, int]:
+    """Return the units after which a rule was first certain to hold, and certain not to; a huge number for never.
+
+    Raises:
+        InvalidInput: the margin lies outside of the differences' range.
+    """
+    margin = rule.margin
+    if not (sequence.low < -margin and margin < sequence.high):
+        raise InvalidInput(f"A margin of {margin} lies outside of {sequence.low} to {sequence.high}.")
+    above, below = sequence.above, sequence.below
+    match rule.kind:
+        case "better":
+            return above(margin), below(margin)
+        case "worse":
+            return below(-margin), above(-margin)
+        case "not_worse":
+            return above(-margin), below(-margin)
+        case _:
+            return max(above(-margin), below(margin)), min(above(margin), below(-margin))
 
 
 def random_order(clusters: Sequence[str], *, seed: int) -> list[int]:
     """Return the samples' places in a random order of their clusters; a cluster's samples stay together.
 
     The order is that of the SHA-256 of seed and cluster, so it is the same on every machine and does not depend on the
-    dataset's own. Draw the seed before an answer is known and keep it: who tries seeds until a run stops is not covered.
+    dataset's own. The seed is drawn before an answer is known: trying seeds until a run stops is not covered.
 
     Args:
         clusters: of each sample, what it shares with others (its document). Shape: (samples,).
