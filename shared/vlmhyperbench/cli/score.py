@@ -62,6 +62,8 @@ def score(
         rows = _rows(lines, str(file))
         while batch := list(islice(rows, BATCH_ROWS)):
             scores += _measure(opened, batch, totals)
+    if not scores:
+        raise InvalidInput(f"{file} has no rows.", cure="Give one JSON object per line.")
     aggregate = totals.aggregate(opened)
     if shown.json:
         emit("score", {"metric": asdict(opened.description), "scores": scores, "aggregate": aggregate})
@@ -174,7 +176,7 @@ def _row(key: str | int, row: dict[str, JsonValue], where: str) -> Row:
     return Row(
         key=key,
         prediction=None if prediction is None else _text(prediction),
-        references=tuple(map(_text, targets if isinstance(targets, list) else [targets])),
+        references=() if targets is None else tuple(map(_text, targets if isinstance(targets, list) else [targets])),
         metadata={**beside, **metadata},
     )
 

@@ -11,6 +11,7 @@ from uuid import UUID
 from pydantic import BaseModel, TypeAdapter
 
 from vlmhyperbench.client.refusals import refusal_of
+from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 from vlmhyperbench.wire.artifacts import Artifact, Report
 from vlmhyperbench.wire.base import Page
@@ -57,6 +58,13 @@ class Call(Generic[T]):
         return self.read(body)
 
 
+def _id(value: Id) -> UUID:
+    try:
+        return UUID(str(value))
+    except ValueError as error:
+        raise InvalidInput(f"{str(value)[:80]!r} is no id.", cure="Copy it from `vlmhyperbench ls`.") from error
+
+
 def health() -> Call[Health]:
     """Ask whether the process answers."""
     return _get("/health", Health)
@@ -78,12 +86,12 @@ def rescore_run(
     run_id: Id, choices: RunRescore | None = None, *, idempotency_key: str | None = None
 ) -> Call[RunDetail]:
     """Evaluate the answers of a run that has ended anew: a new run, which asks no model."""
-    return _post(f"/runs/{UUID(str(run_id))}/rescore", RunDetail, choices or RunRescore(), idempotency_key)
+    return _post(f"/runs/{_id(run_id)}/rescore", RunDetail, choices or RunRescore(), idempotency_key)
 
 
 def get_run(run_id: Id) -> Call[RunDetail]:
     """Read one run, with its spec, phases and jobs."""
-    return _get(f"/runs/{UUID(str(run_id))}", RunDetail)
+    return _get(f"/runs/{_id(run_id)}", RunDetail)
 
 
 def list_runs(
@@ -95,7 +103,7 @@ def list_runs(
 
 def cancel_run(run_id: Id) -> Call[RunDetail]:
     """Ask for a run to be cancelled; its rows stay."""
-    return _post(f"/runs/{UUID(str(run_id))}/cancel", RunDetail)
+    return _post(f"/runs/{_id(run_id)}/cancel", RunDetail)
 
 
 def create_experiment(
@@ -112,7 +120,7 @@ def create_experiment(
 
 def get_experiment(experiment_id: Id) -> Call[ExperimentDetail]:
     """Read one experiment, with its runs."""
-    return _get(f"/experiments/{UUID(str(experiment_id))}", ExperimentDetail)
+    return _get(f"/experiments/{_id(experiment_id)}", ExperimentDetail)
 
 
 def list_experiments(*, state: str | None = None, limit: int = 50, cursor: str | None = None) -> Call[Page[Experiment]]:
@@ -122,7 +130,7 @@ def list_experiments(*, state: str | None = None, limit: int = 50, cursor: str |
 
 def cancel_experiment(experiment_id: Id) -> Call[ExperimentDetail]:
     """Ask for an experiment and its open runs to be cancelled."""
-    return _post(f"/experiments/{UUID(str(experiment_id))}/cancel", ExperimentDetail)
+    return _post(f"/experiments/{_id(experiment_id)}/cancel", ExperimentDetail)
 
 
 def list_results(
@@ -139,7 +147,7 @@ def list_results(
     return _page(
         "/results",
         Page[Result],
-        run_id=UUID(str(run_id)),
+        run_id=_id(run_id),
         status=status,
         outcome=outcome,
         doc_class=doc_class,
@@ -178,12 +186,12 @@ def list_artifacts(
 
 def artifact_content(artifact_id: Id) -> Call[bytes]:
     """Download one file."""
-    return Call(method="GET", path=f"/artifacts/{UUID(str(artifact_id))}/content", read=bytes)
+    return Call(method="GET", path=f"/artifacts/{_id(artifact_id)}/content", read=bytes)
 
 
 def get_report(scope_id: Id) -> Call[Report]:
     """Read the newest report of a run or experiment."""
-    return _get(f"/reports/{UUID(str(scope_id))}", Report)
+    return _get(f"/reports/{_id(scope_id)}", Report)
 
 
 def _get(path: str, model: type[Model]) -> Call[Model]:

@@ -107,6 +107,8 @@ class RunChoices(Strict):
     extractors: Extractors | None = None
     reports: tuple[Slug, ...] | None = None
     group_by: tuple[str, ...] | None = None
+    on_model_failure: Literal["zero", "exclude"] | None = None
+    on_invalid: Literal["zero", "exclude"] | None = None
     response_format: Params | None = None
     limits: Limits = Limits()
     secrets: tuple[SecretName, ...] = ()

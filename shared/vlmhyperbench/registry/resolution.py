@@ -141,8 +141,8 @@ def pin_run(references: References, entry: RunEntry, where: Where = lambda path:
         response_format=_given(entry.response_format, task.response_format),
         limits=entry.limits,
         secrets=entry.secrets,
-        on_model_failure=task.on_model_failure,
-        on_invalid=task.on_invalid,
+        on_model_failure=_given(entry.on_model_failure, task.on_model_failure),
+        on_invalid=_given(entry.on_invalid, task.on_invalid),
     )
 
 

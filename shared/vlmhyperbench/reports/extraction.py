@@ -56,7 +56,7 @@ def _scores(readings: Sequence[tuple[str, Sequence[Quality]]]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for label, qualities in readings:
         found = {one.label: one for one in qualities}
-        invalid = max((one.summary.n_invalid for one in qualities), default=0)
+        invalid = min((one.summary.n_invalid for one in qualities), default=0)  # a metric may read less than its text
         rows.append((label, invalid, *(found[metric].estimate if metric in found else None for metric in metrics)))
     return Table(
         name="extractors",

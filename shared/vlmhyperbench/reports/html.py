@@ -66,7 +66,7 @@ def to_html(document: Document, *, drawings: Mapping[str, Drawing], thumbnails: 
         write_estimate=write_estimate,
         write_interval=write_interval,
     )
-    return page.encode()
+    return page.replace("\0", "\N{REPLACEMENT CHARACTER}").encode()  # HTML has no NUL; answers may
 
 
 def embed(value: JsonValue) -> str:

@@ -42,7 +42,7 @@ def to_markdown(document: Document, *, images: Collection[str]) -> bytes:
     lines += [""]
     for section in document.sections:
         lines += _section(section, images)
-    return ("\n".join(lines).rstrip() + "\n").encode()
+    return _written(lines)
 
 
 def markdown_files(
@@ -61,7 +61,7 @@ def sections_to_markdown(title: str, sections: Sequence[Section]) -> bytes:
     lines = [f"# {escape(title)}", ""]
     for section in sections:
         lines += _section(section, ())
-    return ("\n".join(lines).rstrip() + "\n").encode()
+    return _written(lines)
 
 
 def image_name(sha256: str) -> str:
@@ -166,3 +166,8 @@ def _grid(titles: Sequence[str], is_right: Sequence[bool], rows: Sequence[Sequen
     for row in rows:
         yield "| " + " | ".join(escape(cell) for cell in row) + " |"
     yield ""
+
+
+def _written(lines: Sequence[str]) -> bytes:
+    """Answers may hold a NUL, for which most readers of text take a file for none."""
+    return ("\n".join(lines).rstrip() + "\n").replace("\0", "\N{REPLACEMENT CHARACTER}").encode()

@@ -60,6 +60,7 @@ def construct_metric(class_path: str, params: Mapping[str, JsonValue], *, name: 
         PluginFailure: importing or constructing it failed.
     """
     found = discovery.load("metrics", class_path)
+    _check_types(found, params, name)
     try:
         metric = cast("Metric", found(**params))
         metric.description  # noqa: B018 - a description that cannot be made shows here, at the door
@@ -70,3 +71,11 @@ def construct_metric(class_path: str, params: Mapping[str, JsonValue], *, name: 
     except Exception as error:
         raise PluginFailure(f"The metric {name!r} cannot be constructed: {error}.") from error
     return metric
+
+
+def _check_types(found: type, params: Mapping[str, JsonValue], name: str) -> None:
+    """Refuse a text where the default is true or false: Python would take every text for true."""
+    for param, value in params.items():
+        known = inspect.signature(found).parameters.get(param)
+        if known is not None and isinstance(known.default, bool) and not isinstance(value, bool):
+            raise InvalidInput(f"The metric {name!r} refuses its params: {param} is true or false, not {value!r}.")

@@ -40,6 +40,7 @@ def test_every_row_has_a_value_or_a_reason(tmp_path: Path, capsys: pytest.Captur
         _row("d", {"a": 1.5}, {"a": 1.5}),
         _row("e", "x"),
         {"id": "f", "prediction": "x", "targets": "x"},
+        {"id": "g", "prediction": "null", "targets": None},
     )
     data = _score(capsys, file, "--metric", "anls@inclusive")
     assert data["scores"] == [
@@ -49,10 +50,11 @@ def test_every_row_has_a_value_or_a_reason(tmp_path: Path, capsys: pytest.Captur
         {"id": "d", "value": 1.0, "error": None},
         {"id": "e", "value": None, "error": "no_reference"},
         {"id": "f", "value": 1.0, "error": None},
+        {"id": "g", "value": None, "error": "no_reference"},
     ]
     aggregate = data["aggregate"]
     assert aggregate["value"] == aggregate["mean"] == pytest.approx((1 - 1 / 9 + 2.5) / 4)
-    assert (aggregate["n"], aggregate["n_scored"], aggregate["n_unscored"]) == (6, 4, 2)
+    assert (aggregate["n"], aggregate["n_scored"], aggregate["n_unscored"]) == (7, 4, 3)
     assert data["metric"]["profile"] == "inclusive"
 
 
@@ -80,9 +82,14 @@ def test_parameters_are_json_text_or_a_file(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_a_file_in_which_nothing_can_be_scored_has_no_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _score(capsys, _file(tmp_path), "--metric", "wer")["aggregate"]["value"] is None
+    assert _score(capsys, _file(tmp_path, _row(1, None, "x")), "--metric", "wer")["aggregate"]["value"] is None
     assert main(["score", _file(tmp_path, _row(1, None, "x")), "--metric", "wer"]) == 0
     assert "0 of 1 rows are scored" in capsys.readouterr().out
+
+
+def test_a_file_without_rows_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["score", _file(tmp_path), "--metric", "wer"]) == 2
+    assert "answers.jsonl has no rows." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

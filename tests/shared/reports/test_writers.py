@@ -125,6 +125,13 @@ EVERYTHING = _document(
 )
 
 
+def test_a_nul_in_an_answer_does_not_reach_what_is_read_as_text() -> None:
+    document = _document(Listing(title="an answer", text="a\0b"))
+    assert b"\0" not in to_markdown(document, images=())
+    assert "\0" not in _html(document)
+    assert "a\N{REPLACEMENT CHARACTER}b" in _html(document)
+
+
 def _policy(page: str) -> dict[str, set[str]]:
     content = next(
         attributes["content"]

@@ -36,6 +36,7 @@ def test_params_are_keywords_and_the_pinned_profile_wins_over_them() -> None:
         ({"class_path": "no_such_module:Metric"}, PluginFailure, "cannot be imported"),
         ({"profile": "nonsense"}, InvalidInput, "has no profile 'nonsense'"),
         ({"params": {"nonsense": 1}}, InvalidInput, "refuses its params"),
+        ({"params": {"strip_punct": "no"}}, InvalidInput, "strip_punct is true or false, not 'no'"),
         ({"version": "2.0.0"}, Conflict, "pins the metric exact_match 2.0.0, but 1.0.0 is installed"),
         ({"class_path": f"{__name__}:Broken"}, PluginFailure, "cannot be constructed: no weights"),
     ],
