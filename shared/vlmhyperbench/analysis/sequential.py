@@ -82,8 +82,8 @@ class Decision:
 class PairedSequence:
     """The confidence sequence of the mean gain of one metric over a baseline, fed with whole units in random order.
 
-    With `total_units` it is the mean over all samples of these units, whatever is not scored yet included; without, the
-    mean over what the units are drawn from, each independent of the others.
+    A unit is what the plan shuffles by itself. With `total_units` the mean is that over all samples of these units, and
+    samples may depend on each other in any way; without, it is that over what the units are independent draws from.
     """
 
     def __init__(
@@ -96,7 +96,8 @@ class PairedSequence:
             low: smallest difference possible.
             high: largest difference possible.
             total_units: units of the whole dataset; None draws them from an endless supply.
-            largest_unit: samples in the largest unit there is.
+            largest_unit: samples in the largest unit there is. No bet may lose more than such a unit can, so one large
+                unit among small ones delays every stop.
 
         Raises:
             InvalidInput: `alpha` is not between 0 and 1, the range is empty or endless, or a count is below 1.
@@ -279,21 +280,21 @@ def certain_after(rule: Rule, sequence: PairedSequence) -> tuple[int, int]:
             return max(above(-margin), below(margin)), min(above(margin), below(-margin))
 
 
-def random_order(clusters: Sequence[str], *, seed: int) -> list[int]:
-    """Return the samples' places in a random order of their clusters; a cluster's samples stay together.
+def random_order(units: Sequence[str], *, seed: int) -> list[int]:
+    """Return the samples' places in a random order of their units; a unit's samples stay together.
 
-    The order is that of the SHA-256 of seed and cluster, so it is the same on every machine and does not depend on the
+    The order is that of the SHA-256 of seed and unit, so it is the same on every machine and does not depend on the
     dataset's own. The seed is drawn before an answer is known: trying seeds until a run stops is not covered.
 
     Args:
-        clusters: of each sample, what it shares with others (its document). Shape: (samples,).
+        units: of each sample, its unit: best its own key, so that each is shuffled by itself. Shape: (samples,).
         seed: another seed is another order.
     """
     places: dict[str, list[int]] = {}
-    for place, cluster in enumerate(clusters):
-        places.setdefault(cluster, []).append(place)
-    ordered = sorted(places, key=lambda cluster: sha256(f"{seed}:{cluster}".encode()).digest())
-    return [place for cluster in ordered for place in places[cluster]]
+    for place, unit in enumerate(units):
+        places.setdefault(unit, []).append(place)
+    ordered = sorted(places, key=lambda unit: sha256(f"{seed}:{unit}".encode()).digest())
+    return [place for unit in ordered for place in places[unit]]
 
 
 def gains(

@@ -422,6 +422,13 @@ def _mixed_sizes(seed: int) -> PairedSequence:
     return _fed(np.repeat(moved, sizes[order]), sizes[order], total_units=325, largest_unit=8)
 
 
+def _questions_one_by_one(seed: int) -> PairedSequence:
+    """30 pages of 8 questions that gain alike and 30 that lose alike, each question shuffled by itself."""
+    names = [f"{page}/{question}" for page in range(60) for question in range(8)]
+    values = np.repeat(np.tile([1.0, -1.0], 30), 8)
+    return _fed(values[random_order(names, seed=seed)], total_units=480)
+
+
 def _endless_pages(seed: int) -> PairedSequence:
     """Pages of 1 or 3 questions, the small ones gain 0.3 and the large ones lose 0.1 in the mean: 0.3 - 3 * 0.1 = 0."""
     rng = np.random.default_rng([3, seed])
@@ -454,6 +461,7 @@ def _half_unscored(seed: int) -> PairedSequence:
         pytest.param(Rule(kind="better"), _whole([-1, 0, 1], [3, 494, 3]), id="ties but for six"),
         pytest.param(Rule(kind="better"), _whole([-1.0, 0.02], [8, 400]), id="rare large losses"),
         pytest.param(Rule(kind="better", margin=0.1), _mixed_sizes, id="large pages gain, small ones lose"),
+        pytest.param(Rule(kind="better"), _questions_one_by_one, id="questions of a page are alike"),
         pytest.param(Rule(kind="better"), _endless_pages, id="pages from an endless supply"),
         pytest.param(Rule(kind="better"), _sorted_by_difficulty, id="sorted by difficulty, then shuffled"),
         pytest.param(Rule(kind="better"), _half_unscored, id="every loss is unscored"),
