@@ -166,7 +166,7 @@ def _t_test_stops(gains: npt.NDArray[np.float64]) -> bool:
     # Where all are alike so far no test can be made.
     is_spread = variances > 1e-12
     t = np.abs(means[is_spread]) / np.sqrt(variances[is_spread] / counts[is_spread])
-    return bool((2 * stats.t.sf(t, counts[is_spread] - 1) < ALPHA).any())
+    return bool(np.any(2 * stats.t.sf(t, counts[is_spread] - 1) < ALPHA))
 
 
 def _savings(rule: Rule, disagree: float, difference: float, runs: int, *, is_whole: bool) -> tuple[str, ...]:
@@ -207,7 +207,7 @@ def _fixed(rule: Rule, disagree: float, difference: float, power: float, *, is_w
 
 
 def _choices(runs: int) -> Table:
-    """What other units and bets cost: 1,500 pages, about 0.05 better, half of the questions gain what their page gains."""
+    """What other units and bets cost: 1,500 pages, about 0.05 better, half of the questions gain as their page does."""
     table = Table("what is shuffled, and bet", "samples", "mean", "median", title=f"Other choices; {runs:,} runs")
     pages = np.random.default_rng(8)
     sizes = pages.geometric(0.3, 1500).clip(1, 12)
