@@ -92,6 +92,7 @@ def scenarios() -> list[Scenario]:
         _accuracies("right or wrong, both right 99 %, i.i.d.", 0.99, 0.99),
         _accuracies("right or wrong, 80 % against 85 %, margin 0.05, i.i.d.", 0.8, 0.85),
         _whole("1,000 samples, 20 % differ, without replacement", [(-1.0, 100), (0.0, 800), (1.0, 100)]),
+        _whole("480 samples, every pair differs, without replacement", [(-1.0, 240), (1.0, 240)]),
         _whole("1,000 samples, ties but for 10, without replacement", [(-1.0, 5), (0.0, 990), (1.0, 5)]),
         _whole("1,000 samples, rare large losses, without replacement", [(-1.0, 20), (0.02, 970), (0.03, 20)]),
         Scenario("similarities in [0, 1], i.i.d.", 0.0, _similarities),
