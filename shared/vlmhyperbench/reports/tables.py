@@ -218,9 +218,12 @@ def _prompt_hashes(facts: polars.DataFrame) -> polars.Series:
     return polars.Series("prompt_sha256", hashes, dtype=polars.String)
 
 
-def _write(header: Sequence[str], rows: polars.DataFrame) -> bytes:
-    """Write rows under a header; text that begins as a formula or with a control character does is disarmed."""
+def csv_rows(rows: polars.DataFrame) -> bytes:
+    """Write rows without a header; text that begins as a formula or with a control character does is disarmed."""
     text = polars.col(polars.String)
     safe = rows.with_columns(polars.when(text.str.contains(_FORMULA)).then("'" + text).otherwise(text).name.keep())
-    body = safe.write_csv(separator=";", include_header=False) if rows.width else ""
-    return (";".join(header) + "\n" + body).encode("utf-8")
+    return safe.write_csv(separator=";", include_header=False).encode() if rows.width else b""
+
+
+def _write(header: Sequence[str], rows: polars.DataFrame) -> bytes:
+    return (";".join(header) + "\n").encode() + csv_rows(rows)

@@ -1,0 +1,114 @@
+"""Write a run's numbers for a model repository of the Hugging Face Hub: `.eval_results/*.yaml` and `model-index.yaml`.
+
+The first is the Hub's format of evaluation results (https://huggingface.co/docs/hub/eval-results, and huggingface_hub's
+`EvalResultEntry`): one number per benchmark and task, the run's first metric. The second is the older `model-index` of
+a model card (`EvalResult`), which has a place for every metric; its content goes between the dashes of `README.md`.
+A number out of which answers are missing says so, in `notes` and in the metric's name and `args`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from vlmhyperbench.errors import Conflict
+from vlmhyperbench.exchange.exported import ExportedRun, ExportedScore
+from vlmhyperbench.exchange.staging import Staging
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
+
+TASK_TYPE: Final = "image-text-to-text"
+"""The Hub's name of what vision-language models do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hub:
+    """Where on the Hub the numbers belong; what is None is named as we name it."""
+
+    dataset: str | None = None
+    """Id of the benchmark's dataset: `owner/name`."""
+    task: str | None = None
+    """Id of the task in the benchmark's `eval.yaml`."""
+    source: str | None = None
+    """URL at which the results can be looked up."""
+
+
+def write_huggingface(run: ExportedRun, hub: Hub, *, out: Path, staging: Staging) -> None:
+    """Write two files into the folder `out`.
+
+    Raises:
+        Conflict: there is no number to write.
+    """
+    scores = [(one, one.value) for one in run.headline if one.value is not None]
+    if not scores:
+        raise Conflict(
+            f"The run {run.id} has no score over its answers to publish.",
+            cure="Its report has the reasons; `--format parquet` exports the answers.",
+            code="no_scores",
+        )
+    first, value = scores[0]
+    entry = _entry(run, hub, first, value)
+    name = re.sub(r"[^\w.-]", "_", run.task)[:100].lstrip(".") or "task"
+    _write(staging.file(out / ".eval_results" / f"{name}.yaml"), [entry])
+    results = [_result(run, hub, one, number) for one, number in scores]
+    _write(staging.file(out / "model-index.yaml"), {"model-index": [{"name": run.model, "results": results}]})
+
+
+def _entry(run: ExportedRun, hub: Hub, one: ExportedScore, value: float) -> JsonObject:
+    dataset: JsonObject = {"id": hub.dataset or run.dataset, "task_id": hub.task or run.task}
+    source: JsonObject = {"source": {"url": hub.source, "name": run.tool}} if hub.source else {}
+    date = run.finished_at or run.created_at
+    return {"dataset": dataset, "value": value, "date": date, **source, "notes": _notes(run, one)}
+
+
+def _notes(run: ExportedRun, one: ExportedScore) -> str:
+    version = f" {one.version}" if one.version else ""
+    sentences = [
+        f"{one.metric} (profile {one.profile or 'default'}{version}), read by {run.extractors[0]}, {_count(run, one)}",
+        *([one.gap] if one.gap else []),
+        *([] if run.state == "SUCCEEDED" else [f"the run ended {run.state.lower()}"]),
+        f"{run.tool}, run {run.id}",
+        *([f"evaluation {one.evaluation_id}"] if one.evaluation_id else []),
+    ]
+    return "; ".join(sentences)
+
+
+def _count(run: ExportedRun, one: ExportedScore) -> str:
+    of = f" of {run.requested}" if run.requested is not None else ""
+    return f"{one.n if one.n is not None else 'an unknown number'}{of} answers scored"
+
+
+def _result(run: ExportedRun, hub: Hub, one: ExportedScore, value: float) -> JsonObject:
+    name = f"{one.key} ({one.gap})" if one.gap else one.key
+    arguments: dict[str, JsonValue] = {
+        "profile": one.profile,
+        "version": one.version,
+        "extractor": run.extractors[0],
+        "evaluation_id": one.evaluation_id,
+        "scored": one.n,
+        "requested": run.requested,
+        "without_value": one.n_without_value,
+        "invalid": one.invalid,
+        "lower": one.lower,
+        "upper": one.upper,
+        "ci_low": one.ci_low,
+        "ci_high": one.ci_high,
+        "run": run.id,
+        "state": run.state,
+    }
+    result: JsonObject = {
+        "task": {"type": TASK_TYPE, "name": run.task},
+        "dataset": {"type": hub.dataset or run.dataset, "name": run.dataset},
+        "metrics": [
+            {"type": one.metric, "value": value, "name": name, "args": arguments, "verified": False},
+        ],
+    }
+    return {**result, "source": {"name": run.tool, "url": hub.source}} if hub.source else result
+
+
+def _write(path: Path, value: JsonValue) -> None:
+    text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=10_000)
+    path.write_text(text, encoding="utf-8")

@@ -1,0 +1,208 @@
+"""Write a run as an `.eval` log: a zip with one JSON file per answer, which inspect_ai and its viewer open.
+
+Log version 2, as inspect_ai 0.3.285 writes and reads it. What a metric cannot score is NaN with a reason, which is how
+inspect_ai writes an unscored sample: its own metrics leave it out. Images are named by their SHA-256, not included.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.exchange.exported import ExportedRun, ExportedSample
+from vlmhyperbench.exchange.inspect_sample import Places, sample_of, summary_of
+from vlmhyperbench.exchange.staging import Staging
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
+
+LOG_VERSION: Final = 2
+METRIC: Final = "value"
+"""What inspect_ai calls the number of a score over all answers."""
+
+_STATUS: Final = {"SUCCEEDED": "success", "PARTIAL": "success", "FAILED": "error", "CANCELLED": "cancelled"}
+_MOMENT: Final = (1980, 1, 1, 0, 0, 0)
+"""Of every file in the zip: equal runs give equal bytes."""
+
+
+def write_inspect(run: ExportedRun, samples: Iterable[ExportedSample], *, out: Path, staging: Staging) -> None:
+    """Write one file at `out`.
+
+    Raises:
+        InvalidInput: the name does not end in `.eval`, by which inspect_ai knows its logs.
+    """
+    if out.suffix != ".eval":
+        raise InvalidInput(f"{out.name} would not be opened as a log.", cure="Give it a name that ends in .eval.")
+    places, totals = Places(), _Totals()
+    summaries = staging.scratch(out, "summaries")
+    with zipfile.ZipFile(staging.file(out), "w", zipfile.ZIP_DEFLATED) as archive:
+        start: JsonObject = {"version": LOG_VERSION, "eval": _spec(run, None), "plan": _plan(run)}
+        _add(archive, "_journal/start.json", start)
+        with summaries.open("w", encoding="utf-8") as file:
+            for sample in samples:
+                place = places.of(sample)
+                whole = sample_of(run, sample, place)
+                file.write("," if totals.answers else "[")
+                file.write(_text(summary_of(whole)))
+                _add(archive, f"samples/{place.id}_epoch_{place.epoch}.json", whole)
+                totals.add(sample)
+            file.write("]")
+        _add_file(archive, "summaries.json", summaries)
+        _add(archive, "header.json", _header(run, totals))
+
+
+class _Totals:
+    """What the header counts."""
+
+    def __init__(self) -> None:
+        self.answers = 0
+        self.answered = 0
+        self.prompt_tokens: int | None = 0
+        self.completion_tokens: int | None = 0
+        self._samples: set[int] = set()
+
+    def add(self, sample: ExportedSample) -> None:
+        """Count one; tokens are known only while they are known of every answer."""
+        self.answers += 1
+        self._samples.add(sample.sample)
+        if sample.status != "ok":
+            return
+        self.answered += 1
+        self.prompt_tokens = _plus(self.prompt_tokens, sample.prompt_tokens)
+        self.completion_tokens = _plus(self.completion_tokens, sample.completion_tokens)
+
+    @property
+    def samples(self) -> int:
+        return len(self._samples)
+
+
+def _plus(total: int | None, more: int | None) -> int | None:
+    return None if total is None or more is None else total + more
+
+
+def _header(run: ExportedRun, totals: _Totals) -> JsonObject:
+    failed = {"message": run.reason or "The run failed.", "traceback": "", "traceback_ansi": ""}
+    return {
+        "version": LOG_VERSION,
+        "status": _STATUS[run.state],
+        "eval": _spec(run, totals.samples),
+        "plan": _plan(run),
+        "results": {
+            "total_samples": max(run.requested or 0, totals.answers),
+            "completed_samples": totals.answered,
+            "logged_samples": totals.answers,
+            "scores": _scores(run),
+        },
+        "stats": {
+            "started_at": run.started_at or "",
+            "completed_at": run.finished_at or "",
+            "model_usage": _usage(run, totals),
+        },
+        "error": failed if run.state == "FAILED" else None,
+    }
+
+
+def _spec(run: ExportedRun, samples: int | None) -> JsonObject:
+    return {
+        "eval_id": run.id,
+        "run_id": run.id,
+        "created": run.created_at,
+        "task": run.task,
+        "task_id": run.task,
+        "task_version": run.task_version,
+        "dataset": {"name": run.dataset, "samples": samples},
+        "model": run.model,
+        "model_generate_config": _config(run),
+        "config": {"epochs": run.decoding.get("n", 1)},
+        "scorers": [
+            {"name": one.key, "metrics": [{"name": METRIC}], "metadata": _identity(one.profile, one.version)}
+            for one in run.headline
+        ],
+        "metadata": {
+            "run": run.name,
+            "state": run.state,
+            "reason": run.reason,
+            "spec_digest": run.spec_digest,
+            "parent_run_id": run.parent_run_id,
+            "spec": run.spec,
+            "exported_by": run.tool,
+        },
+    }
+
+
+def _plan(run: ExportedRun) -> JsonObject:
+    return {"name": "plan", "steps": [{"solver": "generate", "params": {}}], "config": _config(run)}
+
+
+def _config(run: ExportedRun) -> JsonObject:
+    names = ("temperature", "top_p", "top_k", "max_tokens", "seed")
+    found: JsonObject = {name: run.decoding[name] for name in names if run.decoding.get(name) is not None}
+    return {**found, "stop_seqs": run.decoding["stop"]} if run.decoding.get("stop") else found
+
+
+def _scores(run: ExportedRun) -> list[JsonValue]:
+    """Return the report's numbers; one that nobody can define is left out, and its score says so."""
+    found: list[JsonValue] = []
+    for one in run.headline:
+        numbers = {METRIC: one.value, "ci_low": one.ci_low, "ci_high": one.ci_high}
+        found.append(
+            {
+                "name": one.key,
+                "scorer": one.key,
+                "scored_samples": one.n,
+                "unscored_samples": one.n_without_value,
+                "params": {},
+                "metrics": {
+                    name: {"name": name, "value": value, "params": {}}
+                    for name, value in numbers.items()
+                    if value is not None
+                },
+                "metadata": {
+                    **_identity(one.profile, one.version),
+                    "extractor": run.extractors[0],
+                    "evaluation_id": one.evaluation_id,
+                    "invalid": one.invalid,
+                    "lower": one.lower,
+                    "upper": one.upper,
+                    "gap": one.gap,
+                },
+            }
+        )
+    return found
+
+
+def _identity(profile: str, version: str | None) -> JsonObject:
+    return {"profile": profile, "version": version}
+
+
+def _usage(run: ExportedRun, totals: _Totals) -> JsonObject:
+    asked, said = totals.prompt_tokens, totals.completion_tokens
+    if asked is None or said is None or not totals.answered:
+        return {}
+    return {run.model: {"input_tokens": asked, "output_tokens": said, "total_tokens": asked + said}}
+
+
+def _add(archive: zipfile.ZipFile, name: str, value: JsonObject) -> None:
+    archive.writestr(_entry(name), _text(value))
+
+
+def _add_file(archive: zipfile.ZipFile, name: str, path: Path) -> None:
+    entry = _entry(name)
+    entry.file_size = path.stat().st_size
+    with path.open("rb") as source, archive.open(entry, "w") as target:
+        shutil.copyfileobj(source, target)
+
+
+def _entry(name: str) -> zipfile.ZipInfo:
+    entry = zipfile.ZipInfo(name, _MOMENT)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    entry.create_system = 3
+    entry.external_attr = 0o644 << 16
+    return entry
+
+
+def _text(value: JsonObject) -> str:
+    return json.dumps(value, ensure_ascii=False)

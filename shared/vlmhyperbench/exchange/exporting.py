@@ -1,0 +1,304 @@
+"""Turn what the API says of a finished run into the exported form, page by page.
+
+Text is made fit for every format here: half of a surrogate pair becomes U+FFFD.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import version
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from vlmhyperbench.domain.prompts import render
+from vlmhyperbench.domain.specs import EndpointTarget, ExtractorSpec, ImportTarget, MetricSpec, PromptSpec, RunSpec
+from vlmhyperbench.errors import Conflict, InvalidInput, NotFound, NotReady
+from vlmhyperbench.exchange.exported import ExportedMeasure, ExportedRun, ExportedSample, ExportedScore
+from vlmhyperbench.reports.wording import public_address
+from vlmhyperbench.scoring.extraction import extract
+from vlmhyperbench.scoring.scores import INVALID
+from vlmhyperbench.wire.results import MeasureValue, Result
+from vlmhyperbench.wire.runs import RunDetail
+from vlmhyperbench_sdk.protocols import INVALID_ANSWER
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
+
+_TYPED_BY = ("doc_type", "doc_class")
+"""Metadata that chooses a prompt."""
+
+
+def exported_run(run: RunDetail, headline: JsonValue = None) -> ExportedRun:
+    """Return what is said once of a run; `headline` is the one of its report, where it has any.
+
+    Raises:
+        NotReady: the run has not ended.
+    """
+    if not run.state.is_terminal:
+        raise NotReady(
+            f"The run {run.id} has not ended: it is {run.state.lower()}.",
+            cure=f"Wait with `vlmhyperbench watch {run.id}`, or cancel it.",
+            code="not_ended",
+        )
+    spec = run.spec
+    return ExportedRun(
+        id=str(run.id),
+        name=clean(run.name),
+        state=run.state.value,
+        reason=_cleaned(run.reason),
+        spec=_public(spec),
+        spec_digest=run.spec_digest,
+        parent_run_id=str(run.parent_run_id) if run.parent_run_id else None,
+        model=clean(spec.target.served_name),
+        task=clean(spec.task),
+        task_version=spec.task_version,
+        dataset=clean(spec.dataset.name),
+        decoding=spec.decoding.model_dump(mode="json"),
+        extractors=tuple(extractor.label for extractor in spec.extractors),
+        headline=_scores(str(run.id), spec, headline),
+        requested=run.total,
+        created_at=run.created_at.isoformat(),
+        started_at=run.started_at.isoformat() if run.started_at else None,
+        finished_at=run.finished_at.isoformat() if run.finished_at else None,
+        tool=f"vlmhyperbench {version('vlmhyperbench')}",
+    )
+
+
+def exported_samples(run: RunDetail, pages: Iterable[Sequence[Result]]) -> Iterator[ExportedSample]:
+    """Yield every request of a run in order; one page is held at a time.
+
+    Raises:
+        Conflict: there is none.
+    """
+    is_empty, order = True, _Order(run.spec)
+    for page in pages:
+        parsed = _parsed(run.spec, page)
+        for i, result in enumerate(page):
+            is_empty = False
+            yield _sample(run.spec, order, result, {label: texts[i] for label, texts in parsed.items()})
+    if is_empty:
+        why = f": {run.reason}" if run.reason else ""
+        raise Conflict(
+            f"The run {run.id} ended {run.state.lower()} without an answer{why}.",
+            cure=f"See why with `vlmhyperbench show {run.id}`.",
+            code="no_answers",
+        )
+
+
+def clean(text: str) -> str:
+    """Return text that every encoder takes: what is half of a pair becomes U+FFFD, what is a whole pair its letter."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+class _Order:
+    """Where a measure stands among those of its answer, and how its metric is named: as in the report."""
+
+    def __init__(self, spec: RunSpec) -> None:
+        self._metrics = {(one.name, one.profile): i for i, one in enumerate(spec.metrics)}
+        self._extractors = {one.label: i for i, one in enumerate(spec.extractors)}
+        self._versions = _versions(spec.metrics)
+        self._often = Counter(name for name, _ in self._metrics)
+
+    def key(self, name: str, profile: str) -> str:
+        return name if self._often[name] <= 1 else f"{name}@{profile}"
+
+    def version(self, name: str, profile: str) -> str | None:
+        return self._versions.get((name, profile))
+
+    def place(self, one: ExportedMeasure) -> tuple[int, str, str, int, str, str]:
+        """Sort metrics and extractors as the spec has them, the whole answer before its fields."""
+        metric = self._metrics.get((one.metric, one.profile), len(self._metrics))
+        extractor = self._extractors.get(one.extractor, len(self._extractors))
+        return metric, one.metric, one.profile, extractor, one.extractor, one.field or ""
+
+
+def _versions(metrics: Sequence[MetricSpec]) -> dict[tuple[str, str], str]:
+    """Versions by name and profile; none where a run has two of them."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for one in metrics:
+        found.setdefault((one.name, one.profile), set()).add(one.version)
+    return {key: next(iter(versions)) for key, versions in found.items() if len(versions) == 1}
+
+
+def _sample(spec: RunSpec, order: _Order, result: Result, parsed: dict[str, str | None]) -> ExportedSample:
+    question = _cleaned(result.question)
+    metadata = {name: value for name, value in result.group.items() if value is not None}
+    system, user = _prompts(spec, question, metadata)
+    measures = sorted((_measure(order, one) for one in result.measures), key=order.place)
+    return ExportedSample(
+        phase=result.phase,
+        ordinal=result.ordinal,
+        sample=result.sample,
+        repeat=result.repeat,
+        key=clean(result.key) if result.key is not None else str(result.sample),
+        question=question,
+        system_prompt=_cleaned(system),
+        user_prompt=_cleaned(user),
+        references=tuple(clean(one) for one in result.references),
+        metadata=_cleaned_json(metadata),
+        images=tuple(result.images),
+        status=result.status,
+        outcome=result.outcome,
+        error_code=_cleaned(result.error_code),
+        error=_cleaned(result.error),
+        finish_reason=_cleaned(result.finish_reason),
+        text=_cleaned(result.text),
+        reasoning=_cleaned(result.reasoning),
+        prompt_tokens=result.prompt_tokens,
+        completion_tokens=result.completion_tokens,
+        ttft_ms=result.ttft_ms,
+        tpot_ms=result.tpot_ms,
+        latency_ms=result.latency_ms,
+        measures=tuple(measures),
+        parsed={label: _cleaned(text) for label, text in parsed.items()} if result.status == "ok" else {},
+    )
+
+
+def _measure(order: _Order, one: MeasureValue) -> ExportedMeasure:
+    could_not_read = (one.reason or "").startswith((INVALID, INVALID_ANSWER))
+    return ExportedMeasure(
+        key=order.key(one.metric, one.profile),
+        metric=one.metric,
+        profile=one.profile,
+        version=order.version(one.metric, one.profile),
+        extractor=one.extractor,
+        field=_cleaned(one.field),
+        value=one.value,
+        outcome=one.outcome,
+        reason=_cleaned(one.reason),
+        is_invalid=True if could_not_read else None,
+        evaluation_id=one.evaluation_id,
+    )
+
+
+def _parsed(spec: RunSpec, page: Sequence[Result]) -> dict[str, Sequence[str | None]]:
+    """Read the answers of a page by every extractor that this version still has."""
+    texts = [result.text or "" for result in page]
+    found: dict[str, Sequence[str | None]] = {}
+    for extractor in spec.extractors:
+        read = _read(texts, extractor)
+        if read is not None:
+            found[extractor.label] = read
+    return found
+
+
+def _read(texts: list[str], extractor: ExtractorSpec) -> Sequence[str | None] | None:
+    try:
+        return extract(texts, extractor=extractor).texts
+    except (NotFound, InvalidInput):  # the run was scored by a version that had it
+        return None
+
+
+def _prompts(spec: RunSpec, question: str | None, metadata: JsonObject) -> tuple[str | None, str | None]:
+    """Return what was asked, where the API's columns are enough to know: it has no metadata but short texts."""
+    if question is None or isinstance(spec.target, ImportTarget) or _needs_metadata(spec.prompt):
+        return None, None
+    kinds: JsonObject = {name: metadata[name] for name in _TYPED_BY if name in metadata}
+    try:
+        prompt = render(spec.prompt, question=question, metadata=kinds)
+    except InvalidInput:
+        return None, None
+    return prompt.system, prompt.user
+
+
+def _needs_metadata(prompt: PromptSpec) -> bool:
+    """Say whether a template reads metadata; the kind of document, which only chooses one, is known."""
+    own = (prompt.system_prompt, prompt.user_prompt, prompt.fixed_system_prompt, prompt.fixed_prompt)
+    mapped = (text for one in prompt.type_mapping.values() for text in (one.system_prompt, one.user_prompt))
+    return any("metadata" in text for text in (*own, *mapped) if text is not None)
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    value: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    n: int | None = None
+    n_without_value: int | None = None
+    invalid: int | None = None
+    lower: float | None = None
+    upper: float | None = None
+    evaluation_id: str | None = None
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    run: str
+    metrics: dict[str, _Value] = {}
+
+
+class _Headline(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    rows: list[_Row] = []
+
+
+def _scores(run_id: str, spec: RunSpec, headline: JsonValue) -> tuple[ExportedScore, ...]:
+    if headline is None:
+        return ()
+    try:
+        rows = _Headline.model_validate(headline).rows
+    except ValidationError as error:
+        raise InvalidInput(f"The headline of the run {run_id} cannot be read: {error.errors()[0]['msg']}.") from error
+    values = next((row.metrics for row in rows if row.run == run_id), {})
+    versions = _versions(spec.metrics)
+    found = []
+    for key, one in values.items():
+        name, profile = _named(spec.metrics, key)
+        found.append(
+            ExportedScore(
+                key=key,
+                metric=name,
+                profile=profile,
+                version=versions.get((name, profile)),
+                value=one.value,
+                ci_low=one.ci_low,
+                ci_high=one.ci_high,
+                n=one.n,
+                n_without_value=one.n_without_value,
+                invalid=one.invalid,
+                lower=one.lower,
+                upper=one.upper,
+                evaluation_id=one.evaluation_id or None,
+            )
+        )
+    places = {(one.name, one.profile): i for i, one in enumerate(spec.metrics)}
+    return tuple(sorted(found, key=lambda one: (places.get((one.metric, one.profile), len(places)), one.key)))
+
+
+def _named(metrics: Sequence[MetricSpec], key: str) -> tuple[str, str]:
+    """Find the metric that a headline's key names."""
+    for one in metrics:
+        if key in {one.name, f"{one.name}@{one.profile}"}:
+            return one.name, one.profile
+    name, _, profile = key.partition("@")
+    return name, profile
+
+
+def _public(spec: RunSpec) -> JsonObject:
+    if isinstance(spec.target, EndpointTarget):
+        shown = spec.target.model_copy(update={"endpoint": public_address(spec.target.endpoint)})
+        spec = spec.model_copy(update={"target": shown})
+    found: JsonObject = spec.model_dump(mode="json")
+    return _cleaned_json(found)
+
+
+def _cleaned(text: str | None) -> str | None:
+    return None if text is None else clean(text)
+
+
+def _cleaned_json(value: JsonObject) -> JsonObject:
+    return {clean(name): _cleaned_value(item) for name, item in value.items()}
+
+
+def _cleaned_value(value: JsonValue) -> JsonValue:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, Mapping):
+        return _cleaned_json(value)
+    if isinstance(value, Sequence):
+        return [_cleaned_value(item) for item in value]
+    return value

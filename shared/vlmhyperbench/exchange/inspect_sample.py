@@ -1,0 +1,204 @@
+"""One answer as inspect_ai's log has it: the sample, its summary, and the name of its file."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from vlmhyperbench.exchange.exported import ExportedMeasure, ExportedRun, ExportedSample
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
+
+_STOP: Final = {
+    "stop": "stop",
+    "length": "max_tokens",
+    "content_filter": "content_filter",
+    "tool_calls": "tool_calls",
+}
+_PLAIN_ID: Final = re.compile(r"[^\x00-\x1f\x7f\\]{1,150}")
+_SUMMARY_CHARS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What tells a sample from all others of a log."""
+
+    id: str
+    epoch: int
+
+
+class Places:
+    """Gives each answer an id and an epoch that no other has, and that are fit for the name of a file in a zip."""
+
+    def __init__(self) -> None:
+        self._taken: set[tuple[str, int]] = set()
+
+    def of(self, sample: ExportedSample) -> Place:
+        """Return the place of the next answer: its key and repeat, or what is free after them."""
+        name, epoch = _plain(sample.key), sample.repeat + 1
+        while (name, epoch) in self._taken:
+            epoch += 1
+        self._taken.add((name, epoch))
+        return Place(id=name, epoch=epoch)
+
+
+def sample_of(run: ExportedRun, sample: ExportedSample, place: Place) -> JsonObject:
+    """Return the sample as `samples/<id>_epoch_<epoch>.json` has it."""
+    asked = _asked(sample, place)
+    answer = _answer(run, sample, place)
+    latency_s = None if sample.latency_ms is None else sample.latency_ms / 1000
+    failed: JsonObject = {"message": sample.failure or "", "traceback": "", "traceback_ansi": ""}
+    return {
+        "id": place.id,
+        "epoch": place.epoch,
+        "input": asked if sample.system_prompt is not None else _user(sample),
+        "target": list(sample.references),
+        "messages": [*asked, *([answer] if answer else [])],
+        "output": _output(run, sample, answer, latency_s),
+        "scores": {_name(run, one): _score(sample, one) for one in sample.measures if one.field is None},
+        "metadata": _metadata(sample),
+        "store": {},
+        "events": [],
+        "model_usage": _usage(run, sample),
+        "total_time": latency_s,
+        "uuid": str(uuid.uuid5(uuid.UUID(run.id), f"{place.id}\n{place.epoch}")),
+        "error": failed if sample.status != "ok" else None,
+        "attachments": {},
+    }
+
+
+def summary_of(whole: JsonObject) -> JsonObject:
+    """Return what `summaries.json` has of a sample: the same, with long texts cut as inspect_ai cuts them."""
+    error, scores = whole["error"], whole["scores"]
+    return {
+        "id": whole["id"],
+        "epoch": whole["epoch"],
+        "input": _thin(whole["input"]),
+        "target": _thin(whole["target"]),
+        "metadata": _thin(whole["metadata"]),
+        "scores": {
+            name: {**score, "answer": _thin(score["answer"]), "explanation": _thin(score["explanation"])}
+            for name, score in (scores.items() if isinstance(scores, dict) else ())
+            if isinstance(score, dict)
+        },
+        "model_usage": whole["model_usage"],
+        "total_time": whole["total_time"],
+        "uuid": whole["uuid"],
+        "error": _thin(error["message"]) if isinstance(error, dict) else None,
+        "completed": True,
+        "message_count": len(whole["messages"]) if isinstance(whole["messages"], list) else 0,
+    }
+
+
+def _asked(sample: ExportedSample, place: Place) -> list[JsonValue]:
+    messages: list[JsonValue] = []
+    if sample.system_prompt is not None:
+        messages.append({"role": "system", "content": sample.system_prompt, **_ids(place, "system", "input")})
+    return [*messages, {"role": "user", "content": _user(sample), **_ids(place, "user", "input")}]
+
+
+def _user(sample: ExportedSample) -> str:
+    return sample.user_prompt if sample.user_prompt is not None else sample.question or ""
+
+
+def _answer(run: ExportedRun, sample: ExportedSample, place: Place) -> JsonObject | None:
+    if sample.text is None:
+        return None
+    content: JsonValue = sample.text
+    if sample.reasoning is not None:
+        content = [{"type": "reasoning", "reasoning": sample.reasoning}, {"type": "text", "text": sample.text}]
+    return {"role": "assistant", "content": content, "model": run.model, **_ids(place, "assistant", "generate")}
+
+
+def _ids(place: Place, role: str, source: str) -> JsonObject:
+    return {"id": f"{place.id}-{place.epoch}-{role}", "source": source}
+
+
+def _output(run: ExportedRun, sample: ExportedSample, answer: JsonObject | None, latency_s: float | None) -> JsonObject:
+    stop = _STOP.get(sample.finish_reason or "", "unknown")
+    usage = _usage(run, sample).get(run.model)
+    return {
+        "model": run.model,
+        "choices": [{"message": answer, "stop_reason": stop}] if answer else [],
+        "completion": sample.text or "",
+        "usage": usage,
+        "time": latency_s,
+        "error": sample.failure,
+    }
+
+
+def _usage(run: ExportedRun, sample: ExportedSample) -> JsonObject:
+    """Return tokens only where both counts are known: inspect_ai reads a missing one as zero."""
+    asked, said = sample.prompt_tokens, sample.completion_tokens
+    if asked is None or said is None:
+        return {}
+    return {run.model: {"input_tokens": asked, "output_tokens": said, "total_tokens": asked + said}}
+
+
+def _metadata(sample: ExportedSample) -> JsonObject:
+    """Return the sample's metadata; what we add cannot hide it."""
+    own: JsonObject = {
+        "key": sample.key,
+        "question": sample.question,
+        "images": list(sample.images),
+        "status": sample.status,
+        "outcome": sample.outcome,
+        "finish_reason": sample.finish_reason,
+        "prompt_tokens": sample.prompt_tokens,
+        "completion_tokens": sample.completion_tokens,
+        "ttft_ms": sample.ttft_ms,
+        "tpot_ms": sample.tpot_ms,
+        "latency_ms": sample.latency_ms,
+    }
+    fields: list[JsonValue] = [
+        {"metric": one.key, "extractor": one.extractor, "field": one.field, "value": one.value, "reason": one.reason}
+        for one in sample.measures
+        if one.field is not None
+    ]
+    return {**sample.metadata, "vlmhyperbench": {**own, "fields": fields}}
+
+
+def _name(run: ExportedRun, one: ExportedMeasure) -> str:
+    """Name a score as the report does; one that another extractor read says so."""
+    return one.key if one.extractor == run.extractors[0] else f"{one.key} ({one.extractor})"
+
+
+def _score(sample: ExportedSample, one: ExportedMeasure) -> JsonObject:
+    return {
+        "value": math.nan if one.value is None else one.value,
+        "answer": sample.parsed.get(one.extractor),
+        "explanation": one.reason,
+        "reason": one.reason if one.value is None else None,
+        "metadata": {
+            "profile": one.profile,
+            "version": one.version,
+            "extractor": one.extractor,
+            "outcome": one.outcome,
+            "is_invalid": one.is_invalid,
+            "evaluation_id": one.evaluation_id,
+        },
+    }
+
+
+def _plain(key: str) -> str:
+    """Keep a key that a zip can hold as a name; another gets a part of its hash, so that two stay two."""
+    parts = key.split("/")
+    is_plain = _PLAIN_ID.fullmatch(key) and not any(part in {"", ".", ".."} for part in parts)
+    if is_plain:
+        return key
+    readable = re.sub(r"[^A-Za-z0-9_-]+", "_", key)[:60]
+    return f"{readable}~{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+
+
+def _thin(value: JsonValue) -> JsonValue:
+    if isinstance(value, str):
+        return value if len(value) <= _SUMMARY_CHARS else f"{value[:_SUMMARY_CHARS]}...\n(content truncated)"
+    if isinstance(value, list):
+        return [_thin(item) for item in value]
+    if isinstance(value, Mapping):
+        return {name: _thin(item) for name, item in value.items()}
+    return value

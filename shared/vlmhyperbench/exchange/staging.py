@@ -1,0 +1,78 @@
+"""Files that appear whole or not at all: they are written beside their places and renamed together at the end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from vlmhyperbench.errors import Unavailable
+
+
+class Staging:
+    """The files of one export."""
+
+    def __init__(self) -> None:
+        self._moves: dict[Path, Path] = {}
+        self._scratch: list[Path] = []
+        self._folders: list[Path] = []
+
+    def file(self, path: Path) -> Path:
+        """Return where to write what shall lie at `path`; folders are made."""
+        temporary = self._beside(path)
+        self._moves[temporary] = path
+        return temporary
+
+    def scratch(self, path: Path, name: str) -> Path:
+        """Return a place for what is needed only on the way to `path`."""
+        temporary = self._beside(path.with_name(f"{path.name}.{name}"))
+        self._scratch.append(temporary)
+        return temporary
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """What lies where at the end."""
+        return tuple(self._moves.values())
+
+    def publish(self) -> None:
+        """Put every file in its place; an older file of that name is replaced."""
+        for temporary, path in self._moves.items():
+            temporary.replace(path)
+
+    def clear(self, *, is_published: bool) -> None:
+        """Leave nothing behind but what was published."""
+        for temporary in (*self._moves, *self._scratch):
+            temporary.unlink(missing_ok=True)
+        for folder in reversed(self._folders if not is_published else []):
+            if not any(folder.iterdir()):
+                folder.rmdir()
+
+    def _beside(self, path: Path) -> Path:
+        missing = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._folders += reversed(missing)
+        return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+
+
+@contextmanager
+def staged(out: Path) -> Iterator[Staging]:
+    """Give places for the files of an export to `out`; they are there when the block ends well, and else none is.
+
+    Raises:
+        Unavailable: they cannot be written.
+    """
+    staging, is_published = Staging(), False
+    try:
+        try:
+            yield staging
+            staging.publish()
+            is_published = True
+        finally:
+            staging.clear(is_published=is_published)
+    except OSError as error:
+        raise Unavailable(
+            f"The export cannot be written to {out}: {error.strerror or error}.",
+            cure="Free some space, or name another place with --out.",
+            code="cannot_write",
+        ) from error
