@@ -1,0 +1,152 @@
+"""What the API says of a run becomes the exported form: nothing is made up, and nothing is lost."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.shared.exchange.exported_run import (
+    HEADLINE,
+    METRICS,
+    RUN,
+    exported,
+    measure,
+    prompt,
+    result,
+    run,
+    samples,
+    spec,
+)
+from vlmhyperbench.domain.specs import EndpointTarget, ExtractorSpec, ImportTarget, PromptText
+from vlmhyperbench.errors import Conflict, InvalidInput, NotReady
+from vlmhyperbench.exchange.exporting import clean, exported_samples
+
+
+@pytest.mark.parametrize("state", ["QUEUED", "INDEXED", "RUNNING"])
+def test_a_run_that_has_not_ended_is_refused(state: str) -> None:
+    with pytest.raises(NotReady, match=f"{RUN} has not ended: it is {state.lower()}"):
+        exported(run(state=type(run().state)(state)))
+
+
+@pytest.mark.parametrize("state", ["SUCCEEDED", "PARTIAL", "FAILED", "CANCELLED"])
+def test_a_run_that_has_ended_anyhow_is_exported(state: str) -> None:
+    assert exported(run(state=type(run().state)(state))).state == state
+
+
+def test_a_run_without_an_answer_is_refused_with_its_reason() -> None:
+    detail = run(state=type(run().state)("FAILED"), reason="no model")
+    with pytest.raises(Conflict, match="ended failed without an answer: no model"):
+        list(exported_samples(detail, [[]]))
+
+
+def test_measures_stand_in_the_order_of_the_spec_the_first_extractor_first() -> None:
+    given_ones = [
+        measure("exact_match"),
+        measure("anls", 0.5, extractor="json_repaired@1"),
+        measure("anls", field="date"),
+        measure("anls"),
+    ]
+    (one,) = samples([result(measures=given_ones)])
+    found = [(m.metric, m.extractor, m.field) for m in one.measures]
+    assert found == [
+        ("anls", "text@1", None),
+        ("anls", "text@1", "date"),
+        ("anls", "json_repaired@1", None),
+        ("exact_match", "text@1", None),
+    ]
+    assert [m.metric for m in one.whole("text@1")] == ["anls", "exact_match"]
+
+
+def test_a_measure_has_the_version_that_the_spec_pins() -> None:
+    (one,) = samples([result(measures=[measure("exact_match"), measure("unknown")])])
+    assert [(m.metric, m.version) for m in one.measures] == [("exact_match", "2.0.0"), ("unknown", None)]
+
+
+def test_two_profiles_of_one_metric_are_named_apart() -> None:
+    strict = METRICS[0].model_copy(update={"profile": "strict"})
+    detail = run(pinned=spec(metrics=(*METRICS, strict)))
+    (one,) = samples([result(measures=[measure("anls"), measure("anls", profile="strict")])], detail)
+    assert [m.key for m in one.measures] == ["anls@paper", "anls@strict"]
+
+
+def test_what_could_not_be_read_is_invalid_and_of_the_rest_nobody_says_so() -> None:
+    (one,) = samples([result(measures=[measure("anls", None), measure("exact_match")])])
+    assert [m.is_invalid for m in one.measures] == [True, None]
+
+
+def test_parsed_answers_are_what_the_extractors_read() -> None:
+    found = samples()
+    assert found[1].parsed == {"text@1": '{"a": 1}', "json_repaired@1": '{"a": 1}'}
+    assert found[0].parsed == {"text@1": "blue", "json_repaired@1": None}
+    assert found[3].parsed == {}
+
+
+def test_what_an_extractor_of_another_version_read_is_unknown() -> None:
+    newer = ExtractorSpec(name="json_repaired", version=99)
+    (one,) = samples([result()], run(pinned=spec(extractors=(ExtractorSpec(), newer))))
+    assert one.parsed == {"text@1": "blue"}
+
+
+def test_the_prompt_is_rendered_where_it_follows_from_the_question() -> None:
+    detail = run(pinned=spec(prompt=prompt(system_prompt="Be brief.", user_prompt="Q: {{ question }}")))
+    (one,) = samples([result(7)], detail)
+    assert (one.system_prompt, one.user_prompt) == ("Be brief.", "Q: What colour is box 7?")
+
+
+def test_the_kind_of_document_chooses_the_prompt() -> None:
+    mapped = prompt(type_mapping={"form": PromptText(user_prompt="On this form: {{ question }}")})
+    (one,) = samples([result(7)], run(pinned=spec(prompt=mapped)))
+    assert one.user_prompt == "On this form: What colour is box 7?"
+
+
+def test_a_prompt_that_reads_metadata_or_was_asked_elsewhere_is_unknown() -> None:
+    reads = prompt(user_prompt="{{ metadata.doc_class }}: {{ question }}")
+    elsewhere = ImportTarget(model_name="m", format="lm-eval", answers="0" * 64)
+    for pinned in (spec(prompt=reads), spec(target=elsewhere)):
+        (one,) = samples([result()], run(pinned=pinned))
+        assert (one.system_prompt, one.user_prompt) == (None, None)
+
+
+def test_scores_come_from_the_report_in_the_order_of_the_spec() -> None:
+    first, second = exported().headline
+    assert (first.metric, first.profile, first.version, first.value, first.n) == ("anls", "paper", "1.0.0", 0.7, 2)
+    assert first.gap == (
+        "1 answers have no value, the value lies between 0.35 and 0.85; out of 1 answers nothing could be read"
+    )
+    assert (second.key, second.value, second.gap) == ("exact_match", 0.5, "")
+
+
+def test_a_report_of_other_runs_or_none_has_no_scores() -> None:
+    assert exported(headline=None).headline == ()
+    assert exported(run(id=type(RUN)(int=1)), HEADLINE).headline == ()
+
+
+def test_a_headline_that_is_none_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="headline of the run"):
+        exported(headline={"rows": "none"})
+
+
+def test_an_endpoint_leaves_without_what_could_be_secret() -> None:
+    target = EndpointTarget(endpoint="https://me:secret@host/v1?key=hidden", model_name="m")
+    text = str(exported(run(pinned=spec(target=target))).spec)
+    assert "host/v1" in text
+    assert "secret@" not in text
+    assert "hidden" not in text
+
+
+def test_the_stamp_of_a_run_fits_a_files_name() -> None:
+    assert exported().stamp == "2026-01-02T03-05-05.250000"
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=())))
+def test_every_text_can_be_encoded_and_proper_text_stays(text: str) -> None:
+    found = clean(text)
+    found.encode()
+    if not any("\ud800" <= letter <= "\udfff" for letter in text):
+        assert found == text
+
+
+def test_half_of_a_pair_is_replaced_and_a_whole_one_is_its_letter() -> None:
+    assert clean("a\ud800b") == "a\N{REPLACEMENT CHARACTER}b"
+    assert clean("\ud83d\ude00") == "\N{GRINNING FACE}"
