@@ -67,7 +67,8 @@ def _entry(run: ExportedRun, hub: Hub, one: ExportedScore, value: float) -> Json
 def _notes(run: ExportedRun, one: ExportedScore) -> str:
     version = f" {one.version}" if one.version else ""
     sentences = [
-        f"{one.metric} (profile {one.profile or 'default'}{version}), read by {run.extractors[0]}, {_count(run, one)}",
+        f"{one.metric} (profile {one.profile or 'default'}{version}), read by {run.extractors[0]}",
+        _count(run, one),
         *([one.gap] if one.gap else []),
         *([] if run.state == "SUCCEEDED" else [f"the run ended {run.state.lower()}"]),
         f"{run.tool}, run {run.id}",
@@ -82,7 +83,7 @@ def _count(run: ExportedRun, one: ExportedScore) -> str:
 
 
 def _result(run: ExportedRun, hub: Hub, one: ExportedScore, value: float) -> JsonObject:
-    name = f"{one.key} ({one.gap})" if one.gap else one.key
+    missing = "; ".join([*([] if one.n == run.requested else [_count(run, one)]), *([one.gap] if one.gap else [])])
     arguments: dict[str, JsonValue] = {
         "profile": one.profile,
         "version": one.version,
@@ -103,7 +104,13 @@ def _result(run: ExportedRun, hub: Hub, one: ExportedScore, value: float) -> Jso
         "task": {"type": TASK_TYPE, "name": run.task},
         "dataset": {"type": hub.dataset or run.dataset, "name": run.dataset},
         "metrics": [
-            {"type": one.metric, "value": value, "name": name, "args": arguments, "verified": False},
+            {
+                "type": one.metric,
+                "value": value,
+                "name": f"{one.key} ({missing})" if missing else one.key,
+                "args": arguments,
+                "verified": False,
+            },
         ],
     }
     return {**result, "source": {"name": run.tool, "url": hub.source}} if hub.source else result
