@@ -70,7 +70,8 @@ def export(
     warnings = _warnings(format, counted.run, hub_dataset)
     files = [str(path) for path in staging.files]
     if shown.json:
-        data = {"run": str(run.id), "format": format, "files": files, "answers": counted.answers}
+        answers = None if format == "hf" else counted.answers
+        data = {"run": str(run.id), "format": format, "files": files, "answers": answers}
         emit("export", data, warnings=warnings)
     else:
         for warning in warnings:

@@ -68,7 +68,7 @@ class _Totals:
         """Count one; tokens are known only while they are known of every answer."""
         self.answers += 1
         self._samples.add(sample.sample)
-        if sample.status != "ok":
+        if sample.failure is not None:
             return
         self.answered += 1
         self.prompt_tokens = _plus(self.prompt_tokens, sample.prompt_tokens)

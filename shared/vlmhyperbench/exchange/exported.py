@@ -36,10 +36,10 @@ class ExportedScore:
         """Say what is missing in the value; empty where nothing is, or nobody can say that something is."""
         parts = []
         if self.n_without_value:
-            bounds = f", the value lies between {self.lower} and {self.upper}" if self.lower is not None else ""
-            parts.append(f"{self.n_without_value} answers have no value{bounds}")
+            bounds = f", with them it is between {self.lower} and {self.upper}" if self.lower is not None else ""
+            parts.append(f"answers without a value: {self.n_without_value}{bounds}")
         if self.invalid:
-            parts.append(f"out of {self.invalid} answers nothing could be read")
+            parts.append(f"answers that could not be read: {self.invalid}")
         return "; ".join(parts)
 
 
@@ -138,7 +138,7 @@ class ExportedSample:
     def failure(self) -> str | None:
         """Why there is no answer, or None where there is one."""
         if self.status == "ok":
-            return None
+            return None if self.text is not None else "the answer is not stored any more"
         parts = [part for part in (self.error_code, self.error) if part]
         return ": ".join(parts) or self.status
 

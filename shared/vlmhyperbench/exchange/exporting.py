@@ -1,6 +1,7 @@
 """Turn what the API says of a finished run into the exported form, page by page.
 
-Text is made fit for every format here: half of a surrogate pair becomes U+FFFD.
+Text is made fit for every format here: half of a surrogate pair becomes U+FFFD, and so does NUL, except in what the
+model wrote.
 """
 
 from __future__ import annotations
@@ -42,16 +43,16 @@ def exported_run(run: RunDetail, headline: JsonValue = None) -> ExportedRun:
     spec = run.spec
     return ExportedRun(
         id=str(run.id),
-        name=clean(run.name),
+        name=_fit(run.name),
         state=run.state.value,
         reason=_cleaned(run.reason),
         spec=_public(spec),
         spec_digest=run.spec_digest,
         parent_run_id=str(run.parent_run_id) if run.parent_run_id else None,
-        model=clean(spec.target.served_name),
-        task=clean(spec.task),
+        model=_fit(spec.target.served_name),
+        task=_fit(spec.task),
         task_version=spec.task_version,
-        dataset=clean(spec.dataset.name),
+        dataset=_fit(spec.dataset.name),
         decoding=spec.decoding.model_dump(mode="json"),
         extractors=tuple(extractor.label for extractor in spec.extractors),
         headline=_scores(str(run.id), spec, headline),
@@ -131,11 +132,11 @@ def _sample(spec: RunSpec, order: _Order, result: Result, parsed: dict[str, str 
         ordinal=result.ordinal,
         sample=result.sample,
         repeat=result.repeat,
-        key=clean(result.key) if result.key is not None else str(result.sample),
+        key=_fit(result.key) if result.key else str(result.sample),
         question=question,
         system_prompt=_cleaned(system),
         user_prompt=_cleaned(user),
-        references=tuple(clean(one) for one in result.references),
+        references=tuple(_fit(one) for one in result.references),
         metadata=_cleaned_json(metadata),
         images=tuple(result.images),
         status=result.status,
@@ -143,8 +144,8 @@ def _sample(spec: RunSpec, order: _Order, result: Result, parsed: dict[str, str 
         error_code=_cleaned(result.error_code),
         error=_cleaned(result.error),
         finish_reason=_cleaned(result.finish_reason),
-        text=_cleaned(result.text),
-        reasoning=_cleaned(result.reasoning),
+        text=_written(result.text),
+        reasoning=_written(result.reasoning),
         prompt_tokens=result.prompt_tokens,
         completion_tokens=result.completion_tokens,
         ttft_ms=result.ttft_ms,
@@ -286,17 +287,25 @@ def _public(spec: RunSpec) -> JsonObject:
     return _cleaned_json(found)
 
 
-def _cleaned(text: str | None) -> str | None:
+def _written(text: str | None) -> str | None:
     return None if text is None else clean(text)
 
 
+def _fit(text: str) -> str:
+    return clean(text).replace("\x00", "\N{REPLACEMENT CHARACTER}")
+
+
+def _cleaned(text: str | None) -> str | None:
+    return None if text is None else _fit(text)
+
+
 def _cleaned_json(value: JsonObject) -> JsonObject:
-    return {clean(name): _cleaned_value(item) for name, item in value.items()}
+    return {_fit(name): _cleaned_value(item) for name, item in value.items()}
 
 
 def _cleaned_value(value: JsonValue) -> JsonValue:
     if isinstance(value, str):
-        return clean(value)
+        return _fit(value)
     if isinstance(value, Mapping):
         return _cleaned_json(value)
     if isinstance(value, Sequence):

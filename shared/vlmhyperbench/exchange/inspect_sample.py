@@ -51,7 +51,7 @@ def sample_of(run: ExportedRun, sample: ExportedSample, place: Place) -> JsonObj
     asked = _asked(sample, place)
     answer = _answer(run, sample, place)
     latency_s = None if sample.latency_ms is None else sample.latency_ms / 1000
-    failed: JsonObject = {"message": sample.failure or "", "traceback": "", "traceback_ansi": ""}
+    failed: JsonObject = {"message": sample.failure, "traceback": "", "traceback_ansi": ""}
     return {
         "id": place.id,
         "epoch": place.epoch,
@@ -66,7 +66,7 @@ def sample_of(run: ExportedRun, sample: ExportedSample, place: Place) -> JsonObj
         "model_usage": _usage(run, sample),
         "total_time": latency_s,
         "uuid": str(uuid.uuid5(uuid.UUID(run.id), f"{place.id}\n{place.epoch}")),
-        "error": failed if sample.status != "ok" else None,
+        "error": failed if sample.failure is not None else None,
         "attachments": {},
     }
 

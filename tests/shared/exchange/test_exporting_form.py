@@ -112,7 +112,7 @@ def test_scores_come_from_the_report_in_the_order_of_the_spec() -> None:
     first, second = exported().headline
     assert (first.metric, first.profile, first.version, first.value, first.n) == ("anls", "paper", "1.0.0", 0.7, 2)
     assert first.gap == (
-        "1 answers have no value, the value lies between 0.35 and 0.85; out of 1 answers nothing could be read"
+        "answers without a value: 1, with them it is between 0.35 and 0.85; answers that could not be read: 1"
     )
     assert (second.key, second.value, second.gap) == ("exact_match", 0.5, "")
 
@@ -150,3 +150,20 @@ def test_every_text_can_be_encoded_and_proper_text_stays(text: str) -> None:
 def test_half_of_a_pair_is_replaced_and_a_whole_one_is_its_letter() -> None:
     assert clean("a\ud800b") == "a\N{REPLACEMENT CHARACTER}b"
     assert clean("\ud83d\ude00") == "\N{GRINNING FACE}"
+
+
+def test_nul_stays_only_in_what_the_model_wrote() -> None:
+    (one,) = samples([result(0, "a\x00", reasoning="b\x00", question="c\x00", references=["d\x00"], key="e\x00")])
+    assert (one.text, one.reasoning) == ("a\x00", "b\x00")
+    fffd = "\N{REPLACEMENT CHARACTER}"
+    assert (one.question, one.references, one.key) == (f"c{fffd}", (f"d{fffd}",), f"e{fffd}")
+
+
+def test_an_answer_whose_text_is_gone_says_so() -> None:
+    (one,) = samples([result(0, None)])
+    assert one.failure == "the answer is not stored any more"
+
+
+def test_a_sample_that_nobody_knows_any_more_is_named_by_its_place() -> None:
+    (one,) = samples([result(7, key=None, question=None, references=[], group={})])
+    assert (one.key, one.question, one.user_prompt) == ("7", None, None)

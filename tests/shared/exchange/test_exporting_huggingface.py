@@ -13,6 +13,7 @@ from vlmhyperbench.errors import Conflict
 from vlmhyperbench.exchange.as_huggingface import Hub, write_huggingface
 from vlmhyperbench.exchange.exported import ExportedRun
 from vlmhyperbench.exchange.staging import staged
+from vlmhyperbench_sdk.types import JsonValue
 
 HUB = Hub(dataset="lmms-lab/DocVQA", task="docvqa_val", source="https://example.org/results")
 
@@ -40,7 +41,7 @@ def test_the_first_metric_is_the_benchmarks_number_with_dataset_task_and_source(
 
 def test_a_number_says_in_its_notes_and_its_name_which_answers_are_missing(tmp_path: Path) -> None:
     (entry,), (index,) = _write(tmp_path)
-    missing = "1 answers have no value, the value lies between 0.35 and 0.85"
+    missing = "answers without a value: 1, with them it is between 0.35 and 0.85"
     assert missing in entry["notes"]
     anls, match = (result["metrics"][0] for result in index["results"])
     assert missing in anls["name"]
@@ -73,7 +74,7 @@ def test_without_flags_our_own_names_stand_and_no_source_is_made_up(tmp_path: Pa
 
 @pytest.mark.parametrize("value", [1 / 3, 0.1 + 0.2, 1e-300, 1e22, 1.0])
 def test_numbers_are_read_back_to_the_last_bit(tmp_path: Path, value: float) -> None:
-    headline = {"rows": [{"run": str(RUN), "metrics": {"anls": {"value": value, "n": 4}}}]}
+    headline: JsonValue = {"rows": [{"run": str(RUN), "metrics": {"anls": {"value": value, "n": 4}}}]}
     (entry,), _ = _write(tmp_path, exported(headline=headline))
     assert entry["value"] == value
     assert isinstance(entry["value"], float)
@@ -89,5 +90,7 @@ def test_a_run_without_a_number_is_refused_and_nothing_is_written(tmp_path: Path
 def test_hostile_names_stay_text_and_inside_the_folder(tmp_path: Path) -> None:
     name = "../!!python/object: {x}\x00\ud800: [1]"
     (entry,), _ = _write(tmp_path / "out", exported(run(pinned=spec(task=name)), HEADLINE), Hub())
-    assert entry["dataset"]["task_id"] == name.replace("\ud800", "\N{REPLACEMENT CHARACTER}")
+    assert (
+        entry["dataset"]["task_id"] == "../!!python/object: {x}\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}: [1]"
+    )
     assert {path.name for path in tmp_path.iterdir()} == {"out"}
