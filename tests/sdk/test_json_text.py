@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vlmhyperbench_sdk.errors import InvalidInput
-from vlmhyperbench_sdk.jsontext import parse_json, parse_object, repair_json
+from vlmhyperbench_sdk.jsontext import NumberText, compact_json, parse_json, parse_object, repair_json
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 _VALUES = st.recursive(
@@ -22,6 +22,26 @@ _VALUES = st.recursive(
 @given(_VALUES)
 def test_whatever_json_writes_is_read_back(value: object) -> None:
     assert parse_json(json.dumps(value)) == value
+
+
+@given(_VALUES)
+def test_compact_json_is_the_same_value_in_sorted_order(value: object) -> None:
+    text = compact_json(value)  # type: ignore[arg-type]
+    assert text == json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+@pytest.mark.parametrize("number", ["12.50", "1e2", "-0", "10000000000000000000000.10"])
+def test_a_number_stays_as_it_stands_where_that_is_wanted(number: str) -> None:
+    value = parse_json(f'{{"b": [{number}, "1"], "a": true}}', exact=True)
+    assert value == {"b": [number, "1"], "a": True}
+    assert isinstance(value["b"][0], NumberText)  # type: ignore[call-overload, index]
+    assert compact_json(value) == f'{{"a":true,"b":[{number},"1"]}}'
+
+
+@pytest.mark.parametrize("number", ["1e999", "9" * 5000])
+def test_a_number_that_nobody_can_hold_is_refused_as_text_too(number: str) -> None:
+    with pytest.raises(InvalidInput):
+        parse_json(number, exact=True)
 
 
 @pytest.mark.parametrize(

@@ -22,18 +22,36 @@ _FENCE = re.compile(r"```[ \t]*[A-Za-z0-9_+-]*[ \t]*\r?\n?(.*?)(?:```|\Z)", re.D
 _STRUCTURE = re.compile(r'\\.|[{}\[\]"]', re.DOTALL)
 
 
+class NumberText(str):
+    """A number as it stands in JSON, digit by digit: `12.50`."""
+
+    __slots__ = ()
+
+
 def parse_json(
-    text: str | bytes, *, what: str = "The text", max_depth: int = MAX_DEPTH, any_text: bool = False
+    text: str | bytes,
+    *,
+    what: str = "The text",
+    max_depth: int = MAX_DEPTH,
+    any_text: bool = False,
+    exact: bool = False,
 ) -> JsonValue:
     """Parse JSON without duplicate keys, NaN, infinities, NUL or lone surrogates, at most `max_depth` deep.
 
-    `any_text` lets NUL and lone surrogates pass: what is only measured may hold them, what is stored may not.
+    `any_text` lets NUL and lone surrogates pass: what is only measured may hold them, what is stored may not. With
+    `exact`, numbers come as `NumberText`.
 
     Raises:
         InvalidInput: it is not such a text; the message begins with `what`.
     """
     try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite)
+        value = json.loads(
+            text,
+            object_pairs_hook=_unique,
+            parse_constant=_refuse_constant,
+            parse_float=_finite_text if exact else _finite,
+            parse_int=_whole_text if exact else int,
+        )
     except RecursionError as error:
         raise InvalidInput(f"{what} is nested too deeply.") from error
     except ValueError as error:
@@ -54,6 +72,20 @@ def parse_object(
     if not isinstance(value, dict):
         raise InvalidInput(f"{what} is not a JSON object.")
     return value
+
+
+def compact_json(value: JsonValue) -> str:
+    """Write JSON with sorted keys and without white space; a `NumberText` stands as it is.
+
+    Lone surrogates stay what they are: the text may not be valid Unicode.
+    """
+    if isinstance(value, NumberText):
+        return value
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{_quoted(key)}:{compact_json(value[key])}" for key in sorted(value)) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join(map(compact_json, value)) + "]"
+    return _quoted(value)
 
 
 def repair_json(text: str, *, opening: Literal["{", "["] = "{") -> tuple[str, tuple[Repair, ...]]:
@@ -119,6 +151,20 @@ def _finite(text: str) -> float:
     if not math.isfinite(value):
         raise ValueError(f"the number {text[:40]} is out of range")
     return value
+
+
+def _finite_text(text: str) -> NumberText:
+    _finite(text)
+    return NumberText(text)
+
+
+def _whole_text(text: str) -> NumberText:
+    int(text)  # as many digits as Python reads
+    return NumberText(text)
+
+
+def _quoted(value: JsonValue) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def _check(value: object, depth: int, what: str, any_text: bool) -> None:

@@ -81,13 +81,17 @@ class References:
         )
 
     def extractor(self, reference: str | ExtractorChoice, path: Path) -> ExtractorSpec | None:
-        """Resolve `name[:version]`, with params where they are written, and check that it can be made."""
+        """Resolve `name[:version]` with its params, and check that it can be made.
+
+        Params that are at their defaults are left out, so that one way of reading has one label.
+        """
         chosen = ExtractorChoice(name=reference) if isinstance(reference, str) else reference
         name, _, version = chosen.name.partition(":")
         spec = ExtractorSpec(name=name, version=int(version or 1), params=chosen.params)
         try:
-            open_extractor(spec)
+            opened = open_extractor(spec)
         except (NotFound, InvalidInput) as error:
             self.say(path, error.message, error.cure)
             return None
-        return spec
+        params = opened.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        return ExtractorSpec(name=spec.name, version=spec.version, params=params)

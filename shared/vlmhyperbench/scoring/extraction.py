@@ -13,7 +13,8 @@ from typing import Final
 from pydantic import ValidationError
 
 from vlmhyperbench.domain.specs import ExtractorSpec
-from vlmhyperbench.scoring.extractors import EXTRACTORS, Extractor, Unreadable
+from vlmhyperbench.scoring.answers import Unreadable
+from vlmhyperbench.scoring.extractors import EXTRACTORS, Extractor
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 
 TEXT: Final = ExtractorSpec()
@@ -22,7 +23,7 @@ TEXT: Final = ExtractorSpec()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extracted:
-    """What was read out of a batch of answers, by column. Each of shape (answers,)."""
+    """What was read out of a batch of answers, by column, as valid Unicode. Each of shape (answers,)."""
 
     texts: Sequence[str | None]
     """None where the extractor found nothing."""
@@ -56,18 +57,31 @@ def open_extractor(spec: ExtractorSpec) -> Extractor:
 def extract(texts: Sequence[str], *, extractor: ExtractorSpec = TEXT) -> Extracted:
     """Read the parsed answers. Shape of `texts`: (answers,).
 
+    Half a surrogate pair, which JSON can write and UTF-8 cannot, is read as U+FFFD.
+
     Raises:
         NotFound, InvalidInput: as `open_extractor`.
     """
     opened = open_extractor(extractor)
     if extractor == TEXT:
-        return Extracted(texts=texts, reasons=[None] * len(texts))
+        return Extracted(texts=list(map(_valid, texts)), reasons=[None] * len(texts))
     read = [_read(opened, text) for text in texts]
     return Extracted(texts=[text for text, _ in read], reasons=[reason for _, reason in read])
 
 
 def _read(extractor: Extractor, answer: str) -> tuple[str | None, str | None]:
     try:
-        return extractor.read(answer), None
+        return _valid(extractor.read(answer)), None
     except Unreadable as error:
-        return None, str(error)
+        return None, _valid(str(error))
+
+
+def _valid(text: str) -> str:
+    """Replace what cannot be stored: everything behind extraction may rely on valid Unicode."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text

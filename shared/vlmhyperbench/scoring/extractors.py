@@ -1,13 +1,12 @@
 """The extractors: each reads one thing out of an answer, or says why it is not there.
 
-All but `text` look only at what follows the last closing reasoning tag; reasoning that never closes holds no answer.
+All but `text` look only at what follows the reasoning (`answers.after_reasoning`).
 """
 
 from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections import deque
 from collections.abc import Mapping
 from functools import cached_property
 from types import MappingProxyType
@@ -15,23 +14,12 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
-from vlmhyperbench.domain.digests import canonical_json
+from vlmhyperbench.scoring.answers import MARKS, Unreadable, after_reasoning, announced, lines_of
+from vlmhyperbench.scoring.choices import read_choice
+from vlmhyperbench.scoring.numbers import Decimal, read_number
 from vlmhyperbench.scoring.schema import complaint_of, schema_type
 from vlmhyperbench_sdk.errors import InvalidInput, Unavailable
-from vlmhyperbench_sdk.jsontext import parse_json, repair_json
-
-_REASONING_ENDS = re.compile(r"</(?:think|thinking|reasoning)>", re.IGNORECASE)
-_REASONING_STARTS = re.compile(r"\s*<(?:think|thinking|reasoning)>", re.IGNORECASE)
-_MARKS = " \t\r\n*_`\"'"
-_FINAL = re.compile(
-    r"(?:####|\b(?:final answer|answer)[*_`]{0,3}(?: is)?[*_`]{0,3}[ \t]{0,4}:|\banswer is\b)", re.IGNORECASE
-)
-_NUMBER = re.compile(r"(?<![\w.])[-+\N{MINUS SIGN}]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d{1,3})?")
-_THOUSANDS = re.compile(r"[-+\N{MINUS SIGN}]?\d{1,3}(?:,\d{3})+(?![\d,])")
-
-
-class Unreadable(Exception):
-    """There is nothing in the answer that this extractor could read; the text is a short reason."""
+from vlmhyperbench_sdk.jsontext import compact_json, parse_json, repair_json
 
 
 class Extractor(BaseModel):
@@ -66,7 +54,7 @@ class AfterReasoning(Extractor):
     title: ClassVar[str] = "what follows the reasoning"
 
     def read(self, answer: str) -> str:
-        return _after_reasoning(answer).strip()
+        return after_reasoning(answer).strip()
 
 
 class FirstLine(Extractor):
@@ -75,7 +63,7 @@ class FirstLine(Extractor):
     title: ClassVar[str] = "the first line"
 
     def read(self, answer: str) -> str:
-        return _lines(answer)[0].strip()
+        return lines_of(after_reasoning(answer))[0].strip()
 
 
 class LastLine(Extractor):
@@ -84,7 +72,7 @@ class LastLine(Extractor):
     title: ClassVar[str] = "the last line"
 
     def read(self, answer: str) -> str:
-        return _lines(answer)[-1].strip()
+        return lines_of(after_reasoning(answer))[-1].strip()
 
 
 class FinalAnswer(Extractor):
@@ -96,8 +84,8 @@ class FinalAnswer(Extractor):
     title: ClassVar[str] = "what is announced as the answer"
 
     def read(self, answer: str) -> str:
-        announced = _announced(_after_reasoning(answer)) or ""
-        found = announced.partition("\n")[0].strip(_MARKS).removesuffix(".").rstrip(_MARKS)
+        said = announced(after_reasoning(answer)) or ""
+        found = said.partition("\n")[0].strip(MARKS).removesuffix(".").rstrip(MARKS)
         if not found:
             raise Unreadable("no_final_answer")
         return found
@@ -109,7 +97,7 @@ class Boxed(Extractor):
     title: ClassVar[str] = "the last box"
 
     def read(self, answer: str) -> str:
-        text = _after_reasoning(answer)
+        text = after_reasoning(answer)
         start = text.rfind("\\boxed{")
         depth = 0
         for found in re.finditer(r"[{}]", text[start:] if start >= 0 else ""):
@@ -120,49 +108,41 @@ class Boxed(Extractor):
 
 
 class Number(Extractor):
-    """The first or the last number. A comma parts thousands, or else numbers; the true minus sign is a hyphen.
+    """The first or the last number, `-1234.50`, with its digits as they stand.
 
-    What begins inside of a word (`v2`) is no number; what a unit follows (`5kg`) is.
+    Between thousands stand spaces, apostrophes, or the mark that is not the decimal one. What is not plainly one
+    number is not read, and no other number in its place: `13.02.2017`, `3-5`, `7/10`, `12,5` with a decimal point,
+    `5 million`. What begins inside of a word (`v2`) is no number; what a unit follows (`5kg`) is.
     """
 
     title: ClassVar[str] = "a number"
     which: Literal["first", "last"] = "last"
+    decimal: Decimal = "."
 
     def read(self, answer: str) -> str:
-        found = _NUMBER.findall(_after_reasoning(answer))
-        if not found:
-            raise Unreadable("no_number")
-        end = 0 if self.which == "first" else -1
-        number: str = found[end].strip(",")
-        number = number.replace(",", "") if _THOUSANDS.match(number) else number.split(",")[end]
-        return number.replace("\N{MINUS SIGN}", "-").removeprefix("+")
+        return read_number(after_reasoning(answer), which=self.which, decimal=self.decimal)
 
 
 class Choice(Extractor):
-    """One letter of a multiple choice: what is announced, what begins the answer, or the only one that stands alone.
+    """One letter of a multiple choice: what is announced, what begins the answer, or the only one said to be chosen.
 
-    At the beginning a letter needs a bracket, a mark or nothing behind it: `A dog` chooses nothing yet.
+    At the beginning a letter needs a mark, a reason or nothing behind it, elsewhere brackets or words as `option` or
+    `it is` before it. Letters that are negated do not count, and where others remain, none is chosen: `A or B`. The
+    article of `A dog` is no letter.
     """
 
     title: ClassVar[str] = "the letter of a choice"
     letters: Annotated[str, Field(pattern=r"^[A-Z]{2,26}$")] = "ABCD"
 
     def read(self, answer: str) -> str:
-        text = _after_reasoning(answer)
-        letter = rf"[(\[]?([{self.letters}])"
-        first = re.match(rf"{letter}(?:[)\].:,]|$)", text.strip(_MARKS))
-        announced = _announced(text)
-        said = None if announced is None else re.match(rf"{letter}(?!\w)", announced)
-        if found := said or first:
-            return found[1]
-        alone = set(re.findall(rf"(?<![\w']){letter}(?![\w'])", text))
-        if len(alone) != 1:
-            raise Unreadable("several_choices" if alone else "no_choice")
-        return str(alone.pop())
+        return read_choice(after_reasoning(answer), frozenset(self.letters))
 
 
 class Pattern(Extractor):
-    """What a regular expression finds: its first group, or the whole match. RE2's syntax, linear in the answer."""
+    """What a regular expression finds: its first group, or the whole match. RE2's syntax, linear in the answer.
+
+    A match in which the first group takes no part (`(a)|b` on a `b`) is passed over.
+    """
 
     title: ClassVar[str] = "what a pattern finds"
     pattern: Annotated[str, Field(min_length=1, max_length=2000)]
@@ -196,18 +176,27 @@ class Pattern(Extractor):
 
     def read(self, answer: str) -> str:
         # As bytes: RE2 reads UTF-8, and an answer may hold half a character.
-        matches = self._compiled.finditer(_after_reasoning(answer).encode("utf-8", "replace"))
-        texts = (match[1] if self._compiled.groups else match[0] for match in matches)
-        found: bytes | None = next(texts, None) if self.which == "first" else next(iter(deque(texts, maxlen=1)), None)
+        matches = self._compiled.finditer(after_reasoning(answer).encode("utf-8", "replace"))
+        found: bytes | None = None
+        reason = "no_match"
+        for match in matches:
+            text: bytes | None = match[1] if self._compiled.groups else match[0]
+            if text is None:
+                reason = "no_group"
+                continue
+            found = text
+            if self.which == "first":
+                break
         if found is None:
-            raise Unreadable("no_match")
+            raise Unreadable(reason)
         return found.decode("utf-8", "replace")
 
 
 class Json(Extractor):
     """The answer where it is JSON (RFC 8259) and keeps to a schema; or one value of it, by its path `seller.0.name`.
 
-    A text is given as it is, any other value as JSON without white space.
+    Without a path the JSON stands as it was written. By its path a text is given as it is, a number digit by digit
+    as it was written (`12.50`), and any other value as JSON with sorted keys and without white space.
     """
 
     title: ClassVar[str] = "JSON"
@@ -222,7 +211,7 @@ class Json(Extractor):
         return None if self.json_schema is None else schema_type(self.json_schema)
 
     def read(self, answer: str) -> str:
-        text = self._json(_after_reasoning(answer))
+        text = self._json(after_reasoning(answer))
         try:
             value = cast("JsonValue", parse_json(text, any_text=True))
         except InvalidInput:
@@ -232,7 +221,10 @@ class Json(Extractor):
                 self._type.validate_python(value)
             except ValidationError as error:
                 raise Unreadable(f"schema: {complaint_of(error.errors())}"[:200]) from None
-        return text.strip() if self.path is None else _text_of(_value_at(value, self.path))
+        if self.path is None:
+            return text.strip()
+        found = _value_at(cast("JsonValue", parse_json(text, any_text=True, exact=True)), self.path)
+        return str(found) if isinstance(found, str) else compact_json(found)
 
     def _json(self, text: str) -> str:
         return text
@@ -265,28 +257,6 @@ EXTRACTORS: Mapping[str, type[Extractor]] = MappingProxyType(
 )
 
 
-def _after_reasoning(answer: str) -> str:
-    ends = list(_REASONING_ENDS.finditer(answer))
-    if ends:
-        return answer[ends[-1].end() :]
-    if _REASONING_STARTS.match(answer):
-        raise Unreadable("unfinished_reasoning")
-    return answer
-
-
-def _announced(text: str) -> str | None:
-    """Return what follows the last announcement of an answer."""
-    last = deque(_FINAL.finditer(text), maxlen=1)
-    return text[last[0].end() :].lstrip(_MARKS + ":") if last else None
-
-
-def _lines(answer: str) -> list[str]:
-    lines = [line for line in _after_reasoning(answer).splitlines() if line.strip()]
-    if not lines:
-        raise Unreadable("empty")
-    return lines
-
-
 def _value_at(value: JsonValue, path: str) -> JsonValue:
     for part in path.split("."):
         if isinstance(value, dict) and part in value:
@@ -296,7 +266,3 @@ def _value_at(value: JsonValue, path: str) -> JsonValue:
         else:
             raise Unreadable(f"no_field: {path}"[:200])
     return value
-
-
-def _text_of(value: JsonValue) -> str:
-    return value if isinstance(value, str) else canonical_json(value).decode()

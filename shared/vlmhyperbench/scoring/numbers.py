@@ -1,0 +1,122 @@
+"""Read numbers out of prose: what is not plainly one number, as a date or a range, is refused and never cut up."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections import deque
+from typing import Final, Literal
+
+from vlmhyperbench.scoring.answers import Unreadable
+
+Decimal = Literal[".", ","]
+
+_SPACES: Final = "\u00a0\u2000-\u200a\u202f\u205f"
+_DASHES: Final = "\u2010-\u2015\\-\N{MINUS SIGN}\N{SMALL HYPHEN-MINUS}\N{FULLWIDTH HYPHEN-MINUS}"
+_MINUS: Final = frozenset(
+    "-\N{HYPHEN}\N{NON-BREAKING HYPHEN}\N{FIGURE DASH}\N{EN DASH}\N{MINUS SIGN}"
+    "\N{SMALL HYPHEN-MINUS}\N{FULLWIDTH HYPHEN-MINUS}"
+)
+"""What is a minus where it touches a number and nothing stands before it; a longer dash is punctuation."""
+_SIGNS: Final = _MINUS | {"", "+"}
+_MONEY: Final = "$\u00a2-\u00a5\u058f\u0e3f\u20a0-\u20cf\ufe69\uff04\uffe0\uffe1\uffe5\uffe6"
+_PARTS: Final = "\u00bc-\u00be\u2150-\u215f\u2189"  # ½ and its like
+_RAISED: Final = "\u00b2\u00b3\u00b9\u2070\u2074-\u2079\u2080-\u2089"
+_DIGIT: Final = rf"[\d{_PARTS}{_RAISED}]"
+_ATOM: Final = rf"{_DIGIT}+(?:[eE][{_DASHES}+]?\d+(?![^\W_])|[^\W\d_]+\d[^\W_]*)?"
+"""Digits with a power of ten; or what letters part, as `0x1F` and `1920x1080`, which is no number."""
+_GLUE: Final = "|".join(
+    (
+        rf"[,'\N{{RIGHT SINGLE QUOTATION MARK}}\u066b\u066c\u00b7:_^{_SPACES}]",
+        r"\.{1,3}|\u2026",
+        rf"[ \t]{{0,3}}[{_DASHES}+/~\u00b1\u00d7\u00f7\u2044][ \t]{{0,3}}[{_MONEY}]?",
+        r"\*{1,2}|[ \t][*xX][ \t]",
+        rf"[ ](?=\d{{3}}(?!\d)|[{_PARTS}]|\d{{1,9}}[/\u2044])",
+        r",[ ](?=0\d\d(?!\d))",
+    )
+)
+"""What joins digits to something that is one number, or none: `1,234`, `13.02.2017`, `3 – 5`, `7/10`, `1 000`."""
+_TOKEN: Final = re.compile(
+    rf"(?P<word>[^\W\d_{_PARTS}{_RAISED}]\w*(?:[-'\N{{RIGHT SINGLE QUOTATION MARK}}\u2010\u2011]\w+|(?<=\d)\.\w+)*)"
+    rf"|(?P<sign>(?:\N{{MINUS SIGN}}[ ]?|[{_DASHES}+\N{{PLUS-MINUS SIGN}}\N{{MINUS-OR-PLUS SIGN}}]{{1,2}})?)"
+    rf"(?:(?<=[{_DASHES}+])[A-Z]{{2,3}}[ ]?)?(?:[{_MONEY}][ ]?(?P<inner>[{_DASHES}+]?))?"
+    rf"(?P<number>(?:(?<![\w.,])[.,])?{_ATOM}(?:(?:{_GLUE}){_ATOM})*)(?P<tail>[^\W_]*)"
+)
+_LOOSE_DASH: Final = re.compile(rf"(?P<before>[^ \t\n]?)[ \t]*[{_DASHES}][ \t]+\Z")
+_SCALE: Final = re.compile(
+    r"[ \t\u00a0]?(?:(?:hundred|thousand|million|billion|trillion|lakh|crore|dozen)s?|mln|mn|mio|bn|тыс|млн|млрд)\b",
+    re.IGNORECASE,
+)
+_SCALES: Final = frozenset("kKMB")
+_CLOSERS: Final = ")]}%\N{DEGREE SIGN}"
+_MOST_CHARS: Final = 400
+
+
+def _plain(decimal: Decimal) -> re.Pattern[str]:
+    thousands = rf"[{'.' if decimal == ',' else ','}' \N{{RIGHT SINGLE QUOTATION MARK}}]"
+    return re.compile(
+        rf"(?P<whole>(?!00)[0-9]*|[1-9][0-9]{{0,2}}(?P<mark>{thousands})[0-9]{{3}}(?:(?P=mark)[0-9]{{3}})*)"
+        rf"(?:\{decimal}(?P<part>[0-9]+))?(?P<power>[eE][-+]?[0-9]+)?"
+    )
+
+
+_PLAIN: Final = {".": _plain("."), ",": _plain(",")}
+
+
+def read_number(text: str, *, which: Literal["first", "last"], decimal: Decimal) -> str:
+    """Return the first or the last number with its digits as they stand, as `-1234.50`; linear in the text's length.
+
+    `decimal` parts the whole from its fraction; the other mark, apostrophes and spaces part thousands.
+
+    Raises:
+        Unreadable: there is no number; or what stands there is none, and no other is taken for it.
+    """
+    tokens = (token for token in _TOKEN.finditer(text) if token["word"] is None)
+    found = next(tokens, None) if which == "first" else next(iter(deque(tokens, maxlen=1)), None)
+    if found is None:
+        raise Unreadable("no_number")
+    number = None if _is_part_of_more(found) else _written(found, decimal)
+    if number is None:
+        around = text[max(0, found.start() - 4) : found.end() + 8][:40]
+        raise Unreadable(f"no_plain_number: {' '.join(around.split())}")
+    return number
+
+
+def _written(token: re.Match[str], decimal: Decimal) -> str | None:
+    """Write a token as a plain number; None where it is not one, or is beyond what can be compared."""
+    signs = token["sign"].strip() + (token["inner"] or "")
+    if len(token["number"]) > _MOST_CHARS or len(signs) > 1 or signs not in _SIGNS:
+        return None
+    plain = _PLAIN[decimal].fullmatch("".join(map(_ascii, token["number"])))
+    if plain is None:
+        return None
+    whole = plain["whole"].replace(plain["mark"], "") if plain["mark"] else plain["whole"] or "0"
+    part = f".{plain['part']}" if plain["part"] else ""
+    written = f"{'-' if signs in _MINUS else ''}{whole}{part}{plain['power'] or ''}"
+    return written if math.isfinite(float(written)) else None
+
+
+def _ascii(char: str) -> str:
+    """Write digits of any script, spaces of any width and the minus signs in ASCII."""
+    if char.isdecimal():
+        return str(unicodedata.decimal(char))
+    return " " if char.isspace() else "-" if char in _MINUS else char
+
+
+def _is_part_of_more(token: re.Match[str]) -> bool:
+    """Tell whether what stands around a number changes its value or its sign."""
+    text, start, end = token.string, token.start(), token.end()
+    before = text[max(0, start - 1) : start]
+    if token["sign"]:
+        if before.isalnum() or (before and (before in _CLOSERS or re.match(f"[{_MONEY}]", before))):
+            return True  # `5%-10%` is a range
+    else:
+        dash = _LOOSE_DASH.search(text[max(0, start - 8) : start])
+        if dash and not (dash["before"].isalnum() or dash["before"] in f"{_CLOSERS}*_\"'`"):
+            return True  # `x = - 5`: a sign, or a dash?
+    if " " in token["number"] and (re.search(r"\d[ ]\Z", text[:start][-2:]) or re.match(r"[ ]\d", text[end : end + 2])):
+        return True  # a row of numbers, of which some look like groups of thousands
+    if re.match(rf"[{_DASHES}](?:\s|\Z)", text[end : end + 2]):
+        return True  # `5-`: a sign behind the number
+    return token["tail"] in _SCALES or _SCALE.match(text, token.start("tail"), end + 12) is not None

@@ -1,0 +1,41 @@
+"""An extractor is resolved to one spec, however much of its params is written out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.shared.registry.writing import Shelf, load
+from vlmhyperbench.registry.choices import ExtractorChoice
+from vlmhyperbench.registry.references import References
+
+
+@pytest.fixture
+def references(tmp_path: Path) -> References:
+    return References(catalogue=load(tmp_path), plugins=Shelf())
+
+
+def test_a_default_that_is_written_out_is_the_same_extractor(references: References) -> None:
+    short = references.extractor("number", ("extractors", 0))
+    written = references.extractor(ExtractorChoice(name="number:1", params={"which": "last"}), ("extractors", 1))
+    other = references.extractor(ExtractorChoice(name="number", params={"which": "first"}), ("extractors", 2))
+    assert short is not None
+    assert other is not None
+    assert short == written
+    assert (short.label, short.params) == ("number@1", {})
+    assert other.params == {"which": "first"}
+    assert other.label != short.label
+
+
+def test_a_schema_keeps_the_name_under_which_it_is_written(references: References) -> None:
+    params = {"schema": {"type": "object"}, "path": "total"}
+    spec = references.extractor(ExtractorChoice(name="json", params={**params, "schema": params["schema"]}), ("e",))
+    assert spec is not None
+    assert spec.params == params
+
+
+def test_an_extractor_that_cannot_be_made_is_a_problem(references: References) -> None:
+    assert references.extractor(ExtractorChoice(name="number", params={"decimal": ";"}), ("extractors", 0)) is None
+    assert references.extractor("nummer", ("extractors", 1)) is None
+    assert [problem.path for problem in references.problems] == [("extractors", 0), ("extractors", 1)]
