@@ -1,0 +1,240 @@
+"""The one form in which answers of other tools are handed on: JSON Lines, a header and then one line per answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Final, Literal, TypeVar
+
+import pydantic
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+
+from vlmhyperbench.errors import InvalidInput, Unavailable
+from vlmhyperbench.exchange.lines import lines_of
+from vlmhyperbench_sdk.jsontext import parse_object
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
+
+SCHEMA: Final = "vlmhb/answers/v1"
+OWN: Final = "vlmhyperbench-jsonl"
+MAX_KEY_CHARS: Final = 1000
+
+_UNFIT = re.compile("[\0\ud800-\udfff]")
+_RUN_BESIDE: Final = frozenset({"run"})
+_ANSWER_BESIDE: Final = frozenset(
+    {
+        *("phase", "ordinal", "sample", "images", "system_prompt", "user_prompt", "status", "outcome", "error_code"),
+        *("ttft_ms", "tpot_ms", "parsed", "measures"),
+    }
+)
+"""What our own export says beside the form."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One answer to one sample, as a file tells it; what nobody knows is None."""
+
+    key: str
+    """The sample's id in that file."""
+    repeat: int = 0
+    """Epoch, or n-th answer of the same sample, from 0."""
+    question: str | None = None
+    references: tuple[str, ...] | None = None
+    """Accepted answers; None where the file does not know them."""
+    metadata: JsonObject = field(default_factory=dict)
+    """What can group: class of document, subject …"""
+    text: str | None = None
+    """The answer; None is a request that failed, and then `error` says why."""
+    reasoning: str | None = None
+    error: str | None = None
+    """Why there is no answer, as the file says."""
+    finish_reason: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    latency_ms: float | None = None
+    reported: Mapping[str, float] = field(default_factory=dict)
+    """Metric → what the file says this answer scores; only finite numbers."""
+    place: str = ""
+    """`file:line` or `file!entry`, for complaints."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswersFile:
+    """A file's answers, with what it says once of all of them."""
+
+    format: str
+    """lm-eval | inspect | vlmevalkit | openai-batch | answers-csv | vlmhyperbench-jsonl"""
+    tool: str | None
+    """Name and version of the tool, as far as the file says: `lm_eval 0.4.9`."""
+    model: str | None
+    task: str | None
+    decoding: JsonObject
+    """What the file says of it, under the names of `domain.specs.Decoding` where they mean the same."""
+    answers: Iterator[Answer]
+    """Read while they are taken, once."""
+    notes: list[str] = field(default_factory=list)
+    """What whoever imports the file should know; complete once all answers are taken."""
+
+
+def write_answers(path: Path, file: AnswersFile) -> int:
+    """Write answers at `path` in the neutral form, and return how many; where anything fails, nothing is there.
+
+    Raises:
+        InvalidInput: an answer cannot be read, or its text is no Unicode.
+        Unavailable: the file cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    header = {name: getattr(file, name) for name in ("format", "tool", "model", "task")}
+    count = 0
+    try:
+        try:
+            with temporary.open("wb") as out:
+                out.write(_line({"schema": SCHEMA, **header, "decoding": file.decoding}, "the header"))
+                for answer in file.answers:
+                    out.write(_line({name: getattr(answer, name) for name in _WRITTEN}, answer.place))
+                    count += 1
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise Unavailable(
+            f"The answers cannot be written to {path}: {error.strerror or error}.",
+            cure="Free some space, or choose another place.",
+            code="cannot_write",
+        ) from error
+    return count
+
+
+def read_answers(path: Path) -> AnswersFile:
+    """Read a file in the neutral form, strictly; the header at once, answers while they are taken.
+
+    Raises:
+        NotFound: it cannot be read.
+        InvalidInput: the header is not of this form; while answers are taken: a line is not, or a key and repeat come
+            twice. The message begins with the path and the line.
+    """
+    lines = lines_of(path)
+    number, first = next(lines, (1, ""))
+    header = _model(_Header, first, f"{path}:{number}", _RUN_BESIDE)
+    beside = _ANSWER_BESIDE if header.format == OWN else frozenset[str]()
+    read = (_answer(line, f"{path}:{no}", beside) for no, line in lines)
+    return AnswersFile(
+        format=header.format,
+        tool=header.tool,
+        model=header.model,
+        task=header.task,
+        decoding=header.decoding,
+        answers=only_once(read),
+    )
+
+
+def only_once(answers: Iterator[Answer]) -> Iterator[Answer]:
+    """Pass answers on; refuse a key and repeat that came before.
+
+    Raises:
+        InvalidInput: one did; both places are named.
+    """
+    places: dict[tuple[str, int], str] = {}
+    for answer in answers:
+        which_one = (answer.key, answer.repeat)
+        if which_one in places:
+            which = f" (repeat {answer.repeat})" if answer.repeat else ""
+            raise InvalidInput(
+                f"{answer.place}: the sample {answer.key[:100]!r}{which} is answered already at {places[which_one]}.",
+                cure="Give every sample an id of its own, and every further answer to it another repeat.",
+                code="repeated_id",
+            )
+        places[which_one] = answer.place
+        yield answer
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+_Count = Annotated[int, Field(ge=0, le=2**53)]
+_Name = Annotated[str, Field(min_length=1, max_length=MAX_KEY_CHARS)]
+
+
+class _Header(_Strict):
+    schema_: Literal["vlmhb/answers/v1"] = Field(alias="schema")
+    format: _Name
+    tool: str | None
+    model: str | None
+    task: str | None
+    decoding: dict[str, pydantic.JsonValue]
+
+
+class _Row(_Strict):
+    key: _Name
+    repeat: _Count = 0
+    question: str | None = None
+    references: list[str] | None = None
+    metadata: dict[str, pydantic.JsonValue] = {}
+    text: str | None
+    reasoning: str | None = None
+    error: str | None = None
+    finish_reason: str | None = None
+    prompt_tokens: _Count | None = None
+    completion_tokens: _Count | None = None
+    latency_ms: Annotated[FiniteFloat, Field(ge=0)] | None = None
+    reported: dict[_Name, FiniteFloat] = {}
+
+
+Model = TypeVar("Model", bound=_Strict)
+_WRITTEN: Final = tuple(_Row.model_fields)
+
+
+def _answer(line: str, place: str, beside: frozenset[str]) -> Answer:
+    row = _model(_Row, line, place, beside)
+    if row.text is None and not row.error:
+        raise InvalidInput(f"{place}: there is neither a text nor an error.", cure="Say why there is no answer.")
+    values = {name: getattr(row, name) for name in _WRITTEN}
+    return Answer(**{**values, "references": None if row.references is None else tuple(row.references)}, place=place)
+
+
+def _model(model: type[Model], line: str, place: str, beside: frozenset[str]) -> Model:
+    value = parse_object(line, what=place, any_text=True)
+    ours = {name: item for name, item in value.items() if name not in beside}
+    _check_texts(ours, place)
+    try:
+        return model.model_validate(ours)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "line"
+        raise InvalidInput(
+            f"{place}: {where[:200]}: {first['msg']}.", cure=f"Every line has the fields of {SCHEMA}."
+        ) from error
+
+
+def _check_texts(row: JsonObject, place: str) -> None:
+    """Refuse what cannot be stored: half of a surrogate pair anywhere, NUL anywhere but in what the model wrote."""
+    for name, value in row.items():
+        wrong = _unfit(value)
+        if wrong and not (wrong == "\0" and name in {"text", "reasoning"}):
+            what = "a NUL character" if wrong == "\0" else "half of a surrogate pair"
+            raise InvalidInput(f"{place}: {name[:100]!r} holds {what}.", cure="Replace it, as by U+FFFD.")
+
+
+def _unfit(value: JsonValue) -> str | None:
+    """Return the worst character of all texts in a value."""
+    if isinstance(value, str):
+        found = set() if value.isascii() and "\0" not in value else set(_UNFIT.findall(value))
+        return max(found, default=None)
+    if isinstance(value, Mapping):
+        found = {_unfit([name, item]) for name, item in value.items()}
+    elif isinstance(value, list):
+        found = {_unfit(item) for item in value}
+    else:
+        return None
+    return max((one for one in found if one), default=None)
+
+
+def _line(value: Mapping[str, object], place: str) -> bytes:
+    try:
+        return (json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    except (ValueError, TypeError) as error:
+        raise InvalidInput(f"{place}: this cannot be written as JSON: {error}.") from error

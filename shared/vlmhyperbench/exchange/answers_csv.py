@@ -1,0 +1,137 @@
+"""Read our `answers.csv`: `;` separated, at least `id` and `model_answer`; questions and references are not in it.
+
+An empty cell is missing, an empty text is a quoted one, and the apostrophe is taken away that the writer puts before
+text which a spreadsheet would run (`reports.tables`). An answer that began with such an apostrophe of its own cannot be
+told from a disarmed one: how many were armed again is noted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.exchange.answers import Answer, AnswersFile
+from vlmhyperbench.exchange.foreign import count_in, number_from
+from vlmhyperbench.exchange.lines import rows_of
+
+FORMAT: Final = "answers-csv"
+REQUIRED: Final = ("id", "model_answer")
+DISARMED: Final = r"^'[=+\-@＝＋－＠[[\p{C}\p{Z}]--\x20]]"
+"""The writer's pattern, behind its apostrophe."""
+KNOWN: Final = frozenset(
+    {
+        *REQUIRED,
+        *("status", "finish_reason", "error", "attempts", "prompt_tokens", "completion_tokens", "latency_ms"),
+        *("ttft_ms", "tpot_ms", "vram_peak_mb", "vram_delta_mb", "prompt_sha256", "started_at"),
+    }
+)
+_BATCH_ROWS: Final = 1000
+_TEXTS: Final = ("id", "model_answer", "status", "finish_reason", "error")
+
+
+def read_answers_csv(path: Path) -> AnswersFile:
+    """Read answers.
+
+    Raises:
+        NotFound: the file cannot be read.
+        InvalidInput: while answers are taken: columns are missing or unknown, or a row is wrong.
+    """
+    reader = _Reader(path=path)
+    return AnswersFile(
+        format=FORMAT,
+        tool=None,
+        model=None,
+        task=None,
+        decoding={},
+        answers=reader.answers(),
+        notes=reader.notes,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Reader:
+    path: Path
+    notes: list[str] = field(default_factory=list)
+    armed: int = 0
+
+    def answers(self) -> Iterator[Answer]:
+        rows = rows_of(self.path, ";")
+        line, header = next(rows, (1, []))
+        names = [cell or "" for cell in header]
+        self._check(names, line)
+        while batch := list(islice(rows, _BATCH_ROWS)):
+            yield from self._of(names, batch)
+        if self.armed:
+            self.notes.append(f"Apostrophes before what a spreadsheet would run were taken away: {self.armed}.")
+
+    def _check(self, names: list[str], line: int) -> None:
+        problems = [f"the column {name!r} is missing" for name in REQUIRED if name not in names]
+        problems += [f"the column {name[:100]!r} is not known" for name in names if name not in KNOWN]
+        problems += [f"the column {name!r} comes twice" for name in sorted(KNOWN) if names.count(name) > 1]
+        if problems:
+            raise InvalidInput(f"{self.path}:{line}: {'; '.join(problems)}.", cure="Give our own answers.csv.")
+
+    def _of(self, names: list[str], batch: list[tuple[int, list[str | None]]]) -> Iterator[Answer]:
+        columns: dict[str, list[str | None]] = {name: [] for name in names}
+        for line, cells in batch:
+            if len(cells) != len(names):
+                raise InvalidInput(
+                    f"{self.path}:{line}: the row has {len(cells)} cells, and the header {len(names)}.",
+                    cure="Put answers that hold line ends or `;` in quotes.",
+                )
+            for name, cell in zip(names, cells, strict=True):
+                columns[name].append(cell)
+        for name in _TEXTS:
+            if name in columns:
+                columns[name] = self._undo(columns[name])
+        for no, (line, _) in enumerate(batch):
+            yield _answer({name: column[no] for name, column in columns.items()}, f"{self.path}:{line}")
+
+    def _undo(self, texts: list[str | None]) -> list[str | None]:
+        import polars
+
+        column = polars.Series(texts, dtype=polars.String)
+        is_disarmed = column.str.contains(DISARMED).to_list()
+        self.armed += sum(map(bool, is_disarmed))
+        return [text[1:] if text and is_one else text for text, is_one in zip(texts, is_disarmed, strict=True)]
+
+
+def _answer(cells: dict[str, str | None], place: str) -> Answer:
+    key, text, status = cells["id"], cells["model_answer"], cells.get("status")
+    if key is None:
+        raise InvalidInput(f"{place}: the id is empty.", cure="Give every row an id.")
+    error = cells.get("error")
+    if text is None:
+        error = error or (f"status {status}" if status else "the file holds no answer")
+    return Answer(
+        key=key,
+        text=text,
+        error=error,
+        finish_reason=cells.get("finish_reason"),
+        prompt_tokens=_count(cells, "prompt_tokens", place),
+        completion_tokens=_count(cells, "completion_tokens", place),
+        latency_ms=_number(cells, "latency_ms", place),
+        place=place,
+    )
+
+
+def _number(cells: dict[str, str | None], name: str, place: str) -> float | None:
+    cell = cells.get(name)
+    if cell is None:
+        return None
+    value = number_from(cell)
+    if value is None or value < 0:
+        raise InvalidInput(f"{place}: {name} is no number: {cell[:40]!r}.", cure="Correct it, or leave the cell empty.")
+    return value
+
+
+def _count(cells: dict[str, str | None], name: str, place: str) -> int | None:
+    value = _number(cells, name, place)
+    count = count_in(value)
+    if value is not None and count is None:
+        raise InvalidInput(f"{place}: {name} is no whole number.", cure="Correct it, or leave the cell empty.")
+    return count

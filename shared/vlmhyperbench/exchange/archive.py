@@ -1,0 +1,177 @@
+"""Read a zip that a stranger made, one entry at a time; what is too large or too dense is refused unpacked.
+
+inspect_ai compresses with Zstandard (method 93), which Python's zipfile learns in 3.14; polars unpacks it here. Nothing
+in polars bounds what comes out, so the block headers are read first: a block holds at most 128 KiB (RFC 8878, 3.1.1).
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.exchange.lines import cannot_read
+
+ZSTANDARD: Final = 93
+MAX_ENTRIES: Final = 300_000
+MAX_ENTRY_BYTES: Final = 64 * 1024**2
+MAX_TOTAL_BYTES: Final = 64 * 1024**3
+MAX_RATIO: Final = 1000
+DENSE_BYTES: Final = 1024**2
+"""Smaller entries may be as dense as they like."""
+
+_ENCRYPTED: Final = 0x1
+_LOCAL_HEADER_BYTES: Final = 30
+_BLOCK_BYTES: Final = 128 * 1024
+_MAGIC: Final = 0xFD2FB528
+_SKIPPABLE: Final = 0x184D2A50
+
+
+class Archive:
+    """An open zip; of entries with one name the last counts, as it does for every reader of zips."""
+
+    def __init__(self, path: Path, opened: zipfile.ZipFile, max_entry_bytes: int) -> None:
+        self.path = path
+        self._zip = opened
+        self._longest = max_entry_bytes
+        self._entries = {entry.filename: entry for entry in opened.infolist()}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The entries' names, in the order of the directory."""
+        return tuple(self._entries)
+
+    @property
+    def replaced(self) -> int:
+        """How many entries a later one of the same name replaces."""
+        return len(self._zip.filelist) - len(self._entries)
+
+    def read(self, name: str) -> bytes:
+        """Unpack an entry.
+
+        Raises:
+            InvalidInput: it is damaged, encrypted, larger than it says, or compressed in a way nobody knows.
+        """
+        entry, place = self._entries[name], f"{self.path}!{name}"
+        if entry.flag_bits & _ENCRYPTED:
+            raise InvalidInput(f"{place}: the entry is encrypted.", cure="Give the file without a password.")
+        if entry.compress_type == ZSTANDARD:
+            return _unpacked(self._raw(entry, place), entry, self._longest, place)
+        try:
+            with self._zip.open(entry) as file:
+                return file.read(self._longest)
+        except NotImplementedError as error:
+            raise InvalidInput(f"{place}: {error}.", cure="Pack it with deflate.") from error
+        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+            raise _damaged(place, str(error)) from error
+
+    def _raw(self, entry: zipfile.ZipInfo, place: str) -> bytes:
+        """Return an entry as it is stored."""
+        with self.path.open("rb") as file:
+            file.seek(entry.header_offset)
+            header = file.read(_LOCAL_HEADER_BYTES)
+            if len(header) < _LOCAL_HEADER_BYTES or not header.startswith(b"PK\x03\x04"):
+                raise _damaged(place, "its header is missing")
+            file.seek(int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little"), 1)
+            return file.read(entry.compress_size)
+
+
+@contextmanager
+def open_archive(
+    path: Path, *, max_entry_bytes: int = MAX_ENTRY_BYTES, max_total_bytes: int = MAX_TOTAL_BYTES
+) -> Iterator[Archive]:
+    """Open a zip and check what its directory promises.
+
+    Raises:
+        NotFound: the file cannot be read.
+        InvalidInput: it is no whole zip, or a bomb.
+    """
+    try:
+        with zipfile.ZipFile(path) as opened:
+            _check(opened.infolist(), path, max_entry_bytes, max_total_bytes)
+            yield Archive(path, opened, max_entry_bytes)
+    except zipfile.BadZipFile as error:
+        raise InvalidInput(
+            f"{path} is not a whole zip: it was cut off, or is still being written.",
+            cure="Copy it again once it is finished.",
+            code="cut_off",
+        ) from error
+    except OSError as error:
+        raise cannot_read(path, error) from error
+
+
+def _check(entries: list[zipfile.ZipInfo], path: Path, max_entry_bytes: int, max_total_bytes: int) -> None:
+    total = 0
+    for entry in entries:
+        total += entry.file_size
+        place = f"{path}!{entry.filename}"
+        if entry.file_size > max_entry_bytes:
+            raise _bomb(f"{place} holds {entry.file_size >> 20} MiB, more than {max_entry_bytes >> 20}")
+        if entry.file_size > DENSE_BYTES and entry.file_size > MAX_RATIO * entry.compress_size:
+            raise _bomb(f"{place} is packed more than {MAX_RATIO} times")
+    if len(entries) > MAX_ENTRIES:
+        raise _bomb(f"{path} has {len(entries)} entries, more than {MAX_ENTRIES}")
+    if total > max_total_bytes:
+        raise _bomb(f"{path} holds {total >> 20} MiB, more than {max_total_bytes >> 20}")
+
+
+def _bomb(what: str) -> InvalidInput:
+    return InvalidInput(f"{what}.", cure="Split the file, if it is what it seems.", code="too_large")
+
+
+def _damaged(place: str, why: str) -> InvalidInput:
+    return InvalidInput(f"{place}: the entry is damaged: {why}.", cure="Copy the file again.", code="damaged")
+
+
+def _unpacked(raw: bytes, entry: zipfile.ZipInfo, longest: int, place: str) -> bytes:
+    """Unpack Zstandard; what comes out must be what the directory says."""
+    if _most_bytes(raw, place) > longest + _BLOCK_BYTES:
+        raise _bomb(f"{place} holds more than {longest >> 20} MiB")
+    import polars
+
+    try:
+        lines = polars.read_lines(io.BytesIO(raw)).to_series().to_list()
+    except polars.exceptions.PolarsError as error:
+        raise _damaged(place, str(error).splitlines()[0]) from error
+    text = "\n".join(lines).encode()
+    if len(text) + 1 == entry.file_size:
+        text += b"\n"
+    if len(text) != entry.file_size or zlib.crc32(text) != entry.CRC:
+        raise _damaged(place, "its checksum is another")
+    return text
+
+
+def _most_bytes(raw: bytes, place: str) -> int:
+    """Return how many bytes the frames can hold at most."""
+    at = total = 0
+    while at < len(raw):
+        magic = _number(raw, at, 4, place)
+        if magic & ~0xF == _SKIPPABLE:
+            at += 8 + _number(raw, at + 4, 4, place)
+            continue
+        if magic != _MAGIC:
+            raise _damaged(place, "it is not Zstandard")
+        descriptor = _number(raw, at + 4, 1, place)
+        is_single, has_checksum = descriptor >> 5 & 1, descriptor >> 2 & 1
+        at += 5 + (not is_single) + (0, 1, 2, 4)[descriptor & 3] + (is_single, 2, 4, 8)[descriptor >> 6]
+        is_last = False
+        while not is_last:
+            block = _number(raw, at, 3, place)
+            is_last, kind, size = bool(block & 1), block >> 1 & 3, block >> 3
+            total += _BLOCK_BYTES if kind == 2 else size
+            at += 3 + (1 if kind == 1 else size)
+        at += 4 * has_checksum
+    if at != len(raw):
+        raise _damaged(place, "it ends too early")
+    return total
+
+
+def _number(raw: bytes, at: int, size: int, place: str) -> int:
+    if at + size > len(raw):
+        raise _damaged(place, "it ends too early")
+    return int.from_bytes(raw[at : at + size], "little")

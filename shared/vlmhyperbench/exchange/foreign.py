@@ -1,0 +1,177 @@
+"""Make sense of values that other tools wrote: their JSON, their numbers, their lists; what is no number is None."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
+
+MAX_GROUP_CHARS = 200
+"""Longer texts are contents, not groups."""
+
+
+def foreign_object(text: str | bytes, place: str) -> dict[str, JsonValue]:
+    """Parse a JSON object as Python's own writer makes it: `NaN` and infinities are read as null.
+
+    Raises:
+        InvalidInput: it is not one, or a key comes twice.
+    """
+    try:
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_nobody_knows, parse_float=_finite)
+    except RecursionError as error:
+        raise InvalidInput(f"{place}: the JSON is nested too deeply.") from error
+    except ValueError as error:
+        raise InvalidInput(f"{place}: this is not JSON: {error}.", cure=CUT_OFF) from error
+    if not isinstance(value, dict):
+        raise InvalidInput(f"{place}: this is not a JSON object.", cure=CUT_OFF)
+    return cast("dict[str, JsonValue]", value)
+
+
+CUT_OFF = "Give the file as its tool wrote it; if it was cut off, copy it again."
+
+
+def object_in(value: JsonValue) -> JsonObject:
+    """Return an object, or an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def list_in(value: JsonValue) -> list[JsonValue]:
+    """Return a list, or an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def text_in(value: JsonValue) -> str | None:
+    """Return a text, or None."""
+    return value if isinstance(value, str) else None
+
+
+def count_in(value: JsonValue) -> int | None:
+    """Return a number of things, or None."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0 or value % 1:
+        return None
+    return int(value)
+
+
+def number_in(value: JsonValue) -> float | None:
+    """Return a finite number, or None; true and false are 1 and 0."""
+    if not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def number_from(text: str | None) -> float | None:
+    """Return the finite number that a cell holds, or None; `True` and `False` are 1 and 0."""
+    if text is None:
+        return None
+    plain = text.strip().lower()
+    if plain in {"true", "false"}:
+        return 1.0 if plain == "true" else 0.0
+    if "_" in plain:
+        return None
+    try:
+        return number_in(float(plain))
+    except ValueError:
+        return None
+
+
+def key_of(value: JsonValue, place: str, field: str) -> str:
+    """Return an id as text.
+
+    Raises:
+        InvalidInput: it is neither text nor a whole number.
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float) or value % 1:
+        raise InvalidInput(f"{place}: {field} is neither text nor a whole number.", cure="Give every sample an id.")
+    return str(int(value))
+
+
+def listed(text: str, *, exact: bool) -> tuple[str, ...]:
+    """Return the texts of a list that Python wrote into a text, or the text itself.
+
+    A list of numbers stays text: `[2, 5]` may be an interval. With `exact`, only what Python shows letter by letter is
+    a list; without, quotes and spaces may differ.
+    """
+    if not (text.startswith("[") and text.endswith("]")):
+        return (text,)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # odd escapes are the text's, not ours
+            value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return (text,)
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        return (text,)
+    return tuple(value) if not exact or repr(value) == text else (text,)
+
+
+def groups_in(values: JsonObject, without: Iterable[str] = ()) -> dict[str, JsonValue]:
+    """Return what answers can be grouped by: numbers, truths and short texts."""
+    left_out = set(without)
+    return {name: value for name, value in values.items() if name not in left_out and _is_group(value)}
+
+
+def chat_text(content: JsonValue) -> str:
+    """Return the text of a chat message's content: itself, or its text parts, one per line."""
+    if isinstance(content, str):
+        return content
+    parts = [object_in(part) for part in list_in(content)]
+    return "\n".join(text for part in parts if (text := text_in(part.get("text"))) is not None)
+
+
+def asked_in(messages: JsonValue) -> str | None:
+    """Return the text of the last message of the user, or None."""
+    if isinstance(messages, str):
+        return messages
+    for message in reversed(list_in(messages)):
+        one = object_in(message)
+        if one.get("role") == "user":
+            return chat_text(one.get("content"))
+    return None
+
+
+def decoding_in(values: JsonObject, names: Mapping[str, str]) -> dict[str, JsonValue]:
+    """Return the sampling parameters that are set, under our names; `names` maps theirs to ours."""
+    found: dict[str, JsonValue] = {}
+    for theirs, ours in names.items():
+        value = values.get(theirs)
+        if value is not None and ours not in found:
+            found[ours] = [value] if ours == "stop" and isinstance(value, str) else value
+    return found
+
+
+def _is_group(value: JsonValue) -> bool:
+    if isinstance(value, str):
+        return len(value) <= MAX_GROUP_CHARS
+    return isinstance(value, bool | int | float)
+
+
+def _unique(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise ValueError(f"the key {key[:100]!r} appears twice")
+            seen.add(key)
+    return made
+
+
+def _nobody_knows(_name: str) -> None:
+    return None
+
+
+def _finite(text: str) -> float | None:
+    value = float(text)
+    return value if math.isfinite(value) else None

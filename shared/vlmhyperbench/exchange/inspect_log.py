@@ -1,0 +1,269 @@
+"""Read logs of inspect_ai: `.eval` (a zip with one entry per sample) and `.json`.
+
+The form is that of inspect_ai 0.3, log version 2 (`log/_log.py`, `log/_recorders/`), the samples whole or in chunks. An
+answer is the first choice of the sample's output. A sample that ended in an error counts as failed, as it does there,
+whatever the model had said before. Scores are numbers as `value_to_float` makes them: C 1, P 0.5, I and N 0; a value
+with several parts is as many scores, `scorer/part`. What it cannot convert (it warns, and counts 0) and what it calls
+unscored (NaN) is no score here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.exchange.answers import Answer, AnswersFile
+from vlmhyperbench.exchange.archive import Archive, open_archive
+from vlmhyperbench.exchange.foreign import (
+    asked_in,
+    chat_text,
+    count_in,
+    decoding_in,
+    foreign_object,
+    key_of,
+    list_in,
+    number_from,
+    number_in,
+    object_in,
+    text_in,
+)
+from vlmhyperbench.exchange.lines import cannot_read
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
+
+FORMAT: Final = "inspect"
+MAX_JSON_BYTES: Final = 256 * 1024**2
+
+_SAMPLE: Final = re.compile(r"samples/(.+)_epoch_\d+(?:\.json|/sample\.json)", re.DOTALL)
+_LETTERS: Final = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+_WORDS: Final = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+_FINISH: Final = {"max_tokens": "length", "model_length": "length", "unknown": None}
+_ATTACHMENT: Final = "attachment://"
+_DECODING: Final = {
+    **{name: name for name in ("temperature", "top_p", "top_k", "max_tokens", "seed")},
+    "stop_seqs": "stop",
+    **{name: name for name in ("frequency_penalty", "presence_penalty", "best_of", "num_choices", "logit_bias")},
+    **{name: name for name in ("reasoning_effort", "reasoning_tokens")},
+}
+
+
+def read_inspect_log(path: Path) -> AnswersFile:
+    """Read a log; of a `.eval` one sample is held at a time.
+
+    Raises:
+        NotFound: it cannot be read.
+        InvalidInput: it is no log, was cut off, or is a bomb; while answers are taken: a sample is damaged.
+    """
+    log = _Log(path=path)
+    if _is_zip(path):
+        with open_archive(path) as archive:
+            header = _header(archive)
+            log.look_at(header, sum(_SAMPLE.fullmatch(name) is not None for name in archive.names))
+            if archive.replaced:
+                log.notes.append(f"{archive.replaced} entries were replaced by later ones of the same name.")
+        return log.file(header, log.from_zip())
+    whole = _whole(path)
+    samples = list_in(whole.pop("samples", None))
+    log.look_at(whole, len(samples))
+    return log.file(whole, log.from_json(samples))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Log:
+    path: Path
+    notes: list[str] = field(default_factory=list)
+    odd: Counter[str] = field(default_factory=Counter)
+
+    def look_at(self, header: JsonObject, count: int) -> None:
+        """Note what the header says of the samples that are there, or not."""
+        status, evaluated = text_in(header.get("status")), object_in(header.get("eval"))
+        if not evaluated:
+            raise InvalidInput(f"{self.path} is no log of inspect_ai: it has no `eval`.", cure="Give a .eval file.")
+        if status != "success":
+            self.notes.append(f"The evaluation did not end well: its status is {status or 'unknown'}.")
+        if header.get("invalidated") is True:
+            self.notes.append("The log was invalidated by whoever made it.")
+        total = count_in(object_in(header.get("results")).get("total_samples"))
+        if total is not None and total != count:
+            self.notes.append(f"The log holds {count} of {total} samples.")
+
+    def file(self, header: JsonObject, answers: Iterator[Answer]) -> AnswersFile:
+        evaluated = object_in(header.get("eval"))
+        packages = object_in(evaluated.get("packages"))
+        version = text_in(packages.get("inspect_ai"))
+        config = {**object_in(evaluated.get("model_generate_config"))}
+        config |= object_in(object_in(header.get("plan")).get("config"))
+        return AnswersFile(
+            format=FORMAT,
+            tool=f"inspect_ai {version}" if version else "inspect_ai",
+            model=text_in(evaluated.get("model")),
+            task=text_in(evaluated.get("task")),
+            decoding=decoding_in(config, _DECODING),
+            answers=answers,
+            notes=self.notes,
+        )
+
+    def from_zip(self) -> Iterator[Answer]:
+        with open_archive(self.path) as archive:
+            names = set(archive.names)
+            for name in archive.names:
+                if _SAMPLE.fullmatch(name):
+                    place = f"{self.path}!{name}"
+                    sample = foreign_object(archive.read(name), place)
+                    beside = f"{name.removesuffix('sample.json')}metadata.json"
+                    if name.endswith("/sample.json") and beside in names:
+                        sample["metadata"] = foreign_object(archive.read(beside), f"{self.path}!{beside}")
+                    yield self.answer(sample, place)
+        self.finish()
+
+    def from_json(self, samples: list[JsonValue]) -> Iterator[Answer]:
+        for no, sample in enumerate(samples):
+            yield self.answer(object_in(sample), f"{self.path}!samples[{no}]")
+        self.finish()
+
+    def finish(self) -> None:
+        self.notes += [f"{text}: {count}." for text, count in self.odd.items()]
+
+    def answer(self, sample: JsonObject, place: str) -> Answer:
+        """Turn a sample into an answer."""
+        epoch = count_in(sample.get("epoch"))
+        if "id" not in sample or not epoch:
+            raise InvalidInput(f"{place}: this is no sample: it has no id, or no epoch.", cure="Give a whole log.")
+        output = object_in(sample.get("output"))
+        choices = list_in(output.get("choices"))
+        choice = object_in(choices[0]) if choices else {}
+        content = object_in(choice.get("message")).get("content")
+        failure = _failure(sample, is_answered=bool(choices))
+        if failure is not None and choices:
+            self.odd["Samples that ended in an error though the model had answered"] += 1
+        if len(choices) > 1:
+            self.odd["Samples with several choices, of which the first is the answer"] += 1
+        text = text_in(output.get("completion")) or chat_text(content)
+        metadata = dict(object_in(sample.get("metadata")))
+        own = object_in(metadata.pop("vlmhyperbench", None))
+        usage = object_in(output.get("usage"))
+        latency_s = number_in(output.get("time"))
+        stop = text_in(choice.get("stop_reason"))
+        return Answer(
+            key=text_in(own.get("key")) or key_of(sample["id"], place, "id"),
+            repeat=epoch - 1,
+            question=text_in(own.get("question")) or asked_in(sample.get("input")),
+            references=_references(sample.get("target")),
+            metadata=metadata,
+            text=_resolved(text, sample, place) if failure is None else None,
+            reasoning=_reasoning(content),
+            error=failure,
+            finish_reason=_FINISH.get(stop, stop) if stop else None,
+            prompt_tokens=_prompt_tokens(usage),
+            completion_tokens=count_in(usage.get("output_tokens")),
+            latency_ms=latency_s * 1000 if latency_s is not None and latency_s >= 0 else None,
+            reported=self.scores(sample),
+            place=place,
+        )
+
+    def scores(self, sample: JsonObject) -> dict[str, float]:
+        """Return the sample's scores as numbers, by scorer or `scorer/part`."""
+        old = {"score": sample["score"]} if "score" in sample else {}
+        found: dict[str, float] = {}
+        for scorer, score in (object_in(sample.get("scores")) or old).items():
+            value = object_in(score).get("value")
+            if isinstance(value, dict):
+                parts = {f"{scorer}/{part}": one for part, one in value.items()}
+            elif isinstance(value, list):
+                parts = {f"{scorer}/{no}": one for no, one in enumerate(value)}
+            else:
+                parts = {scorer: value}
+            for name, one in parts.items():
+                number = _number(one)
+                if number is not None:
+                    found[name] = number
+                elif one is not None:
+                    self.odd[f"Values of {name} that are no number"] += 1
+        return found
+
+
+def _is_zip(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(2) == b"PK"
+    except OSError as error:
+        raise cannot_read(path, error) from error
+
+
+def _header(archive: Archive) -> JsonObject:
+    """Return the header, or of a log that was not finished what was known at its start."""
+    for name in ("header.json", "_journal/start.json"):
+        if name in archive.names:
+            found = foreign_object(archive.read(name), f"{archive.path}!{name}")
+            return found if name == "header.json" else {**found, "status": "started"}
+    raise InvalidInput(f"{archive.path} is no log of inspect_ai: it has no header.", cure="Give a .eval file.")
+
+
+def _whole(path: Path) -> dict[str, JsonValue]:
+    try:
+        size = path.stat().st_size
+        if size > MAX_JSON_BYTES:
+            raise InvalidInput(
+                f"{path} holds {size >> 20} MiB, and a .json log can only be read as a whole.",
+                cure="Convert it: `inspect log convert --to eval`.",
+                code="too_large",
+            )
+        return foreign_object(path.read_bytes(), str(path))
+    except OSError as error:
+        raise cannot_read(path, error) from error
+
+
+def _failure(sample: JsonObject, *, is_answered: bool) -> str | None:
+    error = object_in(sample.get("error"))
+    if error:
+        return text_in(error.get("message")) or "the sample failed"
+    if is_answered:
+        return None
+    limit = text_in(object_in(sample.get("limit")).get("type"))
+    told = text_in(object_in(sample.get("output")).get("error"))
+    return told or (f"the sample reached its limit: {limit}" if limit else "the log holds no output for the sample")
+
+
+def _references(target: JsonValue) -> tuple[str, ...] | None:
+    """Return the targets; inspect_ai writes an empty text where a sample has none."""
+    texts = [target] if isinstance(target, str) else list_in(target)
+    found = tuple(text for text in texts if isinstance(text, str))
+    return found if any(found) else None
+
+
+def _reasoning(content: JsonValue) -> str | None:
+    parts = [object_in(part) for part in list_in(content)]
+    texts = [
+        text
+        for part in parts
+        if part.get("type") == "reasoning"
+        and (text := text_in(part.get("summary" if part.get("redacted") else "reasoning")))
+    ]
+    return "\n".join(texts) or None
+
+
+def _prompt_tokens(usage: JsonObject) -> int | None:
+    """Return all tokens that were asked with: `input_tokens` leaves out those of the cache."""
+    read = count_in(usage.get("input_tokens"))
+    if read is None:
+        return None
+    return read + sum(count_in(usage.get(f"input_tokens_cache_{name}")) or 0 for name in ("read", "write"))
+
+
+def _resolved(text: str, sample: JsonObject, place: str) -> str:
+    if not text.startswith(_ATTACHMENT):
+        return text
+    found = object_in(sample.get("attachments")).get(text.removeprefix(_ATTACHMENT))
+    if not isinstance(found, str):
+        raise InvalidInput(f"{place}: the answer is an attachment that the sample does not hold.", cure="Give the log.")
+    return found
+
+
+def _number(value: JsonValue) -> float | None:
+    if isinstance(value, str):
+        return _LETTERS.get(value, _WORDS.get(value.lower(), number_from(value)))
+    return number_in(value)

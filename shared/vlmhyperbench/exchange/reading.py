@@ -1,0 +1,219 @@
+"""Read answers out of a file of any tool that we know: find out which by what is in it, and hand them on checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, cast
+
+from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.exchange import answers_csv, inspect_log, lm_eval, openai_batch, vlmevalkit
+from vlmhyperbench.exchange.answers import MAX_KEY_CHARS, OWN, Answer, AnswersFile, only_once, read_answers
+from vlmhyperbench.exchange.foreign import foreign_object
+from vlmhyperbench.exchange.lines import head_of, lines_of
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
+
+AUTO: Final = "auto"
+FORMATS: Final = {
+    lm_eval.FORMAT: "samples_*.jsonl of lm-evaluation-harness",
+    inspect_log.FORMAT: ".eval or .json log of inspect_ai",
+    vlmevalkit.FORMAT: "tsv, csv or xlsx with the predictions of VLMEvalKit",
+    openai_batch.FORMAT: "output of the OpenAI Batch API",
+    answers_csv.FORMAT: "our answers.csv",
+    OWN: "our own export as JSON Lines",
+}
+"""What can be read."""
+
+_HEAD_BYTES: Final = 64 * 1024
+_LOCAL_NAME_AT: Final = 30
+_INSPECT_NAMES: Final = ("header.json", "_journal/", "samples/", "summaries.json", "reductions.json")
+_OPTIONS: Final = {
+    "filter_name": lm_eval.FORMAT,
+    "results": lm_eval.FORMAT,
+    "key": lm_eval.FORMAT,
+    "requests": openai_batch.FORMAT,
+}
+
+
+def read(
+    path: Path,
+    format: str = AUTO,  # noqa: A002 (the word of the command line)
+    *,
+    filter_name: str | None = None,
+    results: Path | None = None,
+    key: str | None = None,
+    requests: Path | None = None,
+) -> AnswersFile:
+    """Read a file's answers; they are read while they are taken.
+
+    Half of a surrogate pair becomes U+FFFD, as in answers that we ask for ourselves.
+
+    Args:
+        path: The file.
+        format: One of `FORMATS`; by default it is found out.
+        filter_name: Of lm-eval: whose scores are taken.
+        results: Of lm-eval: `results_*.json`, which names the model.
+        key: Of lm-eval: the field of the documents that is the sample's id.
+        requests: Of OpenAI: the batch's input, which has the questions.
+
+    Raises:
+        NotFound: a file cannot be read.
+        InvalidInput: nobody can say what the file is, it is not what it should be, or an option is not for it; while
+            answers are taken: one is wrong, a sample's key and repeat come twice, or there is none.
+    """
+    found = detect(path) if format == AUTO else format
+    if found not in FORMATS:
+        raise InvalidInput(f"There is no format {format!r}.", cure=f"Choose one of {', '.join(FORMATS)}.", code="usage")
+    given = {"filter_name": filter_name, "results": results, "key": key, "requests": requests}
+    for option, whose in _OPTIONS.items():
+        if given[option] is not None and whose != found:
+            raise InvalidInput(f"The file is {found}: {option} is for {whose}.", cure="Leave it out.", code="usage")
+    match found:
+        case lm_eval.FORMAT:
+            file = lm_eval.read_lm_eval(path, filter_name=filter_name, results=results, key=key)
+        case inspect_log.FORMAT:
+            file = inspect_log.read_inspect_log(path)
+        case vlmevalkit.FORMAT:
+            file = vlmevalkit.read_vlmevalkit(path)
+        case openai_batch.FORMAT:
+            file = openai_batch.read_openai_batch(path, requests=requests)
+        case answers_csv.FORMAT:
+            file = answers_csv.read_answers_csv(path)
+        case _:
+            file = read_answers(path)
+    checked = only_once(_fit(answer) for answer in file.answers)
+    return dataclasses.replace(
+        file,
+        tool=_shown(file.tool),
+        model=_shown(file.model),
+        task=_shown(file.task),
+        decoding=cast("JsonObject", _clean(file.decoding)),
+        answers=_some(checked, path),
+    )
+
+
+def detect(path: Path) -> str:
+    """Say of which format a file is, by its content.
+
+    Raises:
+        NotFound: it cannot be read.
+        InvalidInput: it is of none.
+    """
+    head = head_of(path, _HEAD_BYTES)
+    found = _of_zip(path, head) if head.startswith(b"PK") else _of_text(path, head)
+    if found is None:
+        known = "; ".join(f"{name} ({what})" for name, what in FORMATS.items())
+        raise InvalidInput(
+            f"{path} is of no format that is known here.",
+            cure=f"Give one of: {known}.",
+            code="unknown_format",
+        )
+    return found
+
+
+def _of_zip(path: Path, head: bytes) -> str | None:
+    try:
+        with zipfile.ZipFile(path) as opened:
+            names = opened.namelist()
+    except zipfile.BadZipFile:  # cut off: the first entry's name still tells
+        size = int.from_bytes(head[26:28], "little")
+        names = [head[_LOCAL_NAME_AT : _LOCAL_NAME_AT + size].decode("utf-8", "replace")]
+    if any(name.startswith(_INSPECT_NAMES) for name in names):
+        return inspect_log.FORMAT
+    return vlmevalkit.FORMAT if any(name.startswith(("xl/", "[Content_Types]")) for name in names) else None
+
+
+def _of_text(path: Path, head: bytes) -> str | None:
+    text = head.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").lstrip()
+    if text.startswith("{"):
+        return _of_json(path, text)
+    first = text.partition("\n")[0].rstrip("\r")
+    names = {name.strip('"') for name in re.split(r"[\t,;]", first)}
+    if names >= {"index", "prediction"}:
+        return vlmevalkit.FORMAT
+    return answers_csv.FORMAT if names >= set(answers_csv.REQUIRED) and ";" in first else None
+
+
+def _of_json(path: Path, head: str) -> str | None:
+    if re.match(r'\{\s*"(version|status|eval)"\s*:', head) and re.search(r'"eval"\s*:\s*\{', head):
+        return inspect_log.FORMAT
+    if re.match(r'\{\s*"results"\s*:', head):
+        raise InvalidInput(
+            f"{path} holds lm-eval's results, not its samples.",
+            cure="Give samples_*.jsonl, which --log_samples writes, and name this file as its results.",
+        )
+    line, text = next((no, line) for no, line in lines_of(path) if line.strip())
+    if text.rstrip() == "{":
+        return None
+    row = foreign_object(text, f"{path}:{line}")
+    if str(row.get("schema")).startswith("vlmhb/answers/"):
+        return OWN
+    if "custom_id" in row:
+        return _batch(row, path)
+    return lm_eval.FORMAT if "doc_id" in row and ("resps" in row or "filtered_resps" in row) else None
+
+
+def _batch(row: JsonObject, path: Path) -> str:
+    if "response" in row or "error" in row:
+        return openai_batch.FORMAT
+    raise InvalidInput(f"{path} is a batch's input.", cure="Give its output, and name this file as its requests.")
+
+
+def _some(answers: Iterator[Answer], path: Path) -> Iterator[Answer]:
+    is_any = False
+    for answer in answers:
+        is_any = True
+        yield answer
+    if not is_any:
+        raise InvalidInput(f"{path} holds no answers.", cure="Give a file with at least one.", code="no_answers")
+
+
+def _fit(answer: Answer) -> Answer:
+    """Return an answer that can be stored: whole Unicode, and NUL only in what the model wrote.
+
+    Raises:
+        InvalidInput: its key or a reference cannot be changed without meaning another one.
+    """
+    if not 0 < len(answer.key) <= MAX_KEY_CHARS or _shown(answer.key) != answer.key:
+        raise InvalidInput(
+            f"{answer.place}: the id {answer.key[:100]!r} is empty, longer than {MAX_KEY_CHARS} characters, or holds"
+            " NUL or half of a surrogate pair.",
+            cure="Give the sample another id.",
+        )
+    references = answer.references
+    if references is not None and any("\0" in one for one in references):
+        raise InvalidInput(f"{answer.place}: a reference holds a NUL character.", cure="Take it out.")
+    error = _shown(answer.error)
+    if answer.text is None and not error:
+        error = "the file says neither an answer nor why there is none"
+    return dataclasses.replace(
+        answer,
+        question=_shown(answer.question),
+        references=None if references is None else tuple(map(_whole, references)),
+        metadata=cast("JsonObject", _clean(answer.metadata)),
+        text=None if answer.text is None else _whole(answer.text),
+        reasoning=None if answer.reasoning is None else _whole(answer.reasoning),
+        error=error,
+        finish_reason=_shown(answer.finish_reason),
+        reported={_shown(name) or "score": value for name, value in answer.reported.items()},
+    )
+
+
+def _whole(text: str) -> str:
+    """Join surrogate pairs; what is half of one becomes U+FFFD."""
+    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _shown(text: str | None) -> str | None:
+    return None if text is None else _whole(text).replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def _clean(value: JsonValue) -> JsonValue:
+    if isinstance(value, str):
+        return _shown(value)
+    if isinstance(value, dict):
+        return {_shown(name) or "": _clean(item) for name, item in value.items()}
+    return [_clean(item) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,177 @@
+"""Read predictions of VLMEvalKit: the table that it writes after inference, or after evaluation, as tsv, csv or xlsx.
+
+The form is that of `vlmeval/inference.py` and `vlmeval/smp/file.py`: pandas writes it, with an empty cell where a value
+is missing. A prediction is always text there, so its empty cell is an empty answer. A prediction that begins as the
+kit's message of failure is a failed request. Scores are the columns of `SCORES`, where a cell is a number.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.exchange.answers import Answer, AnswersFile
+from vlmhyperbench.exchange.archive import open_archive
+from vlmhyperbench.exchange.foreign import groups_in, listed, number_from
+from vlmhyperbench.exchange.lines import head_of, rows_of
+from vlmhyperbench_sdk.types import JsonValue
+
+FORMAT: Final = "vlmevalkit"
+SCORES: Final = ("hit", "score", "eval_score", "eval_match")
+FAILED: Final = "Failed to obtain answer"
+"""How the kit's `FAIL_MSG` begins."""
+MAX_CELL_CHARS: Final = 32_767
+"""Of a cell in xlsx; pandas cuts what is longer."""
+MAX_WORKBOOK_BYTES: Final = 512 * 1024**2
+"""Unpacked."""
+
+_NOT_GROUPS: Final = frozenset(
+    {
+        *("index", "question", "answer", "prediction", "thinking", "image", "image_path", "image_url"),
+        *("log", "hint", "extra_records", *SCORES),
+    }
+)
+_OPTION: Final = re.compile(r"[A-Z]")
+_CONTROL: Final = re.compile(r"_x(00[01][0-9A-F])_")
+"""How xlsx writes control characters; openpyxl leaves them so."""
+
+Cells = Mapping[str, str | None]
+
+
+def read_vlmevalkit(path: Path) -> AnswersFile:
+    """Read a table of predictions.
+
+    Raises:
+        NotFound: it cannot be read.
+        InvalidInput: it has no `index` or `prediction`; while answers are taken: a row is wrong.
+    """
+    reader = _Reader(path=path)
+    model, dataset = _named(path)
+    return AnswersFile(
+        format=FORMAT,
+        tool="VLMEvalKit",
+        model=model,
+        task=dataset,
+        decoding={},
+        answers=reader.answers(),
+        notes=reader.notes,
+    )
+
+
+def delimiter_of(header: str) -> str:
+    """Return what separates the cells of a table, by its first line."""
+    return "\t" if "\t" in header else ","
+
+
+def _named(path: Path) -> tuple[str | None, str | None]:
+    """Return model and dataset: the file is `<model>_<dataset>`, and a folder above it has the model's name."""
+    for folder in path.absolute().parents[:2]:
+        if folder.name and path.stem.startswith(f"{folder.name}_"):
+            return folder.name, path.stem.removeprefix(f"{folder.name}_")
+    return None, None
+
+
+@dataclass(slots=True, kw_only=True)
+class _Reader:
+    path: Path
+    notes: list[str] = field(default_factory=list)
+    cut: int = 0
+
+    def answers(self) -> Iterator[Answer]:
+        is_workbook = head_of(self.path, 2) == b"PK"
+        for place, cells in _workbook(self.path) if is_workbook else _text(self.path):
+            yield _answer(cells, place)
+            self.cut += is_workbook and any(text and len(text) >= MAX_CELL_CHARS for text in cells.values())
+        if self.cut:
+            self.notes.append(
+                f"{self.cut} rows have a cell of {MAX_CELL_CHARS} characters, where xlsx cuts: write tsv instead."
+            )
+
+
+def _answer(cells: Cells, place: str) -> Answer:
+    key = cells["index"]
+    if key is None:
+        raise InvalidInput(f"{place}: the index is empty.", cure="Give every row an index.")
+    prediction = cells["prediction"] or ""
+    is_failed = prediction.startswith(FAILED)
+    named = {name: text for name, text in cells.items() if text is not None and not _OPTION.fullmatch(name)}
+    groups: dict[str, JsonValue] = {**named}
+    references = cells.get("answer")
+    scores = {name: number_from(cells.get(name)) for name in SCORES}
+    return Answer(
+        key=key,
+        question=cells.get("question"),
+        references=listed(references, exact=False) if references is not None else None,
+        metadata=groups_in(groups, _NOT_GROUPS),
+        text=None if is_failed else prediction,
+        reasoning=cells.get("thinking") or None,
+        error=prediction if is_failed else None,
+        reported={name: value for name, value in scores.items() if value is not None},
+        place=place,
+    )
+
+
+def _text(path: Path) -> Iterator[tuple[str, Cells]]:
+    first = head_of(path, 64 * 1024).partition(b"\n")[0].decode("utf-8", "replace")
+    rows = rows_of(path, delimiter_of(first))
+    line, header = next(rows, (1, []))
+    names = _names([cell or "" for cell in header], f"{path}:{line}")
+    for line, cells in rows:
+        yield f"{path}:{line}", _row(names, cells, f"{path}:{line}")
+
+
+def _names(header: list[str], place: str) -> list[str]:
+    missing = [name for name in ("index", "prediction") if name not in header]
+    if missing:
+        raise InvalidInput(
+            f"{place}: the column {missing[0]!r} is missing.", cure="Give the table that VLMEvalKit writes."
+        )
+    twice = [name for name in header if name and header.count(name) > 1]
+    if twice:
+        raise InvalidInput(f"{place}: the column {twice[0][:100]!r} comes twice.", cure="Rename one of them.")
+    return header
+
+
+def _row(names: list[str], cells: list[str | None], place: str) -> Cells:
+    if len(cells) != len(names):
+        raise InvalidInput(
+            f"{place}: the row has {len(cells)} cells, and the header {len(names)}.",
+            cure="Put cells that hold line ends or separators in quotes.",
+        )
+    return dict(zip(names, (cell or None for cell in cells), strict=True))
+
+
+def _workbook(path: Path) -> Iterator[tuple[str, Cells]]:
+    """Yield the rows of the first sheet."""
+    with open_archive(path, max_entry_bytes=MAX_WORKBOOK_BYTES, max_total_bytes=MAX_WORKBOOK_BYTES) as archive:
+        if "xl/workbook.xml" not in archive.names:
+            raise InvalidInput(f"{path} is no xlsx workbook.", cure="Give the .xlsx file as VLMEvalKit wrote it.")
+    import openpyxl
+
+    book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+    try:
+        rows = enumerate(book.worksheets[0].iter_rows(values_only=True), 1)
+        names: list[str] | None = None
+        for no, values in rows:
+            place = f"{path}!row {no}"
+            cells = [_cell(value) for value in values]
+            if names is None:
+                names = _names([cell or "" for cell in cells], place)
+            elif any(cell is not None for cell in cells):
+                yield place, _row(names, cells, place)
+    finally:
+        book.close()
+
+
+def _cell(value: object) -> str | None:
+    """Return a cell as pandas would write it into a tsv."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return _CONTROL.sub(lambda found: chr(int(found[1], 16)), value) if isinstance(value, str) else str(value)
