@@ -17,6 +17,9 @@ from urllib.parse import unquote, urlsplit
 
 from vlmhyperbench.errors import Conflict, InvalidInput, NotFound, Unavailable
 
+STORAGE_SCHEME = "storage:"
+"""How a path begins that names a key of the storage instead of a file."""
+
 _SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
 _KEY_LENGTH = 900
 _BLOCK_BYTES = 1024 * 1024

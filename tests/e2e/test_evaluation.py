@@ -12,7 +12,7 @@ from vlmhyperbench.registry.schemas import RunEntry
 from vlmhyperbench.wire.runs import RunRescore
 
 GATE = """rules:
-- {metric: exact_match, max_drop: 0.01}
+- {metric: exact_match, max_drop: 0.1}
 - {share: infrastructure_failures, max: 0}
 - same: [dataset, prompt]
 """

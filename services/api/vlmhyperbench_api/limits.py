@@ -2,40 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vlmhyperbench.errors import InvalidInput, VlmHyperBenchError
 from vlmhyperbench_api.errors import TooLarge, problem_of, respond
 
 MAX_BODY_BYTES = 1024 * 1024
+MAX_ANSWERS_BYTES = 1024**3
 
 
 class Limits:
     """ASGI middleware: 413 by the announced length without reading, and by the counted one where none is announced."""
 
-    def __init__(self, app: ASGIApp, *, max_body_bytes: int = MAX_BODY_BYTES) -> None:
+    def __init__(
+        self, app: ASGIApp, *, max_body_bytes: int = MAX_BODY_BYTES, larger: Mapping[str, int] = MappingProxyType({})
+    ) -> None:
+        """`larger`: paths whose bodies are streamed, with limits of their own."""
         self._app = app
         self._max = max_body_bytes
+        self._larger = larger
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        error = self._refuse(scope)
+        limit = self._larger.get(scope["path"], self._max)
+        error = self._refuse(scope, limit)
         if error is not None:
             await respond(problem_of(error))(scope, receive, send)
             return
-        await self._app(scope, self._counted(receive), send)
+        await self._app(scope, self._counted(receive, limit), send)
 
-    def _refuse(self, scope: Scope) -> VlmHyperBenchError | None:
+    def _refuse(self, scope: Scope, limit: int) -> VlmHyperBenchError | None:
         if "\x00" in scope["path"] or b"%00" in scope.get("query_string", b""):
             return InvalidInput("The address contains a NUL character.", cure="Remove it.")
         announced = dict(scope["headers"]).get(b"content-length", b"0")
         if not announced.isdigit():
             return InvalidInput("Content-Length is not a number.", cure="Send the body's length in bytes.")
-        return self._too_large() if int(announced[:20]) > self._max else None
+        return _too_large(limit) if int(announced[:20]) > limit else None
 
-    def _counted(self, receive: Receive) -> Receive:
+    def _counted(self, receive: Receive, limit: int) -> Receive:
         seen = 0
 
         async def counted() -> Message:
@@ -43,11 +52,12 @@ class Limits:
             message = await receive()
             if message["type"] == "http.request":
                 seen += len(message.get("body", b""))
-                if seen > self._max:
-                    raise self._too_large()
+                if seen > limit:
+                    raise _too_large(limit)
             return message
 
         return counted
 
-    def _too_large(self) -> TooLarge:
-        return TooLarge(f"The body is larger than {self._max} bytes.", cure="Send less at once.")
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(f"The body is larger than {limit} bytes.", cure="Send less at once.")

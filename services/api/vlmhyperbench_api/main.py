@@ -15,6 +15,7 @@ from vlmhyperbench.registry.folder import find_folder
 from vlmhyperbench.runtime import open_runtime
 from vlmhyperbench.settings import Settings
 from vlmhyperbench_api import (
+    answers,
     artifacts,
     errors,
     evaluations,
@@ -29,7 +30,7 @@ from vlmhyperbench_api import (
 )
 from vlmhyperbench_api.catalogue import Registries
 from vlmhyperbench_api.feed import Feed
-from vlmhyperbench_api.limits import Limits
+from vlmhyperbench_api.limits import MAX_ANSWERS_BYTES, Limits
 from vlmhyperbench_api.security import check_policies
 
 PREFIX = "/api/v1"
@@ -38,6 +39,7 @@ _MAX_LIVE_MESSAGE_BYTES = 64 * 1024
 _ROUTERS = (
     health.router,
     runs.router,
+    answers.router,
     experiments.router,
     results.router,
     evaluations.router,
@@ -83,7 +85,7 @@ def create_app(settings: Settings) -> FastAPI:
     for router in _ROUTERS:
         app.include_router(router, prefix=PREFIX)
     errors.install(app)
-    app.add_middleware(Limits)
+    app.add_middleware(Limits, larger={f"{PREFIX}{answers.router.prefix}": MAX_ANSWERS_BYTES})
     return app
 
 

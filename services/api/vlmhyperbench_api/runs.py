@@ -11,6 +11,7 @@ from vlmhyperbench.db import runs as rows
 from vlmhyperbench.db import tallies
 from vlmhyperbench.db.tallies import Tally
 from vlmhyperbench.domain.states import RunState
+from vlmhyperbench.wire.answers import RunImport
 from vlmhyperbench.wire.base import Page
 from vlmhyperbench.wire.runs import Run, RunCreate, RunDetail, RunRescore
 from vlmhyperbench_api.bodies import StrictRoute
@@ -27,7 +28,7 @@ from vlmhyperbench_api.dependencies import (
 from vlmhyperbench_api.presenting import run_of
 from vlmhyperbench_api.reading import read_run
 from vlmhyperbench_api.security import Principal, requires
-from vlmhyperbench_api.submission import submit_rescoring, submit_run
+from vlmhyperbench_api.submission import submit_import, submit_rescoring, submit_run
 
 router = APIRouter(prefix="/runs", tags=["runs"], route_class=StrictRoute)
 
@@ -64,6 +65,14 @@ async def rescore_run(
 ) -> RunDetail:
     """Evaluate the answers of a run that has ended anew: a new run, which asks no model."""
     return await submit_rescoring(runtime, await registries.catalogue(), run_id, body, principal, key)
+
+
+@router.post("/import", status_code=201)
+async def import_run(
+    body: RunImport, principal: Writer, runtime: RuntimeOf, registries: RegistriesOf, key: IdempotencyKey = None
+) -> RunDetail:
+    """Evaluate answers that another tool asked for: a run that takes them from a file which was sent before."""
+    return await submit_import(runtime, await registries.catalogue(), body, principal, key)
 
 
 @router.get("")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Literal
 from uuid import UUID, uuid4
 
@@ -19,11 +20,15 @@ from vlmhyperbench.domain.planning import PlannedJob, plan_experiment, plan_resc
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.registry.catalogue import look_up
+from vlmhyperbench.registry.importing import resolve_import
 from vlmhyperbench.registry.loading import Catalogue
 from vlmhyperbench.registry.resolution import resolve_experiment, resolve_rescoring, resolve_run
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 from vlmhyperbench.runtime import Runtime
+from vlmhyperbench.storage import STORAGE_SCHEME
+from vlmhyperbench.wire.answers import RunImport
 from vlmhyperbench.wire.runs import ExperimentCreate, ExperimentDetail, RunCreate, RunDetail, RunRescore
+from vlmhyperbench_api.answers import answers_key, read_summary
 from vlmhyperbench_api.reading import read_experiment, read_run
 from vlmhyperbench_api.security import Principal
 
@@ -37,12 +42,34 @@ async def submit_run(
         InvalidInput: names that do not exist, or that do not go together; all errors at once.
         Conflict: the key was used with another body.
     """
+    return await _submit(runtime, body, principal, key, partial(_resolve_run, catalogue, body))
+
+
+async def submit_import(
+    runtime: Runtime, catalogue: Catalogue, body: RunImport, principal: Principal, key: str | None
+) -> RunDetail:
+    """Create a run that takes its answers from a file, or return the one that the key stands for.
+
+    Raises:
+        InvalidInput: the file was not sent; names that do not exist.
+        Conflict: the key was used with another body.
+    """
+    return await _submit(runtime, body, principal, key, partial(_resolve_import, runtime, catalogue, body))
+
+
+async def _submit(
+    runtime: Runtime,
+    body: RunCreate | RunImport,
+    principal: Principal,
+    key: str | None,
+    resolve: Callable[[], tuple[str, RunSpec]],
+) -> RunDetail:
     run_id = uuid4()
     async with runtime.database.transaction() as session:
         known = await _claim(session, body, principal, key, "run", run_id)
         if known is not None:
             return await read_run(session, known, project_id=principal.project_id)
-        name, spec = await asyncio.to_thread(_resolve_run, catalogue, body)
+        name, spec = await asyncio.to_thread(resolve)
         await _add_run(
             session, spec, plan_run(spec), principal=principal, run_id=run_id, name=name, priority=body.priority
         )
@@ -125,6 +152,13 @@ def _resolve_run(catalogue: Catalogue, body: RunCreate) -> tuple[str, RunSpec]:
         return _name(body.name, body.run, entry), resolve_run(catalogue, entry)
 
 
+def _resolve_import(runtime: Runtime, catalogue: Catalogue, body: RunImport) -> tuple[str, RunSpec]:
+    with _names_are_input():
+        found = read_summary(runtime.storage, body.answers)
+        spec = resolve_import(catalogue, found, body, storage_path=f"{STORAGE_SCHEME}{answers_key(found.sha256)}")
+    return body.name or f"{spec.target.served_name}, imported", spec
+
+
 def _resolve_experiment(catalogue: Catalogue, body: ExperimentCreate) -> tuple[str, list[tuple[str, RunSpec]]]:
     with _names_are_input():
         wanted = body.experiment
@@ -147,7 +181,7 @@ def _names_are_input() -> Iterator[None]:
 
 async def _claim(
     session: AsyncSession,
-    body: RunCreate | RunRescore | ExperimentCreate,
+    body: RunCreate | RunImport | RunRescore | ExperimentCreate,
     principal: Principal,
     key: str | None,
     resource: Literal["run", "experiment"],

@@ -16,14 +16,12 @@ from vlmhyperbench.db.views import RunView
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.identity import id_of, identify
 from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted, outcome_of
-from vlmhyperbench.domain.specs import RunSpec
+from vlmhyperbench.domain.specs import ImportTarget, RunSpec
 from vlmhyperbench.errors import Fenced, NotFound, VlmHyperBenchError
 from vlmhyperbench.facts.read import read_facts
 from vlmhyperbench.storage import Stored
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_eval_worker.measuring import FACT_COLUMNS, MeasuredMetric, measure_metric
-
-_PAYLOAD = ("text",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +48,10 @@ async def handle_score(job: ClaimedJob) -> Outcome:
 async def _score(job: ClaimedJob) -> Outcome:
     runtime = job.runtime
     run, spec = await _read_run(job)
-    facts = await read_facts(runtime.database, runtime.storage, job.run_id, payload=_PAYLOAD)
+    payload = ("text", "reported") if isinstance(spec.target, ImportTarget) else ("text",)
+    facts = await read_facts(runtime.database, runtime.storage, job.run_id, payload=payload)
     engines = await _engines(job, facts)
-    rows = facts.select(FACT_COLUMNS)
+    rows = facts.select(*FACT_COLUMNS, *payload[1:])
     wanted = [(metric, extractor) for extractor in spec.extractors for metric in spec.metrics]
     total = rows.height * len(wanted)
     await job.progress(done=0, total=total)

@@ -1,4 +1,4 @@
-"""The evaluation worker: INDEX and SCORE jobs on the CPU, until SIGTERM."""
+"""The evaluation worker: INDEX, IMPORT and SCORE jobs on the CPU, until SIGTERM."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from vlmhyperbench.logs import configure_logging
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.supervisor import run_worker
 from vlmhyperbench_eval_worker.evaluation import handle_score
+from vlmhyperbench_eval_worker.importing import handle_import
 from vlmhyperbench_eval_worker.indexing import handle_index
 
-HANDLERS = {JobKind.INDEX: handle_index, JobKind.SCORE: handle_score}
+HANDLERS = {JobKind.INDEX: handle_index, JobKind.IMPORT: handle_import, JobKind.SCORE: handle_score}
 MOST_SLOTS = 4
 
 

@@ -17,7 +17,6 @@ from importlib.metadata import (
     packages_distributions,
     version,
 )
-from typing import cast
 
 import polars
 from pydantic import JsonValue
@@ -25,6 +24,7 @@ from pydantic import JsonValue
 from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec
 from vlmhyperbench.scoring.extraction import TEXT
 from vlmhyperbench.scoring.metrics import open_failing, open_metric
+from vlmhyperbench.scoring.reported import KEY
 from vlmhyperbench.scoring.scores import Policy, Row, Score, score
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.types import JsonObject, Measure
@@ -73,7 +73,7 @@ def measure_metric(
     on_model_failure: Policy = "zero",
     on_invalid: Policy = "exclude",
 ) -> MeasuredMetric:
-    """Score a run's facts by one metric, on what one extractor reads.
+    """Score a run's facts by one metric, on what one extractor reads; a column `reported` is optional.
 
     Raises:
         NotFound: nobody registers the metric, or there is no such extractor.
@@ -145,21 +145,25 @@ def _owner(found: type) -> Distribution | None:
 
 
 def _rows(facts: polars.DataFrame) -> list[Row]:
+    if "reported" not in facts.columns:
+        facts = facts.with_columns(reported=polars.lit(None, dtype=polars.String))
+    columns = facts.select(*FACT_COLUMNS[2:], "reported")
     return [
         Row(
             status=status,
             text=text,
             references=tuple(references or ()),
-            metadata=_metadata(metadata),
+            metadata=_metadata(metadata, reported),
             failure=failure,
             error_code=error_code,
         )
-        for _, _, status, failure, error_code, text, references, metadata in facts.select(FACT_COLUMNS).iter_rows()
+        for status, failure, error_code, text, references, metadata, reported in columns.iter_rows()
     ]
 
 
-def _metadata(text: str | None) -> JsonObject:
-    return cast("JsonObject", json.loads(text)) if text else {}
+def _metadata(text: str | None, reported: str | None) -> JsonObject:
+    metadata: JsonObject = json.loads(text) if text else {}
+    return metadata if reported is None else {**metadata, KEY: json.loads(reported)}
 
 
 def _frame(facts: polars.DataFrame, scores: Sequence[Score], extractor: str) -> polars.DataFrame:

@@ -28,6 +28,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "show": ("show:show", "Show a run or an experiment."),
     "cancel": ("cancel:cancel", "Cancel a run or an experiment."),
     "report": ("report:report", "Print the comparison table and fetch the report of a run or an experiment."),
+    "import": ("import_:import_", "Evaluate the answers of another tool's file."),
     "export": ("export:export", "Write a finished run in another tool's format, or as a table."),
     "compare": ("compare:compare", "Compare runs with a baseline, answer by answer; check a gate."),
     "diff": ("diff:diff", "Say what differs between two evaluations or two runs."),

@@ -8,14 +8,11 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from pydantic import JsonValue
 
+from vlmhyperbench.cli.choices import check, read_extractor
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.cli.watch import see_through
 from vlmhyperbench.client import Client
-from vlmhyperbench.errors import InvalidInput
-from vlmhyperbench.registry.errors import RegistryError, RegistryErrors, field_of
-from vlmhyperbench.registry.validation import validate
 from vlmhyperbench.wire.runs import RunRescore
-from vlmhyperbench_sdk.jsontext import parse_object
 
 
 def rescore(
@@ -44,25 +41,12 @@ def rescore(
     """
     given: dict[str, JsonValue] = {
         "metrics": list(metric) or None,
-        "extractors": [_extractor(text) for text in extractor] or None,
+        "extractors": [read_extractor(text) for text in extractor] or None,
         "on_invalid": on_invalid,
         "on_model_failure": on_model_failure,
         "name": name,
     }
-    choices, problems = validate(RunRescore, {key: value for key, value in given.items() if value is not None})
-    if choices is None:
-        raise RegistryErrors(
-            [RegistryError(field=field_of(one.path), message=one.message, cure=one.cure) for one in problems]
-        )
+    choices = check(RunRescore, given)
     with Client() as client:
         created = client.runs.rescore(run_id, choices)
         return see_through(client, created, detach=detach, shown=shown)
-
-
-def _extractor(text: str) -> JsonValue:
-    if not text.lstrip().startswith("{"):
-        return text
-    try:
-        return dict(parse_object(text, what="The extractor"))  # type: ignore[arg-type]
-    except InvalidInput as error:
-        raise InvalidInput(error.message, cure='Write {"name": …, "params": {…}}.', code="usage") from error

@@ -13,6 +13,7 @@ from pydantic import BaseModel, TypeAdapter
 from vlmhyperbench.client.refusals import refusal_of
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
+from vlmhyperbench.wire.answers import Answers, RunImport
 from vlmhyperbench.wire.artifacts import Artifact, Report
 from vlmhyperbench.wire.base import Page
 from vlmhyperbench.wire.evaluations import Evaluation
@@ -87,6 +88,17 @@ def rescore_run(
 ) -> Call[RunDetail]:
     """Evaluate the answers of a run that has ended anew: a new run, which asks no model."""
     return _post(f"/runs/{_id(run_id)}/rescore", RunDetail, choices or RunRescore(), idempotency_key)
+
+
+def upload_answers(content: bytes) -> Call[Answers]:
+    """Send a file of answers in the neutral form."""
+    headers = {"Content-Type": "application/x-ndjson"}
+    return Call(method="POST", path="/answers", read=Answers.model_validate_json, body=content, headers=headers)
+
+
+def import_run(choices: RunImport, *, idempotency_key: str | None = None) -> Call[RunDetail]:
+    """Evaluate the answers of a file that was sent."""
+    return _post("/runs/import", RunDetail, choices, idempotency_key)
 
 
 def get_run(run_id: Id) -> Call[RunDetail]:

@@ -90,6 +90,7 @@ class Runs(_Resource):
 
     create = _Now(calls.create_run)
     rescore = _Now(calls.rescore_run)
+    import_ = _Now(calls.import_run)
     get = _Now(calls.get_run)
     list = _Now(calls.list_runs)
     cancel = _Now(calls.cancel_run)
@@ -100,6 +101,7 @@ class AsyncRuns(_AsyncResource):
 
     create = _Later(calls.create_run)
     rescore = _Later(calls.rescore_run)
+    import_ = _Later(calls.import_run)
     get = _Later(calls.get_run)
     list = _Later(calls.list_runs)
     cancel = _Later(calls.cancel_run)
@@ -133,6 +135,7 @@ class Api(_Resource):
     workers = _Now(calls.list_workers)
     registry = _Now(calls.list_registry)
     registry_entry = _Now(calls.get_registry_entry)
+    upload_answers = _Now(calls.upload_answers)
     artifacts = _Now(calls.list_artifacts)
     artifact_content = _Now(calls.artifact_content)
     report = _Now(calls.get_report)
@@ -148,6 +151,7 @@ class AsyncApi(_AsyncResource):
     workers = _Later(calls.list_workers)
     registry = _Later(calls.list_registry)
     registry_entry = _Later(calls.get_registry_entry)
+    upload_answers = _Later(calls.upload_answers)
     artifacts = _Later(calls.list_artifacts)
     artifact_content = _Later(calls.artifact_content)
     report = _Later(calls.get_report)

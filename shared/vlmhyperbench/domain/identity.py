@@ -53,6 +53,7 @@ def identify(
         engines: name and version of every engine that answered.
         environment: digest of the packages that computed the metric.
     """
+    is_imported = isinstance(spec.target, ImportTarget)  # its file holds what was asked, and how
     return {
         "weights": _weights(spec),
         "engine": {
@@ -61,7 +62,7 @@ def identify(
             "adapter": _package(spec.target.adapter) if isinstance(spec.target, ModelTarget) else None,
             "params": spec.target.engine_params,
         },
-        "prompt": spec.prompt.model_dump(mode="json"),
+        "prompt": None if is_imported else spec.prompt.model_dump(mode="json"),
         "dataset": {
             "name": spec.dataset.name,
             "version": spec.dataset.version,
@@ -69,7 +70,9 @@ def identify(
             "split": spec.dataset.split,
             "samples": manifest_id,
         },
-        "decoding": {**spec.decoding.model_dump(mode="json"), "response_format": spec.response_format},
+        "decoding": None
+        if is_imported
+        else {**spec.decoding.model_dump(mode="json"), "response_format": spec.response_format},
         "extractor": {**extractor.model_dump(mode="json"), "on_invalid": spec.on_invalid},
         "metric": {
             "name": metric.name,
@@ -102,7 +105,7 @@ def differences(a: JsonValue, b: JsonValue, *, path: str = "") -> Iterator[Diffe
 def _weights(spec: RunSpec) -> JsonValue:
     target = spec.target
     if isinstance(target, ImportTarget):
-        return {"model_name": target.model_name, "imported": target.answers}
+        return {"model_name": target.model_name, "answers": target.answers}
     if isinstance(target, EndpointTarget):
         return {"endpoint": target.endpoint, "model_name": target.model_name}
     return {

@@ -85,6 +85,8 @@ class ImportTarget(Spec):
     """Name and version of the tool, as the file says."""
     answers: Sha256
     """Of the answers in the neutral form, by which storage keeps them."""
+    decoding: dict[str, JsonValue] = Field(default_factory=dict)
+    """How they were sampled, as far as the file says."""
 
     @property
     def served_name(self) -> str:

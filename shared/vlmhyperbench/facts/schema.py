@@ -18,6 +18,7 @@ CHUNK_COLUMNS: dict[str, str] = {
     "images": "str[]",  # SHA-256 of each, in the order in which they were sent
     "failure": "str?",  # model | infrastructure
     "error_code": "str?",
+    "reported": "str?",  # JSON: the scores that an imported file gives the answer
 }
 """Columns of a chunk, in order; types as in `RECORD_COLUMNS`. A fact's `row` is its place in the file."""
 

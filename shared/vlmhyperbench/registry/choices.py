@@ -95,6 +95,17 @@ class EvaluationChoices(Strict):
     on_invalid: Literal["zero", "exclude"] | None = None
 
 
+class ImportChoices(Strict):
+    """What a run may choose whose answers come from a file."""
+
+    model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """Who answered, where the file does not say or should not be believed."""
+    task: Slug | None = None
+    """Whose metrics, extractors, groups and policies hold where they are not chosen."""
+    dataset: DatasetRef | None = None
+    """Whose questions and references they are: samples are matched by their key. By default the file's own."""
+
+
 class RunChoices(Strict):
     """What a run may choose instead of what its task says."""
 

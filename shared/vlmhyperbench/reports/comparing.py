@@ -12,8 +12,11 @@ from pydantic import JsonValue
 
 from vlmhyperbench.analysis.comparison import Delta, Flips, Measured, compare_metrics, count_flips
 from vlmhyperbench.analysis.gates import Check, GatePolicy, Side, WholeRun, check, is_met
+from vlmhyperbench.analysis.parity import Parity
+from vlmhyperbench.analysis.parity import parity as compare_texts
 from vlmhyperbench.reports.differences import delta_table, lost_of
 from vlmhyperbench.reports.document import Cell, Column, Section, Table, write_number
+from vlmhyperbench.reports.parity import divergences, parity_table, say
 from vlmhyperbench.reports.samples import Samples
 from vlmhyperbench.reports.wording import plural
 from vlmhyperbench_sdk.types import JsonObject
@@ -25,6 +28,7 @@ _SPEEDS = {
     "ttft_p50_ms": "TTFT p50, ms",
     "output_tokens_per_s": "output tokens/s",
     "samples_per_s": "answers/s",
+    "peak_memory_bytes": "peak memory, bytes",
 }
 
 
@@ -37,6 +41,7 @@ class Comparison:
     deltas: dict[str, Delta]
     """By the metric's name."""
     flips: Flips | None
+    parity: Parity
     warnings: tuple[str, ...]
     checks: tuple[Check, ...] = ()
     is_met: bool | None = None
@@ -60,6 +65,7 @@ def compare(baseline: Samples, other: Samples, *, policy: GatePolicy | None = No
         other=other,
         deltas=deltas,
         flips=_flips([*first.values()], [*theirs.values()]),
+        parity=compare_texts(baseline.answers(), other.answers()),
         warnings=tuple(_warnings(baseline, other, deltas)),
         checks=tuple(checks),
         is_met=None if policy is None else is_met(policy, checks),
@@ -71,6 +77,9 @@ def tables(comparison: Comparison) -> list[Table]:
     name = comparison.other.name
     known = [(name, delta) for delta in comparison.deltas.values() if delta.difference is not None]
     found = [delta_table(known, is_named=False)] if known else []
+    if comparison.parity.pairs:
+        apart = divergences(name, comparison.parity)
+        found += [parity_table([(name, comparison.parity)]), *([apart] if apart else [])]
     found.append(_speeds(comparison))
     if comparison.is_met is not None:
         found.append(_gate(comparison))
@@ -101,7 +110,10 @@ def verdict(comparison: Comparison) -> str:
     flips = comparison.flips
     if flips is not None:
         said.append(f"Of {plural(flips.pairs, 'answer')} {flips.broke} broke and {flips.mended} were mended.")
-    return " ".join(said) or "No metric is shared."
+    said = said or ["No metric is shared."]
+    if comparison.parity.pairs:
+        said.append(say(comparison.parity))
+    return " ".join(said)
 
 
 def rows(comparison: Comparison) -> dict[str, JsonValue]:
@@ -112,6 +124,7 @@ def rows(comparison: Comparison) -> dict[str, JsonValue]:
         "other": comparison.other.name,
         "metrics": {key: asdict(delta) for key, delta in comparison.deltas.items()},
         "flips": asdict(flips) if flips is not None else None,
+        "parity": {**asdict(comparison.parity), "same": comparison.parity.same, "rescored": comparison.parity.rescored},
         "speeds": {name: {"baseline": before, "other": after} for name, before, after in _measured_speeds(comparison)},
         "gate": None
         if comparison.is_met is None

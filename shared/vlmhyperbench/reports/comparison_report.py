@@ -29,6 +29,7 @@ from vlmhyperbench.reports.document import (
 from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.headline import final_state, finished_at, headline_row, run_data, tone_of
 from vlmhyperbench.reports.limitations import limitations
+from vlmhyperbench.reports.parity import parity_section
 from vlmhyperbench.reports.performance import Performance, performance_of, times_table
 from vlmhyperbench.reports.provenance import configuration_items, provenance
 from vlmhyperbench.reports.quality import Quality, overall, quality_by
@@ -87,6 +88,7 @@ def comparison_document(experiment_id: str, name: str, state: str, runs: Sequenc
                 ]
             ),
             differences(paired),
+            *parity_section(named[: 1 + MAX_FLIP_BLOCKS]),
             *ranking(named, paired),
             _quality(summarised),
             _flips(named, paired, found),
@@ -283,12 +285,12 @@ def _cut(summarised: Sequence[_Summarised]) -> str:
 
 def _configurations(runs: Sequence[RunEvidence]) -> Section:
     settings = [dict(configuration_items(run.spec)) for run in runs]
-    names = list(settings[0]) if settings else []
+    names = list(dict.fromkeys(name for setting in settings for name in setting))
     columns = (Column(title="setting"), *(Column(title=run.name) for run in runs))
-    differing = [name for name in names if len({setting[name] for setting in settings}) > 1]
+    differing = [name for name in names if len({setting.get(name) for setting in settings}) > 1]
     same = [name for name in names if name not in differing]
     rows = {
-        "differs": tuple((name, *(setting[name] for setting in settings)) for name in differing),
+        "differs": tuple((name, *(setting.get(name, "–") for setting in settings)) for name in differing),
         "same": tuple((name, settings[0][name]) for name in same),
     }
     blocks: list[Block] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vlmhyperbench.domain.specs import EndpointTarget
+from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget
 from vlmhyperbench.reports.counting import Counts
 from vlmhyperbench.reports.document import Points, Section, write_number
 from vlmhyperbench.reports.evidence import RunEvidence
@@ -46,6 +46,11 @@ def limitations(runs: Sequence[tuple[RunEvidence, Counts, Performance]]) -> Sect
 
 def _of_quality(run: RunEvidence, counts: Counts) -> list[str]:
     items = []
+    is_imported = isinstance(run.spec.target, ImportTarget)
+    if is_imported:
+        items.append(
+            "the answers were imported: what was asked, and how, is as their file says, and nothing was timed."
+        )
     if counts.scored < FEW_SAMPLES:
         items.append(f"only {plural(counts.scored, 'answer')} could be scored, so intervals are wide.")
     if counts.missing:
@@ -54,8 +59,8 @@ def _of_quality(run: RunEvidence, counts: Counts) -> list[str]:
     if failures:
         items.append(f"{plural(failures, 'request')} failed; the bounds say what that can change.")
     if counts.truncated:
-        rate, limit = percent(counts.truncation_rate), run.spec.decoding.max_tokens
-        items.append(f"{rate} of the answers ended at the limit of {limit} tokens.")
+        rate, limit = percent(counts.truncation_rate), f"the limit of {run.spec.decoding.max_tokens} tokens"
+        items.append(f"{rate} of the answers ended at {'a token limit' if is_imported else limit}.")
     if run.unreadable:
         items.append(f"{plural(run.unreadable, 'sample')} of the data set could not be asked.")
     reach = spread(run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 
-from vlmhyperbench.domain.specs import ModelTarget, RunSpec
+from vlmhyperbench.domain.specs import ImportTarget, ModelTarget, RunSpec
 from vlmhyperbench.reports.document import Block, Column, Facts, Listing, Section, Table
 from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.records import ClaimEvidence
@@ -35,10 +35,8 @@ def configuration(run: RunEvidence) -> Section:
 def configuration_items(spec: RunSpec) -> tuple[tuple[str, str], ...]:
     """List a run spec's settings, in one order for every run, so that runs can be laid beside each other."""
     target = spec.target
-    decoding = {k: v for k, v in spec.decoding.model_dump(mode="json").items() if v not in (None, [])}
     dataset = spec.dataset
     chosen = {"doc_classes": list(dataset.doc_classes), "question_types": list(dataset.question_types)}
-    scenario = spec.scenario
     return (
         ("target", f"{target.model} {target.version}" if isinstance(target, ModelTarget) else target.served_name),
         ("through", f"{path_of(spec)} ({target.backend_class})"),
@@ -48,11 +46,7 @@ def configuration_items(spec: RunSpec) -> tuple[tuple[str, str], ...]:
         ("data set", f"{dataset.name} {dataset.version}, seed {dataset.seed}, limit {dataset.limit or 'none'}"),
         ("data set parameters", plain(dataset.params)),
         ("filters", plain({k: v for k, v in chosen.items() if v})),
-        ("prompt", f"{spec.prompt.name} {spec.prompt.version}"),
-        ("decoding", plain(decoding)),
-        ("response format", plain(spec.response_format)),
-        ("scenario", f"{scenario.name} {scenario.version} ({scenario.kind}), {scenario.in_flight} in flight"),
-        ("warm-up", plural(scenario.warmup_requests, "request")),
+        *_asking(spec),
         ("model failures count as", "wrong" if spec.on_model_failure == "zero" else "unscored"),
         ("metrics", ", ".join(f"{m.name}@{m.profile}:{m.version}" for m in spec.metrics)),
         ("answers are read by", ", ".join(extractor.label for extractor in spec.extractors)),
@@ -95,6 +89,21 @@ def provenance(run: RunEvidence, *, name: str = "provenance", title: str = "Prov
         )
     return Section(
         name=name, title=title, lead="What was really used, recorded when it was used.", blocks=tuple(blocks)
+    )
+
+
+def _asking(spec: RunSpec) -> tuple[tuple[str, str], ...]:
+    """Say how the model was asked; of an imported run only what its file says."""
+    if isinstance(spec.target, ImportTarget):
+        return (("answers", f"imported, SHA-256 {spec.target.answers}"), ("decoding", plain(spec.target.decoding)))
+    decoding = {k: v for k, v in spec.decoding.model_dump(mode="json").items() if v not in (None, [])}
+    scenario = spec.scenario
+    return (
+        ("prompt", f"{spec.prompt.name} {spec.prompt.version}"),
+        ("decoding", plain(decoding)),
+        ("response format", plain(spec.response_format)),
+        ("scenario", f"{scenario.name} {scenario.version} ({scenario.kind}), {scenario.in_flight} in flight"),
+        ("warm-up", plural(scenario.warmup_requests, "request")),
     )
 
 

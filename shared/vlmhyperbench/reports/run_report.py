@@ -39,6 +39,7 @@ from vlmhyperbench.reports.quality import (
     scale_of,
     values_by,
 )
+from vlmhyperbench.reports.reported import reported_scores
 from vlmhyperbench.reports.verdict import run_verdict
 from vlmhyperbench.reports.wording import group_title, milliseconds, path_of, percent, plural, size, target_of
 
@@ -73,6 +74,7 @@ def run_document(run: RunEvidence) -> Document:
             _results(quality, counts),
             _quality(run, by_group),
             *extraction(run),
+            *reported_scores(run),
             _mistakes(run, wrong, kinds),
             _performance(run, performance),
             configuration(run),

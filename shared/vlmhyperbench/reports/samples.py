@@ -1,6 +1,7 @@
 """`samples.parquet`: every measure of a run with what pairs it with other runs', to be compared without a server.
 
-One row per answer, metric and extractor; the file's metadata says what the run was, and which metric made the numbers.
+One row per answer, metric and extractor; an answer's text stands in the row of the first metric. The file's metadata
+says what the run was, and which metric made the numbers.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ _COLUMNS = polars.Schema(
         "value": polars.Float64(),
         "reason": polars.String(),
         "is_invalid": polars.Boolean(),
+        "text": polars.String(),
     }
 )
 _PAIRED = ("key", "repeat", "turn", "cluster", "value")
@@ -55,6 +57,12 @@ class Samples:
     @property
     def name(self) -> str:
         return str(self.meta["name"])
+
+    def answers(self) -> polars.DataFrame:
+        """Return the rows of the first metric, which have the texts."""
+        first = next(iter(self.described()), {"key": "", "extractor": ""})
+        is_first = (polars.col("metric") == first["key"]) & (polars.col("extractor") == first["extractor"])
+        return self.frame.filter(is_first)
 
     def described(self) -> list[JsonObject]:
         """Return what the metadata says of every metric by the extractor that counts."""
@@ -87,7 +95,8 @@ class Samples:
 def write_samples(run: RunEvidence) -> bytes:
     """Return the Parquet file of a run."""
     every = [*run.scored, *(one for scored in run.scored_otherwise.values() for one in scored)]
-    frame = polars.concat([polars.DataFrame(schema=_COLUMNS), *(_rows(run, one) for one in every)], how="diagonal")
+    frames = [_rows(run, one, has_text=one is run.primary) for one in every]
+    frame = polars.concat([polars.DataFrame(schema=_COLUMNS), *frames], how="diagonal")
     counts, performance, quality = count(run), performance_of(run), overall(run)
     meta: JsonValue = {
         "schema": SCHEMA,
@@ -135,9 +144,11 @@ def read_samples(content: bytes, *, what: str) -> Samples:
     return Samples(meta=found, frame=frame)
 
 
-def _rows(run: RunEvidence, scored: ScoredMetric) -> polars.DataFrame:
+def _rows(run: RunEvidence, scored: ScoredMetric, *, has_text: bool) -> polars.DataFrame:
     answers = answers_of(run, scored).with_columns(
-        polars.lit(scored.key).alias("metric"), polars.lit(scored.extractor).alias("extractor")
+        polars.lit(scored.key).alias("metric"),
+        polars.lit(scored.extractor).alias("extractor"),
+        polars.col("text") if has_text else polars.lit(None, dtype=polars.String).alias("text"),
     )
     own = [name for name in answers.columns if name.startswith((GROUP, "stat."))]
     return answers.select(*(polars.col(name).cast(kind) for name, kind in _COLUMNS.items()), *own)

@@ -14,6 +14,7 @@ from vlmhyperbench.domain.specs import (
     Decoding,
     EndpointTarget,
     ExtractorSpec,
+    ImportTarget,
     MetricSpec,
     PackageRef,
     PromptSpec,
@@ -40,6 +41,13 @@ def test_the_same_parts_have_the_same_id_whatever_the_run_is_called() -> None:
     assert id_of(identity(engines=engines)) == id_of(identity(engines=engines[::-1] * 2))  # type: ignore[arg-type]
     assert id_of(identity())[0] == "e"  # type: ignore[arg-type]
     assert len(id_of(identity())) == 13  # type: ignore[arg-type]
+
+
+def test_what_decides_an_imported_number_is_the_file() -> None:
+    target = ImportTarget(model_name="other", format="lm-eval", answers="a" * 64)
+    found = identity(run_spec(target=target))
+    assert found["weights"] == {"model_name": "other", "answers": "a" * 64}
+    assert (found["prompt"], found["decoding"]) == (None, None)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from vlmhyperbench.domain.planning import (
     plan_run,
     target_digest,
 )
-from vlmhyperbench.domain.specs import ScenarioSpec
+from vlmhyperbench.domain.specs import ImportTarget, ScenarioSpec
 from vlmhyperbench.domain.states import JobKind
 
 
@@ -56,6 +56,18 @@ def test_five_samples_in_shards_of_two_are_three_shards_then_score_then_report()
     score, report = expansion.jobs[3:]
     assert (score.kind, score.needs) == (JobKind.SCORE, (0, 1, 2))
     assert (report.kind, report.needs) == (JobKind.REPORT, (3,))
+
+
+def test_imported_answers_are_one_job_however_many_they_are() -> None:
+    target = ImportTarget(model_name="other", format="lm-eval", answers="a" * 64)
+    spec = run_spec(samples_per_shard=2, answers=2).model_copy(update={"target": target})
+    expansion = expand_run(spec, samples=5)
+    assert [(job.kind, job.range_start, job.range_end) for job in expansion.jobs] == [
+        (JobKind.IMPORT, 0, 10),
+        (JobKind.SCORE, None, None),
+        (JobKind.REPORT, None, None),
+    ]
+    assert [kind for kind in JobKind if kind.writes_facts] == [JobKind.GENERATE, JobKind.IMPORT]
 
 
 def test_three_answers_per_sample_are_three_times_the_requests() -> None:

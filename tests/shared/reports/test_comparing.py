@@ -64,7 +64,7 @@ def test_what_makes_runs_incomparable_is_said() -> None:
         "Not compared, since one run lacks it or defines it otherwise: anls, cer, exact_match.",
     )
     assert (compared.deltas, compared.flips) == ({}, None)
-    assert verdict(compared) == "No metric is shared."
+    assert verdict(compared) == "No metric is shared. 1 of 1 answer (100.0\u00a0%) are the same text."
 
 
 def test_another_profile_of_a_metric_is_another_metric() -> None:
@@ -123,7 +123,7 @@ def test_markdown_for_a_build_holds_differences_speeds_and_the_gate() -> None:
     assert "| Exact match | 0.600 | 1.000 |" in text
     assert "| cer max\\_value | passed |" in text
     assert "Answers without a pair: 1; with them, the drop could be" in text
-    assert [one.name for one in tables(compared[0])] == ["deltas", "speeds", "gate"]
+    assert [one.name for one in tables(compared[0])] == ["deltas", "parity", "parity-a|b", "speeds", "gate"]
 
 
 def test_a_run_without_metrics_has_a_file_too() -> None:

@@ -207,3 +207,23 @@ def test_what_all_names_begin_or_end_with_is_left_out_and_equal_names_get_ids() 
     assert [row["name"] for row in comparison_document("e", "d", "DONE", twice).headline] == [
         *("same 11111111", "same 22222222"),
     ]
+
+
+def test_parity_says_which_answers_part_and_where() -> None:
+    texts = ["yes", "yes sir", "no"]
+    runs = [
+        evidence([fact(i, text, "yes") for i, text in enumerate(said)], name=name)
+        for name, said in (("F16", texts), ("Q4", ["yes", "yes madam", "yes"]), ("Q8", texts))
+    ]
+    document = comparison_document("id", "parity", "DONE", runs)
+    (section,) = [one for one in document.sections if one.name == "parity"]
+    assert section.lead == (
+        "Q4: 1 of 3 answers (33.3\u00a0%) are the same text; 1 difference changes the score. "
+        "Q8: 3 of 3 answers (100.0\u00a0%) are the same text."
+    )
+    summary, where = (block for block in section.blocks if isinstance(block, Table))
+    assert summary.rows[0][:2] == ("Q4", 3)
+    assert {row[0]: row[1:] for row in where.rows} == {
+        "s1": (2, "sir", "madam", "same"),
+        "s2": (1, "no", "yes", "changes"),
+    }

@@ -1,0 +1,169 @@
+"""IMPORT: take a run's answers out of a file instead of asking a model; what the file lacks gets an error row."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from vlmhyperbench.data import manifest
+from vlmhyperbench.db import claims, manifests, runs
+from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted, outcome_of
+from vlmhyperbench.domain.specs import DatasetSpec, ImportTarget, RunSpec
+from vlmhyperbench.errors import Conflict, Fenced, InvalidInput, NotFound, VlmHyperBenchError
+from vlmhyperbench.exchange.answers import Answer, read_answers
+from vlmhyperbench.facts.sealing import blank_row, seal
+from vlmhyperbench.worker.claims import ClaimedJob
+
+CHUNK_ROWS = 1000
+NOT_IN_FILE = "not_in_file"
+FAILED_IN_FILE = "failed_in_file"
+_SHOWN_KEYS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Where answers belong: the run's samples, and what is missing of its ordinals."""
+
+    file: Path
+    phase: int
+    samples: Mapping[str, int]
+    """Key → index."""
+    missing: frozenset[int]
+    answers: str
+    """Hash of the file."""
+
+
+async def handle_import(job: ClaimedJob) -> Outcome:
+    """Do one IMPORT job; a file that does not fit its dataset fails the run before anything is written."""
+    try:
+        return await _import(job)
+    except Fenced:
+        raise
+    except VlmHyperBenchError as error:
+        return outcome_of(error)
+
+
+async def _import(job: ClaimedJob) -> Outcome:
+    places, dataset = await _read_places(job)
+    skipped = await asyncio.to_thread(check_keys, places, dataset)
+    rows, total = rows_of(places), len(places.missing)
+    no = done = 0
+    with tempfile.TemporaryDirectory(prefix="vlmhb-import-") as folder:
+        while batch := await asyncio.to_thread(lambda: list(islice(rows, CHUNK_ROWS))):
+            if job.draining.is_set() or job.cancelled.is_set():
+                return Preempted()
+            sealing = partial(
+                seal,
+                job.runtime.storage,
+                batch,
+                run_id=job.run_id,
+                claim_id=job.claim_id,
+                phase=places.phase,
+                no=no,
+                folder=Path(folder),
+                origin="imported",
+            )
+            chunk, facts = await asyncio.to_thread(sealing)
+            await job.append(chunk, facts)
+            no, done = no + 1, done + len(batch)
+            await job.progress(done=done, total=total)
+    return Complete(data={"requests": 0, "phase": places.phase, "answers_of_no_sample": skipped})
+
+
+async def _read_places(job: ClaimedJob) -> tuple[Places, DatasetSpec]:
+    async with job.runtime.database.transaction() as session:
+        run = await runs.get(session, job.run_id)
+        found = await manifests.get(session, run.manifest_id or "") if run else None
+        missing = await claims.missing_ordinals(session, job.job)
+    if run is None or found is None or job.job.phase is None:
+        raise NotFound(f"The run {job.run_id} or its sample manifest does not exist.")
+    spec = RunSpec.model_validate(run.spec)
+    if not isinstance(spec.target, ImportTarget):
+        raise Conflict("The run's target is no file of answers.")
+    storage = job.runtime.storage
+    frame = await asyncio.to_thread(lambda: manifest.read(storage.path(found.storage_key)))
+    places = Places(
+        file=storage.path(f"answers/{spec.target.answers}.jsonl"),
+        phase=job.job.phase,
+        samples=dict(zip(frame["key"].to_list(), frame["index"].to_list(), strict=True)),
+        missing=frozenset(missing),
+        answers=spec.target.answers,
+    )
+    return places, spec.dataset
+
+
+def check_keys(places: Places, dataset: DatasetSpec) -> int:
+    """Return how many answers belong to no sample: to one that a limit or a filter left out.
+
+    Raises:
+        InvalidInput: none of them belongs to a sample, or the dataset is whole and yet lacks some.
+    """
+    keys = [answer.key for answer in read_answers(places.file).answers]
+    unknown = [key for key in keys if key not in places.samples]
+    is_cut = bool(dataset.limit or dataset.doc_classes or dataset.question_types)
+    if unknown and (len(unknown) == len(keys) or not is_cut):
+        named = ", ".join(repr(key[:60]) for key in unknown[:_SHOWN_KEYS])
+        known = ", ".join(repr(key[:60]) for key in list(places.samples)[:_SHOWN_KEYS])
+        raise InvalidInput(
+            f"{len(unknown)} of {len(keys)} answers belong to no sample of {dataset.name!r}: {named}. "
+            f"Its keys are like {known}.",
+            cure="Name the dataset, split and revision that the file was made on.",
+        )
+    return len(unknown)
+
+
+def rows_of(places: Places) -> Iterator[dict[str, Any]]:
+    """Yield the chunk's rows of every missing ordinal, in the file's order; then of those that the file lacks."""
+    left = set(places.missing)
+    samples = len(places.samples)
+    for answer in read_answers(places.file).answers:
+        sample = places.samples.get(answer.key)
+        ordinal = None if sample is None else answer.repeat * samples + sample
+        if ordinal in left:
+            left.remove(ordinal)
+            yield _row(places, ordinal, answer)
+    keys = {index: key for key, index in places.samples.items()}
+    for ordinal in sorted(left):
+        row = _blank(places, ordinal, keys[ordinal % samples], error="The file has no answer to this sample.")
+        yield row | {"failure": "infrastructure", "error_code": NOT_IN_FILE}
+
+
+def _row(places: Places, ordinal: int, answer: Answer) -> dict[str, Any]:
+    if answer.text is None:
+        row = _blank(places, ordinal, answer.key, error=answer.error or "The file holds no text.")
+        row |= {"failure": "infrastructure", "error_code": FAILED_IN_FILE}
+    else:
+        row = _blank(places, ordinal, answer.key, error=None) | {"text": answer.text}
+    counted = answer.completion_tokens is not None
+    return row | {
+        "user_prompt": answer.question,
+        "reasoning": answer.reasoning,
+        "finish_reason": answer.finish_reason,
+        "prompt_tokens": answer.prompt_tokens,
+        "completion_tokens": answer.completion_tokens,
+        "token_source": "usage" if counted else None,
+        "reported": json.dumps(dict(answer.reported), sort_keys=True) if answer.reported else None,
+    }
+
+
+def _blank(places: Places, ordinal: int, key: str, *, error: str | None) -> dict[str, Any]:
+    samples = len(places.samples)
+    repeat = ordinal // samples
+    asked = digest_of({"answers": places.answers, "key": key, "repeat": repeat})
+    return blank_row(
+        phase=places.phase,
+        ordinal=ordinal,
+        sample=ordinal % samples,
+        repeat=repeat,
+        status="ok" if error is None else "error",
+        error=error,
+        request_sha256=asked,
+    )

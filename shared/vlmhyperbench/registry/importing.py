@@ -1,0 +1,118 @@
+"""Pin a run whose answers come from a file: whose questions they are, and how they are evaluated."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from pydantic import JsonValue
+
+from vlmhyperbench.domain.specs import DatasetSpec, Decoding, ImportTarget, PromptSpec, RunSpec, ScenarioSpec
+from vlmhyperbench.registry.catalogue import Catalogue
+from vlmhyperbench.registry.choices import EvaluationChoices, ImportChoices
+from vlmhyperbench.registry.pins import errors_of, given, pin_dataset, pin_extractors, pin_metrics
+from vlmhyperbench.registry.plugins import InstalledPlugins, Plugins
+from vlmhyperbench.registry.references import References
+from vlmhyperbench.registry.schemas import Entry, TaskEntry
+from vlmhyperbench.scoring.reported import reported_metric
+
+ANSWERS_DATASET = "vlmhyperbench.exchange.dataset:AnswersDataset"
+"""Takes the samples from the file itself."""
+MOST_REPORTED = 32
+"""Of the scores that a file reports, the most frequent become metrics."""
+
+
+class Answers(Protocol):
+    """What a stored file of answers is, and holds."""
+
+    @property
+    def sha256(self) -> str: ...
+    @property
+    def format(self) -> str: ...
+    @property
+    def tool(self) -> str | None: ...
+    @property
+    def model(self) -> str | None: ...
+    @property
+    def task(self) -> str | None: ...
+    @property
+    def decoding(self) -> dict[str, JsonValue]: ...
+    @property
+    def repeats(self) -> int: ...
+    @property
+    def referenced(self) -> int: ...
+    @property
+    def reported(self) -> list[str]: ...
+
+
+class Choices(EvaluationChoices, ImportChoices):
+    """What an import may choose."""
+
+
+def resolve_import(
+    catalogue: Catalogue,
+    found: Answers,
+    choices: Choices,
+    *,
+    storage_path: str,
+    plugins: Plugins | None = None,
+) -> RunSpec:
+    """Pin such a run; `storage_path` says where the file lies, as `DatasetSpec.path` names it.
+
+    Raises:
+        RegistryErrors: names that do not exist; no metrics, or no references to measure against.
+    """
+    references = References(catalogue=catalogue, plugins=plugins or InstalledPlugins())
+    task = None
+    if choices.task is not None:
+        task = references.find(catalogue.tasks, "tasks", choices.task, ("task",))
+    metrics = pin_metrics(references, choices.metrics or (task.metrics if task else ()), task, ("metrics",))
+    extractors = pin_extractors(
+        references, given(choices.extractors, task.extractors if task else ("text",)), ("extractors",)
+    )
+    dataset = _dataset(references, found, choices, task, storage_path)
+    if not metrics and not references.problems:
+        references.say(("metrics",), "there is no metric to evaluate the answers by.", "Name a task, or metrics.")
+    if references.problems or dataset is None or None in (*metrics, *extractors):
+        raise errors_of(references, "runs", Entry())
+    return RunSpec(
+        target=ImportTarget(
+            model_name=choices.model or found.model or "unknown model",
+            format=found.format,
+            tool=found.tool,
+            answers=found.sha256,
+            decoding=found.decoding,
+        ),
+        task=choices.task or found.task or "imported answers",
+        task_version=task.version if task else "1.0.0",
+        category=task.category if task else None,
+        dataset=dataset,
+        prompt=PromptSpec(name="as-imported", version="1.0.0"),
+        metrics=(
+            *(metric for metric in metrics if metric is not None),
+            *map(reported_metric, found.reported[:MOST_REPORTED]),
+        ),
+        extractors=tuple(extractor for extractor in extractors if extractor is not None),
+        decoding=Decoding(temperature=None, n=found.repeats),
+        scenario=ScenarioSpec(name="as-imported", warmup_requests=0, in_flight=1),
+        group_by=given(choices.group_by, task.group_by if task else ()),
+        on_model_failure=given(choices.on_model_failure, task.on_model_failure if task else "zero"),
+        on_invalid=given(choices.on_invalid, task.on_invalid if task else "exclude"),
+    )
+
+
+def _dataset(
+    references: References, found: Answers, choices: Choices, task: TaskEntry | None, storage_path: str
+) -> DatasetSpec | None:
+    required = task.required_fields if task else ()
+    if choices.dataset is not None:
+        return pin_dataset(references, choices.dataset, ("dataset",), required_fields=required)
+    if not found.referenced:
+        references.say(("dataset",), "the file knows no reference.", "Name the dataset that the questions are from.")
+        return None
+    return DatasetSpec(
+        name=found.task or f"{found.format} answers",
+        version=found.sha256[:12],
+        type=ANSWERS_DATASET,
+        path=storage_path,
+        required_fields=required,
+    )

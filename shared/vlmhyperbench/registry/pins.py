@@ -1,0 +1,148 @@
+"""The parts of a run spec, pinned one by one; what cannot be had becomes a problem, with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from vlmhyperbench.domain.specs import (
+    DatasetSpec,
+    Decoding,
+    ExtractorSpec,
+    MetricSpec,
+    PromptSpec,
+    ScenarioSpec,
+)
+from vlmhyperbench.registry.choices import DatasetChoice, ExtractorChoice, ScenarioChoice
+from vlmhyperbench.registry.errors import Path, RegistryError, RegistryErrors, did_you_mean, field_of
+from vlmhyperbench.registry.references import References
+from vlmhyperbench.registry.schemas import Entry, TaskEntry
+
+T = TypeVar("T")
+
+
+def pin_dataset(
+    references: References, choice: str | DatasetChoice, path: Path, *, required_fields: tuple[str, ...] = ()
+) -> DatasetSpec | None:
+    """Pin a dataset with what the choice says over its entry."""
+    chosen = DatasetChoice(name=choice) if isinstance(choice, str) else choice
+    entry = references.find(references.catalogue.datasets, "datasets", chosen.name, path)
+    if entry is None:
+        return None
+    return DatasetSpec(
+        name=chosen.name,
+        version=entry.version,
+        type=entry.type,
+        package=references.plugins.package_of("datasets", entry.type),
+        path=str(references.catalogue.root / entry.path) if entry.path is not None else None,
+        revision=entry.revision,
+        split=given(chosen.split, entry.split),
+        params={**entry.params, **chosen.params},
+        seed=given(chosen.seed, entry.seed),
+        limit=given(chosen.limit, entry.limit),
+        doc_classes=given(chosen.doc_classes, entry.doc_classes),
+        question_types=given(chosen.question_types, entry.question_types),
+        required_fields=required_fields,
+    )
+
+
+def pin_prompt(references: References, name: str, path: Path) -> PromptSpec | None:
+    """Pin a prompt."""
+    entry = references.find(references.catalogue.prompts, "prompts", name, path)
+    if entry is None:
+        return None
+    return PromptSpec.model_validate({"name": name, **entry.model_dump(exclude={"name", "description", "metadata"})})
+
+
+def pin_metrics(
+    references: References, chosen: Sequence[str], task: TaskEntry | None, path: Path
+) -> list[MetricSpec | None]:
+    """Pin metrics; None in the place of one that cannot be had."""
+    metrics: list[MetricSpec | None] = []
+    for no, reference in enumerate(chosen):
+        place = (*path, no) if path[-1] == "metrics" else path
+        metric = references.metric(reference, place)
+        if metric is not None:
+            if task is not None:
+                _check_supported(references, "metric", metric.name, task.supported_metrics, task, place)
+            if metric in metrics:
+                references.say(place, f"the metric {reference!r} is asked for twice.", "Remove one.")
+        metrics.append(metric)
+    return metrics
+
+
+def pin_extractors(
+    references: References, chosen: Sequence[str | ExtractorChoice], path: Path
+) -> list[ExtractorSpec | None]:
+    """Pin extractors; None in the place of one that cannot be had."""
+    extractors: list[ExtractorSpec | None] = []
+    for no, reference in enumerate(chosen):
+        place = (*path, no) if path[-1] == "extractors" else path
+        extractor = references.extractor(reference, place)
+        if extractor is not None and extractor in extractors:
+            references.say(place, f"the extractor {extractor.label!r} is asked for twice.", "Remove one.")
+        extractors.append(extractor)
+    return extractors
+
+
+def pin_scenario(
+    references: References, choice: str | ScenarioChoice, task: TaskEntry, path: Path
+) -> ScenarioSpec | None:
+    """Pin a scenario: a registered one, or one of the choice's own kind."""
+    chosen = ScenarioChoice(name=choice) if isinstance(choice, str) else choice
+    own = chosen.model_dump(exclude_none=True)
+    if chosen.kind is not None and chosen.name not in references.catalogue.scenarios:
+        return ScenarioSpec.model_validate(own)
+    entry = references.find(references.catalogue.scenarios, "scenarios", chosen.name, path)
+    if entry is None:
+        return None
+    _check_supported(references, "scenario", chosen.name, task.scenarios, task, path)
+    written = entry.model_dump(exclude={"description", "metadata"})
+    return ScenarioSpec.model_validate({**written, "name": chosen.name, **own})
+
+
+def check_reports(references: References, reports: Sequence[str], task: TaskEntry, path: Path) -> None:
+    """Check that reports exist, and that the task supports them."""
+    for no, name in enumerate(reports):
+        place = (*path, no) if path[-1] == "reports" else path
+        if references.find(references.catalogue.reports, "reports", name, place) is not None:
+            _check_supported(references, "report", name, task.supported_reports, task, place)
+
+
+def _check_supported(
+    references: References, what: str, name: str, supported: Sequence[str], task: TaskEntry, path: Path
+) -> None:
+    if supported and name not in supported:
+        cure = did_you_mean(name, supported)
+        references.say(path, f"the task {task.name!r} does not support the {what} {name!r}.", cure)
+
+
+def merge_decoding(default: Decoding, own: Decoding | None) -> Decoding:
+    """Lay what is written over the task's decoding, key by key."""
+    if own is None:
+        return default
+    return default.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
+
+
+def given(own: T | None, default: T) -> T:
+    """Return the own value where there is one."""
+    return default if own is None else own
+
+
+def errors_of(references: References, kind: str, entry: Entry) -> RegistryErrors:
+    """Turn problems into errors, with file and line where the entry is registered."""
+    catalogue = references.catalogue
+    is_registered = bool(entry.name) and catalogue.of(kind).get(entry.name) is entry
+    errors = []
+    for problem in references.problems:
+        place = catalogue.place_of(kind, entry.name, *problem.path) if is_registered else None
+        errors.append(
+            RegistryError(
+                file=place.file if place else None,
+                line=place.line if place else None,
+                field=field_of(problem.path),
+                message=problem.message,
+                cure=problem.cure,
+            )
+        )
+    return RegistryErrors(errors)

@@ -1,0 +1,91 @@
+"""The metric `reported`: what an imported file says that an answer scores, as a number beside our own.
+
+It is no entry of the registry: an import adds one for every score that its file reports.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from vlmhyperbench.domain.specs import MetricSpec
+from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench_sdk.protocols import MetricDescription
+from vlmhyperbench_sdk.types import JsonObject, Measures
+
+CLASS_PATH = "vlmhyperbench.scoring.reported:Reported"
+PROFILE = "file"
+VERSION = "1.0.0"
+KEY = "reported"
+"""Where in a sample's metadata the scores stand: `{name: number}`."""
+NOT_REPORTED = "not_reported"
+
+
+def is_reported(metric: MetricSpec) -> bool:
+    """Say whether a metric's numbers come from a file."""
+    return metric.class_path == CLASS_PATH
+
+
+def reported_metric(score: str) -> MetricSpec:
+    """Pin the metric of one score that a file reports."""
+    return MetricSpec(
+        name=f"reported {score}",
+        profile=PROFILE,
+        version=VERSION,
+        class_path=CLASS_PATH,
+        params={"score": score},
+    )
+
+
+class Reported:
+    """The number that a file reports for an answer; what it reports for none is unscored."""
+
+    def __init__(self, *, score: str, profile: str = PROFILE) -> None:
+        if profile != PROFILE:
+            raise InvalidInput(f"The metric 'reported' has no profile {profile!r}.", cure=f"Write {PROFILE}.")
+        self._score = score
+
+    @property
+    def description(self) -> MetricDescription:
+        return MetricDescription(
+            name=f"reported {self._score}",
+            profile=PROFILE,
+            version=VERSION,
+            title=f"{self._score}, as the file reports it",
+            kind="text",
+            unit="as in the file",
+            range=(None, None),
+            direction="higher",
+            aggregation="mean",
+            proportion=False,
+            normaliser="unknown",
+            formula="the number in the file; whether more of it is better, the file does not say",
+            source="the imported file",
+        )
+
+    def measure(
+        self,
+        predictions: Sequence[str],
+        references: Sequence[Sequence[str]],  # noqa: ARG002 (part of the contract)
+        *,
+        metadata: Sequence[JsonObject] | None = None,
+    ) -> Measures:
+        found = [self._read(one) for one in metadata or [{}] * len(predictions)]
+        return Measures(
+            values=found,
+            reasons=[NOT_REPORTED if value is None else None for value in found],
+            statistics={
+                "score": [value or 0.0 for value in found],
+                "count": [0.0 if value is None else 1.0 for value in found],
+            },
+        )
+
+    def combine(self, sums: Mapping[str, float]) -> float | None:
+        return sums["score"] / sums["count"] if sums.get("count") else None
+
+    def _read(self, metadata: JsonObject) -> float | None:
+        scores = metadata.get(KEY)
+        value = scores.get(self._score) if isinstance(scores, Mapping) else None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            return None
+        return float(value)

@@ -1,0 +1,143 @@
+"""Answers of other tools, through every service: scored as our own, with the file's scores beside ours."""
+
+import json
+
+import pytest
+
+from tests.support.audit import audit
+from vlmhyperbench.errors import InvalidInput, NotFound
+from vlmhyperbench.exchange.answers import Answer, AnswersFile, write_answers
+from vlmhyperbench.wire.answers import RunImport
+
+ANSWERS = [
+    Answer(key="a", question="2 + 2?", references=("4",), text="4", reported={"acc": 1.0}, completion_tokens=1),
+    Answer(key="b", question="2 + 3?", references=("5",), text=" 5.", reported={"acc": 1.0}),
+    Answer(key="c", question="2 + 4?", references=("6",), text="7", reported={"acc": 0.0}),
+    Answer(key="d", question="2 + 5?", references=("7",), error="timed out"),
+    Answer(key="a", repeat=1, text="four", reported={"acc": 0.0}),
+]
+
+
+@pytest.fixture
+def send(stack, tmp_path):
+    """Send answers in the neutral form and return what the API says of them."""
+
+    def sent(*answers):
+        path = tmp_path / "answers.jsonl"
+        header = {"format": "lm-eval", "tool": None, "model": "other", "task": None, "decoding": {"temperature": 0.7}}
+        write_answers(path, AnswersFile(answers=iter(answers), **header))
+        return stack.client.upload_answers(path.read_bytes())
+
+    return sent
+
+
+def test_imported_answers_are_scored_as_our_own_with_the_files_scores_beside(stack, send):
+    found = send(*ANSWERS)
+    assert (found.answers, found.samples, found.repeats, found.referenced, found.reported) == (5, 4, 2, 4, ["acc"])
+    choices = RunImport(answers=found.sha256, metrics=("exact_match", "anls"))
+    run = stack.wait(stack.client.runs.import_(choices).id)
+    assert (run.state, run.total, run.done, run.failed, run.target) == ("PARTIAL", 8, 8, 4, "other")
+    assert {job.kind for job in run.jobs} == {"INDEX", "IMPORT", "SCORE", "REPORT"}
+    results = stack.client.results(run_id=run.id, limit=50).items
+    values = {
+        (one.key, one.repeat): {measure.metric: measure.value for measure in one.measures}
+        for one in results
+        if one.status == "ok"
+    }
+    assert values == {
+        ("a", 0): {"exact_match": 1.0, "anls": 1.0, "reported acc": 1.0},
+        ("b", 0): {"exact_match": 0.0, "anls": 0.0, "reported acc": 1.0},
+        ("c", 0): {"exact_match": 0.0, "anls": 0.0, "reported acc": 0.0},
+        ("a", 1): {"exact_match": 0.0, "anls": 0.0, "reported acc": 0.0},
+    }
+    reasons = {(one.key, one.repeat): one.error_code for one in results if one.status != "ok"}
+    assert reasons == {
+        ("d", 0): "failed_in_file",
+        ("b", 1): "not_in_file",
+        ("c", 1): "not_in_file",
+        ("d", 1): "not_in_file",
+    }
+    assert stack.query("SELECT DISTINCT origin FROM fact WHERE run_id = %s", run.id) == [("imported",)]
+    files = {one.name: one.id for one in stack.client.artifacts(run_id=run.id).items}
+    report = stack.client.artifact_content(files["report.md"]).decode()
+    assert "Scores that the file reports" in report
+    lead = report.partition("Scores that the file reports")[2][:400]
+    assert "By acc, 1 answer of 4 answers (25.0 %) got another number than by our Exact match." in lead
+    assert "nothing was timed" in report
+    audit(stack)
+
+
+def test_an_imported_run_is_scored_anew_with_the_files_scores(stack, send):
+    found = send(*ANSWERS[:3])
+    parent = stack.wait(stack.client.runs.import_(RunImport(answers=found.sha256, metrics=("anls",))).id)
+    child = stack.wait(stack.client.runs.rescore(parent.id).id)
+    assert child.state == "SUCCEEDED"
+    measured = stack.client.results(run_id=child.id, limit=1).items[0].measures
+    assert [one.metric for one in measured] == ["anls", "reported acc"]
+
+
+def test_answers_are_matched_with_a_datasets_samples_by_their_keys(stack, send):
+    dataset = {"name": "synthetic-questions", "limit": 3}
+    own = stack.client.runs.create(
+        run={"target": {"model": "simulated-instant"}, "task": "synthetic-questions", "dataset": dataset}
+    )
+    keys = [one.key for one in stack.client.results(run_id=stack.wait(own.id).id, limit=10).items]
+    found = send(*(Answer(key=key, text="42") for key in [*keys, "beyond"]))
+    choices = RunImport.model_validate({"answers": found.sha256, "task": "synthetic-questions", "dataset": dataset})
+    run = stack.wait(stack.client.runs.import_(choices).id)
+    assert (run.state, run.total, run.failed) == ("SUCCEEDED", 3, 0)
+    (job,) = [job for job in run.jobs if job.kind == "IMPORT"]
+    assert job.outcome["data"]["answers_of_no_sample"] == 1
+    strangers = send(*(Answer(key=f"x{no}", text="42") for no in range(2)))
+    choices = choices.model_copy(update={"answers": strangers.sha256})
+    run = stack.wait(stack.client.runs.import_(choices).id)
+    assert run.state == "FAILED"
+    assert "2 of 2 answers belong to no sample of 'synthetic-questions': 'x0', 'x1'" in run.reason
+
+
+def test_what_cannot_be_imported_is_refused(stack, send):
+    found = send(Answer(key="a", text="4"))
+    with pytest.raises(InvalidInput, match="the file knows no reference"):
+        stack.client.runs.import_(RunImport(answers=found.sha256, metrics=("anls",)))
+    with pytest.raises(InvalidInput, match="there is no metric"):
+        stack.client.runs.import_(RunImport(answers=send(*ANSWERS).sha256))
+    with pytest.raises(InvalidInput, match="Send the file first"):
+        stack.client.runs.import_(RunImport(answers="0" * 64, metrics=("anls",)))
+    with pytest.raises(NotFound):
+        stack.client.send(_get_answers("0" * 64))
+
+
+def _get_answers(sha256):
+    from vlmhyperbench.client.calls import Call
+
+    return Call(method="GET", path=f"/answers/{sha256}", read=json.loads)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "line:1 is not JSON"),
+        (b'{"schema": "other"}\n', "line:1: schema: Input should be 'vlmhb/answers/v1'"),
+        (b"\xff\n", "not UTF-8"),
+    ],
+)
+def test_a_file_that_is_none_is_refused_with_its_line(stack, content, said):
+    with pytest.raises(InvalidInput, match=said):
+        stack.client.upload_answers(content)
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([], "holds no answers"),
+        ([{"key": "a"}, {"key": "a"}], "line:3: the sample 'a' is answered already at line:2"),
+        ([{"key": "a", "txt": "x"}], "line:2: txt: Extra inputs"),
+        ([{"key": "a", "repeat": 64}], "65 answers, more than 64"),
+        ([{"key": "a", "reported": {"acc": "1"}}], "line:2: reported.acc: Input should be a valid number"),
+    ],
+)
+def test_a_wrong_line_is_named(stack, lines, said):
+    header = dict.fromkeys(("tool", "model", "task")) | {"format": "lm-eval", "decoding": {}}
+    rows = [{"schema": "vlmhb/answers/v1", **header}, *({"text": "4", **line} for line in lines)]
+    with pytest.raises(InvalidInput, match=said):
+        stack.client.upload_answers("".join(json.dumps(row) + "\n" for row in rows).encode())
