@@ -21,6 +21,8 @@ RUN_KEY: Final = "vlmhyperbench.run"
 """Under which the Parquet file's metadata has the run as JSON."""
 BATCH_ROWS: Final = 2_000
 """Requests that are held at once."""
+_GROUP_ROWS: Final = 10_000
+"""Rows of a group in the Parquet file: where none is said, batches pile up in memory on their way to it."""
 
 _GROUPS: Final = ("doc_class", "question_type")
 _OF_SAMPLE: Final = (
@@ -45,7 +47,11 @@ def write_parquet(run: ExportedRun, samples: Iterable[ExportedSample], *, out: P
         polars.DataFrame([_row(sample) for sample in batch], schema=_schema()).write_parquet(parts[-1])
     header = json.dumps(run_fields(run), ensure_ascii=False, allow_nan=False)
     polars.scan_parquet(parts).sink_parquet(
-        staging.file(out), compression="zstd", metadata={RUN_KEY: header}, maintain_order=True
+        staging.file(out),
+        compression="zstd",
+        metadata={RUN_KEY: header},
+        maintain_order=True,
+        row_group_size=_GROUP_ROWS,
     )
 
 
