@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, cast
 
 from cyclopts import Parameter
 
@@ -19,7 +18,7 @@ from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.scoring.measuring import measure_all
 from vlmhyperbench.scoring.metrics import construct_metric
-from vlmhyperbench_sdk.jsontext import parse_json, parse_object
+from vlmhyperbench_sdk.jsontext import compact_json, parse_json, parse_object
 from vlmhyperbench_sdk.protocols import Metric
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
@@ -154,6 +153,9 @@ def _rows(lines: Iterator[str], name: str) -> Iterator[Row]:
         key = _key(row["id"], where)
         if seen.setdefault(key, no) != no:
             raise InvalidInput(f"{where}: the id {key!r} is that of line {seen[key]}.", cure="Give every row its own.")
+        if not isinstance(row["prediction"], str) or not isinstance(row["targets"], str):
+            exact = cast("dict[str, JsonValue]", parse_json(line, what=where, any_text=True, exact=True))
+            row |= {name: exact[name] for name in ("prediction", "targets")}
         yield _row(key, row, where)
 
 
@@ -182,7 +184,8 @@ def _row(key: str | int, row: dict[str, JsonValue], where: str) -> Row:
 
 
 def _text(value: JsonValue) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    """Return a text as it is, and anything else as its JSON text: numbers digit by digit, keys sorted."""
+    return value if isinstance(value, str) else compact_json(value)
 
 
 def _measure(metric: Metric, batch: Sequence[Row], totals: Totals) -> list[dict[str, JsonValue]]:

@@ -41,6 +41,7 @@ def test_every_row_has_a_value_or_a_reason(tmp_path: Path, capsys: pytest.Captur
         _row("e", "x"),
         {"id": "f", "prediction": "x", "targets": "x"},
         {"id": "g", "prediction": "null", "targets": None},
+        '{"id": "h", "prediction": 12.50, "targets": ["12.50"]}',
     )
     data = _score(capsys, file, "--metric", "anls@inclusive")
     assert data["scores"] == [
@@ -51,10 +52,11 @@ def test_every_row_has_a_value_or_a_reason(tmp_path: Path, capsys: pytest.Captur
         {"id": "e", "value": None, "error": "no_reference"},
         {"id": "f", "value": 1.0, "error": None},
         {"id": "g", "value": None, "error": "no_reference"},
+        {"id": "h", "value": 1.0, "error": None},
     ]
     aggregate = data["aggregate"]
-    assert aggregate["value"] == aggregate["mean"] == pytest.approx((1 - 1 / 9 + 2.5) / 4)
-    assert (aggregate["n"], aggregate["n_scored"], aggregate["n_unscored"]) == (7, 4, 3)
+    assert aggregate["value"] == aggregate["mean"] == pytest.approx((1 - 1 / 9 + 3.5) / 5)
+    assert (aggregate["n"], aggregate["n_scored"], aggregate["n_unscored"]) == (8, 5, 3)
     assert data["metric"]["profile"] == "inclusive"
 
 
