@@ -16,7 +16,7 @@ from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.cli.watch import see_through
 from vlmhyperbench.client import Client
 from vlmhyperbench.exchange.answers import write_answers
-from vlmhyperbench.exchange.reading import read
+from vlmhyperbench.exchange.reading import AUTO, read
 from vlmhyperbench.wire.answers import RunImport
 
 
@@ -24,7 +24,11 @@ def import_(
     file: Path,
     /,
     *,
-    format: str = "auto",  # noqa: A002 (the flag's name)
+    format: str = AUTO,  # noqa: A002 (the flag's name)
+    filter: str | None = None,  # noqa: A002 (the flag's name)
+    key: str | None = None,
+    results: Path | None = None,
+    requests: Path | None = None,
     model: str | None = None,
     task: str | None = None,
     dataset: str | None = None,
@@ -40,6 +44,10 @@ def import_(
     Args:
         file: What the other tool wrote.
         format: What it is; found out where it is not said.
+        filter: Of lm-eval: the filter whose answers and scores are taken.
+        key: Of lm-eval: the field of its documents that is the sample's key.
+        results: Of lm-eval: its results_*.json, which names the model.
+        requests: Of OpenAI's batches: the input, which has the questions.
         model: Who answered, where the file does not say.
         task: Registered task whose metrics, extractors and groups hold.
         dataset: Registered dataset that the questions are from, matched by the samples' keys; else the file's own.
@@ -63,7 +71,8 @@ def import_(
     choices = check(RunImport, given)
     with tempfile.TemporaryDirectory(prefix="vlmhb-import-") as folder:
         neutral = Path(folder) / "answers.jsonl"
-        write_answers(neutral, read(file, format=format))
+        source = read(file, format, filter_name=filter, key=key, results=results, requests=requests)
+        write_answers(neutral, source)
         content = neutral.read_bytes()
     with Client() as client:
         sent = client.upload_answers(content)
