@@ -25,7 +25,11 @@ MAX_RATIO: Final = 1000
 DENSE_BYTES: Final = 1024**2
 """Smaller entries may be as dense as they like."""
 
+DAMAGES: Final = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError)
+"""What zipfile and polars raise where bytes are not what they should be."""
+
 _ENCRYPTED: Final = 0x1
+_METHODS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, ZSTANDARD})
 _LOCAL_HEADER_BYTES: Final = 30
 _BLOCK_BYTES: Final = 128 * 1024
 _MAGIC: Final = 0xFD2FB528
@@ -60,14 +64,14 @@ class Archive:
         entry, place = self._entries[name], f"{self.path}!{name}"
         if entry.flag_bits & _ENCRYPTED:
             raise InvalidInput(f"{place}: the entry is encrypted.", cure="Give the file without a password.")
-        if entry.compress_type == ZSTANDARD:
-            return _unpacked(self._raw(entry, place), entry, self._longest, place)
+        if entry.compress_type not in _METHODS:
+            raise InvalidInput(f"{place}: the compression is unknown.", cure="Pack it with deflate or Zstandard.")
         try:
+            if entry.compress_type == ZSTANDARD:
+                return _unpacked(self._raw(entry, place), entry, self._longest, place)
             with self._zip.open(entry) as file:
                 return file.read(self._longest)
-        except NotImplementedError as error:
-            raise InvalidInput(f"{place}: {error}.", cure="Pack it with deflate.") from error
-        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        except DAMAGES as error:
             raise _damaged(place, str(error)) from error
 
     def _raw(self, entry: zipfile.ZipInfo, place: str) -> bytes:
@@ -92,17 +96,21 @@ def open_archive(
         InvalidInput: it is no whole zip, or a bomb.
     """
     try:
-        with zipfile.ZipFile(path) as opened:
-            _check(opened.infolist(), path, max_entry_bytes, max_total_bytes)
-            yield Archive(path, opened, max_entry_bytes)
-    except zipfile.BadZipFile as error:
-        raise InvalidInput(
-            f"{path} is not a whole zip: it was cut off, or is still being written.",
-            cure="Copy it again once it is finished.",
-            code="cut_off",
-        ) from error
+        file = path.open("rb")
     except OSError as error:
         raise cannot_read(path, error) from error
+    with file:
+        try:
+            opened = zipfile.ZipFile(file)
+        except DAMAGES as error:
+            raise InvalidInput(
+                f"{path} is not a whole zip: it was cut off, or is still being written.",
+                cure="Copy it again once it is finished.",
+                code="cut_off",
+            ) from error
+        with opened:
+            _check(opened.infolist(), path, max_entry_bytes, max_total_bytes)
+            yield Archive(path, opened, max_entry_bytes)
 
 
 def _check(entries: list[zipfile.ZipInfo], path: Path, max_entry_bytes: int, max_total_bytes: int) -> None:

@@ -12,6 +12,7 @@ from typing import Final, cast
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.exchange import answers_csv, inspect_log, lm_eval, openai_batch, vlmevalkit
 from vlmhyperbench.exchange.answers import MAX_KEY_CHARS, OWN, Answer, AnswersFile, only_once, read_answers
+from vlmhyperbench.exchange.archive import DAMAGES
 from vlmhyperbench.exchange.foreign import foreign_object
 from vlmhyperbench.exchange.lines import head_of, lines_of
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
@@ -118,7 +119,7 @@ def _of_zip(path: Path, head: bytes) -> str | None:
     try:
         with zipfile.ZipFile(path) as opened:
             names = opened.namelist()
-    except zipfile.BadZipFile:  # cut off: the first entry's name still tells
+    except DAMAGES:  # cut off: the first entry's name still tells
         size = int.from_bytes(head[26:28], "little")
         names = [head[_LOCAL_NAME_AT : _LOCAL_NAME_AT + size].decode("utf-8", "replace")]
     if any(name.startswith(_INSPECT_NAMES) for name in names):

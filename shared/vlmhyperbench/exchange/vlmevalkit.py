@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Final
 
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.exchange.answers import Answer, AnswersFile
-from vlmhyperbench.exchange.archive import open_archive
+from vlmhyperbench.exchange.archive import DAMAGES, open_archive
 from vlmhyperbench.exchange.foreign import groups_in, listed, number_from
 from vlmhyperbench.exchange.lines import head_of, rows_of
 from vlmhyperbench_sdk.types import JsonValue
@@ -39,6 +40,9 @@ _NOT_GROUPS: Final = frozenset(
 _OPTION: Final = re.compile(r"[A-Z]")
 _CONTROL: Final = re.compile(r"_x(00[01][0-9A-F])_")
 """How xlsx writes control characters; openpyxl leaves them so."""
+
+_NO_WORKBOOK: Final = (*DAMAGES, LookupError, TypeError, AttributeError, SyntaxError, AssertionError)
+"""What openpyxl raises where the parts of a workbook are not what they should be; parsers of XML raise SyntaxError."""
 
 Cells = Mapping[str, str | None]
 
@@ -151,21 +155,30 @@ def _workbook(path: Path) -> Iterator[tuple[str, Cells]]:
     with open_archive(path, max_entry_bytes=MAX_WORKBOOK_BYTES, max_total_bytes=MAX_WORKBOOK_BYTES) as archive:
         if "xl/workbook.xml" not in archive.names:
             raise InvalidInput(f"{path} is no xlsx workbook.", cure="Give the .xlsx file as VLMEvalKit wrote it.")
+    names: list[str] | None = None
+    for no, values in _sheet(path):
+        place = f"{path}!row {no}"
+        cells = [_cell(value) for value in values]
+        if names is None:
+            names = _names([cell or "" for cell in cells], place)
+        elif any(cell is not None for cell in cells):
+            yield place, _row(names, cells, place)
+
+
+def _sheet(path: Path) -> Iterator[tuple[int, tuple[object, ...]]]:
+    """Yield the first sheet's rows as openpyxl reads them, with their numbers."""
     import openpyxl
 
-    book = openpyxl.load_workbook(path, read_only=True, data_only=True)
     try:
-        rows = enumerate(book.worksheets[0].iter_rows(values_only=True), 1)
-        names: list[str] | None = None
-        for no, values in rows:
-            place = f"{path}!row {no}"
-            cells = [_cell(value) for value in values]
-            if names is None:
-                names = _names([cell or "" for cell in cells], place)
-            elif any(cell is not None for cell in cells):
-                yield place, _row(names, cells, place)
-    finally:
-        book.close()
+        with path.open("rb") as file:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of styles and extensions: values are all that is read
+                book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+            yield from enumerate(book.worksheets[0].iter_rows(values_only=True), 1)
+    except _NO_WORKBOOK as error:
+        raise InvalidInput(
+            f"{path} cannot be read as a workbook: {error}.", cure="Copy it again, or write tsv instead."
+        ) from error
 
 
 def _cell(value: object) -> str | None:
