@@ -26,7 +26,7 @@ _FILLING: Final = frozenset({"option", "options", "choice", "letter", "the", "be
 _LEADING: Final = frozenset({"option", "choice", "letter", "definitely", "clearly", "the"})
 _CUES: Final = frozenset(
     {"option", "choice", "letter", "answer", "be", "is", "choose", "pick", "select", "with", "so", "thus", "hence"}
-) | frozenset({"therefore", "think", "it's", ":", "=", "\N{RIGHTWARDS ARROW}"})
+) | frozenset({"therefore", "think", "say", "it's", ":", "=", "\N{RIGHTWARDS ARROW}"})
 _REASONS: Final = frozenset({"because", "since", "due"})
 _AFTER: Final = _REASONS | frozenset({"or", "and", "nor", "but", "which", "not"})
 _VERBS: Final = frozenset(
@@ -48,12 +48,14 @@ class _Mention:
     """Nothing but brackets and words as `option` stand before it."""
     is_free: bool
     """No word follows that it may belong to, as in `A dog` and `B shows`."""
+    is_enclosed: bool
+    """Brackets stand around it."""
     is_listed: bool
     """It is marked as one option of several: `(B)`, `B) cat`, `B: cat`."""
     is_joined: bool
     """It belongs to an enumeration: `or B`."""
     is_cued: bool
-    """Something says that it is chosen: `option B`, `it is B`, or brackets, or nothing else in its sentence."""
+    """Something says that it is chosen: `option B`, `it is B`, `B is right`; or its sentence says nothing else."""
     is_subject: bool
     """A verb follows, as in `B is missing`."""
 
@@ -73,16 +75,17 @@ def read_choice(text: str, letters: Collection[str]) -> str:
     Raises:
         Unreadable: `no_choice`, or `several_choices`.
     """
-    claim = announced(text)
-    first = None if claim is None else next(_sentences(claim, letters), None)
-    if first is not None and first.mentions:
-        return _claimed(first)
+    claimed = list(_sentences(announced(text) or "", letters))
+    if claimed and claimed[0].mentions:
+        return _settled(
+            {_claimed(claimed[0])} | {one.letter for one in _said(claimed[1:]) if one.is_free and one.is_cued}
+        )
     sentences = list(_sentences(text, letters))
     if sentences and _begins(sentences[0]):
         return _settled({_claimed(sentences[0])} | {one.letter for one in _said(sentences[1:]) if _is_set_apart(one)})
     said = _said(sentences)
     _settled({one.letter for one in said if one.is_free or one.letter != "I"})
-    return _settled({one.letter for one in said if one.is_free and one.is_cued})
+    return _settled({one.letter for one in said if one.is_free and (one.is_cued or one.is_enclosed)})
 
 
 def _claimed(sentence: _Sentence) -> str:
@@ -166,14 +169,17 @@ def _mention(tokens: Sequence[str], no: int, letters: Collection[str]) -> _Menti
     is_enclosed = bool(before) and before[-1] in _OPENING and follows in _CLOSING
     cue = next((token.lower() for token in reversed(before) if token not in _OPENING), "")
     is_right = follows in _VERBS and _RIGHT.match(" ".join(after).lower()) is not None
-    is_alone = len(tokens) <= 4 and not any(token[0].isalnum() for token in (*tokens[:no], *tokens[no + 1 :]))
+    is_alone = len(tokens) <= 4 and not any(
+        token[0].isalnum() and token.lower() not in _JOINING for token in (*tokens[:no], *tokens[no + 1 :])
+    )
     is_word = follows[:1].isalnum() and follows not in _AFTER and tokens[no + 1] not in letters and not is_right
     return _Mention(
         letter=tokens[no],
         is_first=no <= 4 and all(token in _OPENING or token.lower() in _LEADING for token in before),
         is_free=not is_word and follows != "?",
+        is_enclosed=is_enclosed,
         is_listed=is_enclosed or (follows in _LIST_MARKS and len(after) > 1),
-        is_joined=cue in _JOINING,
-        is_cued=is_enclosed or is_alone or is_right or cue in _CUES,
+        is_joined=cue in _JOINING or (cue in _LIST_MARKS and not follows[:1].isalnum()),
+        is_cued=is_alone or is_right or cue in _CUES,
         is_subject=follows in _VERBS and not is_right,
     )

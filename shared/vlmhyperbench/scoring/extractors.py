@@ -127,7 +127,7 @@ class Choice(Extractor):
     """One letter of a multiple choice: what is announced, what begins the answer, or the only one said to be chosen.
 
     At the beginning a letter needs a mark, a reason or nothing behind it, elsewhere brackets or words as `option` or
-    `it is` before it. Letters that are negated do not count, and where others remain, none is chosen: `A or B`. The
+    `it is` before it. Letters that are denied do not count, and where others remain, none is chosen: `A or B`. The
     article of `A dog` is no letter.
     """
 

@@ -40,15 +40,20 @@ _GLUE: Final = "|".join(
 _TOKEN: Final = re.compile(
     rf"(?P<word>[^\W\d_{_PARTS}{_RAISED}]\w*(?:[-'\N{{RIGHT SINGLE QUOTATION MARK}}\u2010\u2011]\w+|(?<=\d)\.\w+)*)"
     rf"|(?P<sign>(?:\N{{MINUS SIGN}}[ ]?|[{_DASHES}+\N{{PLUS-MINUS SIGN}}\N{{MINUS-OR-PLUS SIGN}}]{{1,2}})?)"
-    rf"(?:(?<=[{_DASHES}+])[A-Z]{{2,3}}[ ]?)?(?:[{_MONEY}][ ]?(?P<inner>[{_DASHES}+]?))?"
+    rf"(?:(?<=[{_DASHES}+])[A-Z]{{2,3}}[ ]?)?(?:(?P<money>[{_MONEY}])[ ]?(?P<inner>[{_DASHES}+]?))?"
     rf"(?P<number>(?:(?<![\w.,])[.,])?{_ATOM}(?:(?:{_GLUE}){_ATOM})*)(?P<tail>[^\W_]*)"
 )
 _LOOSE_DASH: Final = re.compile(rf"(?P<before>[^ \t\n]?)[ \t]*[{_DASHES}][ \t]+\Z")
 _SCALE: Final = re.compile(
-    r"[ \t\u00a0]?(?:(?:hundred|thousand|million|billion|trillion|lakh|crore|dozen)s?|mln|mn|mio|bn|тыс|млн|млрд)\b",
+    r"[ \t\u00a0]?(?:(?:(?:hundred|thousand|million|billion|trillion|lakh|crore|dozen)s?|mln|mn|mio|bn|and a half"
+    r"|millionen|milliarden?|tausend|millones|тыс|тысяч[аи]?|млн|миллион(?:а|ов)?|млрд|миллиард(?:а|ов)?)\b"
+    r"|[十百千万萬亿億兆만억천])",
     re.IGNORECASE,
 )
+"""What multiplies a number, or adds to it."""
 _SCALES: Final = frozenset("kKMB")
+_MONEY_SCALES: Final = frozenset({"m", "b", "mm", "t", "tn"})
+_DENIED: Final = re.compile(r"\b(?:minus|negative)[ \t]+\Z", re.IGNORECASE)
 _CLOSERS: Final = ")]}%\N{DEGREE SIGN}"
 _MOST_CHARS: Final = 400
 
@@ -115,8 +120,12 @@ def _is_part_of_more(token: re.Match[str]) -> bool:
         dash = _LOOSE_DASH.search(text[max(0, start - 8) : start])
         if dash and not (dash["before"].isalnum() or dash["before"] in f"{_CLOSERS}*_\"'`"):
             return True  # `x = - 5`: a sign, or a dash?
+        if _DENIED.search(text[max(0, start - 12) : start]):
+            return True
     if " " in token["number"] and (re.search(r"\d[ ]\Z", text[:start][-2:]) or re.match(r"[ ]\d", text[end : end + 2])):
         return True  # a row of numbers, of which some look like groups of thousands
     if re.match(rf"[{_DASHES}](?:\s|\Z)", text[end : end + 2]):
         return True  # `5-`: a sign behind the number
-    return token["tail"] in _SCALES or _SCALE.match(text, token.start("tail"), end + 12) is not None
+    if token["tail"] in _SCALES or (token["money"] and token["tail"] in _MONEY_SCALES):
+        return True
+    return _SCALE.match(text, token.start("tail"), end + 16) is not None
