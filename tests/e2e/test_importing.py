@@ -5,8 +5,12 @@ import json
 import pytest
 
 from tests.support.audit import audit
+from vlmhyperbench.cli import exits
+from vlmhyperbench.cli.main import main
+from vlmhyperbench.client.calls import Call
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.exchange.answers import Answer, AnswersFile, write_answers
+from vlmhyperbench.registry.schemas import RunEntry
 from vlmhyperbench.wire.answers import RunImport
 
 ANSWERS = [
@@ -104,13 +108,7 @@ def test_what_cannot_be_imported_is_refused(stack, send):
     with pytest.raises(InvalidInput, match="Send the file first"):
         stack.client.runs.import_(RunImport(answers="0" * 64, metrics=("anls",)))
     with pytest.raises(NotFound):
-        stack.client.send(_get_answers("0" * 64))
-
-
-def _get_answers(sha256):
-    from vlmhyperbench.client.calls import Call
-
-    return Call(method="GET", path=f"/answers/{sha256}", read=json.loads)
+        stack.client.send(Call(method="GET", path=f"/answers/{'0' * 64}", read=json.loads))
 
 
 @pytest.mark.parametrize(
@@ -141,3 +139,46 @@ def test_a_wrong_line_is_named(stack, lines, said):
     rows = [{"schema": "vlmhb/answers/v1", **header}, *({"text": "4", **line} for line in lines)]
     with pytest.raises(InvalidInput, match=said):
         stack.client.upload_answers("".join(json.dumps(row) + "\n" for row in rows).encode())
+
+
+@pytest.fixture(scope="module")
+def own(stack):
+    entry = {
+        "target": {"model": "simulated-instant"},
+        "task": "synthetic-questions",
+        "dataset": {"name": "synthetic-questions", "limit": 20},
+        "metrics": ["exact_match", "anls"],
+    }
+    run = stack.wait(stack.client.runs.create(RunEntry.model_validate(entry)).id)
+    assert run.state == "SUCCEEDED"
+    return run
+
+
+@pytest.mark.parametrize(
+    ("format_", "name"), [("jsonl", "*.jsonl"), ("lm-eval", "**/samples_*"), ("inspect", "*.eval")]
+)
+def test_a_run_that_goes_out_and_comes_back_has_the_same_scores(
+    stack, own, tmp_path, monkeypatch, capsys, format_, name
+):
+    monkeypatch.setenv("VLMHB_API_URL", stack.home.api_url())
+    monkeypatch.setenv("VLMHB_API_KEY", stack.home.api_key())
+    assert main(["export", str(own.id), "--format", format_, "--out", str(tmp_path), "--quiet"]) == exits.OK
+    (path,) = tmp_path.glob(name)
+    capsys.readouterr()
+    chosen = ["--metric", "exact_match", "--metric", "anls", "--name", f"back {format_}"]
+    if format_ == "lm-eval":  # whose samples do not say who answered
+        chosen += ["--model", own.target]
+    assert main(["import", str(path), *chosen, "--quiet"]) == exits.OK
+    (back,) = [one for one in stack.client.runs.list(limit=50).items if one.name == f"back {format_}"]
+    assert (back.state, back.total, back.target) == ("SUCCEEDED", 20, own.target)
+    before, after = (
+        {
+            one.key: {measure.metric: measure.value for measure in one.measures}
+            for one in stack.client.results(run_id=run.id, limit=50).items
+        }
+        for run in (own, back)
+    )
+    assert before.keys() == after.keys()
+    for key, scores in before.items():
+        assert {metric: after[key][metric] for metric in scores} == scores
+        assert after[key]["reported exact_match"] == scores["exact_match"]
