@@ -17,10 +17,12 @@ INVARIANTS = {
         GROUP BY r.id, p.no, p.count, p.kind HAVING count(f.ordinal) <> p.count
             OR (p.count > 0 AND (min(f.ordinal) <> 0 OR max(f.ordinal) <> p.count - 1) AND p.kind <> 'warmup')""",
     "V2 a job's done is the number of its rows": """
+        WITH f AS (
+            SELECT run_id, phase, ordinal FROM fact UNION ALL SELECT run_id, phase, ordinal FROM kept_fact)
         SELECT j.id, j.done, count(f.ordinal) FROM job j
-        LEFT JOIN fact f ON f.run_id = j.run_id AND f.phase = j.phase
+        LEFT JOIN f ON f.run_id = j.run_id AND f.phase = j.phase
             AND f.ordinal >= j.range_start AND f.ordinal < j.range_end
-        WHERE j.kind = 'GENERATE' GROUP BY j.id, j.done HAVING j.done <> count(f.ordinal)""",
+        WHERE j.kind IN ('GENERATE', 'IMPORT') GROUP BY j.id, j.done HAVING j.done <> count(f.ordinal)""",
     "V3 nothing is reserved for a job that does not run": """
         SELECT r.attempt_id FROM reservation r JOIN job j ON j.id = r.job_id
         WHERE j.state NOT IN ('ASSIGNED', 'RUNNING') OR j.attempt_id <> r.attempt_id""",
@@ -36,7 +38,7 @@ INVARIANTS = {
         LEFT JOIN fact f ON f.run_id = c.run_id AND f.claim_id = c.claim_id AND f.phase = c.phase AND f.chunk = c.no
         GROUP BY c.run_id, c.claim_id, c.phase, c.no, c.rows HAVING count(f.ordinal) = 0""",
     "V12 no measure before the last row": """
-        SELECT j.id FROM job j JOIN job g ON g.run_id = j.run_id AND g.kind = 'GENERATE'
+        SELECT j.id FROM job j JOIN job g ON g.run_id = j.run_id AND g.kind IN ('GENERATE', 'IMPORT')
         WHERE j.kind = 'SCORE' AND j.state = 'DONE' AND g.state <> 'DONE'""",
 }
 
