@@ -78,8 +78,9 @@ def exported_samples(run: RunDetail, pages: Iterable[Sequence[Result]]) -> Itera
             yield _sample(run.spec, order, result, {label: texts[i] for label, texts in parsed.items()})
     if is_empty:
         why = f": {run.reason}" if run.reason else ""
+        void = f" that counts; {run.done} came before its phase became void" if run.done else ""
         raise Conflict(
-            f"The run {run.id} ended {run.state.lower()} without an answer{why}.",
+            f"The run {run.id} ended {run.state.lower()} without an answer{void}{why}.",
             cure=f"See why with `vlmhyperbench show {run.id}`.",
             code="no_answers",
         )

@@ -195,7 +195,7 @@ def test_a_run_without_answers_is_no_export(
     api: Api, tmp_path: Path, format_: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     api.results, api.headline = [], None
-    api.run = run(state=type(api.run.state)("FAILED"), reason="no model")
+    api.run = run(state=type(api.run.state)("FAILED"), reason="no model", done=0)
     assert main(["export", str(RUN), "--format", format_, "--out", str(tmp_path / "log.eval")]) == 3
     assert "ended failed without an answer: no model" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

@@ -35,8 +35,14 @@ def test_a_run_that_has_ended_anyhow_is_exported(state: str) -> None:
 
 
 def test_a_run_without_an_answer_is_refused_with_its_reason() -> None:
-    detail = run(state=type(run().state)("FAILED"), reason="no model")
+    detail = run(state=type(run().state)("FAILED"), reason="no model", done=0)
     with pytest.raises(Conflict, match="ended failed without an answer: no model"):
+        list(exported_samples(detail, [[]]))
+
+
+def test_a_cancelled_run_says_how_many_answers_do_not_count() -> None:
+    detail = run(state=type(run().state)("CANCELLED"), done=245)
+    with pytest.raises(Conflict, match="without an answer that counts; 245 came before its phase became void"):
         list(exported_samples(detail, [[]]))
 
 
