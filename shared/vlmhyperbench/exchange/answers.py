@@ -120,6 +120,8 @@ def read_answers(path: Path) -> AnswersFile:
     number, first = next(lines, (1, ""))
     header = _model(_Header, first, f"{path}:{number}", _RUN_BESIDE)
     beside = _ANSWER_BESIDE if header.format == OWN else frozenset[str]()
+    if not beside:
+        _model(_Header, first, f"{path}:{number}", beside)
     read = (_answer(line, f"{path}:{no}", beside) for no, line in lines)
     return AnswersFile(
         format=header.format,

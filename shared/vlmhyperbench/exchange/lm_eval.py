@@ -81,7 +81,8 @@ def read_lm_eval(
     told = _Told(task=named[1] if named else None, decoding=_asked_with(first, f"{path}:1"))
     if results is not None:
         told = _from_results(results, told)
-    reader = _Reader(path=path, filter=filter_name or text_in(first.get("filter")), key=key)
+    chosen = filter_name or text_in(first.get("filter"))
+    reader = _Reader(path=path, filter=chosen, key=key, expected=told.samples)
     return AnswersFile(
         format=FORMAT,
         tool=f"lm_eval {told.version}" if told.version else "lm_eval",
@@ -99,6 +100,8 @@ class _Told:
     decoding: JsonObject
     version: str | None = None
     model: str | None = None
+    samples: int | None = None
+    """How many there should be."""
 
 
 def _from_results(path: Path, told: _Told) -> _Told:
@@ -121,6 +124,7 @@ def _from_results(path: Path, told: _Told) -> _Told:
         task=task,
         decoding=told.decoding,
         version=text_in(found.get("lm_eval_version")),
+        samples=count_in(object_in(object_in(found.get("n-samples")).get(task or "")).get("effective")),
         model=text_in(found.get("model_name")) or text_in(named.get("pretrained")) or text_in(named.get("model")),
     )
 
@@ -130,11 +134,12 @@ class _Reader:
     path: Path
     filter: str | None
     key: str | None
+    expected: int | None
     notes: list[str] = field(default_factory=list)
     others: set[str] = field(default_factory=set)
 
     def answers(self) -> Iterator[Answer]:
-        is_any = False
+        samples = 0
         for no, line in lines_of(self.path):
             if not line.strip():
                 continue
@@ -144,11 +149,13 @@ class _Reader:
             if name != self.filter:
                 self.others.add(str(name))
                 continue
-            is_any = True
+            samples += 1
             yield from self._of(row, place)
         named = ", ".join(repr(name) for name in sorted(self.others))
-        if not is_any:
+        if not samples:
             raise InvalidInput(f"{self.path} has no filter {self.filter!r}.", cure=f"Choose one of {named}.")
+        if self.expected is not None and self.expected != samples:
+            self.notes.append(f"The file holds {samples} of {self.expected} samples.")
         if self.others:
             self.notes.append(f"Scores are those of the filter {self.filter!r}; the file has {named} too.")
 
