@@ -1,0 +1,233 @@
+"""Logs of inspect_ai: samples, scores as numbers, and what did not end well."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.shared.exchange.reading import DATA, answers, taken, write
+from tests.shared.exchange.zips import HEADER, zipped
+from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.exchange import inspect_log
+
+EVAL = DATA / "inspect_ai-0.3.285.eval"
+JSON = DATA / "inspect_ai-0.3.285.json"
+CHUNKED = DATA / "inspect_ai-0.3.285-chunked.eval"
+
+
+def sample(**changes: object) -> dict[str, object]:
+    """Make a sample that was answered and scored."""
+    message = {"role": "assistant", "content": "blue"}
+    made = {
+        "id": "a",
+        "epoch": 1,
+        "input": "What colour?",
+        "target": "blue",
+        "output": {"model": "m", "choices": [{"message": message, "stop_reason": "stop"}], "completion": "blue"},
+        "scores": {"match": {"value": "C"}},
+    }
+    return {**made, **changes}
+
+
+def log(path: Path, *samples: dict[str, object], **header: object) -> Path:
+    """Write a log with deflate."""
+    entries = {f"samples/{one['id']}_epoch_{one['epoch']}.json": one for one in samples}
+    return zipped(path, {"header.json": {**HEADER, **header}, **entries})
+
+
+def test_the_true_log_is_read_with_answers_scores_and_its_error() -> None:
+    file, found = taken(EVAL)
+    assert (file.format, file.tool, file.model, file.task) == (
+        *("inspect", "inspect_ai 0.3.285", "mockllm/model", "capitals"),
+    )
+    assert file.decoding == {"temperature": 0.5, "max_tokens": 32, "stop": ["\n"]}
+    assert file.notes == []
+    by_key = {(one.key, one.repeat): one for one in found}
+    assert sorted(by_key) == [(key, epoch) for key in ("3", "kyiv", "paris") for epoch in (0, 1)]
+    kyiv = by_key["kyiv", 0]
+    assert (kyiv.text, kyiv.reasoning, kyiv.references) == ("KYIV", "Ukraine, so Kyiv", ("Kyiv", "KYIV"))
+    assert (kyiv.prompt_tokens, kyiv.completion_tokens, kyiv.finish_reason) == (9, 3, "stop")
+    assert kyiv.reported == {"includes": 1.0, "parts/length": 4.0, "parts/shout": 1.0, "half": 0.5}
+    assert (kyiv.question, kyiv.metadata) == ("Capital of Ukraine?", {"subject": "Europe"})
+    assert kyiv.place == f"{EVAL}!samples/kyiv_epoch_1.json"
+    assert by_key["paris", 1].finish_reason == "length"
+    assert by_key["paris", 0].reported["half"] == 0.0
+    assert by_key["paris", 0].prompt_tokens is None
+    assert "half" not in by_key["3", 0].reported
+    assert by_key["3", 0].metadata == {"subject": "sums", "n": None}
+    failed = by_key["3", 1]
+    assert (failed.text, failed.error, failed.reported) == (None, "RuntimeError('the server hung up')", {})
+
+
+@pytest.mark.parametrize("other", [JSON, CHUNKED])
+def test_the_same_log_as_json_and_in_chunks_says_the_same(other: Path) -> None:
+    def told(path: Path) -> list[tuple[object, ...]]:
+        return [tuple(getattr(one, name) for name in one.__slots__ if name != "place") for one in answers(path)]
+
+    assert told(other) == told(EVAL)
+
+
+def test_numbers_are_those_that_the_tools_own_metrics_had() -> None:
+    """`mean` of the epochs, then of the samples, as the log's results say: 0.5, 4.5, 1/6 and 0.25."""
+    header = json.loads(JSON.read_text())["results"]["scores"]
+    said = {one["name"]: one["metrics"].get("accuracy", one["metrics"].get("mean"))["value"] for one in header}
+    found = answers(EVAL)
+    for name, ours in (
+        ("includes", "includes"),
+        ("length", "parts/length"),
+        ("shout", "parts/shout"),
+        ("half", "half"),
+    ):
+        means = []
+        for key in ("paris", "kyiv", "3"):
+            values = [one.reported[ours] for one in found if one.key == key and ours in one.reported]
+            means += [sum(values) / len(values)] if values else []
+        assert sum(means) / len(means) == pytest.approx(said[name])
+
+
+@pytest.mark.parametrize(
+    ("value", "reported"),
+    [
+        ("C", 1.0),
+        ("P", 0.5),
+        ("I", 0.0),
+        ("N", 0.0),
+        ("c", None),
+        ("Yes", 1.0),
+        ("false", 0.0),
+        ("0.25", 0.25),
+        (True, 1.0),
+        (3, 3.0),
+        (float("nan"), None),
+        ("nan", None),
+        ("good", None),
+        (None, None),
+    ],
+)
+def test_a_value_is_the_number_that_value_to_float_makes_or_none(
+    tmp_path: Path, value: object, reported: float | None
+) -> None:
+    (answer,) = answers(log(tmp_path / "a.eval", sample(scores={"s": {"value": value}})))
+    assert answer.reported == ({} if reported is None else {"s": reported})
+
+
+def test_values_with_parts_are_several_scores_and_what_is_no_number_is_counted(tmp_path: Path) -> None:
+    scores = {"d": {"value": {"x": "C", "y": 0.5, "z": "?"}}, "l": {"value": [1, "I"]}}
+    file, (answer,) = taken(log(tmp_path / "a.eval", sample(scores=scores)))
+    assert answer.reported == {"d/x": 1.0, "d/y": 0.5, "l/0": 1.0, "l/1": 0.0}
+    assert file.notes == ["Values of d/z that are no number: 1."]
+
+
+def test_the_score_of_older_logs_is_read(tmp_path: Path) -> None:
+    old = {name: value for name, value in sample(score={"value": "C"}).items() if name != "scores"}
+    assert answers(log(tmp_path / "a.eval", old))[0].reported == {"score": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"error": {"message": "crashed"}}, "crashed"),
+        ({"output": {"choices": [], "error": "refused"}}, "refused"),
+        ({"output": {"choices": []}, "limit": {"type": "time"}}, "the sample reached its limit: time"),
+        ({"output": {}}, "the log holds no output for the sample"),
+    ],
+)
+def test_a_sample_without_an_answer_says_why(tmp_path: Path, changes: dict[str, object], error: str) -> None:
+    (answer,) = answers(log(tmp_path / "a.eval", sample(**changes)))
+    assert (answer.text, answer.error) == (None, error)
+
+
+def test_an_answer_of_a_sample_that_failed_later_does_not_count_and_is_noted(tmp_path: Path) -> None:
+    file, (answer,) = taken(log(tmp_path / "a.eval", sample(error={"message": "the scorer crashed"})))
+    assert answer.text is None
+    assert file.notes == ["Samples that ended in an error though the model had answered: 1."]
+
+
+def test_an_empty_answer_is_an_answer(tmp_path: Path) -> None:
+    empty = {"choices": [{"message": {"content": ""}, "stop_reason": "unknown"}], "completion": ""}
+    (answer,) = answers(log(tmp_path / "a.eval", sample(output=empty, target="")))
+    assert (answer.text, answer.error, answer.finish_reason, answer.references) == ("", None, None, None)
+
+
+def test_a_chat_is_asked_by_its_last_message_and_attachments_are_put_back(tmp_path: Path) -> None:
+    picture = {"type": "image", "image": "attachment://1"}
+    chat = [
+        {"role": "system", "content": "Be short."},
+        {
+            "role": "user",
+            "content": [picture, {"type": "text", "text": "Colour?"}],
+        },
+    ]
+    output = {"choices": [{"message": {"content": "attachment://x"}}], "completion": "attachment://x"}
+    made = sample(input=chat, output=output, attachments={"x": "long"})
+    (answer,) = answers(log(tmp_path / "a.eval", made))
+    assert (answer.question, answer.text) == ("Colour?", "long")
+    with pytest.raises(InvalidInput, match="an attachment that the sample does not hold"):
+        answers(log(tmp_path / "b.eval", {**made, "attachments": {}}))
+
+
+def test_what_is_odd_about_a_log_is_noted(tmp_path: Path) -> None:
+    choice = {"message": {"content": "blue"}}
+    path = log(
+        tmp_path / "a.eval",
+        sample(output={"choices": [choice, choice], "completion": "blue"}),
+        status="cancelled",
+        invalidated=True,
+        results={"total_samples": 3},
+    )
+    assert taken(path)[0].notes == [
+        "The evaluation did not end well: its status is cancelled.",
+        "The log was invalidated by whoever made it.",
+        "The log holds 1 of 3 samples.",
+        "Samples with several choices, of which the first is the answer: 1.",
+    ]
+
+
+def test_a_log_that_was_not_finished_is_read_by_its_start(tmp_path: Path) -> None:
+    start = {"version": 2, "eval": {"task": "t", "model": "m"}, "plan": {}}
+    path = zipped(tmp_path / "a.eval", {"_journal/start.json": start, "samples/a_epoch_1.json": sample()})
+    file, found = taken(path)
+    assert (file.model, [one.text for one in found]) == ("m", ["blue"])
+    assert file.notes == ["The evaluation did not end well: its status is started."]
+
+
+def test_ids_that_repeat_name_both_entries(tmp_path: Path) -> None:
+    entries = {"header.json": HEADER, "samples/1_epoch_1.json": sample(id=1), "samples/b_epoch_1.json": sample(id="1")}
+    path = zipped(tmp_path / "a.eval", entries)
+    with pytest.raises(InvalidInput) as refused:
+        answers(path)
+    assert refused.value.message == (
+        f"{path}!samples/b_epoch_1.json: the sample '1' is answered already at {path}!samples/1_epoch_1.json."
+    )
+
+
+@pytest.mark.parametrize(
+    ("entries", "complaint"),
+    [
+        ({"samples/a_epoch_1.json": sample()}, "it has no header"),
+        ({"header.json": {"version": 2}}, "it has no `eval`"),
+        ({"header.json": HEADER, "samples/a_epoch_1.json": b'{"id": "a", "epo'}, "a_epoch_1.json: this is not JSON"),
+        ({"header.json": HEADER, "samples/a_epoch_1.json": []}, "this is not a JSON object"),
+        ({"header.json": HEADER, "samples/a_epoch_1.json": {"id": "a"}}, "this is no sample"),
+        ({"header.json": HEADER, "samples/a_epoch_1.json": {"epoch": 1}}, "this is no sample"),
+        ({"header.json": HEADER, "samples/a_epoch_1.json": {"id": None, "epoch": 1}}, "id is neither"),
+        ({"header.json": HEADER}, "holds no answers"),
+    ],
+)
+def test_a_log_that_makes_no_sense_is_refused(tmp_path: Path, entries: dict[str, object], complaint: str) -> None:
+    with pytest.raises(InvalidInput, match=complaint):
+        answers(zipped(tmp_path / "a.eval", entries), "inspect")
+
+
+def test_a_json_log_cut_in_half_and_one_too_large_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = JSON.read_bytes()
+    with pytest.raises(InvalidInput, match="this is not JSON"):
+        answers(write(tmp_path / "a.json", whole[: len(whole) // 2]))
+    huge = tmp_path / "b.json"
+    with huge.open("wb") as file:
+        file.write(whole)
+        file.truncate(inspect_log.MAX_JSON_BYTES + 1)
+    with pytest.raises(InvalidInput, match="can only be read as a whole"):
+        answers(huge)

@@ -1,0 +1,195 @@
+"""Samples of lm-evaluation-harness: what the model wrote, and what one filter's scores say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.shared.exchange.reading import DATA, answers, taken, write, write_lines
+from vlmhyperbench.errors import InvalidInput, NotFound
+
+FOLDER = DATA / "lm_eval-0.4.13"
+STAMP = "2026-11-21T10-04-14.834969"
+SUMS = FOLDER / f"samples_sums_{STAMP}.jsonl"
+RESULTS = FOLDER / f"results_{STAMP}.json"
+
+
+def row(**changes: object) -> dict[str, object]:
+    """Make one sample of a task that generates."""
+    made = {
+        "doc_id": 0,
+        "doc": {"question": "2+2?"},
+        "target": "4",
+        "arguments": {"gen_args_0": {"arg_0": "Q: 2+2?", "arg_1": {"until": "\n", "temperature": 0.0}}},
+        "resps": [["four"]],
+        "filtered_resps": ["four"],
+        "filter": "none",
+        "metrics": ["acc"],
+        "acc": 0.0,
+    }
+    return {**made, **changes}
+
+
+def test_the_true_file_has_raw_answers_and_the_scores_of_its_first_filter() -> None:
+    file, found = taken(SUMS)
+    assert (file.format, file.tool, file.model, file.task) == ("lm-eval", "lm_eval", None, "sums")
+    assert file.decoding == {"stop": ["\n"], "max_tokens": 16, "do_sample": False}
+    assert [(one.key, one.text, one.references, dict(one.reported)) for one in found] == [
+        ("0", "4", ("4",), {"exact_match": 1.0}),
+        ("1", "It is 9", ("9",), {"exact_match": 0.0}),
+        ("2", "1000\u2028m", ("1000 m",), {"exact_match": 0.0}),
+    ]
+    assert found[0].question == "2+2?"
+    assert found[0].metadata == {"qid": "q-1", "gold": 1, "subject": "sums"}
+    assert file.notes == ["Scores are those of the filter 'strict'; the file has 'number' too."]
+
+
+def test_scores_of_a_filter_that_is_named_are_taken() -> None:
+    file, found = taken(SUMS, filter_name="number")
+    assert [one.reported["exact_match"] for one in found] == [1.0, 1.0, 0.0]
+    assert [one.text for one in found][1] == "It is 9"
+    assert file.notes == ["Scores are those of the filter 'number'; the file has 'strict' too."]
+    with pytest.raises(InvalidInput, match=r"has no filter 'flexible'\. Choose one of 'number', 'strict'"):
+        answers(SUMS, filter_name="flexible")
+
+
+def test_results_name_model_and_version() -> None:
+    file, _ = taken(SUMS, results=RESULTS)
+    assert (file.model, file.tool, file.task) == ("said/tiny", "lm_eval 0.4.13", "sums")
+
+
+def test_results_of_other_tasks_and_files_that_are_none_are_refused(tmp_path: Path) -> None:
+    other = write(tmp_path / "results.json", json.dumps({"results": {"maths": {}}}))
+    with pytest.raises(InvalidInput, match="knows nothing of the task 'sums'"):
+        answers(SUMS, results=other)
+    with pytest.raises(InvalidInput, match="holds no results"):
+        answers(SUMS, results=write(tmp_path / "results.json", "{}"))
+    with pytest.raises(NotFound):
+        answers(SUMS, results=tmp_path / "none.json")
+
+
+def test_results_of_older_versions_name_the_model_in_its_arguments(tmp_path: Path) -> None:
+    older = {"results": {"t": {}}, "config": {"model": "hf", "model_args": "pretrained=org/model,dtype=auto"}}
+    file, _ = taken(write_lines(tmp_path / "a", row()), results=write(tmp_path / "r", json.dumps(older)))
+    assert (file.model, file.tool, file.task) == ("org/model", "lm_eval", "t")
+
+
+def test_samples_that_are_missing_are_noted(tmp_path: Path) -> None:
+    path = write(tmp_path / SUMS.name, "".join(SUMS.read_text("utf-8").split("\n")[0] + "\n"))
+    assert "The file holds 1 of 3 samples." in taken(path, results=RESULTS)[0].notes
+
+
+def test_several_responses_are_repeats_and_the_score_is_that_of_the_one_it_was_taken_of() -> None:
+    found = answers(FOLDER / f"samples_repeated_{STAMP}.jsonl")
+    assert [(one.key, one.repeat, one.text) for one in found[:2]] == [("0", 0, "4!"), ("0", 1, "4")]
+    assert [dict(one.reported) for one in found[:2]] == [{"exact_match": 0.0}, {}]
+
+
+def test_a_score_of_several_responses_together_is_no_answers_own(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "a", row(resps=[["3", "4", "4"]], filtered_resps=["4"], acc=1.0))
+    file, found = taken(path)
+    assert [one.text for one in found] == ["3", "4", "4"]
+    assert [dict(one.reported) for one in found] == [{}, {}, {}]
+    assert file.notes == ["A sample has several responses, and a score of all of them: no answer has one of its own."]
+
+
+def test_log_likelihoods_are_refused() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        answers(FOLDER / f"samples_choice_{STAMP}.jsonl")
+    assert refused.value.code == "no_text"
+    assert "generate_until" in refused.value.cure
+
+
+def test_a_rolling_log_likelihood_is_no_text_either(tmp_path: Path) -> None:
+    rolling = row(arguments={"gen_args_0": {"arg_0": "the text"}}, resps=[["-12.5"]])
+    with pytest.raises(InvalidInput, match="log-likelihoods"):
+        answers(write_lines(tmp_path / "a", rolling))
+
+
+def test_arguments_as_older_versions_write_them_are_read(tmp_path: Path) -> None:
+    file, (answer,) = taken(write_lines(tmp_path / "a", row(arguments=[["Q: 2+2?", {"max_new_tokens": 8}]], doc={})))
+    assert answer.question == "Q: 2+2?"
+    assert file.decoding == {"max_tokens": 8}
+
+
+def test_only_numbers_are_scores(tmp_path: Path) -> None:
+    odd = {"acc": True, "f1": float("nan"), "bleu": ["a", "b"], "em": 0.5, "inf": float("inf")}
+    (answer,) = answers(write_lines(tmp_path / "a", row(metrics=list(odd), **odd)))
+    assert answer.reported == {"acc": 1.0, "em": 0.5}
+    unnamed = {name: value for name, value in row(chrf=12.5).items() if name != "metrics"}
+    (answer,) = answers(write_lines(tmp_path / "b", unnamed))
+    assert answer.reported == {"acc": 0.0, "chrf": 12.5}
+
+
+@pytest.mark.parametrize(
+    ("target", "references"),
+    [
+        ("['a', \"it's\"]", ("a", "it's")),
+        ("[]", ()),
+        ("[2, 5]", ("[2, 5]",)),
+        ('["a", "b"]', ('["a", "b"]',)),
+        ("['\\d']", ("['\\d']",)),
+        ("[" * 500, ("[" * 500,)),
+        (["a", "b"], ("a", "b")),
+        (4, ("4",)),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_a_target_is_one_reference_unless_it_is_a_list_as_python_shows_it(
+    tmp_path: Path, target: object, references: tuple[str, ...] | None
+) -> None:
+    (answer,) = answers(write_lines(tmp_path / "a", row(target=target)))
+    assert answer.references == references
+
+
+def test_a_field_of_the_document_can_be_the_id(tmp_path: Path) -> None:
+    assert [one.key for one in answers(SUMS, key="qid")] == ["q-1", "q-2", "q-3"]
+    with pytest.raises(InvalidInput, match="the document has no 'uid'"):
+        answers(SUMS, key="uid")
+    with pytest.raises(InvalidInput, match=r"doc\.question is neither text nor a whole number"):
+        answers(write_lines(tmp_path / "a", row(doc={"question": 1.5})), key="question")
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"doc_id": None}, "doc_id is neither"),
+        ({"doc_id": True}, "doc_id is neither"),
+        ({"doc_id": 0.5}, "doc_id is neither"),
+        ({"resps": []}, "there is no response"),
+        ({"resps": [["a"], ["b"]]}, "2 requests"),
+        ({"resps": [[["-1.0", "False"]]]}, "log-likelihoods"),
+    ],
+)
+def test_a_sample_that_makes_no_sense_is_named(tmp_path: Path, changes: dict[str, object], complaint: str) -> None:
+    path = write_lines(tmp_path / "a", row(doc_id=7), row(**changes))
+    with pytest.raises(InvalidInput, match=complaint) as refused:
+        answers(path)
+    assert refused.value.message.startswith(f"{path}:2: ")
+
+
+def test_ids_that_repeat_name_both_lines(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "a", row(), row(doc_id=1), row(doc_id="0"))
+    with pytest.raises(InvalidInput, match="the sample '0' is answered already at") as refused:
+        answers(path)
+    assert f"{path}:3" in refused.value.message
+    assert f"{path}:1" in refused.value.message
+
+
+def test_a_line_cut_in_half_and_a_key_that_comes_twice_are_named(tmp_path: Path) -> None:
+    line = json.dumps(row())
+    with pytest.raises(InvalidInput, match="a:2: this is not JSON"):
+        answers(write(tmp_path / "a", f"{line}\n{line[:80]}"))
+    with pytest.raises(InvalidInput, match="the key 'doc_id' appears twice"):
+        answers(write(tmp_path / "a", f'{line}\n{{"doc_id": 1, "doc_id": 2}}'))
+
+
+def test_a_long_answer_and_a_deep_document_are_no_trouble(tmp_path: Path) -> None:
+    (answer,) = answers(write_lines(tmp_path / "a", row(resps=[["я" * 1_000_000]])))
+    assert len(answer.text or "") == 1_000_000
+    deep = json.dumps(row()).replace('"doc": {', '"doc": {"x": ' + "[" * 100_000 + "]" * 100_000 + ", ")
+    with pytest.raises(InvalidInput, match="nested too deeply"):
+        answers(write(tmp_path / "b", deep), "lm-eval")
