@@ -9,6 +9,7 @@ import pytest
 
 from tests.shared.exchange.reading import DATA, answers, taken, write, write_lines
 from vlmhyperbench.errors import InvalidInput, NotFound
+from vlmhyperbench.exchange import lines
 from vlmhyperbench.exchange.answers import SCHEMA, read_answers, write_answers
 from vlmhyperbench.exchange.reading import FORMATS, detect, read
 
@@ -148,3 +149,26 @@ def test_every_true_file_becomes_the_neutral_form_and_stays_as_it_is(tmp_path: P
         )
         kept = [(one.key, one.repeat, one.text, one.error, one.references, one.reported) for one in again.answers]
         assert kept == [(one.key, one.repeat, one.text, one.error, one.references, one.reported) for one in found]
+
+
+def test_a_line_and_a_row_too_long_to_be_held_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 1000)
+    path = write(tmp_path / "a.tsv", "index\tprediction\n1\t" + "x" * 1000 + "\n")
+    with pytest.raises(InvalidInput, match=r"a\.tsv:2: the line is longer"):
+        answers(path)
+    path = write(tmp_path / "b.tsv", 'index\tprediction\n1\t"' + "x\n" * 600)
+    with pytest.raises(InvalidInput, match=r"b\.tsv:2: a quote of the row that begins here is never closed"):
+        answers(path)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_reader_says_that_a_file_is_not_there(tmp_path: Path, format: str) -> None:  # noqa: A002
+    with pytest.raises(NotFound, match="cannot be read"):
+        answers(tmp_path / "none", format)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_reader_refuses_a_file_of_another_form(tmp_path: Path, format: str) -> None:  # noqa: A002
+    for no, content in enumerate([b"", b"\0\xff\xfe", b"{}", b"[]", b"PK\3\4", b"hello;you\n1;2\n"]):
+        with pytest.raises(InvalidInput):
+            answers(write(tmp_path / str(no), content), format)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.shared.exchange.reading import DATA, answers, taken, write, write_lines
 from vlmhyperbench.errors import InvalidInput, NotFound
+from vlmhyperbench.exchange import lm_eval
 
 FOLDER = DATA / "lm_eval-0.4.13"
 STAMP = "2026-11-21T10-04-14.834969"
@@ -185,6 +186,31 @@ def test_a_line_cut_in_half_and_a_key_that_comes_twice_are_named(tmp_path: Path)
         answers(write(tmp_path / "a", f"{line}\n{line[:80]}"))
     with pytest.raises(InvalidInput, match="the key 'doc_id' appears twice"):
         answers(write(tmp_path / "a", f'{line}\n{{"doc_id": 1, "doc_id": 2}}'))
+
+
+def test_results_too_large_to_be_results_are_refused(tmp_path: Path) -> None:
+    huge = tmp_path / "results.json"
+    with huge.open("wb") as file:
+        file.truncate(lm_eval.MAX_RESULTS_BYTES + 1)
+    with pytest.raises(InvalidInput, match="is larger than 256 MiB"):
+        answers(SUMS, results=huge)
+
+
+def test_what_our_own_export_says_beside_is_taken(tmp_path: Path) -> None:
+    own = {"repeat": 2, "error": None, "finish_reason": "stop", "reasoning": "2 and 2", "prompt_tokens": 9}
+    document = {"id": "page/1", "question": "2+2?", "references": ["4", "four"]}
+    made = row(doc=document, target="['4', 'four']", vlmhyperbench={**own, "completion_tokens": 1, "latency_ms": 250.5})
+    failed = row(doc={**document, "id": "page/2"}, resps=[[]], vlmhyperbench={**own, "error": "timeout"})
+    one, two = answers(write_lines(tmp_path / "a", made, failed))
+    assert (one.key, one.repeat, one.references, one.text) == ("page/1", 2, ("4", "four"), "four")
+    assert (one.reasoning, one.finish_reason, one.reported) == ("2 and 2", "stop", {"acc": 0.0})
+    assert (one.prompt_tokens, one.completion_tokens, one.latency_ms) == (9, 1, 250.5)
+    assert (two.key, two.text, two.error) == ("page/2", None, "timeout")
+
+
+def test_a_target_that_is_a_list_is_noted(tmp_path: Path) -> None:
+    notes = taken(write_lines(tmp_path / "a", row(target="['a', 'b']"), row(doc_id=1, target="['c']")))[0].notes
+    assert notes == ["Targets that are lists are read as several accepted answers."]
 
 
 def test_a_long_answer_and_a_deep_document_are_no_trouble(tmp_path: Path) -> None:
