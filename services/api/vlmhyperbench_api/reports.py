@@ -55,7 +55,7 @@ async def list_reports(
 async def get_report(scope_id: UUID, principal: Reader, session: Session, runtime: RuntimeOf) -> Report:
     """Read the newest report of a run or of an experiment."""
     scope, has_ended, files = await _files(session, scope_id, principal)
-    shown = [file for file in files if file.kind in {"report", "table", "resources"}]
+    shown = [file for file in files if file.kind in {"report", "table", "resources", "reuse"}]
     if not any(file.kind == "report" for file in shown):
         if has_ended:
             raise NotFound(f"The {scope} {scope_id} ended without a report.", cure="Look at why it ended.")

@@ -13,7 +13,7 @@ from vlmhyperbench.db.tallies import Tally
 from vlmhyperbench.domain.states import RunState
 from vlmhyperbench.wire.answers import RunImport
 from vlmhyperbench.wire.base import Page
-from vlmhyperbench.wire.runs import Run, RunCreate, RunDetail, RunRescore
+from vlmhyperbench.wire.runs import Run, RunCreate, RunDetail, RunRerun, RunRescore
 from vlmhyperbench_api.bodies import StrictRoute
 from vlmhyperbench_api.dependencies import (
     After,
@@ -28,7 +28,7 @@ from vlmhyperbench_api.dependencies import (
 from vlmhyperbench_api.presenting import run_of
 from vlmhyperbench_api.reading import read_run
 from vlmhyperbench_api.security import Principal, requires
-from vlmhyperbench_api.submission import submit_import, submit_rescoring, submit_run
+from vlmhyperbench_api.submission import submit_import, submit_rerun, submit_rescoring, submit_run
 
 router = APIRouter(prefix="/runs", tags=["runs"], route_class=StrictRoute)
 
@@ -65,6 +65,19 @@ async def rescore_run(
 ) -> RunDetail:
     """Evaluate the answers of a run that has ended anew: a new run, which asks no model."""
     return await submit_rescoring(runtime, await registries.catalogue(), run_id, body, principal, key)
+
+
+@router.post("/{run_id}/rerun", status_code=201)
+async def rerun_run(
+    run_id: UUID,
+    body: RunRerun,
+    principal: Writer,
+    runtime: RuntimeOf,
+    registries: RegistriesOf,
+    key: IdempotencyKey = None,
+) -> RunDetail:
+    """Run again: a new run, which keeps the rows of the old one that are ok and answer the same requests."""
+    return await submit_rerun(runtime, await registries.catalogue(), run_id, body, principal, key)
 
 
 @router.post("/import", status_code=201)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Literal
@@ -12,13 +12,13 @@ from uuid import UUID, uuid4
 from pydantic import JsonValue
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from vlmhyperbench.db import experiments, idempotency, jobs, runs
+from vlmhyperbench.db import experiments, idempotency, jobs, runs, tallies
 from vlmhyperbench.db.keeping import keep_answers
 from vlmhyperbench.db.views import RunView
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.planning import PlannedJob, plan_experiment, plan_rescoring, plan_run, target_digest
 from vlmhyperbench.domain.specs import RunSpec
-from vlmhyperbench.errors import InvalidInput, NotFound
+from vlmhyperbench.errors import Conflict, InvalidInput, NotFound
 from vlmhyperbench.registry.catalogue import look_up
 from vlmhyperbench.registry.importing import resolve_import
 from vlmhyperbench.registry.loading import Catalogue
@@ -27,7 +27,7 @@ from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.storage import STORAGE_SCHEME
 from vlmhyperbench.wire.answers import RunImport
-from vlmhyperbench.wire.runs import ExperimentCreate, ExperimentDetail, RunCreate, RunDetail, RunRescore
+from vlmhyperbench.wire.runs import ExperimentCreate, ExperimentDetail, RunCreate, RunDetail, RunRerun, RunRescore
 from vlmhyperbench_api.answers import answers_key, read_summary
 from vlmhyperbench_api.reading import read_experiment, read_run
 from vlmhyperbench_api.security import Principal
@@ -89,6 +89,50 @@ async def submit_rescoring(
         InvalidInput: a metric or an extractor cannot be had.
         Conflict: the run has not ended, or has no answers; or the key was used with another body.
     """
+
+    async def add(session: AsyncSession, parent: RunView, run_id: UUID) -> None:
+        spec = await asyncio.to_thread(resolve_rescoring, catalogue, RunSpec.model_validate(parent.spec), body)
+        name = body.name or f"{parent.name}, re-scored"
+        run = await _add_child(
+            session, spec, plan_rescoring(spec), parent, principal=principal, run_id=run_id, name=name, body=body
+        )
+        await keep_answers(session, run, parent)
+
+    return await _submit_child(runtime, parent_id, body, principal, key, add)
+
+
+async def submit_rerun(
+    runtime: Runtime, catalogue: Catalogue, parent_id: UUID, body: RunRerun, principal: Principal, key: str | None
+) -> RunDetail:
+    """Create a run that keeps of another what has not changed, or return the one that the key stands for.
+
+    Raises:
+        NotFound: there is no such run in this project.
+        InvalidInput: names that do not exist.
+        Conflict: the run has not ended, or nothing of it failed; or the key was used with another body.
+    """
+
+    async def add(session: AsyncSession, parent: RunView, run_id: UUID) -> None:
+        if not parent.state.is_terminal:
+            raise Conflict(f"The run {parent.id} has not ended.", cure="Wait until it has ended.", code="run_open")
+        failed = sum(one.failed for one in (await tallies.of_runs(session, [parent.id])).values())
+        if body.retry_failed and not failed:
+            raise Conflict("No request of the run failed.", cure="Leave out retry_failed.", code="nothing_failed")
+        name, spec = await asyncio.to_thread(_resolve_rerun, catalogue, parent, body)
+        planned = plan_run(spec, is_fresh=body.force == "index")
+        await _add_child(session, spec, planned, parent, principal=principal, run_id=run_id, name=name, body=body)
+
+    return await _submit_child(runtime, parent_id, body, principal, key, add)
+
+
+async def _submit_child(
+    runtime: Runtime,
+    parent_id: UUID,
+    body: RunRescore | RunRerun,
+    principal: Principal,
+    key: str | None,
+    add: Callable[[AsyncSession, RunView, UUID], Awaitable[None]],
+) -> RunDetail:
     run_id = uuid4()
     async with runtime.database.transaction() as session:
         known = await _claim(session, body, principal, key, "run", run_id, about=parent_id)
@@ -97,22 +141,34 @@ async def submit_rescoring(
         parent = await runs.get(session, parent_id, project_id=principal.project_id)
         if parent is None:
             raise NotFound(f"There is no run {parent_id}.", cure="List the runs to see which there are.")
-        spec = await asyncio.to_thread(resolve_rescoring, catalogue, RunSpec.model_validate(parent.spec), body)
-        run = await _add_run(
-            session,
-            spec,
-            plan_rescoring(spec),
-            principal=principal,
-            run_id=run_id,
-            name=body.name or f"{parent.name}, re-scored",
-            priority=body.priority,
-            parent_run_id=parent.id,
-        )
-        await keep_answers(session, run, parent)
+        await add(session, parent, run_id)
         created = await read_run(session, run_id, project_id=principal.project_id)
     await runtime.bus.push_wake()
     await runtime.bus.publish(run_id, created.event_seq)
     return created
+
+
+async def _add_child(
+    session: AsyncSession,
+    spec: RunSpec,
+    planned: Sequence[PlannedJob],
+    parent: RunView,
+    *,
+    principal: Principal,
+    run_id: UUID,
+    name: str,
+    body: RunRescore | RunRerun,
+) -> RunView:
+    return await _add_run(
+        session,
+        spec,
+        planned,
+        principal=principal,
+        run_id=run_id,
+        name=name,
+        priority=body.priority,
+        parent_run_id=parent.id,
+    )
 
 
 async def submit_experiment(
@@ -159,6 +215,14 @@ def _resolve_import(runtime: Runtime, catalogue: Catalogue, body: RunImport) -> 
     return body.name or f"{spec.target.served_name}, imported", spec
 
 
+def _resolve_rerun(catalogue: Catalogue, parent: RunView, body: RunRerun) -> tuple[str, RunSpec]:
+    spec = RunSpec.model_validate(parent.spec)
+    if body.run is not None:
+        _, spec = _resolve_run(catalogue, RunCreate(run=body.run))
+    keeps = "nothing" if body.force in {"index", "inference"} else "equal"
+    return body.name or f"{parent.name}, again", spec.model_copy(update={"reuse": keeps})
+
+
 def _resolve_experiment(catalogue: Catalogue, body: ExperimentCreate) -> tuple[str, list[tuple[str, RunSpec]]]:
     with _names_are_input():
         wanted = body.experiment
@@ -181,7 +245,7 @@ def _names_are_input() -> Iterator[None]:
 
 async def _claim(
     session: AsyncSession,
-    body: RunCreate | RunImport | RunRescore | ExperimentCreate,
+    body: RunCreate | RunImport | RunRescore | RunRerun | ExperimentCreate,
     principal: Principal,
     key: str | None,
     resource: Literal["run", "experiment"],

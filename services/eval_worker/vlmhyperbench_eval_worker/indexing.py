@@ -43,7 +43,7 @@ async def _known(job: ClaimedJob, spec: DatasetSpec, digest: str) -> SampleManif
 
     A dataset that is read from files, or whose generator has no version, is always enumerated anew.
     """
-    if spec.path is not None or spec.package is None:
+    if spec.path is not None or spec.package is None or job.job.params.get("is_fresh"):
         return None
     async with job.runtime.database.transaction() as session:
         known = await manifests.of_dataset(session, digest)

@@ -8,7 +8,6 @@ from contextlib import AsyncExitStack
 from dataclasses import asdict
 
 from vlmhyperbench.data.cache import DatasetCache
-from vlmhyperbench.db import artifacts
 from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome, Preempted, outcome_of
 from vlmhyperbench.domain.planning import target_digest
 from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget
@@ -20,8 +19,10 @@ from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench_inference_worker import plan
 from vlmhyperbench_inference_worker.drive import Driven, EngineLost, drive
+from vlmhyperbench_inference_worker.files import PARQUET, add, store
 from vlmhyperbench_inference_worker.fleet import Fleet
 from vlmhyperbench_inference_worker.reserve import Reserve, end, folder_of
+from vlmhyperbench_inference_worker.reuse import keep_equal
 from vlmhyperbench_inference_worker.secrets import read_secrets
 from vlmhyperbench_inference_worker.serving import Serving
 from vlmhyperbench_inference_worker.sink import Sink
@@ -60,6 +61,9 @@ async def _generate(job: ClaimedJob, fleet: Fleet, reserve: Reserve, watch: Watc
         await job.record_claim(
             engine=asdict(engine) if engine else None, machine=machine(), measured_at=serving.measured.through
         )
+        work = await keep_equal(job, work, engine)
+        if not work.missing:
+            return Complete(data={"requests": 0})
         return await _measure(job, work, serving, watch, process)
 
 
@@ -167,23 +171,10 @@ async def _record_cost(job: ClaimedJob, driven: Driven, watch: Watch) -> None:
         anchor_monotonic_ns=driven.started.monotonic_ns if driven.started else None,
         anchor_wall_ns=driven.started.wall_ns if driven.started else None,
     )
-    key = f"runs/{job.run_id}/resources/{job.claim_id}.parquet"
     data = await asyncio.to_thread(watch.parquet)
-    media_type = "application/vnd.apache.parquet"
-    stored = await asyncio.to_thread(lambda: job.runtime.storage.put(key, data, media_type=media_type))
+    stored = await store(job, f"resources/{job.claim_id}.parquet", data, media_type=PARQUET)
     async with job.transaction() as session:
-        await artifacts.add(
-            session,
-            project_id=job.job.project_id,
-            run_id=job.run_id,
-            claim_id=job.claim_id,
-            kind="resources",
-            name=f"resources-{job.claim_id}.parquet",
-            media_type=media_type,
-            storage_key=stored.key,
-            sha256=stored.sha256,
-            size_bytes=stored.size_bytes,
-        )
+        await add(session, job, stored, kind="resources", name=f"resources-{job.claim_id}.parquet", media_type=PARQUET)
 
 
 async def _end_process(job: ClaimedJob, process: LoadProcess) -> None:

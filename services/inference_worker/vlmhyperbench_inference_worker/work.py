@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from uuid import UUID
 
 from vlmhyperbench.data import manifest
 from vlmhyperbench.db import claims, manifests, runs
@@ -22,6 +23,8 @@ class Work:
     samples: list[manifest.ManifestSample]
     missing: list[int]
     """Ordinals of the job's range that have neither an own nor a kept row."""
+    parent_run_id: UUID | None = None
+    """The run that this one is a rerun of."""
 
     @property
     def served_name(self) -> str:
@@ -61,7 +64,9 @@ async def read_work(job: ClaimedJob) -> Work:
     if run is None or found is None:
         raise NotFound(f"The run {job.run_id} or its sample manifest does not exist.")
     samples = await asyncio.to_thread(_read_manifest, job, found.storage_key)
-    return Work(spec=RunSpec.model_validate(run.spec), samples=samples, missing=missing)
+    return Work(
+        spec=RunSpec.model_validate(run.spec), samples=samples, missing=missing, parent_run_id=run.parent_run_id
+    )
 
 
 def plan_requests(work: Work, ordinals: list[int], *, phase: int) -> list[PlannedRequest]:

@@ -22,6 +22,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "status": ("stack:status", "Show the embedded stack's processes, restarts and memory."),
     "doctor": ("doctor:doctor", "Check Python, servers, ports, disk, locale, registries and model files."),
     "run": ("run:run", "Submit a run or an experiment and watch it."),
+    "rerun": ("rerun:rerun", "Run again, and keep the answers to requests that have not changed."),
     "rescore": ("rescore:rescore", "Evaluate a run's answers anew: other metrics, other extractors, no model asked."),
     "watch": ("watch:watch", "Follow a run or an experiment until it ends."),
     "ls": ("ls:ls", "List runs, experiments, workers or artifacts."),

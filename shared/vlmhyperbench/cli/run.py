@@ -105,7 +105,7 @@ def _entry(
                 cure="Leave out the flags, or the name.",
                 code="usage",
             )
-        return _file(Path(subject)) if subject.endswith((".yaml", ".yml")) else subject
+        return read_entry(Path(subject)) if subject.endswith((".yaml", ".yml")) else subject
     target: JsonValue = {**_target(given)}
     if "task" not in given:
         raise InvalidInput("A run needs a task.", cure="Say --task, for instance document-qa.", code="usage")
@@ -142,7 +142,12 @@ def _target(given: dict[str, str]) -> dict[str, str | None]:
     )
 
 
-def _file(path: Path) -> RunEntry | ExperimentEntry:
+def read_entry(path: Path) -> RunEntry | ExperimentEntry:
+    """Read a run or an experiment from a YAML file.
+
+    Raises:
+        RegistryErrors: it is none; every error, with its line.
+    """
     document, errors = read_document(path, str(path))
     if document is None:
         raise RegistryErrors(errors)

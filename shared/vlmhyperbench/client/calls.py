@@ -27,6 +27,7 @@ from vlmhyperbench.wire.runs import (
     Run,
     RunCreate,
     RunDetail,
+    RunRerun,
     RunRescore,
 )
 from vlmhyperbench.wire.workers import Worker
@@ -88,6 +89,11 @@ def rescore_run(
 ) -> Call[RunDetail]:
     """Evaluate the answers of a run that has ended anew: a new run, which asks no model."""
     return _post(f"/runs/{_id(run_id)}/rescore", RunDetail, choices or RunRescore(), idempotency_key)
+
+
+def rerun_run(run_id: Id, choices: RunRerun | None = None, *, idempotency_key: str | None = None) -> Call[RunDetail]:
+    """Run again, and keep what has not changed."""
+    return _post(f"/runs/{_id(run_id)}/rerun", RunDetail, choices or RunRerun(), idempotency_key)
 
 
 def upload_answers(content: bytes) -> Call[Answers]:

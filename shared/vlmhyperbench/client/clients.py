@@ -90,6 +90,7 @@ class Runs(_Resource):
 
     create = _Now(calls.create_run)
     rescore = _Now(calls.rescore_run)
+    rerun = _Now(calls.rerun_run)
     import_ = _Now(calls.import_run)
     get = _Now(calls.get_run)
     list = _Now(calls.list_runs)
@@ -101,6 +102,7 @@ class AsyncRuns(_AsyncResource):
 
     create = _Later(calls.create_run)
     rescore = _Later(calls.rescore_run)
+    rerun = _Later(calls.rerun_run)
     import_ = _Later(calls.import_run)
     get = _Later(calls.get_run)
     list = _Later(calls.list_runs)

@@ -195,8 +195,10 @@ ORDER BY e.created_at, e.id LIMIT :limit
 """
 
 _RUN = """
-SELECT run.state, run.spec, parent.state AS parent_state FROM run LEFT JOIN run parent ON parent.id = run.parent_run_id
-WHERE run.id = :run
+SELECT run.state, run.spec,
+       (SELECT parent.state FROM run parent WHERE parent.id = run.parent_run_id
+           AND EXISTS (SELECT 1 FROM kept_phase kept WHERE kept.run_id = run.id)) AS parent_state
+FROM run WHERE run.id = :run
 """
 
 _JOBS = """

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
 from uuid import UUID
 
-from sqlalchemy import insert, select
+from sqlalchemy import insert, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db.queries import fetch_all, table_of
 from vlmhyperbench.db.tables import KeptFactRow, KeptPhaseRow
-from vlmhyperbench.db.views import KeptFactView, KeptPhaseView
+from vlmhyperbench.db.views import KeptFactView, KeptPhaseView, view_of
+from vlmhyperbench.domain.states import FactStatus
 
 _PHASE = table_of(KeptPhaseRow)
 _FACT = table_of(KeptFactRow)
@@ -44,6 +48,37 @@ async def add_facts(session: AsyncSession, kept: Sequence[KeptFactView]) -> None
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepableView:
+    """A counting row of a run, own or kept, named by where it was measured."""
+
+    ENUMS: ClassVar[Mapping[str, type[StrEnum]]] = {"status": FactStatus}
+
+    source_run_id: UUID
+    source_phase: int
+    source_ordinal: int
+    sample: int
+    repeat: int
+    request_sha256: str
+    status: FactStatus
+    error_code: str | None
+    claim_id: UUID
+
+
+async def keepable(session: AsyncSession, run_id: UUID) -> list[KeepableView]:
+    """Read the rows of a run's accuracy phases that another run may keep, whatever became of them."""
+    found = await session.execute(text(_KEEPABLE), {"run": run_id})
+    return [view_of(KeepableView, row) for row in found]
+
+
+async def keep(session: AsyncSession, job_id: UUID, kept: Sequence[KeptFactView]) -> None:
+    """Keep rows in a shard, where they count as done; the caller holds the job by its claim."""
+    await add_facts(session, kept)
+    await session.execute(
+        text("UPDATE job SET done = done + :kept WHERE id = :job"), {"kept": len(kept), "job": job_id}
+    )
+
+
 async def phases_of_run(session: AsyncSession, run_id: UUID) -> list[KeptPhaseView]:
     """Read the phases that a run keeps as a whole."""
     statement = select(_PHASE).where(_PHASE.c.run_id == run_id).order_by(_PHASE.c.phase)
@@ -61,3 +96,19 @@ async def _phase(session: AsyncSession, run_id: UUID, phase: int) -> KeptPhaseVi
         session, KeptPhaseView, select(_PHASE).where(_PHASE.c.run_id == run_id, _PHASE.c.phase == phase)
     )
     return found[0] if found else None
+
+
+_KEEPABLE = """
+WITH counting AS (
+    SELECT fact.run_id, fact.phase, fact.ordinal FROM fact JOIN phase ON phase.run_id = fact.run_id
+       AND phase.no = fact.phase WHERE fact.run_id = :run AND phase.kind = 'accuracy'
+    UNION ALL
+    SELECT kept.source_run_id, kept.source_phase, kept.source_ordinal FROM kept_fact kept WHERE kept.run_id = :run
+    UNION ALL
+    SELECT fact.run_id, fact.phase, fact.ordinal FROM kept_phase kept
+    JOIN fact ON fact.run_id = kept.source_run_id AND fact.phase = kept.source_phase WHERE kept.run_id = :run
+)
+SELECT fact.run_id AS source_run_id, fact.phase AS source_phase, fact.ordinal AS source_ordinal, fact.sample,
+       fact.repeat, fact.request_sha256, fact.status, fact.error_code, fact.claim_id
+FROM counting JOIN fact USING (run_id, phase, ordinal)
+"""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from pydantic import JsonValue
@@ -70,9 +70,13 @@ def target_digest(spec: RunSpec) -> str:
     return digest_of(spec.target)
 
 
-def plan_run(spec: RunSpec) -> list[PlannedJob]:
-    """Plan a run at submission: its INDEX job; the rest follows from what that finds (`expand_run`)."""
-    return [_index(spec, "run")]
+def plan_run(spec: RunSpec, *, is_fresh: bool = False) -> list[PlannedJob]:
+    """Plan a run at submission: its INDEX job; the rest follows from what that finds (`expand_run`).
+
+    `is_fresh` enumerates the dataset anew even where an earlier manifest would do.
+    """
+    index = _index(spec, "run")
+    return [replace(index, params={**index.params, "is_fresh": True}) if is_fresh else index]
 
 
 def plan_experiment(specs: Sequence[RunSpec]) -> ExperimentPlan:

@@ -248,3 +248,5 @@ class RunSpec(Spec):
     on_model_failure: Literal["zero", "exclude"] = "zero"
     on_invalid: Literal["zero", "exclude"] = "exclude"
     """What an answer counts as in which an extractor finds nothing."""
+    reuse: Literal["equal", "nothing"] = "equal"
+    """What a rerun keeps of its parent: rows that are `ok` and answer the same request, or none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 from uuid import UUID
 
 from pydantic import Discriminator, Field, JsonValue, Tag
@@ -33,6 +33,19 @@ class RunCreate(Input):
 class RunRescore(EvaluationChoices):
     """Ask for a run that evaluates another's answers anew, without asking a model."""
 
+    name: Label | None = None
+    priority: Priority = 0
+
+
+class RunRerun(Input):
+    """Ask for a run again: as it was, or as `run` says; what has not changed is kept."""
+
+    run: RunRef | None = None
+    """What it is now; by default what it was."""
+    force: Literal["index", "inference", "evaluation", "report"] | None = None
+    """The first stage that runs anew whatever is the same; those after it do too. Evaluation and report always do."""
+    retry_failed: bool = False
+    """Refuse where no row failed: there is nothing to try again."""
     name: Label | None = None
     priority: Priority = 0
 

@@ -48,6 +48,7 @@ def test_what_decides_an_imported_number_is_the_file() -> None:
     found = identity(run_spec(target=target))
     assert found["weights"] == {"model_name": "other", "answers": "a" * 64}
     assert (found["prompt"], found["decoding"]) == (None, None)
+    assert (target.served_name, target.backend_class, target.engine_params) == ("other", "import", {})
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,11 @@ def test_a_run_begins_with_one_index_job_that_says_what_to_read() -> None:
     assert index.params["dataset_digest"] == dataset_digest(run_spec())
 
 
+def test_a_run_may_ask_for_a_fresh_index() -> None:
+    [index] = plan_run(run_spec(), is_fresh=True)
+    assert index.params["is_fresh"] is True
+
+
 def test_a_run_that_keeps_answers_is_scored_and_reported_and_asks_nothing() -> None:
     score, report = plan_rescoring(run_spec())
     assert (score.kind, score.needs) == (JobKind.SCORE, ())

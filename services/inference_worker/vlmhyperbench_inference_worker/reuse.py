@@ -1,0 +1,131 @@
+"""What a rerun keeps of its parent: rows that are ok and answer the same request, by the same weights and engine.
+
+Nothing is kept on trust: the engine is loaded first, and what it says of itself is compared with what was recorded.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from vlmhyperbench.db import evidence, kept, runs
+from vlmhyperbench.db.kept import KeepableView
+from vlmhyperbench.db.views import KeptFactView
+from vlmhyperbench.domain.planning import target_digest
+from vlmhyperbench.domain.specs import RunSpec
+from vlmhyperbench.domain.states import FactStatus
+from vlmhyperbench.worker.claims import ClaimedJob
+from vlmhyperbench_inference_worker.files import JSON_LINES, add, store
+from vlmhyperbench_inference_worker.requests import PlannedRequest
+from vlmhyperbench_inference_worker.work import Work, plan_requests
+from vlmhyperbench_sdk.gateway import EngineIdentity
+from vlmhyperbench_sdk.types import JsonObject
+
+KEPT = "same request, ok"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """Whether one request is kept or asked again, and why."""
+
+    ordinal: int
+    source: KeepableView | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parent:
+    """What may be kept, and what speaks against it."""
+
+    rows: Mapping[tuple[int, int], KeepableView]
+    """(sample, repeat) → row."""
+    is_same_target: bool
+    same_engine: frozenset[UUID]
+    """Claims that were answered by an engine like the one that is loaded."""
+
+
+async def keep_equal(job: ClaimedJob, work: Work, engine: EngineIdentity | None) -> Work:
+    """Keep what can be kept, and return the work that is left; every decision becomes a file of the run.
+
+    Raises:
+        Fenced: the claim is lost; nothing was kept.
+    """
+    phase = job.job.phase
+    if work.parent_run_id is None or work.spec.reuse == "nothing" or work.is_timed or phase is None:
+        return work
+    parent = await _read(job, work, engine)
+    decisions = [decide(parent, one) for one in plan_requests(work, work.missing, phase=phase)]
+    rows = [_row(job.run_id, phase, one.ordinal, one.source) for one in decisions if one.source is not None]
+    told = _lines(work, decisions)
+    stored = await store(job, f"reuse/{job.claim_id}.jsonl", told, media_type=JSON_LINES)
+    async with job.transaction() as session:
+        await kept.keep(session, job.job.id, rows)
+        await add(session, job, stored, kind="reuse", name=f"reuse-{job.claim_id}.jsonl", media_type=JSON_LINES)
+    taken = {row.ordinal for row in rows}
+    return replace(work, missing=[ordinal for ordinal in work.missing if ordinal not in taken])
+
+
+def decide(parent: Parent, request: PlannedRequest) -> Decision:
+    """Say whether the answer to a request is kept."""
+    found = parent.rows.get((request.sample, request.repeat))
+    reason = _against(parent, request, found)
+    return Decision(ordinal=request.ordinal, source=found if reason is None else None, reason=reason or KEPT)
+
+
+def _against(parent: Parent, request: PlannedRequest, found: KeepableView | None) -> str | None:
+    if found is None:
+        return "the parent has no such row"
+    if not parent.is_same_target:
+        return "the target is another"
+    if found.request_sha256 != request.request_sha256:
+        return "the request is another"
+    if found.status is not FactStatus.OK:
+        return f"it failed: {found.error_code or found.status.value}"
+    return None if found.claim_id in parent.same_engine else "the engine or its weights are others"
+
+
+async def _read(job: ClaimedJob, work: Work, engine: EngineIdentity | None) -> Parent:
+    assert work.parent_run_id is not None, "asked only of reruns"  # noqa: S101
+    async with job.runtime.database.transaction() as session:
+        run = await runs.get(session, work.parent_run_id)
+        rows = await kept.keepable(session, work.parent_run_id)
+        claims = await evidence.of_claims(session, list({row.claim_id for row in rows}))
+    is_same = run is not None and target_digest(RunSpec.model_validate(run.spec)) == target_digest(work.spec)
+    alike = {one.claim.id for one in claims if one.claim.engine and engine and _is_same(one.claim.engine, engine)}
+    return Parent(
+        rows={(row.sample, row.repeat): row for row in rows}, is_same_target=is_same, same_engine=frozenset(alike)
+    )
+
+
+def _is_same(recorded: JsonObject, engine: EngineIdentity) -> bool:
+    """Say whether an engine is the recorded one; one whose version nobody knows is not."""
+    known = {"name": engine.name, "version": engine.version, "weights_sha256": dict(engine.weights_sha256)}
+    return bool(engine.version) and all(recorded.get(name) == value for name, value in known.items())
+
+
+def _row(run_id: UUID, phase: int, ordinal: int, source: KeepableView) -> KeptFactView:
+    return KeptFactView(
+        run_id=run_id,
+        phase=phase,
+        ordinal=ordinal,
+        source_run_id=source.source_run_id,
+        source_phase=source.source_phase,
+        source_ordinal=source.source_ordinal,
+    )
+
+
+def _lines(work: Work, decisions: Sequence[Decision]) -> bytes:
+    """One line per request: kept, or asked again, and why."""
+    told = (
+        {
+            "key": work.sample_of(one.ordinal).key,
+            "repeat": one.ordinal // len(work.samples),
+            "decision": "kept" if one.source else "asked",
+            "reason": one.reason,
+            "measured_by": str(one.source.source_run_id) if one.source else None,
+        }
+        for one in decisions
+    )
+    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in told).encode()

@@ -1,0 +1,62 @@
+"""`rerun`: run again, and keep what has not changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from vlmhyperbench.cli.run import read_entry
+from vlmhyperbench.cli.shown import HUMAN, Shown
+from vlmhyperbench.cli.watch import see_through
+from vlmhyperbench.client import Client
+from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.registry.schemas import RunEntry
+from vlmhyperbench.wire.runs import RunRerun, RunRescore
+
+
+def rerun(
+    run_id: str,
+    /,
+    *,
+    run: str | None = None,
+    force: Literal["index", "inference", "evaluation", "report"] | None = None,
+    retry_failed: Annotated[bool, Parameter(negative=())] = False,
+    only_evaluate: Annotated[bool, Parameter(negative=())] = False,
+    name: str | None = None,
+    detach: Annotated[bool, Parameter(negative=())] = False,
+    shown: Shown = HUMAN,
+) -> int:
+    """Run again: a new run, which keeps the answers that are ok, to the same requests, by the same engine.
+
+    Its file reuse-….jsonl says of every sample why it was kept or asked again.
+
+    Args:
+        run_id: Id of a run that has ended.
+        run: What it is now: a registered run, or a YAML file; by default what it was.
+        force: The first stage that runs anew whatever is the same; those after it do too.
+        retry_failed: Refuse where no request failed: there is nothing to try again.
+        only_evaluate: Ask no model at all: evaluate the answers anew, as `rescore` does.
+        name: Name of the new run.
+        detach: Submit, print the id and return.
+        shown: How the answer is shown.
+    """
+    if only_evaluate and (run is not None or force is not None or retry_failed):
+        raise InvalidInput("--only-evaluate asks no model.", cure="Leave out the other flags.", code="usage")
+    with Client() as client:
+        if only_evaluate:
+            created = client.runs.rescore(run_id, RunRescore(name=name) if name is not None else RunRescore())
+        else:
+            choices = RunRerun(run=_entry(run), force=force, retry_failed=retry_failed, name=name)
+            created = client.runs.rerun(run_id, choices)
+        return see_through(client, created, detach=detach, shown=shown)
+
+
+def _entry(run: str | None) -> str | RunEntry | None:
+    if run is None or not run.endswith((".yaml", ".yml")):
+        return run
+    entry = read_entry(Path(run))
+    if not isinstance(entry, RunEntry):
+        raise InvalidInput(f"{run} is an experiment.", cure="Name a run.", code="usage")
+    return entry

@@ -1,0 +1,120 @@
+"""A run again: what has not changed is kept, and every sample says why."""
+
+import json
+
+import pytest
+
+from tests.support.audit import audit
+from vlmhyperbench.cli import exits
+from vlmhyperbench.cli.main import main
+from vlmhyperbench.errors import Conflict, NotFound
+from vlmhyperbench.registry.schemas import RunEntry
+from vlmhyperbench.wire.runs import RunRerun
+
+
+def entry(**changes):
+    given = {
+        "target": {"model": "simulated-instant"},
+        "task": "synthetic-questions",
+        "dataset": {"name": "synthetic-questions", "limit": 30},
+        "limits": {"shard_size": 16},
+    }
+    return RunEntry.model_validate({**given, **changes})
+
+
+@pytest.fixture(scope="module")
+def parent(stack):
+    run = stack.wait(stack.client.runs.create(entry()).id)
+    assert run.state == "SUCCEEDED"
+    return run
+
+
+def own_rows(stack, run):
+    return stack.query(
+        "SELECT count(*) FROM fact f JOIN phase p ON p.run_id = f.run_id AND p.no = f.phase "
+        "WHERE f.run_id = %s AND p.kind = 'accuracy'",
+        run.id,
+    )[0][0]
+
+
+def reasons(stack, run):
+    """Count why requests were kept or asked again."""
+    counts = {}
+    for file in stack.client.artifacts(run_id=run.id).items:
+        if file.kind == "reuse":
+            for line in stack.client.artifact_content(file.id).decode().splitlines():
+                told = json.loads(line)
+                counts[told["decision"], told["reason"]] = counts.get((told["decision"], told["reason"]), 0) + 1
+    return counts
+
+
+def values(stack, run):
+    found = stack.client.results(run_id=run.id, limit=100).items
+    return {one.key: (one.status, [measure.value for measure in one.measures]) for one in found}
+
+
+def test_a_run_that_has_not_changed_asks_nothing_again(stack, parent):
+    again = stack.wait(stack.client.runs.rerun(parent.id).id)
+    assert (again.state, again.total, again.done, again.failed) == ("SUCCEEDED", 30, 30, 0)
+    assert again.parent_run_id == parent.id
+    assert own_rows(stack, again) == 0
+    assert reasons(stack, again) == {("kept", "same request, ok"): 30}
+    assert values(stack, again) == values(stack, parent)
+    audit(stack)
+    third = stack.wait(stack.client.runs.rerun(again.id).id)
+    assert own_rows(stack, third) == 0
+    sources = stack.query("SELECT DISTINCT source_run_id FROM kept_fact WHERE run_id = %s", third.id)
+    assert [str(source) for (source,) in sources] == [str(parent.id)]
+
+
+def test_only_what_is_new_is_asked(stack, parent):
+    more = entry(dataset={"name": "synthetic-questions", "limit": 40})
+    again = stack.wait(stack.client.runs.rerun(parent.id, RunRerun(run=more)).id)
+    assert (again.state, again.total, again.done) == ("SUCCEEDED", 40, 40)
+    assert reasons(stack, again) == {("kept", "same request, ok"): 30, ("asked", "the parent has no such row"): 10}
+    assert own_rows(stack, again) == 10
+    audit(stack)
+
+
+def test_another_request_is_asked_again(stack, parent):
+    other = entry(decoding={"max_tokens": 7})
+    again = stack.wait(stack.client.runs.rerun(parent.id, RunRerun(run=other)).id)
+    assert reasons(stack, again) == {("asked", "the request is another"): 30}
+    assert own_rows(stack, again) == 30
+
+
+def test_a_forced_inference_keeps_nothing(stack, parent):
+    again = stack.wait(stack.client.runs.rerun(parent.id, RunRerun(force="index")).id)
+    assert (again.state, own_rows(stack, again), reasons(stack, again)) == ("SUCCEEDED", 30, {})
+
+
+def test_what_failed_is_tried_again_and_what_did_not_is_kept(stack):
+    run = stack.wait(stack.client.runs.create(entry()).id)
+    broken = stack.query(
+        "UPDATE fact SET status = 'error', failure = 'infrastructure', error_code = 'timeout' "
+        "WHERE run_id = %s AND phase = 1 AND ordinal IN (3, 20) RETURNING ordinal",
+        run.id,
+    )
+    assert len(broken) == 2
+    stack.query("UPDATE job SET failed = failed + 1 WHERE run_id = %s AND kind = 'GENERATE' RETURNING id", run.id)
+    again = stack.wait(stack.client.runs.rerun(run.id, RunRerun(retry_failed=True)).id)
+    assert (again.state, again.done, again.failed) == ("SUCCEEDED", 30, 0)
+    assert reasons(stack, again) == {("kept", "same request, ok"): 28, ("asked", "it failed: timeout"): 2}
+    audit(stack)
+
+
+def test_what_cannot_be_run_again_is_refused(stack, parent):
+    with pytest.raises(Conflict, match="No request of the run failed"):
+        stack.client.runs.rerun(parent.id, RunRerun(retry_failed=True))
+    with pytest.raises(NotFound):
+        stack.client.runs.rerun("00000000-0000-0000-0000-000000000000")
+
+
+def test_the_command_reruns_and_only_evaluates(stack, parent, monkeypatch, capsys):
+    monkeypatch.setenv("VLMHB_API_URL", stack.home.api_url())
+    monkeypatch.setenv("VLMHB_API_KEY", stack.home.api_key())
+    assert main(["rerun", str(parent.id), "--name", "again", "--quiet"]) == exits.OK
+    assert "succeeded; 30/30 rows" in capsys.readouterr().out
+    assert main(["rerun", str(parent.id), "--only-evaluate", "--name", "x", "--quiet"]) == exits.OK
+    assert main(["rerun", str(parent.id), "--only-evaluate", "--force", "index"]) == exits.USAGE
+    assert "asks no model" in capsys.readouterr().err
