@@ -16,7 +16,7 @@ from typing import Final
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.exchange.answers import Answer, AnswersFile
 from vlmhyperbench.exchange.foreign import count_in, number_from
-from vlmhyperbench.exchange.lines import rows_of
+from vlmhyperbench.exchange.lines import not_installed, rows_of
 
 FORMAT: Final = "answers-csv"
 REQUIRED: Final = ("id", "model_answer")
@@ -92,7 +92,10 @@ class _Reader:
             yield _answer({name: column[no] for name, column in columns.items()}, f"{self.path}:{line}")
 
     def _undo(self, texts: list[str | None]) -> list[str | None]:
-        import polars
+        try:
+            import polars
+        except ModuleNotFoundError as error:
+            raise not_installed(error) from error
 
         column = polars.Series(texts, dtype=polars.String)
         is_disarmed = column.str.contains(DISARMED).to_list()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from vlmhyperbench.errors import InvalidInput
-from vlmhyperbench.exchange.lines import cannot_read
+from vlmhyperbench.exchange.lines import cannot_read, not_installed
 
 ZSTANDARD: Final = 93
 MAX_ENTRIES: Final = 300_000
@@ -140,7 +140,10 @@ def _unpacked(raw: bytes, entry: zipfile.ZipInfo, longest: int, place: str) -> b
     """Unpack Zstandard; what comes out must be what the directory says."""
     if _most_bytes(raw, place) > longest + _BLOCK_BYTES:
         raise _bomb(f"{place} holds more than {longest >> 20} MiB")
-    import polars
+    try:
+        import polars
+    except ModuleNotFoundError as error:
+        raise not_installed(error) from error
 
     try:
         lines = polars.read_lines(io.BytesIO(raw)).to_series().to_list()

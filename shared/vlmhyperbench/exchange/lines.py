@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from vlmhyperbench.errors import InvalidInput, NotFound
+from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """Of a line, and of a row of a table: what is held at once."""
@@ -81,6 +81,15 @@ def rows_of(path: Path, delimiter: str) -> Iterator[tuple[int, list[str | None]]
 def cannot_read(path: Path, error: OSError) -> NotFound:
     """Say that a file cannot be read."""
     return NotFound(f"{path} cannot be read: {error.strerror or error}.", cure="Correct the path.")
+
+
+def not_installed(error: ModuleNotFoundError) -> Unavailable:
+    """Say which library reading needs."""
+    return Unavailable(
+        f"Reading this file needs the library {error.name}, which is not installed.",
+        cure="Install vlmhyperbench with the extra exchange.",
+        code="not_installed",
+    )
 
 
 def _decoded(line: bytes, path: Path, number: int) -> str:

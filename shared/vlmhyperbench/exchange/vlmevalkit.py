@@ -19,7 +19,7 @@ from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.exchange.answers import Answer, AnswersFile
 from vlmhyperbench.exchange.archive import DAMAGES, open_archive
 from vlmhyperbench.exchange.foreign import groups_in, listed, number_from
-from vlmhyperbench.exchange.lines import head_of, rows_of
+from vlmhyperbench.exchange.lines import head_of, not_installed, rows_of
 from vlmhyperbench_sdk.types import JsonValue
 
 FORMAT: Final = "vlmevalkit"
@@ -167,7 +167,10 @@ def _workbook(path: Path) -> Iterator[tuple[str, Cells]]:
 
 def _sheet(path: Path) -> Iterator[tuple[int, tuple[object, ...]]]:
     """Yield the first sheet's rows as openpyxl reads them, with their numbers."""
-    import openpyxl
+    try:
+        import openpyxl
+    except ModuleNotFoundError as error:
+        raise not_installed(error) from error
 
     try:
         with path.open("rb") as file:

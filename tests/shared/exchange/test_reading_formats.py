@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.shared.exchange.reading import DATA, answers, taken, write, write_lines
-from vlmhyperbench.errors import InvalidInput, NotFound
+from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
 from vlmhyperbench.exchange import lines
 from vlmhyperbench.exchange.answers import SCHEMA, read_answers, write_answers
 from vlmhyperbench.exchange.reading import FORMATS, detect, read
@@ -172,3 +173,14 @@ def test_every_reader_refuses_a_file_of_another_form(tmp_path: Path, format: str
     for no, content in enumerate([b"", b"\0\xff\xfe", b"{}", b"[]", b"PK\3\4", b"hello;you\n1;2\n"]):
         with pytest.raises(InvalidInput):
             answers(write(tmp_path / str(no), content), format)
+
+
+@pytest.mark.parametrize(
+    ("name", "library"),
+    [("tiny-vlm/tiny-vlm_MiniBench.xlsx", "openpyxl"), ("inspect_ai-0.3.285.eval", "polars")],
+)
+def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, name: str, library: str) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(Unavailable, match=f"needs the library {library}") as refused:
+        answers(DATA / name)
+    assert refused.value.code == "not_installed"
