@@ -19,6 +19,7 @@ from vlmhyperbench.wire.results import MeasureValue
 from vlmhyperbench_sdk.types import JsonObject
 
 _PAYLOAD = ("text", "reasoning", "error")
+_MEASURE = ("phase", "ordinal", "extractor", "value", "outcome", "reason", "field")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +85,7 @@ def measures(
         schema={"phase": pl.Int32, "ordinal": pl.Int64},
     )
     for file in files:
-        frame = pl.read_parquet(storage.path(file.storage_key)).with_columns(pl.col("phase").cast(pl.Int32))
+        frame = pl.read_parquet(storage.path(file.storage_key), columns=list(_MEASURE))  # without the statistics
         identity = file.metrics[0] if file.metrics else {}
         for row in frame.join(wanted, on=["phase", "ordinal"], how="semi").iter_rows(named=True):
             found.setdefault((row["phase"], row["ordinal"]), []).append(_measure(row, identity, file.evaluation_id))
@@ -99,8 +100,8 @@ def _measure(row: dict[str, Any], identity: JsonObject, evaluation_id: str | Non
         evaluation_id=evaluation_id,
         value=row["value"],
         outcome=row["outcome"],
-        reason=row.get("reason"),
-        field=row.get("field"),
+        reason=row["reason"],
+        field=row["field"],
     )
 
 

@@ -74,6 +74,8 @@ def import_(
         source = read(file, format, filter_name=filter, key=key, results=results, requests=requests)
         write_answers(neutral, source)
         content = neutral.read_bytes()
+    for text in source.notes:
+        note(f"note: {text}", shown)
     with Client() as client:
         sent = client.upload_answers(content)
         note(f"{file}: {sent.answers} answers of {sent.samples} samples, read as {sent.format}", shown)

@@ -20,7 +20,7 @@ from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 SCHEMA: Final = "vlmhb/answers/v1"
 OWN: Final = "vlmhyperbench-jsonl"
-MAX_KEY_CHARS: Final = 1000
+MAX_KEY_CHARS: Final = 500
 
 _UNFIT = re.compile("[\0\ud800-\udfff]")
 _RUN_BESIDE: Final = frozenset({"run"})
