@@ -103,6 +103,21 @@ def test_what_failed_is_tried_again_and_what_did_not_is_kept(stack):
     audit(stack)
 
 
+def test_a_cached_answer_serves_any_run_that_asks_the_same(stack, parent):
+    longer = entry(reuse="cache", dataset={"name": "synthetic-questions", "limit": 32}, metrics=["anls"])
+    run = stack.wait(stack.client.runs.create(longer).id)
+    assert (run.state, run.parent_run_id) == ("SUCCEEDED", None)
+    told = reasons(stack, run)
+    assert sum(told.values()) == 32
+    assert told["kept", "same request, ok, of another run"] >= 30
+    keys = [one.key for one in stack.client.results(run_id=run.id, limit=50).items]
+    assert keys[:30] == [one.key for one in stack.client.results(run_id=parent.id, limit=50).items]
+    sampled = entry(reuse="cache", decoding={"temperature": 0.7, "seed": 1})
+    run = stack.wait(stack.client.runs.create(sampled).id)
+    assert (own_rows(stack, run), reasons(stack, run)) == (30, {})
+    audit(stack)
+
+
 def test_what_cannot_be_run_again_is_refused(stack, parent):
     with pytest.raises(Conflict, match="No request of the run failed"):
         stack.client.runs.rerun(parent.id, RunRerun(retry_failed=True))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from vlmhyperbench.db.kept import KeepableView
+from vlmhyperbench.domain.specs import Decoding
 from vlmhyperbench.domain.states import FactStatus
-from vlmhyperbench_inference_worker.requests import PlannedRequest
-from vlmhyperbench_inference_worker.reuse import KEPT, Parent, _is_same, decide
+from vlmhyperbench_inference_worker.requests import ImageRef, PlannedRequest, chat_request, request_digest
+from vlmhyperbench_inference_worker.reuse import CACHED, KEPT, Known, _is_same, decide
 from vlmhyperbench_sdk.gateway import EngineIdentity
 from vlmhyperbench_sdk.types import Prompt
 
@@ -26,7 +30,7 @@ ROW = KeepableView(
     error_code=None,
     claim_id=CLAIM,
 )
-PARENT = Parent(rows={(3, 0): ROW}, is_same_target=True, same_engine=frozenset({CLAIM}))
+PARENT = Known(parent={(3, 0): ROW}, is_same_target=True, cached={}, same_engine=frozenset({CLAIM}))
 REQUEST = PlannedRequest(
     phase=1,
     ordinal=3,
@@ -55,20 +59,75 @@ def test_the_same_request_to_the_same_engine_is_kept() -> None:
         (PARENT, replace(REQUEST, request_sha256="b" * 64), "the request is another"),
         (replace(PARENT, same_engine=frozenset()), REQUEST, "the engine or its weights are others"),
         (
-            replace(PARENT, rows={(3, 0): replace(ROW, status=FactStatus.ERROR, error_code="timeout")}),
+            replace(PARENT, parent={(3, 0): replace(ROW, status=FactStatus.ERROR, error_code="timeout")}),
             REQUEST,
             "it failed: timeout",
         ),
         (
-            replace(PARENT, rows={(3, 0): replace(ROW, status=FactStatus.QUARANTINED)}),
+            replace(PARENT, parent={(3, 0): replace(ROW, status=FactStatus.QUARANTINED)}),
             REQUEST,
             "it failed: quarantined",
         ),
     ],
 )
-def test_any_difference_asks_again_and_says_which(parent: Parent, request_: PlannedRequest, reason: str) -> None:
+def test_any_difference_asks_again_and_says_which(parent: Known, request_: PlannedRequest, reason: str) -> None:
     decision = decide(parent, request_)
     assert (decision.source, decision.reason) == (None, reason)
+
+
+def test_what_the_parent_lacks_is_taken_from_any_run_that_asked_the_same() -> None:
+    cached = replace(ROW, sample=9, source_ordinal=9)
+    known = Known(parent={}, is_same_target=False, cached={("a" * 64, 0): cached}, same_engine=frozenset())
+    assert (decide(known, REQUEST).source, decide(known, REQUEST).reason) == (cached, CACHED)
+    assert decide(known, replace(REQUEST, repeat=1)).reason == "nobody has asked it"
+    assert decide(known, replace(REQUEST, request_sha256="b" * 64)).source is None
+    assert decide(replace(PARENT, cached=known.cached), REQUEST).source == ROW
+
+
+ASKED = {
+    "model": "tiny",
+    "prompt": Prompt(user="What is the total?", system="Answer shortly."),
+    "images": (ImageRef(sha256="1" * 64, media_type="image/png"),),
+    "decoding": Decoding(temperature=0.0, top_p=0.9, top_k=5, min_p=0.1, max_tokens=9, stop=("x",), seed=1),
+    "repeat": 0,
+    "response_format": {"type": "json_object"},
+}
+FLOATS = st.floats(0.01, 0.99)
+OTHERS = st.one_of(
+    st.text(min_size=1, max_size=9).map(lambda text: {"model": text}),
+    st.text(max_size=9).map(lambda text: {"prompt": Prompt(user=text, system="Answer shortly.")}),
+    st.none().map(lambda _: {"prompt": Prompt(user="What is the total?")}),
+    st.text(alphabet="0123456789abcdef", min_size=64, max_size=64).map(
+        lambda digest: {"images": (ImageRef(sha256=digest, media_type="image/png"),)}
+    ),
+    st.integers(0, 3).map(lambda count: {"images": ASKED["images"] * count}),
+    st.just({"images": (ImageRef(sha256="1" * 64, media_type="image/jpeg"),)}),
+    st.integers(1, 9).map(lambda repeat: {"repeat": repeat}),
+    st.none().map(lambda none: {"response_format": none}),
+    st.text(max_size=9).map(lambda name: {"response_format": {"type": "json_schema", "name": name}}),
+    st.one_of(
+        FLOATS.map(lambda value: {"temperature": value}),
+        FLOATS.map(lambda value: {"top_p": value}),
+        FLOATS.map(lambda value: {"min_p": value}),
+        st.integers(0, 99).map(lambda value: {"top_k": value}),
+        st.integers(1, 99).map(lambda value: {"max_tokens": value}),
+        st.none() | st.integers(0, 99).map(lambda value: {"seed": value}),
+        st.lists(st.text(max_size=3), max_size=2).map(lambda value: {"stop": tuple(value)}),
+    )
+    .filter(bool)
+    .map(lambda changes: {"decoding": ASKED["decoding"].model_copy(update=changes)}),
+)
+
+
+@given(OTHERS)
+def test_whatever_is_changed_of_a_request_nothing_cached_answers_it(changes: dict[str, Any]) -> None:
+    asked = ASKED | changes
+    assume(asked != ASKED)
+    first, second = (request_digest(chat_request(**one)) for one in (ASKED, asked))
+    assert first != second
+    known = Known(parent={}, is_same_target=False, cached={(first, 0): ROW}, same_engine=frozenset())
+    request = replace(REQUEST, request_sha256=second, repeat=asked["repeat"])
+    assert decide(known, request).source is None
 
 
 @pytest.mark.parametrize(

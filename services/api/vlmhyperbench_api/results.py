@@ -97,18 +97,18 @@ def _join(
     from vlmhyperbench_api import samples  # polars is loaded by the first request that needs it
 
     key = manifest.storage_key if manifest is not None else None
-    asked = samples.asked(runtime.storage, key, [row.fact.sample for row in found]) if key else {}
+    asked = samples.asked(runtime.storage, key, [row.sample for row in found]) if key else {}
     scores = samples.measures(runtime.storage, files, found)
     items = []
     for row, payload in zip(found, samples.payloads(runtime.storage, found), strict=True):
-        fact, question = row.fact, asked.get(row.fact.sample)
+        fact, question = row.fact, asked.get(row.sample)
         items.append(
             Result(
                 run_id=run_id,
                 phase=row.phase,
                 ordinal=row.ordinal,
-                sample=fact.sample,
-                repeat=fact.repeat,
+                sample=row.sample,
+                repeat=row.repeat,
                 key=question.key if question else None,
                 question=question.question if question else None,
                 references=question.references if question else [],

@@ -219,7 +219,8 @@ def _resolve_rerun(catalogue: Catalogue, parent: RunView, body: RunRerun) -> tup
     spec = RunSpec.model_validate(parent.spec)
     if body.run is not None:
         _, spec = _resolve_run(catalogue, RunCreate(run=body.run))
-    keeps = "nothing" if body.force in {"index", "inference"} else "equal"
+    kept = "cache" if spec.reuse == "cache" else "equal"
+    keeps = "nothing" if body.force in {"index", "inference"} else kept
     return body.name or f"{parent.name}, again", spec.model_copy(update={"reuse": keeps})
 
 

@@ -1,4 +1,4 @@
-"""What a rerun keeps of its parent: rows that are ok and answer the same request, by the same weights and engine.
+"""Which answers a run keeps of others: those that are ok, to the same request, by the same weights and engine.
 
 Nothing is kept on trust: the engine is loaded first, and what it says of itself is compared with what was recorded.
 """
@@ -24,6 +24,7 @@ from vlmhyperbench_sdk.gateway import EngineIdentity
 from vlmhyperbench_sdk.types import JsonObject
 
 KEPT = "same request, ok"
+CACHED = "same request, ok, of another run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +37,15 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parent:
-    """What may be kept, and what speaks against it."""
+class Known:
+    """Answers that may be kept, and what speaks against them."""
 
-    rows: Mapping[tuple[int, int], KeepableView]
-    """(sample, repeat) → row."""
+    parent: Mapping[tuple[int, int], KeepableView]
+    """(sample, repeat) → row of the parent."""
     is_same_target: bool
+    """Whether the parent's target is this one."""
+    cached: Mapping[tuple[str, int], KeepableView]
+    """(request, repeat) → row of another run, of the same target and engine."""
     same_engine: frozenset[UUID]
     """Claims that were answered by an engine like the one that is loaded."""
 
@@ -53,10 +57,11 @@ async def keep_equal(job: ClaimedJob, work: Work, engine: EngineIdentity | None)
         Fenced: the claim is lost; nothing was kept.
     """
     phase = job.job.phase
-    if work.parent_run_id is None or work.spec.reuse == "nothing" or work.is_timed or phase is None:
+    if work.is_timed or phase is None or not (work.has_parent or work.takes_cached):
         return work
-    parent = await _read(job, work, engine)
-    decisions = [decide(parent, one) for one in plan_requests(work, work.missing, phase=phase)]
+    requests = plan_requests(work, work.missing, phase=phase)
+    known = await _read(job, work, engine, requests)
+    decisions = [decide(known, one) for one in requests]
     rows = [_row(job.run_id, phase, one.ordinal, one.source) for one in decisions if one.source is not None]
     told = _lines(work, decisions)
     stored = await store(job, f"reuse/{job.claim_id}.jsonl", told, media_type=JSON_LINES)
@@ -67,35 +72,54 @@ async def keep_equal(job: ClaimedJob, work: Work, engine: EngineIdentity | None)
     return replace(work, missing=[ordinal for ordinal in work.missing if ordinal not in taken])
 
 
-def decide(parent: Parent, request: PlannedRequest) -> Decision:
+def decide(known: Known, request: PlannedRequest) -> Decision:
     """Say whether the answer to a request is kept."""
-    found = parent.rows.get((request.sample, request.repeat))
-    reason = _against(parent, request, found)
-    return Decision(ordinal=request.ordinal, source=found if reason is None else None, reason=reason or KEPT)
+    found = known.parent.get((request.sample, request.repeat))
+    reason = _against(known, request, found)
+    cached = known.cached.get((request.request_sha256, request.repeat))
+    if reason is None:
+        return Decision(ordinal=request.ordinal, source=found, reason=KEPT)
+    if cached is not None:
+        return Decision(ordinal=request.ordinal, source=cached, reason=CACHED)
+    return Decision(ordinal=request.ordinal, source=None, reason=reason)
 
 
-def _against(parent: Parent, request: PlannedRequest, found: KeepableView | None) -> str | None:
+def _against(known: Known, request: PlannedRequest, found: KeepableView | None) -> str | None:
     if found is None:
-        return "the parent has no such row"
-    if not parent.is_same_target:
+        return "nobody has asked it" if not known.parent else "the parent has no such row"
+    if not known.is_same_target:
         return "the target is another"
     if found.request_sha256 != request.request_sha256:
         return "the request is another"
     if found.status is not FactStatus.OK:
         return f"it failed: {found.error_code or found.status.value}"
-    return None if found.claim_id in parent.same_engine else "the engine or its weights are others"
+    return None if found.claim_id in known.same_engine else "the engine or its weights are others"
 
 
-async def _read(job: ClaimedJob, work: Work, engine: EngineIdentity | None) -> Parent:
-    assert work.parent_run_id is not None, "asked only of reruns"  # noqa: S101
+async def _read(
+    job: ClaimedJob, work: Work, engine: EngineIdentity | None, requests: Sequence[PlannedRequest]
+) -> Known:
+    target = target_digest(work.spec)
+    rows: list[KeepableView] = []
+    cached: list[KeepableView] = []
+    is_same = False
     async with job.runtime.database.transaction() as session:
-        run = await runs.get(session, work.parent_run_id)
-        rows = await kept.keepable(session, work.parent_run_id)
-        claims = await evidence.of_claims(session, list({row.claim_id for row in rows}))
-    is_same = run is not None and target_digest(RunSpec.model_validate(run.spec)) == target_digest(work.spec)
+        if work.has_parent and work.parent_run_id is not None:
+            run = await runs.get(session, work.parent_run_id)
+            is_same = run is not None and target_digest(RunSpec.model_validate(run.spec)) == target
+            rows = await kept.keepable(session, work.parent_run_id)
+        if work.takes_cached:
+            wanted = [one.request_sha256 for one in requests]
+            cached = await kept.cached(
+                session, project_id=job.job.project_id, target_digest=target, request_sha256=wanted
+            )
+        claims = await evidence.of_claims(session, list({row.claim_id for row in (*rows, *cached)}))
     alike = {one.claim.id for one in claims if one.claim.engine and engine and _is_same(one.claim.engine, engine)}
-    return Parent(
-        rows={(row.sample, row.repeat): row for row in rows}, is_same_target=is_same, same_engine=frozenset(alike)
+    return Known(
+        parent={(row.sample, row.repeat): row for row in rows},
+        is_same_target=is_same,
+        cached={(row.request_sha256, row.repeat): row for row in cached if row.claim_id in alike},
+        same_engine=frozenset(alike),
     )
 
 

@@ -32,6 +32,16 @@ class Work:
         return self.spec.target.served_name
 
     @property
+    def has_parent(self) -> bool:
+        """Whether it is a rerun that may keep rows of its parent."""
+        return self.parent_run_id is not None and self.spec.reuse != "nothing"
+
+    @property
+    def takes_cached(self) -> bool:
+        """Whether answers of any run may be kept: only where asking again must give the same one."""
+        return self.spec.reuse == "cache" and self.spec.decoding.temperature == 0
+
+    @property
     def is_timed(self) -> bool:
         """The scenario restarts whole: its phase belongs to the claim that measures it."""
         return self.spec.scenario.kind == "single_stream"

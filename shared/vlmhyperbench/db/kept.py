@@ -71,6 +71,15 @@ async def keepable(session: AsyncSession, run_id: UUID) -> list[KeepableView]:
     return [view_of(KeepableView, row) for row in found]
 
 
+async def cached(
+    session: AsyncSession, *, project_id: str, target_digest: str, request_sha256: Sequence[str]
+) -> list[KeepableView]:
+    """Read answers that runs of a project got to the same requests, of the same target; the earliest of equal ones."""
+    values = {"project": project_id, "target": target_digest, "requests": list(request_sha256)}
+    found = await session.execute(text(_CACHED), values)
+    return [view_of(KeepableView, row) for row in found]
+
+
 async def keep(session: AsyncSession, job_id: UUID, kept: Sequence[KeptFactView]) -> None:
     """Keep rows in a shard, where they count as done; the caller holds the job by its claim."""
     await add_facts(session, kept)
@@ -111,4 +120,18 @@ WITH counting AS (
 SELECT fact.run_id AS source_run_id, fact.phase AS source_phase, fact.ordinal AS source_ordinal, fact.sample,
        fact.repeat, fact.request_sha256, fact.status, fact.error_code, fact.claim_id
 FROM counting JOIN fact USING (run_id, phase, ordinal)
+"""
+
+_CACHED = """
+SELECT DISTINCT ON (fact.request_sha256, fact.repeat, claim.engine ->> 'version')
+       fact.run_id AS source_run_id, fact.phase AS source_phase, fact.ordinal AS source_ordinal, fact.sample,
+       fact.repeat, fact.request_sha256, fact.status, fact.error_code, fact.claim_id
+FROM fact
+JOIN phase ON phase.run_id = fact.run_id AND phase.no = fact.phase
+JOIN claim ON claim.id = fact.claim_id
+JOIN job ON job.id = claim.job_id
+WHERE fact.request_sha256 = ANY(CAST(:requests AS varchar[])) AND fact.status = 'ok' AND fact.origin = 'live'
+  AND phase.kind = 'accuracy' AND phase.state IN ('COMPLETE', 'STOPPED')
+  AND job.project_id = :project AND job.target_digest = :target
+ORDER BY fact.request_sha256, fact.repeat, claim.engine ->> 'version', claim.started_at, fact.run_id
 """

@@ -24,6 +24,9 @@ class ResultRow:
     phase: int
     ordinal: int
     """Its place in the run that was asked for; `fact` has its place where it was measured."""
+    sample: int
+    repeat: int
+    """Likewise: another run may have asked the same of another sample."""
     fact: FactView
     storage_key: str | None
     """The chunk with its payload."""
@@ -52,7 +55,12 @@ async def page(
     found = await session.execute(text(_PAGE), values)
     return [
         ResultRow(
-            phase=row.own_phase, ordinal=row.own_ordinal, fact=view_of(FactView, row), storage_key=row.storage_key
+            phase=row.own_phase,
+            ordinal=row.own_ordinal,
+            sample=row.own_sample,
+            repeat=row.own_repeat,
+            fact=view_of(FactView, row),
+            storage_key=row.storage_key,
         )
         for row in found
     ]
@@ -69,9 +77,14 @@ WITH counting AS (
     SELECT kept.source_run_id, kept.phase, fact.ordinal, fact.phase, fact.ordinal
     FROM kept_phase kept JOIN fact ON fact.run_id = kept.source_run_id AND fact.phase = kept.source_phase
     WHERE kept.run_id = :run
+), counted AS (
+    SELECT coalesce(manifest.samples, 0) AS samples FROM run
+    LEFT JOIN sample_manifest manifest ON manifest.id = run.manifest_id WHERE run.id = :run
 )
-SELECT counting.own_phase, counting.own_ordinal, fact.*, chunk.storage_key
-FROM counting
+SELECT counting.own_phase, counting.own_ordinal, fact.*, chunk.storage_key,
+       CASE WHEN phase.kind = 'accuracy' AND samples > 0 THEN own_ordinal % samples ELSE sample END AS own_sample,
+       CASE WHEN phase.kind = 'accuracy' AND samples > 0 THEN own_ordinal / samples ELSE repeat END AS own_repeat
+FROM counting CROSS JOIN counted
 JOIN fact ON fact.run_id = counting.source AND fact.phase = counting.source_phase
          AND fact.ordinal = counting.source_ordinal
 JOIN phase ON phase.run_id = :run AND phase.no = counting.own_phase
@@ -85,7 +98,9 @@ WHERE (counting.own_phase, counting.own_ordinal) > (:phase, :ordinal)
         WHEN fact.status = 'ok' THEN 'answered'
         WHEN fact.failure = 'model' THEN 'model_failure'
         ELSE 'infrastructure_failure' END)
-  AND (CAST(:samples AS bigint[]) IS NULL OR fact.sample = ANY(CAST(:samples AS bigint[])))
+  AND (CAST(:samples AS bigint[]) IS NULL OR
+       CASE WHEN phase.kind = 'accuracy' AND samples > 0 THEN own_ordinal % samples ELSE sample END
+       = ANY(CAST(:samples AS bigint[])))
 ORDER BY counting.own_phase, counting.own_ordinal
 LIMIT :limit
 """

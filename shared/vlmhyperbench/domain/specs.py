@@ -248,5 +248,6 @@ class RunSpec(Spec):
     on_model_failure: Literal["zero", "exclude"] = "zero"
     on_invalid: Literal["zero", "exclude"] = "exclude"
     """What an answer counts as in which an extractor finds nothing."""
-    reuse: Literal["equal", "nothing"] = "equal"
-    """What a rerun keeps of its parent: rows that are `ok` and answer the same request, or none."""
+    reuse: Literal["equal", "nothing", "cache"] = "equal"
+    """Which answers are kept that are ok, to the same request, by the same target and engine: a parent's; none; or
+    with `cache` those of any run of the project too, unless answers are sampled."""

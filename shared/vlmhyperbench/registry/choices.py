@@ -120,6 +120,8 @@ class RunChoices(Strict):
     group_by: tuple[str, ...] | None = None
     on_model_failure: Literal["zero", "exclude"] | None = None
     on_invalid: Literal["zero", "exclude"] | None = None
+    reuse: Literal["equal", "nothing", "cache"] | None = None
+    """`cache` takes answers that any run of the project got to the same requests, of the same target and engine."""
     response_format: Params | None = None
     limits: Limits = Limits()
     secrets: tuple[SecretName, ...] = ()

@@ -148,6 +148,7 @@ def pin_run(references: References, entry: RunEntry, where: Where = lambda path:
         response_format=given(entry.response_format, task.response_format),
         limits=entry.limits,
         secrets=entry.secrets,
+        reuse=given(entry.reuse, "equal"),
         on_model_failure=given(entry.on_model_failure, task.on_model_failure),
         on_invalid=given(entry.on_invalid, task.on_invalid),
     )

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Float, Index
+from sqlalchemy import BigInteger, Float, Index, text
 from sqlmodel import Field, SQLModel
 
 from vlmhyperbench.db.tables.columns import bigint_column, json_column, now_column
@@ -16,6 +16,9 @@ class FactRow(SQLModel, table=True):
     """The row of one request: immutable, exactly one per (run, phase, ordinal). Payloads are in its chunk."""
 
     __tablename__ = "fact"
+    __table_args__ = (
+        Index("ix_fact_request", "request_sha256", postgresql_where=text("status = 'ok' AND origin = 'live'")),
+    )
 
     run_id: UUID = Field(primary_key=True)
     phase: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
