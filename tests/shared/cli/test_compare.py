@@ -33,7 +33,10 @@ def test_two_runs_are_compared_without_a_stack(tmp_path: Path, capsys: pytest.Ca
     baseline, other = _run(tmp_path, "base", 9), _run(tmp_path, "other", 2)
     assert main(["compare", baseline, f"{other}/{NAME}"]) == exits.OK
     said = capsys.readouterr().out.splitlines()
-    assert said[0] == "other against base: Exact match: worse. Of 10 answers 7 broke and 0 were mended."
+    assert said[0] == (
+        "other against base: Exact match: worse. Of 10 answers 7 broke and 0 were mended. "
+        "3 of 10 answers (30.0\u00a0%) are the same text; 7 differences change the score."
+    )
     assert said[2].split("\t")[:3] == ["Exact match", "0.900", "0.200"]
 
 
