@@ -1,4 +1,4 @@
-"""The default pages and questions never change: a model was trained on them, and old runs are compared with new ones."""
+"""The default pages and questions never change: a model was trained on them, and old runs stay comparable."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def test_wrong_params_are_refused_all_at_once() -> None:
     assert "did you mean documents" in message
     assert "documents: 0 is not a whole number from 1 to" in message
     assert "page: 'pdf' is none of image, text" in message
-    assert "seed: there is no such param; known are documents, page" in message
+    assert "seed: there is no such param; known are answer_style, documents, page, " in message
 
 
 @pytest.mark.parametrize("value", [True, "3", 2.0, None, -1])

@@ -1,18 +1,16 @@
-"""Small synthetic documents on a grid of 24 × 6 characters: what stands on them, how it is laid out, how it is drawn.
+"""Small synthetic documents on a grid of 24 × 6 characters: what stands on them, and how it is laid out.
 
-The distribution is the one that the model of `vlmhyperbench-tiny-doc-vlm` was trained on: sizes, font, noise, shifts
-and probabilities are part of the contract between the two.
+The distribution is the one that the model of `vlmhyperbench-tiny-doc-vlm` was trained on: sizes, fields, layouts and
+probabilities are part of the contract between the two.
 """
 
 from __future__ import annotations
 
-import io
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-import numpy as np
-from PIL import Image, ImageDraw, ImageFont
+from vlmhyperbench_sdk.types import JsonObject
 
 WIDTH_PX, HEIGHT_PX = 192, 96
 CELL_WIDTH_PX, CELL_HEIGHT_PX = 8, 16
@@ -35,12 +33,34 @@ CITIES = _words("OSLO ROME PARIS RIGA MINSK LIMA CAIRO TOKYO DELHI QUITO SOFIA B
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """Where a value stands in the lines: its row and its first column, both from 0."""
+
+    row: int
+    column: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """One document: its class, its fields in the order in which they stand, and its lines of text."""
 
     doc_class: str
     fields: dict[str, str]
     lines: tuple[str, ...]
+    spans: dict[str, Span]
+    """Where each value stands, by the name of its field; a value of a table by its path, `items.0.price`."""
+    items: tuple[dict[str, str], ...] = ()
+    """The rows of its table, as they are printed: name, count, price, sum."""
+    width_px: int = WIDTH_PX
+    height_px: int = HEIGHT_PX
+    labels: frozenset[str] = field(default_factory=frozenset)
+    """What a reader finds on the page beside the fields: the columns of a table."""
+
+    @property
+    def truth(self) -> JsonObject:
+        """All that the page states, as an object: its kind, its fields, and the rows of its table where it has one."""
+        return {"kind": self.doc_class, **self.fields, **({"items": self.items} if self.items else {})}
 
 
 def compose_page(rng: random.Random) -> Page:
@@ -49,27 +69,12 @@ def compose_page(rng: random.Random) -> Page:
     fields = [(name, value(rng)) for name, value in FIELDS[doc_class].items()]
     rng.shuffle(fields)
     chosen = dict(fields[: rng.choice((3, 4, 5, 5))])
-    return Page(doc_class=doc_class, fields=chosen, lines=_lay_out(doc_class, chosen, rng))
-
-
-def draw_page(page: Page, rng: random.Random) -> bytes:
-    """Draw a page as a grey PNG of 192 × 96 pixels: shifted by a few pixels, in some ink, under some noise."""
-    image = Image.new("L", (WIDTH_PX, HEIGHT_PX), rng.randint(215, 255))
-    pen = ImageDraw.Draw(image)
-    font = ImageFont.load_default_imagefont()
-    ink, shift_x, shift_y = rng.randint(0, 70), rng.randint(0, 2), rng.randint(0, 4)
-    first_row = rng.randint(0, ROWS - len(page.lines))
-    for row, line in enumerate(page.lines, first_row):
-        for column, character in enumerate(line):
-            if character != " ":
-                place = (CELL_WIDTH_PX * column + shift_x, CELL_HEIGHT_PX * row + shift_y)
-                pen.text(place, character, font=font, fill=ink)
-    noise_rng = np.random.default_rng(rng.getrandbits(32))
-    noise = noise_rng.normal(0, rng.choice((0, 2, 5, 8)), (HEIGHT_PX, WIDTH_PX))
-    pixels = np.clip(np.asarray(image) + noise, 0, 255).astype(np.uint8)
-    encoded = io.BytesIO()
-    Image.fromarray(pixels).save(encoded, "PNG")
-    return encoded.getvalue()
+    lines = _lay_out(doc_class, chosen, rng)
+    spans = {
+        name: Span(row=row, column=len(lines[row]) - len(value), text=value)
+        for row, (name, value) in enumerate(chosen.items(), 1)
+    }
+    return Page(doc_class=doc_class, fields=chosen, lines=lines, spans=spans)
 
 
 def _lay_out(doc_class: str, fields: dict[str, str], rng: random.Random) -> tuple[str, ...]:
@@ -87,14 +92,15 @@ def _lay_out(doc_class: str, fields: dict[str, str], rng: random.Random) -> tupl
     return tuple(lines)
 
 
-def _word(rng: random.Random) -> str:
+def word(rng: random.Random) -> str:
     """Make a pronounceable word that is on no list, so that it has to be read."""
     syllables = (rng.choice("BCDFGHJKLMNPRSTVWXZ") + rng.choice("AEIOUY") for _ in range(rng.randint(2, 3)))
     return "".join(syllables) + rng.choice(("", "N", "S", "R", "L"))
 
 
-def _name_of(known: tuple[str, ...]) -> Value:
-    return lambda rng: rng.choice(known) if rng.random() < 0.4 else _word(rng)
+def name_of(known: tuple[str, ...]) -> Value:
+    """Make a name that is one of the known ones, or more often a word that is on no list."""
+    return lambda rng: rng.choice(known) if rng.random() < 0.4 else word(rng)
 
 
 def _digits(shortest: int, longest: int) -> Value:
@@ -120,28 +126,28 @@ def _seat(rng: random.Random) -> str:
 FIELDS: dict[str, dict[str, Value]] = {
     "invoice": {
         "number": _digits(4, 6),
-        "client": _name_of(GIVEN_NAMES),
+        "client": name_of(GIVEN_NAMES),
         "date": _date,
         "due": _date,
         "total": _money,
     },
     "passport": {
-        "name": _name_of(GIVEN_NAMES),
-        "surname": _word,
+        "name": name_of(GIVEN_NAMES),
+        "surname": word,
         "born": _date,
         "number": _digits(7, 7),
-        "city": _name_of(CITIES),
+        "city": name_of(CITIES),
     },
     "receipt": {
-        "shop": _name_of(SHOPS),
+        "shop": name_of(SHOPS),
         "date": _date,
         "items": _count,
         "tax": _money,
         "total": _money,
     },
     "ticket": {
-        "from": _name_of(CITIES),
-        "to": _name_of(CITIES),
+        "from": name_of(CITIES),
+        "to": name_of(CITIES),
         "date": _date,
         "seat": _seat,
         "price": _money,

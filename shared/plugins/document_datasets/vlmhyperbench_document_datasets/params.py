@@ -22,6 +22,25 @@ def integer(params: JsonObject, name: str, *, default: int, least: int, most: in
     return default, [f"{name}: {value!r} is not a whole number from {least} to {most}."]
 
 
+def switch(params: JsonObject, name: str, *, default: bool) -> tuple[bool, list[str]]:
+    """Return true or false, and what is wrong with it."""
+    value: JsonValue = params.get(name, default)
+    if isinstance(value, bool):
+        return value, []
+    return default, [f"{name}: {value!r} is neither true nor false."]
+
+
+def choices(params: JsonObject, name: str, *, known: Collection[str]) -> tuple[tuple[str, ...], list[str]]:
+    """Return some of several words, each once, none by default, and what is wrong with them."""
+    value: JsonValue = params.get(name, ())
+    if not isinstance(value, (list, tuple)):
+        return (), [f"{name}: {value!r} is no list."]
+    wrong = [f"{name}: {word!r} is none of {', '.join(known)}." for word in value if word not in known]
+    if not wrong and len(set(value)) < len(value):
+        wrong = [f"{name}: a word comes twice."]
+    return (() if wrong else tuple(str(word) for word in value)), wrong
+
+
 def choice(params: JsonObject, name: str, *, default: str, known: Collection[str]) -> tuple[str, list[str]]:
     """Return one of several words, and what is wrong with it."""
     value: JsonValue = params.get(name, default)

@@ -2,67 +2,134 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterator
 
-from vlmhyperbench_document_datasets.pages import Page, compose_page, draw_page
-from vlmhyperbench_document_datasets.params import choice, integer, refuse, unknown_params
+from vlmhyperbench_document_datasets.drawing import Box, encode
+from vlmhyperbench_document_datasets.faces import require_other_faces
+from vlmhyperbench_document_datasets.pages import Page
+from vlmhyperbench_document_datasets.params import choice, choices, integer, refuse, switch, unknown_params
+from vlmhyperbench_document_datasets.questions import (
+    ABSENT_RULE,
+    MOST_ABSENT,
+    STYLE_RULES,
+    Question,
+    ask,
+    ask_absent,
+    ask_schema,
+)
+from vlmhyperbench_document_datasets.schemas import SCHEMAS
+from vlmhyperbench_document_datasets.tiers import TIERS, draw, make_document
 from vlmhyperbench_sdk.protocols import DatasetSource
 from vlmhyperbench_sdk.types import Image, JsonValue, Sample
 
 MOST_DOCUMENTS = 1_000_000
+PARAMS = ("documents", "page", "tier", "phrasings", "unanswerable", "answer_style", "schemas", "truth")
+_UNTOUCHED = ("clean", "dense")
+"""Tiers whose pages are more than another drawing of the clean ones, or these themselves."""
 
 
 class SyntheticDocuments:
     """Draw `documents` pages (default 200) and ask for every field, for the kind, for all text and for JSON.
 
     Params:
-        documents: how many pages; five to eight questions each. The first pages of a longer dataset are the pages of a
+        documents: how many pages; six to eight questions each. The first pages of a longer dataset are the pages of a
             shorter one.
         page: `image` draws the page; `text` puts its text before the question, with no image (a cheap text-only task).
+        tier: `clean`, `noisy`, `shifted`, `fonts` (the extra `fonts`) or `dense`; all but `dense` show the same
+            documents under the same keys.
+        phrasings: `first` asks in the words that the first model knows; `drawn` in one of four, drawn by the seed;
+            `every` in all four, one sample each.
+        unanswerable: on every page, ask for so many fields (up to 3) that are not on it; the answer is `not stated`.
+        answer_style: `value`, `sentence` or `reasons`: how the question wants to be answered. The reference stays the
+            value, and `answer` in the metadata is the whole answer.
+        schemas: names of schemas (`pairs`, `nested`, `typed`); one more question each.
+        truth: put what the page states and where into the metadata; by default in every tier but `clean`.
 
-    A document depends on the seed and its own number alone, so keys and pages are the same in any order and on any
-    machine. Metadata: `doc_class`; `question_type`, one of `field`, `kind`, `read`, `json`; `field` where one is
-    asked for.
+    A document depends on the seed, its own number and the tier alone, so keys and pages are the same in any order and
+    on any machine. Metadata: `doc_class`; `question_type`, one of `field`, `kind`, `read`, `json`, `absent`, `schema`,
+    and on dense pages `item`, `count`, `sum`; `field` where one is asked for, and `item`; `phrasing` (from 0) and
+    `answer_style` where they are not the first; `schema` and `json_schema`. With truth: `tier`; `truth`, the page as
+    JSON; `boxes`, for every value the pixels (left, top, right, bottom; the last two are outside), and `answer_bbox`.
     """
 
     def __init__(self, source: DatasetSource) -> None:
-        documents, wrong_number = integer(source.params, "documents", default=200, least=1, most=MOST_DOCUMENTS)
-        page, wrong_page = choice(source.params, "page", default="image", known=("image", "text"))
-        unknown = unknown_params(source.params, ("documents", "page"))
-        refuse("synthetic_documents", [*unknown, *wrong_number, *wrong_page])
+        params = source.params
         self._seed = source.seed
-        self._documents = documents
+        self._documents, bad_number = integer(params, "documents", default=200, least=1, most=MOST_DOCUMENTS)
+        page, bad_page = choice(params, "page", default="image", known=("image", "text"))
+        self._tier, bad_tier = choice(params, "tier", default="clean", known=TIERS)
+        self._phrasings, bad_phrasings = choice(params, "phrasings", default="first", known=("first", "drawn", "every"))
+        self._absent, bad_absent = integer(params, "unanswerable", default=0, least=0, most=MOST_ABSENT)
+        self._style, bad_style = choice(params, "answer_style", default="value", known=tuple(STYLE_RULES))
+        self._schemas, bad_schemas = choices(params, "schemas", known=SCHEMAS)
+        self._has_truth, bad_truth = switch(params, "truth", default=self._tier != "clean")
         self._is_drawn = page == "image"
+        problems = [*unknown_params(params, PARAMS), *bad_number, *bad_page, *bad_tier, *bad_phrasings, *bad_absent]
+        problems += [*bad_style, *bad_schemas, *bad_truth]
+        if not self._is_drawn and self._tier not in _UNTOUCHED:
+            problems.append(f"tier: a page as text has no tier {self._tier}, which is a way to draw.")
+        refuse("synthetic_documents", problems)
+        if self._tier == "fonts":
+            require_other_faces()
 
     def __iter__(self) -> Iterator[Sample]:
         for number in range(self._documents):
-            yield from self._samples_of(number)
+            yield from self._samples_of(f"{self._seed}/{number:06d}")
 
-    def _samples_of(self, number: int) -> Iterator[Sample]:
-        document = f"{self._seed}/{number:06d}"
-        rng = random.Random(f"synthetic_documents/{document}")  # noqa: S311
-        page = compose_page(rng)
-        images = (Image(data=draw_page(page, rng)),) if self._is_drawn else ()
+    def _samples_of(self, document: str) -> Iterator[Sample]:
+        page, rng = make_document(document, self._tier)
+        images: tuple[Image, ...] = ()
+        boxes: dict[str, Box] = {}
+        if self._is_drawn:
+            drawing = draw(page, rng, document=document, tier=self._tier)
+            images, boxes = (Image(data=encode(drawing.pixels)),), drawing.boxes
         text = "" if self._is_drawn else "\n".join(page.lines) + "\n\n"
-        for name, question_type, question, answer in _ask(page):
-            metadata: dict[str, JsonValue] = {"doc_class": page.doc_class, "question_type": question_type}
-            if question_type == "field":
-                metadata["field"] = name
-            yield Sample(
-                key=f"{document}/{name}",
-                question=text + question,
-                images=images,
-                references=(answer,),
-                metadata=metadata,
-            )
+        for question in self._questions(page, document):
+            for number, words in self._words(question, document):
+                yield Sample(
+                    key=f"{document}/{question.name}" + (f"~{number}" if self._phrasings == "every" else ""),
+                    question=text + words,
+                    images=images,
+                    references=(question.answer,),
+                    metadata=self._metadata(page, question, number, boxes),
+                )
 
+    def _questions(self, page: Page, document: str) -> Iterator[Question]:
+        yield from ask(page)
+        yield from ask_absent(page, self._chance(document, "absent"), self._absent)
+        for schema in self._schemas:
+            yield ask_schema(page, schema)
 
-def _ask(page: Page) -> Iterator[tuple[str, str, str, str]]:
-    """Yield (name, question type, question, answer) of one page, in the exact words that the model knows."""
-    for field, value in page.fields.items():
-        yield field, "field", f"What is the {field}?", value
-    yield "kind", "kind", "What kind of document is this?", page.doc_class
-    yield "read", "read", "Read the text.", "\n".join(" ".join(line.split()) for line in page.lines)
-    yield "json", "json", "Extract all fields as JSON.", json.dumps({"kind": page.doc_class, **page.fields})
+    def _words(self, question: Question, document: str) -> Iterator[tuple[int, str]]:
+        """Yield the number and the words of each wording that is asked."""
+        rules = STYLE_RULES[self._style] if question.said_of else ""
+        if self._absent and question.question_type in ("field", "absent"):
+            rules = ABSENT_RULE + rules
+        wordings = question.wordings()
+        drawn = self._chance(document, f"wording/{question.name}").randrange(len(wordings))
+        chosen = {"first": range(1), "drawn": range(drawn, drawn + 1), "every": range(len(wordings))}[self._phrasings]
+        for number in chosen:
+            yield number, wordings[number] + rules
+
+    def _metadata(self, page: Page, question: Question, number: int, boxes: dict[str, Box]) -> dict[str, JsonValue]:
+        metadata: dict[str, JsonValue] = {
+            "doc_class": page.doc_class,
+            "question_type": question.question_type,
+            **question.metadata,
+        }
+        if self._phrasings != "first":
+            metadata["phrasing"] = number
+        if self._style != "value":
+            metadata |= {"answer_style": self._style, "answer": question.full_answer(self._style)}
+        if self._has_truth:
+            metadata |= {"tier": self._tier, "truth": page.truth}
+            if boxes:
+                metadata["boxes"] = {name: list(box) for name, box in boxes.items()}
+            if question.place in boxes:
+                metadata["answer_bbox"] = list(boxes[question.place])
+        return metadata
+
+    def _chance(self, document: str, what: str) -> random.Random:
+        """Return randomness of its own for one choice, so that no choice changes another."""
+        return random.Random(f"synthetic_documents/{document}/{what}")  # noqa: S311

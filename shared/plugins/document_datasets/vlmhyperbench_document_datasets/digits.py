@@ -1,0 +1,92 @@
+"""The dataset `handwritten_digits`: digits that people wrote, from the test set of UCI's optical recognition data.
+
+The 1,797 images are those that scikit-learn ships (Alpaydin and Kaynak 1998, doi:10.24432/C50P49): 8 × 8 counts of
+ink from 0 to 16, reduced from forms that 13 people filled in. Nothing of them is kept here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from importlib import import_module
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vlmhyperbench_document_datasets.drawing import Grey, encode
+from vlmhyperbench_document_datasets.params import choice, integer, refuse, unknown_params
+from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.protocols import DatasetSource
+from vlmhyperbench_sdk.types import Image, Sample
+
+SPLITS = {"train": range(898), "test": range(898, 1797)}
+"""Rows of the data, in their own order: its second half is held out, as in scikit-learn's example on these digits. The
+rows are not shuffled, so that a writer's digits stay together as far as they do in the data."""
+SIDE, MOST_INK = 8, 16
+MOST_SCALE = 64
+_SHA256 = "87ff0c9e40dc7e2c0e34e7257799c2e3f3aec1a016363bb11cad869ec428a826"
+"""Of all images and then all labels, a byte each."""
+QUESTION = "Which digit is this?"
+
+
+class HandwrittenDigits:
+    """Yield the digits of a split, `test` (899, the default) or `train` (898), and ask which one each is.
+
+    Params:
+        scale: the side of a square for one of the 8 × 8 counts, in pixels (default 12, a digit of 96 × 96).
+        page: `square` is the digit alone; `wide` puts it in the middle of white paper twice as wide.
+
+    Keys are the rows of the data. Metadata: `doc_class` and `question_type`, both `digit`; `split`; `tier`, which is
+    `handwritten`.
+    """
+
+    def __init__(self, source: DatasetSource) -> None:
+        self._split = "test" if source.split is None else source.split
+        self._scale, bad_scale = integer(source.params, "scale", default=12, least=1, most=MOST_SCALE)
+        page, bad_page = choice(source.params, "page", default="square", known=("square", "wide"))
+        problems = [*unknown_params(source.params, ("scale", "page")), *bad_scale, *bad_page]
+        if self._split not in SPLITS:
+            problems.append(f"split: {self._split!r} is none of {', '.join(SPLITS)}.")
+        refuse("handwritten_digits", problems)
+        self._margin = SIDE // 2 * self._scale if page == "wide" else 0
+        self._inks, self._labels = _load()
+
+    def __iter__(self) -> Iterator[Sample]:
+        for row in SPLITS[self._split]:
+            yield Sample(
+                key=f"{row:04d}",
+                question=QUESTION,
+                images=(Image(data=encode(self._drawn(self._inks[row]))),),
+                references=(str(self._labels[row]),),
+                metadata={
+                    "doc_class": "digit",
+                    "question_type": "digit",
+                    "split": self._split,
+                    "tier": "handwritten",
+                },
+            )
+
+    def _drawn(self, ink: NDArray[np.uint8]) -> Grey:
+        """Enlarge counts of ink by a whole factor: 0 is white, 16 is black."""
+        grey = (255 - (255 * ink.astype(np.int64) + MOST_INK // 2) // MOST_INK).astype(np.uint8)
+        large = grey.repeat(self._scale, axis=0).repeat(self._scale, axis=1)
+        return np.pad(large, ((0, 0), (self._margin, self._margin)), constant_values=255)
+
+
+def _load() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Return counts of ink, of shape (1797, 8, 8), and labels.
+
+    Raises:
+        InvalidInput: scikit-learn is not installed, or ships other digits.
+    """
+    try:
+        data = import_module("sklearn.datasets").load_digits()
+    except ImportError as error:
+        raise InvalidInput(
+            "The dataset handwritten_digits needs the package scikit-learn, which is not installed.",
+            cure="Install vlmhyperbench-document-datasets[digits].",
+        ) from error
+    inks, labels = data.images.astype(np.uint8), data.target.astype(np.uint8)
+    if hashlib.sha256(inks.tobytes() + labels.tobytes()).hexdigest() != _SHA256:
+        raise InvalidInput("This scikit-learn ships other digits than the ones that results are compared on.")
+    return inks, labels

@@ -1,0 +1,59 @@
+"""Pages that do not lie on the grid: turned and scaled a little, with integers only.
+
+Every pixel of the result is the mean of 4 × 4 points; a point has the ink of the nearest pixel of the sheet below it.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+
+from vlmhyperbench_document_datasets.drawing import FULL, Sheet
+
+ONE = 4096
+"""1 as a fixed-point number: for sines, cosines and scales."""
+MOST_SINE = 160
+"""2.24 degrees."""
+LEAST_SCALE, MOST_SCALE = 3480, 4500
+"""0.85 and 1.10."""
+_POINTS = 4
+
+
+def warp(sheet: Sheet, rng: random.Random, *, size: tuple[int, int]) -> Sheet:
+    """Turn and scale a sheet, and lay its ink somewhere on a page of (height, width) pixels: all of it stays on."""
+    height, width = size
+    rows, columns = np.nonzero(sheet.coverage)
+    top, left = int(rows.min()), int(columns.min())
+    ink_height, ink_width = int(rows.max()) + 1 - top, int(columns.max()) + 1 - left
+    sine = rng.randint(-MOST_SINE, MOST_SINE)
+    cosine = math.isqrt(ONE * ONE - sine * sine)
+    wide = ink_width * cosine + ink_height * abs(sine)
+    high = ink_height * cosine + ink_width * abs(sine)
+    fits = min((width - 2) * ONE * ONE // wide, (height - 2) * ONE * ONE // high)
+    scale = min(rng.randint(LEAST_SCALE, MOST_SCALE), fits)
+    slack_x = width - 1 - wide * scale // (ONE * ONE)
+    slack_y = height - 1 - high * scale // (ONE * ONE)
+    # The middle of the ink, in half pixels: on the sheet, and where it goes on the page.
+    from_x, from_y = 2 * left + ink_width, 2 * top + ink_height
+    to_x = width + rng.randint(-slack_x + 1, slack_x - 1)
+    to_y = height + rng.randint(-slack_y + 1, slack_y - 1)
+
+    steps = np.arange(_POINTS, dtype=np.int64)
+    x = (2 * _POINTS * np.arange(width)[:, None] + 2 * steps + 1).reshape(-1)[None, :] - _POINTS * to_x
+    y = (2 * _POINTS * np.arange(height)[:, None] + 2 * steps + 1).reshape(-1)[:, None] - _POINTS * to_y
+    # Points are in units of 1 / (2 · _POINTS) pixel; the inverse of a turn is a turn the other way.
+    unit = 2 * _POINTS * scale
+    source_x = ((x * cosine + y * sine) * 2 + from_x * unit) // (2 * unit)
+    source_y = ((y * cosine - x * sine) * 2 + from_y * unit) // (2 * unit)
+    sheet_height, sheet_width = sheet.coverage.shape
+    inside = (source_x >= 0) & (source_x < sheet_width) & (source_y >= 0) & (source_y < sheet_height)
+    place = np.where(inside, source_y, 0), np.where(inside, source_x, 0)
+    ink = np.where(inside, sheet.coverage[place], 0) == FULL
+    owners = np.where(ink, sheet.owners[place], 0)
+    tiles = (height, _POINTS, width, _POINTS)
+    return Sheet(
+        coverage=ink.reshape(tiles).sum(axis=(1, 3), dtype=np.int64) * FULL // _POINTS**2,
+        owners=owners.reshape(tiles).max(axis=(1, 3)),
+    )
