@@ -42,7 +42,7 @@ def main() -> None:
     table = Table("figure", "measured", "aim", title="VLMHyperBench on this machine")
     help_s = statistics.median(_timed(lambda: _run(CLI, "--help")) for _ in range(ROUNDS))
     table.add_row("vlmhyperbench --help, median", f"{help_s:.2f} s", "≤ 0.5 s")
-    with _stack() as (home, client):
+    with stack() as (home, client):
         table.add_row("idle embedded stack, PSS of all processes", f"{_pss_bytes(home) / 1e9:.2f} GB", "≤ 1.2 GB")
         _finished(client, samples=50)
         starts = [_first_request_s(client) for _ in range(ROUNDS)]
@@ -68,7 +68,8 @@ def main() -> None:
 
 
 @contextmanager
-def _stack() -> Iterator[tuple[Home, Client]]:
+def stack() -> Iterator[tuple[Home, Client]]:
+    """Run an embedded stack in a folder of its own, with its client."""
     with tempfile.TemporaryDirectory(prefix="vlmhb-") as folder:
         os.environ.update({"VLMHB_HOME": folder, "VLMHB_REGISTRIES": str(ROOT / "registries")})
         home = Home(Path(folder))

@@ -99,6 +99,46 @@ def test_answers_are_matched_with_a_datasets_samples_by_their_keys(stack, send):
     assert "2 of 2 answers belong to no sample of 'synthetic-questions': 'x0', 'x1'" in run.reason
 
 
+def test_answers_to_other_samples_with_the_same_keys_are_refused_or_counted(stack, send):
+    dataset = {"name": "synthetic-questions", "limit": 3}
+    created = stack.client.runs.create(
+        RunEntry.model_validate(
+            {"target": {"model": "simulated-instant"}, "task": "synthetic-questions", "dataset": dataset}
+        )
+    )
+    samples = stack.client.results(run_id=stack.wait(created.id).id, limit=10).items
+    wrong = [Answer(key=one.key, text="x", references=("nothing like it",)) for one in samples]
+    right = Answer(key=samples[0].key, text="x", references=tuple(one.upper() for one in samples[0].references))
+
+    def imported(*answers):
+        found = send(*answers)
+        body = {"answers": found.sha256, "task": "synthetic-questions", "dataset": dataset}
+        return stack.wait(stack.client.runs.import_(RunImport.model_validate(body)).id)
+
+    run = imported(*wrong)
+    assert run.state == "FAILED"
+    assert "All 3 answers with a reference have another one in 'synthetic-questions'" in run.reason
+    run = imported(right, *wrong[1:], Answer(key="beyond", text="x"))
+    assert run.state == "SUCCEEDED"
+    files = {one.name: one.id for one in stack.client.artifacts(run_id=run.id).items}
+    report = stack.client.artifact_content(files["report.md"]).decode()
+    assert "1 answer of the file belong to no sample that is in the run" in report
+    assert "Of 2 answers the file knows other references than the data set" in report
+
+
+def test_metadata_of_an_imported_sample_is_no_reported_score(stack, send):
+    found = send(
+        Answer(key="a", references=("4",), text="4", reported={"acc": 1.0}),
+        Answer(key="b", references=("5",), text="5", metadata={"reported": {"acc": 99}}),
+    )
+    run = stack.wait(stack.client.runs.import_(RunImport(answers=found.sha256, metrics=("anls",))).id)
+    values = {
+        one.key: {measure.metric: measure.value for measure in one.measures}
+        for one in stack.client.results(run_id=run.id, limit=5).items
+    }
+    assert values == {"a": {"anls": 1.0, "reported acc": 1.0}, "b": {"anls": 1.0, "reported acc": None}}
+
+
 def test_what_cannot_be_imported_is_refused(stack, send):
     found = send(Answer(key="a", text="4"))
     with pytest.raises(InvalidInput, match="the file knows no reference"):

@@ -76,6 +76,17 @@ def test_only_what_is_new_is_asked(stack, parent):
     audit(stack)
 
 
+def test_samples_are_the_same_by_their_keys_wherever_they_stand(stack, parent):
+    found = stack.client.results(run_id=parent.id, limit=100).items
+    kind = max({one.group["question_type"] for one in found})
+    keys = {one.key for one in found if one.group["question_type"] == kind}
+    assert 0 < len(keys) < 30
+    some = entry(dataset={"name": "synthetic-questions", "limit": len(keys), "question_types": [kind]})
+    again = stack.wait(stack.client.runs.rerun(parent.id, RunRerun(run=some)).id)
+    assert own_rows(stack, again) == 0
+    assert values(stack, again) == {key: value for key, value in values(stack, parent).items() if key in keys}
+
+
 def test_another_request_is_asked_again(stack, parent):
     other = entry(decoding={"max_tokens": 7})
     again = stack.wait(stack.client.runs.rerun(parent.id, RunRerun(run=other)).id)

@@ -23,14 +23,14 @@ ROW = KeepableView(
     source_run_id=RUN,
     source_phase=1,
     source_ordinal=3,
-    sample=3,
+    ordinal=3,
     repeat=0,
     request_sha256="a" * 64,
     status=FactStatus.OK,
     error_code=None,
     claim_id=CLAIM,
 )
-PARENT = Known(parent={(3, 0): ROW}, is_same_target=True, cached={}, same_engine=frozenset({CLAIM}))
+PARENT = Known(parent={("s3", 0): ROW}, is_same_target=True, cached={}, same_engine=frozenset({CLAIM}))
 REQUEST = PlannedRequest(
     phase=1,
     ordinal=3,
@@ -46,42 +46,42 @@ RECORDED = {"name": "llama.cpp", "version": "b1", "weights_sha256": {"weights": 
 
 
 def test_the_same_request_to_the_same_engine_is_kept() -> None:
-    decision = decide(PARENT, REQUEST)
+    decision = decide(PARENT, REQUEST, key="s3")
     assert (decision.source, decision.reason) == (ROW, KEPT)
 
 
 @pytest.mark.parametrize(
     ("parent", "request_", "reason"),
     [
-        (PARENT, replace(REQUEST, sample=4), "the parent has no such row"),
+        (replace(PARENT, parent={("s4", 0): ROW}), REQUEST, "the parent has no such row"),
         (PARENT, replace(REQUEST, repeat=1), "the parent has no such row"),
         (replace(PARENT, is_same_target=False), REQUEST, "the target is another"),
         (PARENT, replace(REQUEST, request_sha256="b" * 64), "the request is another"),
         (replace(PARENT, same_engine=frozenset()), REQUEST, "the engine or its weights are others"),
         (
-            replace(PARENT, parent={(3, 0): replace(ROW, status=FactStatus.ERROR, error_code="timeout")}),
+            replace(PARENT, parent={("s3", 0): replace(ROW, status=FactStatus.ERROR, error_code="timeout")}),
             REQUEST,
             "it failed: timeout",
         ),
         (
-            replace(PARENT, parent={(3, 0): replace(ROW, status=FactStatus.QUARANTINED)}),
+            replace(PARENT, parent={("s3", 0): replace(ROW, status=FactStatus.QUARANTINED)}),
             REQUEST,
             "it failed: quarantined",
         ),
     ],
 )
 def test_any_difference_asks_again_and_says_which(parent: Known, request_: PlannedRequest, reason: str) -> None:
-    decision = decide(parent, request_)
+    decision = decide(parent, request_, key="s3")
     assert (decision.source, decision.reason) == (None, reason)
 
 
 def test_what_the_parent_lacks_is_taken_from_any_run_that_asked_the_same() -> None:
-    cached = replace(ROW, sample=9, source_ordinal=9)
+    cached = replace(ROW, source_ordinal=9)
     known = Known(parent={}, is_same_target=False, cached={("a" * 64, 0): cached}, same_engine=frozenset())
-    assert (decide(known, REQUEST).source, decide(known, REQUEST).reason) == (cached, CACHED)
-    assert decide(known, replace(REQUEST, repeat=1)).reason == "nobody has asked it"
-    assert decide(known, replace(REQUEST, request_sha256="b" * 64)).source is None
-    assert decide(replace(PARENT, cached=known.cached), REQUEST).source == ROW
+    assert (decide(known, REQUEST, key="s3").source, decide(known, REQUEST, key="s3").reason) == (cached, CACHED)
+    assert decide(known, replace(REQUEST, repeat=1), key="s3").reason == "nobody has asked it"
+    assert decide(known, replace(REQUEST, request_sha256="b" * 64), key="s3").source is None
+    assert decide(replace(PARENT, cached=known.cached), REQUEST, key="s3").source == ROW
 
 
 ASKED = {
@@ -127,7 +127,7 @@ def test_whatever_is_changed_of_a_request_nothing_cached_answers_it(changes: dic
     assert first != second
     known = Known(parent={}, is_same_target=False, cached={(first, 0): ROW}, same_engine=frozenset())
     request = replace(REQUEST, request_sha256=second, repeat=asked["repeat"])
-    assert decide(known, request).source is None
+    assert decide(known, request, key="s3").source is None
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -36,9 +37,21 @@ class Places:
     phase: int
     samples: Mapping[str, int]
     """Key → index."""
+    references: Sequence[AbstractSet[str]]
+    """Of each sample, without case and outer white space."""
     missing: frozenset[int]
     answers: str
     """Hash of the file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """How a file fits its dataset."""
+
+    left_out: int
+    """Answers to no sample: to one that a limit or a filter left out."""
+    differing: int
+    """Answers whose references, as the file knows them, are none of the sample's."""
 
 
 async def handle_import(job: ClaimedJob) -> Outcome:
@@ -53,7 +66,7 @@ async def handle_import(job: ClaimedJob) -> Outcome:
 
 async def _import(job: ClaimedJob) -> Outcome:
     places, dataset = await _read_places(job)
-    skipped = await asyncio.to_thread(check_keys, places, dataset)
+    checked = await asyncio.to_thread(check_keys, places, dataset)
     rows, total = rows_of(places), len(places.missing)
     no = done = 0
     with tempfile.TemporaryDirectory(prefix="vlmhb-import-") as folder:
@@ -75,7 +88,14 @@ async def _import(job: ClaimedJob) -> Outcome:
             await job.append(chunk, facts)
             no, done = no + 1, done + len(batch)
             await job.progress(done=done, total=total)
-    return Complete(data={"requests": 0, "phase": places.phase, "answers_of_no_sample": skipped})
+    return Complete(
+        data={
+            "requests": 0,
+            "phase": places.phase,
+            "answers_of_no_sample": checked.left_out,
+            "answers_of_other_references": checked.differing,
+        }
+    )
 
 
 async def _read_places(job: ClaimedJob) -> tuple[Places, DatasetSpec]:
@@ -94,30 +114,50 @@ async def _read_places(job: ClaimedJob) -> tuple[Places, DatasetSpec]:
         file=storage.path(f"answers/{spec.target.answers}.jsonl"),
         phase=job.job.phase,
         samples=dict(zip(frame["key"].to_list(), frame["index"].to_list(), strict=True)),
+        references=[set(map(_plain, known or ())) for known in frame["references"].to_list()],
         missing=frozenset(missing),
         answers=spec.target.answers,
     )
     return places, spec.dataset
 
 
-def check_keys(places: Places, dataset: DatasetSpec) -> int:
-    """Return how many answers belong to no sample: to one that a limit or a filter left out.
+def check_keys(places: Places, dataset: DatasetSpec) -> Checked:
+    """Check that answers belong to samples, and to the ones that the file means.
 
     Raises:
-        InvalidInput: none of them belongs to a sample, or the dataset is whole and yet lacks some.
+        InvalidInput: no answer belongs to a sample, the dataset is whole and yet lacks some, or all references that
+            the file knows are others than those of the samples with its keys.
     """
-    keys = [answer.key for answer in read_answers(places.file).answers]
-    unknown = [key for key in keys if key not in places.samples]
+    unknown: list[str] = []
+    answers = compared = differing = 0
+    for answer in read_answers(places.file).answers:
+        answers += 1
+        sample = places.samples.get(answer.key)
+        if sample is None:
+            unknown.append(answer.key)
+        elif answer.references and places.references[sample]:
+            compared += 1
+            differing += places.references[sample].isdisjoint(map(_plain, answer.references))
     is_cut = bool(dataset.limit or dataset.doc_classes or dataset.question_types)
-    if unknown and (len(unknown) == len(keys) or not is_cut):
+    if unknown and (len(unknown) == answers or not is_cut):
         named = ", ".join(repr(key[:60]) for key in unknown[:_SHOWN_KEYS])
         known = ", ".join(repr(key[:60]) for key in list(places.samples)[:_SHOWN_KEYS])
         raise InvalidInput(
-            f"{len(unknown)} of {len(keys)} answers belong to no sample of {dataset.name!r}: {named}. "
+            f"{len(unknown)} of {answers} answers belong to no sample of {dataset.name!r}: {named}. "
             f"Its keys are like {known}.",
             cure="Name the dataset, split and revision that the file was made on.",
         )
-    return len(unknown)
+    if differing > 1 and differing == compared:
+        raise InvalidInput(
+            f"All {differing} answers with a reference have another one in {dataset.name!r}: equal keys do not mean "
+            "equal samples.",
+            cure="Name the dataset, split and revision that the file was made on.",
+        )
+    return Checked(left_out=len(unknown), differing=differing)
+
+
+def _plain(text: str) -> str:
+    return text.strip().casefold()
 
 
 def rows_of(places: Places) -> Iterator[dict[str, Any]]:

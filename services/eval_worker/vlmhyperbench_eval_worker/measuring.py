@@ -145,7 +145,9 @@ def _owner(found: type) -> Distribution | None:
 
 
 def _rows(facts: polars.DataFrame) -> list[Row]:
-    if "reported" not in facts.columns:
+    if "reported" in facts.columns:  # of imported answers nothing else may be taken for a file's score
+        facts = facts.with_columns(polars.col("reported").fill_null("{}"))
+    else:
         facts = facts.with_columns(reported=polars.lit(None, dtype=polars.String))
     columns = facts.select(*FACT_COLUMNS[2:], "reported")
     return [

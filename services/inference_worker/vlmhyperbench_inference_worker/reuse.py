@@ -5,12 +5,14 @@ Nothing is kept on trust: the engine is loaded first, and what it says of itself
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from vlmhyperbench.db import evidence, kept, runs
+from vlmhyperbench.data import manifest
+from vlmhyperbench.db import evidence, kept, manifests, runs
 from vlmhyperbench.db.kept import KeepableView
 from vlmhyperbench.db.views import KeptFactView
 from vlmhyperbench.domain.planning import target_digest
@@ -40,8 +42,8 @@ class Decision:
 class Known:
     """Answers that may be kept, and what speaks against them."""
 
-    parent: Mapping[tuple[int, int], KeepableView]
-    """(sample, repeat) → row of the parent."""
+    parent: Mapping[tuple[str, int], KeepableView]
+    """(key of the sample, repeat) → row of the parent."""
     is_same_target: bool
     """Whether the parent's target is this one."""
     cached: Mapping[tuple[str, int], KeepableView]
@@ -61,7 +63,7 @@ async def keep_equal(job: ClaimedJob, work: Work, engine: EngineIdentity | None)
         return work
     requests = plan_requests(work, work.missing, phase=phase)
     known = await _read(job, work, engine, requests)
-    decisions = [decide(known, one) for one in requests]
+    decisions = [decide(known, one, key=work.samples[one.sample].key) for one in requests]
     rows = [_row(job.run_id, phase, one.ordinal, one.source) for one in decisions if one.source is not None]
     told = _lines(work, decisions)
     stored = await store(job, f"reuse/{job.claim_id}.jsonl", told, media_type=JSON_LINES)
@@ -72,9 +74,9 @@ async def keep_equal(job: ClaimedJob, work: Work, engine: EngineIdentity | None)
     return replace(work, missing=[ordinal for ordinal in work.missing if ordinal not in taken])
 
 
-def decide(known: Known, request: PlannedRequest) -> Decision:
-    """Say whether the answer to a request is kept."""
-    found = known.parent.get((request.sample, request.repeat))
+def decide(known: Known, request: PlannedRequest, *, key: str) -> Decision:
+    """Say whether the answer to a request is kept; `key` is that of its sample."""
+    found = known.parent.get((key, request.repeat))
     reason = _against(known, request, found)
     cached = known.cached.get((request.request_sha256, request.repeat))
     if reason is None:
@@ -102,12 +104,14 @@ async def _read(
     target = target_digest(work.spec)
     rows: list[KeepableView] = []
     cached: list[KeepableView] = []
-    is_same = False
+    is_same, keys = False, list[str]()
     async with job.runtime.database.transaction() as session:
         if work.has_parent and work.parent_run_id is not None:
             run = await runs.get(session, work.parent_run_id)
             is_same = run is not None and target_digest(RunSpec.model_validate(run.spec)) == target
             rows = await kept.keepable(session, work.parent_run_id)
+            found = await manifests.get(session, run.manifest_id or "") if run else None
+            keys = await asyncio.to_thread(_keys, job, found.storage_key) if found else []
         if work.takes_cached:
             wanted = [one.request_sha256 for one in requests]
             cached = await kept.cached(
@@ -116,11 +120,17 @@ async def _read(
         claims = await evidence.of_claims(session, list({row.claim_id for row in (*rows, *cached)}))
     alike = {one.claim.id for one in claims if one.claim.engine and engine and _is_same(one.claim.engine, engine)}
     return Known(
-        parent={(row.sample, row.repeat): row for row in rows},
+        parent={(keys[row.ordinal % len(keys)], row.ordinal // len(keys)): row for row in rows} if keys else {},
         is_same_target=is_same,
         cached={(row.request_sha256, row.repeat): row for row in cached if row.claim_id in alike},
         same_engine=frozenset(alike),
     )
+
+
+def _keys(job: ClaimedJob, storage_key: str) -> list[str]:
+    """Keys of a manifest's samples, in their order."""
+    keys: list[str] = manifest.read(job.runtime.storage.path(storage_key))["key"].to_list()
+    return keys
 
 
 def _is_same(recorded: JsonObject, engine: EngineIdentity) -> bool:

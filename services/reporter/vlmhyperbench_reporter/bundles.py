@@ -44,6 +44,8 @@ class RunBundle:
     started_at: str
     finished_at: str
     parent_run_id: str | None
+    left_out: int
+    differing: int
     platform_version: str
 
 

@@ -126,6 +126,8 @@ def _evidence(bundle: RunBundle) -> RunEvidence:
         started_at=bundle.started_at,
         finished_at=bundle.finished_at,
         parent_run_id=bundle.parent_run_id,
+        left_out=bundle.left_out,
+        differing=bundle.differing,
         platform_version=bundle.platform_version,
     )
 

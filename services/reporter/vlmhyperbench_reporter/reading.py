@@ -13,6 +13,7 @@ import polars
 
 from vlmhyperbench.db import evidence, manifests, measures, phases, runs
 from vlmhyperbench.db.views import MeasureManifestView
+from vlmhyperbench.domain.states import JobKind
 from vlmhyperbench.errors import Conflict, NotFound
 from vlmhyperbench.facts.read import read_facts
 from vlmhyperbench.reports.records import ClaimEvidence, PhaseEvidence
@@ -79,8 +80,17 @@ async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
         started_at=_instant(run.started_at),
         finished_at=_instant(run.finished_at),
         parent_run_id=str(run.parent_run_id) if run.parent_run_id else None,
+        left_out=_imported(claims, "answers_of_no_sample"),
+        differing=_imported(claims, "answers_of_other_references"),
         platform_version=version("vlmhyperbench"),
     )
+
+
+def _imported(claims: Sequence[evidence.ClaimOfJob], name: str) -> int:
+    """Sum up what IMPORT jobs counted, in this run or in the one whose answers it keeps."""
+    outcomes = {one.job.id: one.job.outcome or {} for one in claims if one.job.kind is JobKind.IMPORT}
+    found = [data.get(name) for one in outcomes.values() if isinstance(data := one.get("data"), dict)]
+    return sum(count for count in found if isinstance(count, int))
 
 
 async def _behind(

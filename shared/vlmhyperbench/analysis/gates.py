@@ -17,6 +17,8 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag
 from vlmhyperbench.analysis.comparison import Delta
 from vlmhyperbench.domain.identity import differences
 
+_UNKNOWN: JsonValue = {"unknown": True}
+_OF_ASKING = frozenset({"prompt", "decoding", "scenario", "response_format"})
 _MISSED = 0.025
 """Chance of one end of a 95 % interval."""
 
@@ -242,7 +244,7 @@ def _with_lost(delta: Delta, end: float, lost: int, side: int) -> float:
 def _speed(rule: SpeedRule, baseline: Side, other: Side) -> Check:
     before, after = (_number(side.headline.get(rule.speed)) for side in (baseline, other))
     if baseline.is_interrupted or other.is_interrupted:
-        return Check(rule=rule.speed, status="inconclusive", message="A run was interrupted: its speed is no measure.")
+        return Check(rule=rule.speed, status="inconclusive", message="A run was interrupted, or timed in part.")
     if not before or after is None:
         return Check(rule=rule.speed, status="inconclusive", message="It was not measured in both runs.")
     change = after / before - 1
@@ -274,9 +276,21 @@ def _checked_share(rule: ShareRule, name: str, count: float, requested: float) -
 
 
 def _same(part: str, baseline: Side, other: Side) -> Check:
-    found = [one.path for one in differences(baseline.spec.get(part), other.spec.get(part), path=part)]
+    rule = f"same {part}"
+    first, second = (_part(side.spec, part) for side in (baseline, other))
+    if first is _UNKNOWN or second is _UNKNOWN:
+        return Check(rule=rule, status="inconclusive", message="Answers were imported; their file does not say it.")
+    found = [one.path for one in differences(first, second, path=part)]
     message = f"It differs in {', '.join(found)}." if found else "It is the same."
-    return Check(rule=f"same {part}", status="failed" if found else "passed", message=message)
+    return Check(rule=rule, status="failed" if found else "passed", message=message)
+
+
+def _part(spec: Mapping[str, JsonValue], part: str) -> JsonValue:
+    """Return a part of a pinned spec; of how imported answers were asked only what their file says is known."""
+    target = spec.get("target")
+    if not isinstance(target, dict) or target.get("kind") != "import" or part not in _OF_ASKING:
+        return spec.get(part)
+    return target.get("decoding") or _UNKNOWN if part == "decoding" else _UNKNOWN
 
 
 def _number(value: JsonValue) -> float | None:

@@ -44,7 +44,7 @@ def print_table(headline: JsonValue | None) -> None:
 def _row(
     row: dict[str, Any], metrics: Sequence[str], numbers: Sequence[tuple[str, str, str]], *, has_memory: bool
 ) -> list[str | None]:
-    cells: list[str | None] = [str(row.get("name")), str(row.get("state")), f"{row.get('ok')}/{row.get('samples')}"]
+    cells: list[str | None] = [str(row.get("name")), str(row.get("state")), f"{row.get('ok')}/{row.get('requested')}"]
     cells += [_metric(row.get("metrics", {}).get(name)) for name in metrics]
     cells += [_number(row.get(name), form) for name, _, form in numbers]
     if has_memory:

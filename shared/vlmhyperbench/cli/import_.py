@@ -15,6 +15,7 @@ from vlmhyperbench.cli.output import note
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.cli.watch import see_through
 from vlmhyperbench.client import Client
+from vlmhyperbench.errors import NotFound
 from vlmhyperbench.exchange.answers import write_answers
 from vlmhyperbench.exchange.reading import AUTO, read
 from vlmhyperbench.wire.answers import RunImport
@@ -58,6 +59,8 @@ def import_(
         detach: Submit, print the id and return.
         shown: How the answer is shown.
     """
+    if not file.is_file():
+        raise NotFound(f"{file} is no file.", cure="Name what the other tool wrote.")
     given: dict[str, JsonValue] = {
         "answers": "0" * 64,
         "model": model,

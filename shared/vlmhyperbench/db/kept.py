@@ -57,7 +57,8 @@ class KeepableView:
     source_run_id: UUID
     source_phase: int
     source_ordinal: int
-    sample: int
+    ordinal: int
+    """Its place in the run that may be the parent."""
     repeat: int
     request_sha256: str
     status: FactStatus
@@ -109,22 +110,24 @@ async def _phase(session: AsyncSession, run_id: UUID, phase: int) -> KeptPhaseVi
 
 _KEEPABLE = """
 WITH counting AS (
-    SELECT fact.run_id, fact.phase, fact.ordinal FROM fact JOIN phase ON phase.run_id = fact.run_id
-       AND phase.no = fact.phase WHERE fact.run_id = :run AND phase.kind = 'accuracy'
+    SELECT fact.run_id, fact.phase, fact.ordinal, fact.ordinal AS place FROM fact
+    JOIN phase ON phase.run_id = fact.run_id AND phase.no = fact.phase
+    WHERE fact.run_id = :run AND phase.kind = 'accuracy'
     UNION ALL
-    SELECT kept.source_run_id, kept.source_phase, kept.source_ordinal FROM kept_fact kept WHERE kept.run_id = :run
+    SELECT kept.source_run_id, kept.source_phase, kept.source_ordinal, kept.ordinal
+    FROM kept_fact kept WHERE kept.run_id = :run
     UNION ALL
-    SELECT fact.run_id, fact.phase, fact.ordinal FROM kept_phase kept
+    SELECT fact.run_id, fact.phase, fact.ordinal, fact.ordinal FROM kept_phase kept
     JOIN fact ON fact.run_id = kept.source_run_id AND fact.phase = kept.source_phase WHERE kept.run_id = :run
 )
-SELECT fact.run_id AS source_run_id, fact.phase AS source_phase, fact.ordinal AS source_ordinal, fact.sample,
-       fact.repeat, fact.request_sha256, fact.status, fact.error_code, fact.claim_id
+SELECT fact.run_id AS source_run_id, fact.phase AS source_phase, fact.ordinal AS source_ordinal,
+       counting.place AS ordinal, fact.repeat, fact.request_sha256, fact.status, fact.error_code, fact.claim_id
 FROM counting JOIN fact USING (run_id, phase, ordinal)
 """
 
 _CACHED = """
 SELECT DISTINCT ON (fact.request_sha256, fact.repeat, claim.engine ->> 'version')
-       fact.run_id AS source_run_id, fact.phase AS source_phase, fact.ordinal AS source_ordinal, fact.sample,
+       fact.run_id AS source_run_id, fact.phase AS source_phase, fact.ordinal AS source_ordinal, fact.ordinal,
        fact.repeat, fact.request_sha256, fact.status, fact.error_code, fact.claim_id
 FROM fact
 JOIN phase ON phase.run_id = fact.run_id AND phase.no = fact.phase

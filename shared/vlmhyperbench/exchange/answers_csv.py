@@ -108,8 +108,9 @@ def _answer(cells: dict[str, str | None], place: str) -> Answer:
     if key is None:
         raise InvalidInput(f"{place}: the id is empty.", cure="Give every row an id.")
     error = cells.get("error")
-    if text is None:
+    if text is None or status not in (None, "ok"):
         error = error or (f"status {status}" if status else "the file holds no answer")
+        text = None  # a request that failed on its way may have left a part of an answer
     return Answer(
         key=key,
         text=text,

@@ -53,7 +53,9 @@ def exported_run(run: RunDetail, headline: JsonValue = None) -> ExportedRun:
         task=_fit(spec.task),
         task_version=spec.task_version,
         dataset=_fit(spec.dataset.name),
-        decoding=spec.decoding.model_dump(mode="json"),
+        decoding=spec.target.decoding
+        if isinstance(spec.target, ImportTarget)
+        else spec.decoding.model_dump(mode="json"),
         extractors=tuple(extractor.label for extractor in spec.extractors),
         headline=_scores(str(run.id), spec, headline),
         requested=run.total,

@@ -147,7 +147,7 @@ def _failure(row: JsonObject) -> str | None:
     error = object_in(row.get("error"))
     response = object_in(row.get("response"))
     status = response.get("status_code", 200)
-    if not error and (not response or status != 200):
+    if not error and (not response or str(status) != "200"):
         inner = object_in(response.get("body"))
         error = object_in(inner.get("error")) or (inner if "message" in inner else {})
         if not error:

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.exchange.answers import Answer, AnswersFile
@@ -176,12 +176,19 @@ def _sheet(path: Path) -> Iterator[tuple[int, tuple[object, ...]]]:
         with path.open("rb") as file:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of styles and extensions: values are all that is read
-                book = openpyxl.load_workbook(file, read_only=True, data_only=True)
-            yield from enumerate(book.worksheets[0].iter_rows(values_only=True), 1)
+                book = openpyxl.load_workbook(file, read_only=True)
+            for no, row in enumerate(book.worksheets[0].iter_rows(), 1):
+                yield no, tuple(map(_written, row))
     except _NO_WORKBOOK as error:
         raise InvalidInput(
             f"{path} cannot be read as a workbook: {error}.", cure="Copy it again, or write tsv instead."
         ) from error
+
+
+def _written(cell: Any) -> object:
+    """Return what was written into a cell: a text that begins with `=` is what a model said, not what it adds up to."""
+    value = cell.value
+    return value.text if cell.data_type == "f" and hasattr(value, "text") else value
 
 
 def _cell(value: object) -> str | None:

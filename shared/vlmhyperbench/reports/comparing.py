@@ -22,6 +22,7 @@ from vlmhyperbench.reports.wording import plural
 from vlmhyperbench_sdk.types import JsonObject
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NO_MEASURE = "A run was interrupted, or timed in part: its speeds are no measure."
 _SPEEDS = {
     "latency_p50_ms": "latency p50, ms",
     "latency_p99_ms": "latency p99, ms",
@@ -240,7 +241,7 @@ def _speeds(comparison: Comparison) -> Table:
         title="Speed",
         columns=(Column(title="speed"), *(Column(title=one, kind="number") for one in ("baseline", "other", "change"))),
         rows=tuple(found),
-        note="A run was interrupted: its speeds are no measure." if broken else "Each run was timed once.",
+        note=_NO_MEASURE if broken else "Each run was timed once.",
     )
 
 

@@ -104,6 +104,10 @@ class RunEvidence:
     started_at: str = ""
     finished_at: str = ""
     parent_run_id: str | None = None
+    left_out: int = 0
+    """Imported answers that belong to no sample of the run."""
+    differing: int = 0
+    """Imported answers whose file knows none of the references that the data set has."""
     platform_version: str = ""
     scored_otherwise: Mapping[str, Sequence[ScoredMetric]] = field(default_factory=dict)
     """The same metrics by the other extractors: their label → what they measured."""

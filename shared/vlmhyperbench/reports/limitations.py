@@ -51,6 +51,13 @@ def _of_quality(run: RunEvidence, counts: Counts) -> list[str]:
         items.append(
             "the answers were imported: what was asked, and how, is as their file says, and nothing was timed."
         )
+    if run.left_out:
+        items.append(f"{plural(run.left_out, 'answer')} of the file belong to no sample that is in the run.")
+    if run.differing:
+        items.append(
+            f"of {plural(run.differing, 'answer')} the file knows other references than the data set: check that equal "
+            "keys mean the same sample."
+        )
     if counts.scored < FEW_SAMPLES:
         items.append(f"only {plural(counts.scored, 'answer')} could be scored, so intervals are wide.")
     if counts.missing:
@@ -88,6 +95,8 @@ def _of_speed(run: RunEvidence, performance: Performance) -> list[str]:
         )
     if not isinstance(spec.target, EndpointTarget):
         items.append("the load generator shared the machine with the engine.")
+    if performance.is_partial:
+        items.append("speeds are those of the requests that this run asked itself, not of the answers that it keeps.")
     if performance.is_interrupted:
         items.append("the run was interrupted: times before and after a restart are mixed, and its rates with them.")
     elif performance.parts > 1:

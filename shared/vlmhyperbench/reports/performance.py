@@ -39,7 +39,14 @@ class Performance:
     """Claims that measured it: one per shard, and one more for each interruption."""
     is_interrupted: bool
     """A job was taken up again by another claim, so that times before and after a restart are mixed."""
+    is_partial: bool
+    """Some answers are kept of another run, so that times are only of the others."""
     peak_memory_bytes: int | None
+
+    @property
+    def is_no_measure(self) -> bool:
+        """Whether the run's speeds are not those of its whole data set, measured in one go."""
+        return self.is_interrupted or self.is_partial
 
 
 def performance_of(run: RunEvidence) -> Performance:
@@ -48,6 +55,7 @@ def performance_of(run: RunEvidence) -> Performance:
     own = everything.filter(polars.col("status") == "ok")
     values = {name: _milliseconds(own, column) for name, column, _ in _SHOWN}
     window = _window_s(everything, run.generating)
+    measured = set(everything["claim_id"].to_list())
     tokens = own["completion_tokens"].drop_nulls()
     total_tokens = int(tokens.sum()) if len(tokens) else None
     return Performance(
@@ -60,7 +68,8 @@ def performance_of(run: RunEvidence) -> Performance:
         token_sources=tuple(sorted(own["token_source"].drop_nulls().unique().to_list())),
         parts=own["claim_id"].n_unique(),
         is_interrupted=_is_interrupted(own, run.generating),
-        peak_memory_bytes=_peak_memory(run.generating),
+        is_partial=bool(run.facts["is_kept"].any()),
+        peak_memory_bytes=_peak_memory([one for one in run.generating if one.id in measured]),
     )
 
 

@@ -103,7 +103,7 @@ def write_samples(run: RunEvidence) -> bytes:
         "run": run.id,
         "name": run.name,
         "manifest_id": run.manifest_id,
-        "is_interrupted": performance.is_interrupted,
+        "is_interrupted": performance.is_no_measure,
         "headline": headline_row(run, counts=counts, performance=performance, quality=quality),
         "data": run_data(run, counts=counts, performance=performance, quality=quality, by_group={}),
         "metrics": [

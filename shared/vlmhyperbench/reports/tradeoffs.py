@@ -31,7 +31,7 @@ class Candidate:
     def latency_ms(self) -> float | None:
         """Median; None where it was not measured, or before and after an interruption."""
         times = self.performance.times.get("latency_ms")
-        return None if times is None or self.performance.is_interrupted else times.p50
+        return None if times is None or self.performance.is_no_measure else times.p50
 
     @property
     def memory_mib(self) -> float | None:

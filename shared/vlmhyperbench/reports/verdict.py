@@ -200,7 +200,7 @@ def _p(value: float | None) -> str:
 
 
 def _speeds(baseline: RunEvidence, others: list[RunEvidence], performances: Mapping[str, Performance]) -> str:
-    broken = [run.name for run in (baseline, *others) if performances[run.id].is_interrupted]
+    broken = [run.name for run in (baseline, *others) if performances[run.id].is_no_measure]
     if broken:
         return f"Speeds are not compared, because {listed(broken)} {'was' if len(broken) == 1 else 'were'} interrupted."
     base = performances[baseline.id].times.get("latency_ms")

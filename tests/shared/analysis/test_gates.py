@@ -210,6 +210,21 @@ def test_what_must_be_the_same_is_named_where_it_is_not() -> None:
     ]
 
 
+def test_how_imported_answers_were_asked_is_the_same_only_where_their_files_say_so() -> None:
+    def imported(**decoding: float) -> Side:
+        target = {"kind": "import", "decoding": decoding}
+        return replace(SIDE, spec={"target": target, "decoding": {"max_tokens": 256}, "dataset": "d"})
+
+    def statuses(baseline: Side, other: Side) -> list[str]:
+        policy = GatePolicy.model_validate({"rules": [{"same": ["decoding", "prompt", "dataset"]}]})
+        return [one.status for one in check(policy, baseline=baseline, other=other, deltas={})]
+
+    assert statuses(imported(temperature=0.0), imported(temperature=0.0)) == ["passed", "inconclusive", "passed"]
+    assert statuses(imported(temperature=0.0), imported(temperature=1.5))[0] == "failed"
+    assert statuses(imported(), imported()) == ["inconclusive", "inconclusive", "passed"]
+    assert statuses(replace(SIDE, spec={"decoding": {"temperature": 0.0}}), imported(temperature=0.0))[0] == "passed"
+
+
 def test_the_policy_says_what_an_open_question_counts_as() -> None:
     checks = [Check(rule="r", status="inconclusive", message="")]
     rules = [{"metric": "anls", "max_drop": 0}]

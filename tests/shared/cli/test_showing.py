@@ -45,7 +45,7 @@ def test_the_comparison_table_shows_values_with_intervals(capsys: pytest.Capture
         "metrics": {"anls": {"value": 0.51234, "ci_low": 0.4, "ci_high": 0.6, "n": 200}, "bleu": {"value": None}},
         "latency_p50_ms": 12.6,
         "latency_p99_ms": None,
-        "samples": 200,
+        "requested": 200,
         "ok": 199,
     }
     print_table({"rows": [row, {**row, "name": "q4", "metrics": {}}]})

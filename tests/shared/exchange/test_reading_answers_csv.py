@@ -57,11 +57,12 @@ def test_every_column_is_read(tmp_path: Path) -> None:
 
 
 def test_an_empty_text_is_an_answer_and_an_empty_cell_is_none(tmp_path: Path) -> None:
-    path = write(tmp_path / "answers.csv", 'id;model_answer;status\na;"";ok\nb;;quarantined\nc;;\n')
+    path = write(tmp_path / "answers.csv", 'id;model_answer;status\na;"";ok\nb;;quarantined\nc;;\nd;half an;error\n')
     assert [(one.text, one.error) for one in answers(path)] == [
         ("", None),
         (None, "status quarantined"),
         (None, "the file holds no answer"),
+        (None, "status error"),
     ]
 
 

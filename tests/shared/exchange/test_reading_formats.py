@@ -123,7 +123,7 @@ def test_surrogates_are_joined_or_replaced_and_nul_stays_only_in_the_answer(tmp_
         ({"custom_id": "a\0"}, "the id 'a\\\\x00' is empty, longer"),
         ({"custom_id": "\ud800"}, "the id '\\\\ud800' is empty, longer"),
         ({"custom_id": ""}, "the id '' is empty, longer"),
-        ({"custom_id": "a" * 1001}, "longer than 1000 characters"),
+        ({"custom_id": "a" * 1001}, "longer than 500 characters"),
     ],
 )
 def test_an_id_that_cannot_be_stored_is_refused(tmp_path: Path, changes: dict[str, object], complaint: str) -> None:

@@ -111,12 +111,14 @@ def test_cells_of_a_workbook_are_read_as_pandas_writes_them_into_tsv(tmp_path: P
         [2, "_x0041_ _x000D_", None, "x" * 201],
         [None, None, None, None],
         ["c", None, "0.5", 7],
+        ["d", "=1+1", None, None],
     ]
     found = answers(table(tmp_path / "a.xlsx", *rows))
     assert [(one.key, one.text, one.reported, one.metadata) for one in found] == [
         ("1", "2.5", {"hit": 1.0}, {}),
         ("2", "_x0041_ \r", {}, {}),
         ("c", "", {"hit": 0.5}, {"category": "7"}),
+        ("d", "=1+1", {}, {}),
     ]
 
 
