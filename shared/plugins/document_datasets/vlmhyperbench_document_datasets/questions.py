@@ -16,6 +16,9 @@ NOT_STATED = "not stated"
 MOST_ABSENT = 3
 """So many absent fields can be asked for on any page without a doubt."""
 
+NEVER_PRINTED = ("cashier", "currency", "discount")
+"""Asked for on pages with a table, which state most of what the classes know."""
+
 CONFUSABLE = (
     frozenset(("born", "date", "due")),
     frozenset(("client", "name", "shop", "surname")),
@@ -165,10 +168,11 @@ def ask_absent(page: Page, rng: random.Random, count: int) -> Iterator[Question]
 
 
 def absent_fields(page: Page) -> set[str]:
-    """Return the fields of all classes that a page states neither under their own name nor under a similar one."""
+    """Return fields that a page states neither under their own name nor under a similar one."""
     stated = {*page.fields, *page.labels}
     doubtful = {name for group in CONFUSABLE if group & stated for name in group}
-    return {name for fields in FIELDS.values() for name in fields} - stated - doubtful
+    known = {name for fields in FIELDS.values() for name in fields}
+    return known.union(NEVER_PRINTED if page.items else ()) - stated - doubtful
 
 
 def _ask_table(page: Page) -> Iterator[Question]:
