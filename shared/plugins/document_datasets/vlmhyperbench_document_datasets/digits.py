@@ -1,6 +1,6 @@
 """The dataset `handwritten_digits`: digits that people wrote, from the test set of UCI's optical recognition data.
 
-The 1,797 images are those that scikit-learn ships (Alpaydin and Kaynak 1998, doi:10.24432/C50P49): 8 × 8 counts of
+The 1,797 images are those that scikit-learn ships (E. Alpaydin and C. Kaynak, 1998): 8 × 8 counts of
 ink from 0 to 16, reduced from forms that 13 people filled in. Nothing of them is kept here.
 """
 

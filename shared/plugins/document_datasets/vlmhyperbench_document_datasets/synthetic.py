@@ -25,8 +25,8 @@ from vlmhyperbench_sdk.types import Image, JsonValue, Sample
 
 MOST_DOCUMENTS = 1_000_000
 PARAMS = ("documents", "page", "tier", "phrasings", "unanswerable", "answer_style", "schemas", "truth")
-_UNTOUCHED = ("clean", "dense")
-"""Tiers whose pages are more than another drawing of the clean ones, or these themselves."""
+_TEXTS = ("clean", "dense")
+"""Tiers that have texts of their own; the others are ways to draw the clean ones."""
 
 
 class SyntheticDocuments:
@@ -67,7 +67,7 @@ class SyntheticDocuments:
         self._is_drawn = page == "image"
         problems = [*unknown_params(params, PARAMS), *bad_number, *bad_page, *bad_tier, *bad_phrasings, *bad_absent]
         problems += [*bad_style, *bad_schemas, *bad_truth]
-        if not self._is_drawn and self._tier not in _UNTOUCHED:
+        if not self._is_drawn and self._tier not in _TEXTS:
             problems.append(f"tier: a page as text has no tier {self._tier}, which is a way to draw.")
         refuse("synthetic_documents", problems)
         if self._tier == "fonts":
