@@ -40,20 +40,22 @@ def warp(sheet: Sheet, rng: random.Random, *, size: tuple[int, int]) -> Sheet:
     to_x = width + rng.randint(-slack_x + 1, slack_x - 1)
     to_y = height + rng.randint(-slack_y + 1, slack_y - 1)
 
-    steps = np.arange(_POINTS, dtype=np.int64)
-    x = (2 * _POINTS * np.arange(width)[:, None] + 2 * steps + 1).reshape(-1)[None, :] - _POINTS * to_x
-    y = (2 * _POINTS * np.arange(height)[:, None] + 2 * steps + 1).reshape(-1)[:, None] - _POINTS * to_y
-    # Points are in units of 1 / (2 · _POINTS) pixel; the inverse of a turn is a turn the other way.
+    steps = np.arange(_POINTS, dtype=np.int32)
+    x = (2 * _POINTS * np.arange(width, dtype=np.int32)[:, None] + 2 * steps + 1).reshape(-1)[None, :] - _POINTS * to_x
+    y = (2 * _POINTS * np.arange(height, dtype=np.int32)[:, None] + 2 * steps + 1).reshape(-1)[:, None] - _POINTS * to_y
+    # Points are in units of 1 / (2 · _POINTS) pixel, and the inverse of a turn is a turn the other way. 32 bits hold
+    # all products below for pages of up to 1,000 pixels.
     unit = 2 * _POINTS * scale
     source_x = ((x * cosine + y * sine) * 2 + from_x * unit) // (2 * unit)
     source_y = ((y * cosine - x * sine) * 2 + from_y * unit) // (2 * unit)
-    sheet_height, sheet_width = sheet.coverage.shape
-    inside = (source_x >= 0) & (source_x < sheet_width) & (source_y >= 0) & (source_y < sheet_height)
-    place = np.where(inside, source_y, 0), np.where(inside, source_x, 0)
-    ink = np.where(inside, sheet.coverage[place], 0) == FULL
-    owners = np.where(ink, sheet.owners[place], 0)
-    tiles = (height, _POINTS, width, _POINTS)
+    # No ink is 0, ink of no value is 1; around the sheet, there is none.
+    labels = np.pad(np.where(sheet.coverage == FULL, sheet.owners + 1, 0).astype(np.int16), 1)
+    rows_of_labels, columns_of_labels = labels.shape
+    points = labels[
+        np.clip(source_y + 1, 0, rows_of_labels - 1),
+        np.clip(source_x + 1, 0, columns_of_labels - 1),
+    ].reshape(height, _POINTS, width, _POINTS)
     return Sheet(
-        coverage=ink.reshape(tiles).sum(axis=(1, 3), dtype=np.int64) * FULL // _POINTS**2,
-        owners=owners.reshape(tiles).max(axis=(1, 3)),
+        coverage=(points > 0).sum(axis=(1, 3), dtype=np.int64) * FULL // _POINTS**2,
+        owners=np.maximum(points.max(axis=(1, 3)).astype(np.int64) - 1, 0),
     )
