@@ -54,6 +54,7 @@ def test_a_run_goes_through_every_service_and_ends_with_its_report(stack):
 
 
 def test_what_a_stack_writes_only_its_owner_can_read(stack):
+    assert stack.wait(stack.client.runs.create(entry(dataset=questions(5))).id).state == "SUCCEEDED"
     written = [path for path in stack.home.root.rglob("*") if path.is_file() and not path.is_symlink()]
     assert any(path.suffix == ".parquet" for path in written)
     assert not [path for path in written if path.stat().st_mode & 0o077]
