@@ -128,6 +128,8 @@ def run_bundle(samples: int) -> RunBundle:
         started_at="2026-01-01T00:00:01Z",
         finished_at="2026-01-01T03:00:00Z",
         parent_run_id=None,
+        left_out=0,
+        differing=0,
         platform_version="0.1.0",
     )
 
