@@ -17,7 +17,7 @@ from uuid import UUID
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.run import stack
+from benchmarks.run import ended, stack
 from vlmhyperbench.client import Client
 from vlmhyperbench.exchange.answers import Answer, AnswersFile, write_answers
 from vlmhyperbench.registry.schemas import RunEntry
@@ -30,7 +30,7 @@ METRICS = ("exact_match", "anls", "cer")
 def main(samples: int) -> None:
     """Time every way to a scored run of the same questions, and count the requests that a model got."""
     with stack() as (_, client):
-        _ended(client, client.runs.create(_entry(8)))  # loads the model: no row of the table pays for it
+        ended(client, client.runs.create(_entry(8)))  # loads the model: no row of the table pays for it
         table = Table("run", "POST to report", "of the first", "requests to a model", title=f"{samples:,} answers")
         first, first_s = _timed(client, lambda: client.runs.create(_entry(samples)))
         content = _as_import(client, first)
@@ -87,16 +87,8 @@ def _as_import(client: Client, run: RunDetail) -> bytes:
 
 def _timed(client: Client, create: Callable[[], RunDetail]) -> tuple[RunDetail, float]:
     start = time.perf_counter()
-    run = _ended(client, create())
+    run = ended(client, create())
     return run, time.perf_counter() - start
-
-
-def _ended(client: Client, run: RunDetail) -> RunDetail:
-    while (now := client.runs.get(run.id)).finished_at is None:
-        time.sleep(0.05)
-    if now.state != "SUCCEEDED":
-        raise SystemExit(f"{now.name} ended {now.state}: {now.reason}")
-    return now
 
 
 def _asked(client: Client, run_id: UUID) -> int:

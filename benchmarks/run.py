@@ -28,6 +28,7 @@ from vlmhyperbench.client import Client
 from vlmhyperbench.local.supervisor import control
 from vlmhyperbench.local.supervisor.home import Home
 from vlmhyperbench.registry.schemas import RunEntry
+from vlmhyperbench.wire.runs import RunDetail
 
 ROOT = Path(__file__).parents[1]
 CLI = str(Path(sys.executable).with_name("vlmhyperbench"))
@@ -90,12 +91,17 @@ def _entry(samples: int) -> RunEntry:
     return RunEntry.model_validate(given)
 
 
-def _finished(client: Client, *, samples: int) -> None:
-    run_id = client.runs.create(_entry(samples)).id
-    while (run := client.runs.get(run_id)).finished_at is None:
+def ended(client: Client, run: RunDetail) -> RunDetail:
+    """Look every 50 ms whether a run has ended, and return it; it has to succeed."""
+    while (now := client.runs.get(run.id)).finished_at is None:
         time.sleep(0.05)
-    if run.state != "SUCCEEDED":
-        raise SystemExit(f"The run ended {run.state}: {run.reason}")
+    if now.state != "SUCCEEDED":
+        raise SystemExit(f"{now.name} ended {now.state}: {now.reason}")
+    return now
+
+
+def _finished(client: Client, *, samples: int) -> None:
+    ended(client, client.runs.create(_entry(samples)))
 
 
 def _first_request_s(client: Client) -> float:
@@ -103,10 +109,8 @@ def _first_request_s(client: Client) -> float:
     from vlmhyperbench.db.engine import Database  # the figure needs the rows, the others do not
 
     posted = time.time()
-    run_id = client.runs.create(_entry(20)).id
-    while client.runs.get(run_id).finished_at is None:
-        time.sleep(0.05)
-    return _first_sent(Database, str(run_id)) - posted
+    run = ended(client, client.runs.create(_entry(20)))
+    return _first_sent(Database, str(run.id)) - posted
 
 
 def _first_sent(database: type, run_id: str) -> float:

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Request
 
 from vlmhyperbench.domain.specs import Sha256
 from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
+from vlmhyperbench.exchange.answers import answers_key
 from vlmhyperbench.exchange.summary import summarise
 from vlmhyperbench.storage import Storage
 from vlmhyperbench.wire.answers import Answers
@@ -30,7 +31,7 @@ _BODY = {"requestBody": {"required": True, "content": {MEDIA_TYPE: {"schema": {"
 
 
 @router.post("", status_code=201, openapi_extra=_BODY)
-async def upload_answers(request: Request, principal: Writer, runtime: RuntimeOf) -> Answers:  # noqa: ARG001 (the policy)
+async def upload_answers(request: Request, principal: Writer, runtime: RuntimeOf) -> Answers:
     """Keep a file of answers; the same file again is the same entry."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != MEDIA_TYPE:
@@ -42,29 +43,24 @@ async def upload_answers(request: Request, principal: Writer, runtime: RuntimeOf
             found = await asyncio.to_thread(summarise, path, sha256=sha256)
         except InvalidInput as error:
             raise InvalidInput(error.message.replace(str(path), "line"), cure=error.cure) from error
-        await asyncio.to_thread(_keep, runtime.storage, path, found)
+        await asyncio.to_thread(_keep, runtime.storage, principal.project_id, path, found)
     return found
 
 
 @router.get("/{sha256}")
-async def get_answers(sha256: Sha256, principal: Reader, runtime: RuntimeOf) -> Answers:  # noqa: ARG001 (the policy)
+async def get_answers(sha256: Sha256, principal: Reader, runtime: RuntimeOf) -> Answers:
     """Describe a file of answers."""
-    return await asyncio.to_thread(read_summary, runtime.storage, sha256)
+    return await asyncio.to_thread(read_summary, runtime.storage, principal.project_id, sha256)
 
 
-def answers_key(sha256: str) -> str:
-    """Where storage keeps a file of answers."""
-    return f"answers/{sha256}.jsonl"
-
-
-def read_summary(storage: Storage, sha256: str) -> Answers:
-    """Read what a kept file holds.
+def read_summary(storage: Storage, project_id: str, sha256: str) -> Answers:
+    """Read what a file holds that somebody of the project sent.
 
     Raises:
         NotFound: nobody sent it.
     """
     try:
-        return Answers.model_validate_json(storage.get(f"answers/{sha256}.json"))
+        return Answers.model_validate_json(storage.get(_summary_key(project_id, sha256)))
     except NotFound as error:
         raise NotFound(f"There are no answers {sha256[:12]}….", cure="Send the file first.") from error
 
@@ -81,6 +77,10 @@ async def _receive(request: Request, path: Path) -> str:
     return digest.hexdigest()
 
 
-def _keep(storage: Storage, path: Path, found: Answers) -> None:
-    storage.put(answers_key(found.sha256), path, media_type=MEDIA_TYPE)
-    storage.put(f"answers/{found.sha256}.json", found.model_dump_json().encode(), media_type="application/json")
+def _summary_key(project_id: str, sha256: str) -> str:
+    return f"{answers_key(project_id, sha256)}.summary.json"
+
+
+def _keep(storage: Storage, project_id: str, path: Path, found: Answers) -> None:
+    storage.put(answers_key(project_id, found.sha256), path, media_type=MEDIA_TYPE)
+    storage.put(_summary_key(project_id, found.sha256), found.model_dump_json().encode(), media_type="application/json")

@@ -82,10 +82,6 @@ def _check(value: JsonValue, where: str, depth: int) -> None:
     match value:
         case str():
             check_text(value, where)
-        case bool() | None:
-            pass
-        case int():
-            pass
         case float():
             if value in (float("inf"), float("-inf")):
                 raise InvalidInput(f"{where} is not a finite number.", cure="Send a finite number.")

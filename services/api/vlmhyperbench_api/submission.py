@@ -19,6 +19,7 @@ from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.planning import PlannedJob, plan_experiment, plan_rescoring, plan_run, target_digest
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.errors import Conflict, InvalidInput, NotFound
+from vlmhyperbench.exchange.answers import answers_key
 from vlmhyperbench.registry.catalogue import look_up
 from vlmhyperbench.registry.importing import resolve_import
 from vlmhyperbench.registry.loading import Catalogue
@@ -28,7 +29,7 @@ from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.storage import STORAGE_SCHEME
 from vlmhyperbench.wire.answers import RunImport
 from vlmhyperbench.wire.runs import ExperimentCreate, ExperimentDetail, RunCreate, RunDetail, RunRerun, RunRescore
-from vlmhyperbench_api.answers import answers_key, read_summary
+from vlmhyperbench_api.answers import read_summary
 from vlmhyperbench_api.reading import read_experiment, read_run
 from vlmhyperbench_api.security import Principal
 
@@ -54,7 +55,9 @@ async def submit_import(
         InvalidInput: the file was not sent; names that do not exist.
         Conflict: the key was used with another body.
     """
-    return await _submit(runtime, body, principal, key, partial(_resolve_import, runtime, catalogue, body))
+    return await _submit(
+        runtime, body, principal, key, partial(_resolve_import, runtime, catalogue, body, principal.project_id)
+    )
 
 
 async def _submit(
@@ -208,10 +211,12 @@ def _resolve_run(catalogue: Catalogue, body: RunCreate) -> tuple[str, RunSpec]:
         return _name(body.name, body.run, entry), resolve_run(catalogue, entry)
 
 
-def _resolve_import(runtime: Runtime, catalogue: Catalogue, body: RunImport) -> tuple[str, RunSpec]:
+def _resolve_import(runtime: Runtime, catalogue: Catalogue, body: RunImport, project_id: str) -> tuple[str, RunSpec]:
     with _names_are_input():
-        found = read_summary(runtime.storage, body.answers)
-        spec = resolve_import(catalogue, found, body, storage_path=f"{STORAGE_SCHEME}{answers_key(found.sha256)}")
+        found = read_summary(runtime.storage, project_id, body.answers)
+        spec = resolve_import(
+            catalogue, found, body, storage_path=f"{STORAGE_SCHEME}{answers_key(project_id, found.sha256)}"
+        )
     return body.name or f"{spec.target.served_name}, imported", spec
 
 

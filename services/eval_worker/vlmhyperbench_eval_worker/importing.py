@@ -19,7 +19,7 @@ from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted, outcome_of
 from vlmhyperbench.domain.specs import DatasetSpec, ImportTarget, RunSpec
 from vlmhyperbench.errors import Conflict, Fenced, InvalidInput, NotFound, VlmHyperBenchError
-from vlmhyperbench.exchange.answers import Answer, read_answers
+from vlmhyperbench.exchange.answers import Answer, answers_key, read_answers
 from vlmhyperbench.facts.sealing import blank_row, seal
 from vlmhyperbench.worker.claims import ClaimedJob
 
@@ -111,7 +111,7 @@ async def _read_places(job: ClaimedJob) -> tuple[Places, DatasetSpec]:
     storage = job.runtime.storage
     frame = await asyncio.to_thread(lambda: manifest.read(storage.path(found.storage_key)))
     places = Places(
-        file=storage.path(f"answers/{spec.target.answers}.jsonl"),
+        file=storage.path(answers_key(job.job.project_id, spec.target.answers)),
         phase=job.job.phase,
         samples=dict(zip(frame["key"].to_list(), frame["index"].to_list(), strict=True)),
         references=[set(map(_plain, known or ())) for known in frame["references"].to_list()],

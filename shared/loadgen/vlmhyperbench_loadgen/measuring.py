@@ -116,7 +116,7 @@ class Measurement:
             for number, request in enumerate(row for row in self._requests if row.phase == phase)
             if (number if request.stream < 0 else request.stream) % self._of == self._share
         ]
-        rng = random.Random(f"{self._seed}/{phase}/{self._share}")  # noqa: S311
+        rng = random.Random(f"{self._seed}/{phase}/{self._share}")  # noqa: S311 - drawn, not secret
         work = Work(mine, tries=int(command["tries"]), rng=rng, report=self._report)
         taking_part = [stream for stream in self._streams if stream.index < streams]
         work.wake = lambda now_ns: self._wake_one(taking_part, now_ns)

@@ -47,7 +47,7 @@ def parse_json(
     try:
         value = json.loads(
             text,
-            object_pairs_hook=_unique,
+            object_pairs_hook=unique_members,
             parse_constant=_refuse_constant,
             parse_float=_finite_text if exact else _finite,
             parse_int=_whole_text if exact else int,
@@ -131,7 +131,12 @@ def _first_balanced(text: str, opening: str) -> str | None:
     return None
 
 
-def _unique(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+def unique_members(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    """Make an object of its members, as `object_pairs_hook` of the standard parser.
+
+    Raises:
+        ValueError: a key appears twice.
+    """
     made = dict(pairs)
     if len(made) < len(pairs):
         seen: set[str] = set()

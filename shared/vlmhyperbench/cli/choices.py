@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from pydantic import BaseModel, JsonValue
 
@@ -38,6 +38,6 @@ def read_extractor(text: str) -> JsonValue:
     if not text.lstrip().startswith("{"):
         return text
     try:
-        return dict(parse_object(text, what="The extractor"))  # type: ignore[arg-type]
+        return cast("JsonValue", parse_object(text, what="The extractor"))
     except InvalidInput as error:
         raise InvalidInput(error.message, cure='Write {"name": …, "params": {…}}.', code="usage") from error

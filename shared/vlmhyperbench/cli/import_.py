@@ -18,6 +18,7 @@ from vlmhyperbench.client import Client
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.exchange.answers import write_answers
 from vlmhyperbench.exchange.reading import AUTO, read
+from vlmhyperbench.registry.importing import Choices
 from vlmhyperbench.wire.answers import RunImport
 
 
@@ -62,16 +63,14 @@ def import_(
     if not file.is_file():
         raise NotFound(f"{file} is no file.", cure="Name what the other tool wrote.")
     given: dict[str, JsonValue] = {
-        "answers": "0" * 64,
         "model": model,
         "task": task,
         "dataset": dataset,
         "metrics": list(metric) or None,
         "extractors": [read_extractor(text) for text in extractor] or None,
         "on_invalid": on_invalid,
-        "name": name or file.name,
     }
-    choices = check(RunImport, given)
+    choices = check(Choices, given)
     with tempfile.TemporaryDirectory(prefix="vlmhb-import-") as folder:
         neutral = Path(folder) / "answers.jsonl"
         source = read(file, format, filter_name=filter, key=key, results=results, requests=requests)
@@ -82,5 +81,7 @@ def import_(
     with Client() as client:
         sent = client.upload_answers(content)
         note(f"{file}: {sent.answers} answers of {sent.samples} samples, read as {sent.format}", shown)
-        created = client.runs.import_(choices.model_copy(update={"answers": sent.sha256}))
+        chosen = choices.model_dump(exclude_unset=True)
+        asked = check(RunImport, {**chosen, "answers": sent.sha256, "name": name or file.name})
+        created = client.runs.import_(asked)
         return see_through(client, created, detach=detach, shown=shown)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -77,6 +78,11 @@ class AnswersFile:
     """Read while they are taken, once."""
     notes: list[str] = field(default_factory=list)
     """What whoever imports the file should know; complete once all answers are taken."""
+
+
+def answers_key(project_id: str, sha256: str) -> str:
+    """Return where storage keeps a file of answers: a project sees its own alone, whoever knows the hash."""
+    return f"answers/{hashlib.sha256(project_id.encode()).hexdigest()[:16]}/{sha256}.jsonl"
 
 
 def write_answers(path: Path, file: AnswersFile) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import cast
 
 from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench_sdk.jsontext import unique_members
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 MAX_GROUP_CHARS = 200
@@ -23,7 +24,7 @@ def foreign_object(text: str | bytes, place: str) -> dict[str, JsonValue]:
         InvalidInput: it is not one, or a key comes twice.
     """
     try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_nobody_knows, parse_float=_finite)
+        value = json.loads(text, object_pairs_hook=unique_members, parse_constant=_nobody_knows, parse_float=_finite)
     except RecursionError as error:
         raise InvalidInput(f"{place}: the JSON is nested too deeply.") from error
     except ValueError as error:
@@ -155,17 +156,6 @@ def _is_group(value: JsonValue) -> bool:
     if isinstance(value, str):
         return len(value) <= MAX_GROUP_CHARS
     return isinstance(value, bool | int | float)
-
-
-def _unique(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise ValueError(f"the key {key[:100]!r} appears twice")
-            seen.add(key)
-    return made
 
 
 def _nobody_knows(_name: str) -> None:

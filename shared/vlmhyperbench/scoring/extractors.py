@@ -155,7 +155,7 @@ class Pattern(Extractor):
     @cached_property
     def _compiled(self) -> Any:
         try:
-            import re2  # type: ignore[import-untyped] # without stubs, and not everybody who scores text has it
+            import re2  # not everybody who scores text has it
         except ModuleNotFoundError as error:
             raise Unavailable(
                 "The extractor 'regex' needs the library google-re2, which is not installed.",

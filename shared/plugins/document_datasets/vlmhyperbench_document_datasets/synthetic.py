@@ -132,4 +132,4 @@ class SyntheticDocuments:
 
     def _chance(self, document: str, what: str) -> random.Random:
         """Return randomness of its own for one choice, so that no choice changes another."""
-        return random.Random(f"synthetic_documents/{document}/{what}")  # noqa: S311
+        return random.Random(f"synthetic_documents/{document}/{what}")  # noqa: S311 - drawn, not secret

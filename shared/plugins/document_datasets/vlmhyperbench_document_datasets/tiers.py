@@ -42,7 +42,7 @@ class Drawing:
 
 def make_document(document: str, tier: str) -> tuple[Page, random.Random]:
     """Make up the page of a document, and return it with the randomness that is left for drawing it."""
-    rng = random.Random(f"synthetic_documents/{'dense/' if tier == 'dense' else ''}{document}")  # noqa: S311
+    rng = random.Random(f"synthetic_documents/{'dense/' if tier == 'dense' else ''}{document}")  # noqa: S311 - drawn, not secret
     page = compose_dense_page(rng) if tier == "dense" else compose_page(rng)
     return page, rng
 
@@ -54,7 +54,7 @@ def draw(page: Page, rng: random.Random, *, document: str, tier: str) -> Drawing
         InvalidInput: the tier needs a package that is not installed.
     """
     look = choose_look(page, rng)
-    own = random.Random(f"synthetic_documents/{tier}/draw/{document}")  # noqa: S311
+    own = random.Random(f"synthetic_documents/{tier}/draw/{document}")  # noqa: S311 - drawn, not secret
     usual = face(DEFAULT_FACE)
     match tier:
         case "clean":

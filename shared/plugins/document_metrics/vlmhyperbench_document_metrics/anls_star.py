@@ -13,10 +13,10 @@ from vlmhyperbench_document_metrics.documents import (
     is_broken_json,
     read_container,
 )
-from vlmhyperbench_document_metrics.profiles import check_profile
 from vlmhyperbench_document_metrics.rows import NO_REFERENCE, TOO_LARGE, gather, share
 from vlmhyperbench_document_metrics.tree_similarity import similarity
 from vlmhyperbench_document_metrics.work import TooLarge
+from vlmhyperbench_sdk.params import check_profile
 from vlmhyperbench_sdk.protocols import INVALID_ANSWER, MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, JsonValue, Measure, Measures
 

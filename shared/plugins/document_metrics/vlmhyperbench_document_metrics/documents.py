@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Union
 
-from vlmhyperbench_document_metrics.profiles import check_choice, check_flag
-from vlmhyperbench_document_metrics.rows import NO_REFERENCE, TOO_LARGE
+from vlmhyperbench_document_metrics.rows import NO_REFERENCE, TOO_LARGE, gather
 from vlmhyperbench_document_metrics.work import TooLarge
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.jsontext import parse_json, repair_json
+from vlmhyperbench_sdk.params import check_choice, check_flag
 from vlmhyperbench_sdk.protocols import INVALID_ANSWER
-from vlmhyperbench_sdk.types import JsonValue, Measure
+from vlmhyperbench_sdk.types import JsonValue, Measure, Measures
 
 INVALID_REFERENCE = "invalid_reference"
 
@@ -84,23 +84,38 @@ def best(measures: Sequence[Measure]) -> Measure:
     return max(scored, key=lambda measure: measure.value or 0.0)
 
 
-def measure_document(
-    answer: str,
-    references: Sequence[str],
+def measure_documents(
+    answers: Sequence[str],
+    references: Sequence[Sequence[str]],
     reading: JsonAnswers,
     *,
     compare: Callable[[Container, JsonValue], Measure],
     unreadable: Callable[[Container], Measure],
-) -> Measure:
-    """Measure one answer against each of its references, all of which are JSON objects or arrays; the best counts.
+    statistics: Sequence[str],
+) -> Measures:
+    """Measure answers against each of their references, all of which are JSON objects or arrays; the best counts.
 
     Args:
-        answer: what the model said.
-        references: its accepted answers.
-        reading: how the answer is read.
+        answers: what the model said. Shape: (samples,).
+        references: its accepted answers. Shape: (samples,).
+        reading: how an answer is read.
         compare: measures a parsed answer against one reference; may raise `TooLarge`.
         unreadable: what an answer that is not JSON is worth against one reference, under `on_invalid` zero.
+        statistics: columns of every batch.
     """
+    rows = (
+        _measure(answer, own, reading, compare, unreadable) for answer, own in zip(answers, references, strict=True)
+    )
+    return gather(list(rows), statistics)
+
+
+def _measure(
+    answer: str,
+    references: Sequence[str],
+    reading: JsonAnswers,
+    compare: Callable[[Container, JsonValue], Measure],
+    unreadable: Callable[[Container], Measure],
+) -> Measure:
     if not references:
         return Measure.unscored(NO_REFERENCE)
     measures: list[Measure] = []

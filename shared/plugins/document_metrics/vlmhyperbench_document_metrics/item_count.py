@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from vlmhyperbench_document_metrics.documents import Container, JsonAnswers, measure_document
+from vlmhyperbench_document_metrics.documents import Container, JsonAnswers, measure_documents
 from vlmhyperbench_document_metrics.fields import RECOGNISED_PERCENT, Tally, compare_fields
-from vlmhyperbench_document_metrics.profiles import check_choice, check_profile
-from vlmhyperbench_document_metrics.rows import gather
 from vlmhyperbench_document_metrics.rules import FORMULAS, NORMALISER, RULES
+from vlmhyperbench_sdk.params import check_choice, check_profile
 from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, JsonValue, Measure, Measures
 
@@ -68,11 +67,14 @@ class ItemCountAccuracy:
         *,
         metadata: Sequence[JsonObject] | None = None,  # noqa: ARG002 (part of the contract)
     ) -> Measures:
-        measures = [
-            measure_document(answer, own, self._reading, compare=self._compare, unreadable=self._unreadable)
-            for answer, own in zip(predictions, references, strict=True)
-        ]
-        return gather(measures, _STATISTICS)
+        return measure_documents(
+            predictions,
+            references,
+            self._reading,
+            compare=self._compare,
+            unreadable=self._unreadable,
+            statistics=_STATISTICS,
+        )
 
     def combine(self, sums: Mapping[str, float]) -> float | None:
         if sums.get("count", 0.0) <= 0:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vlmhyperbench_document_metrics.documents import INVALID_REFERENCE, best
-from vlmhyperbench_document_metrics.profiles import check_profile
 from vlmhyperbench_document_metrics.rows import NO_REFERENCE, TOO_LARGE, gather, share
 from vlmhyperbench_document_metrics.tables import Table, read_table
 from vlmhyperbench_document_metrics.tree_edits import edit_distance
 from vlmhyperbench_document_metrics.work import TooLarge
+from vlmhyperbench_sdk.params import check_profile
 from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, Measure, Measures
 

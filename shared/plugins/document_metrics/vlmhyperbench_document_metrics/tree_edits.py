@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from apted import APTED, Config  # type: ignore[import-untyped] # without stubs
+from apted import APTED, Config
 from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cdist
 
@@ -62,7 +62,7 @@ def edit_distance(true: TableNode, said: TableNode) -> float:
     return float(APTED(first, second, costs).compute_edit_distance())
 
 
-class _Costs(Config):  # type: ignore[misc]
+class _Costs(Config):  # type: ignore[misc] # apted has no types
     """What it costs to make one node the other; a deletion or an insertion costs 1."""
 
     def __init__(self, labels: Sequence[int], costs: FloatArray) -> None:

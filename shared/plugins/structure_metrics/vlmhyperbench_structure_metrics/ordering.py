@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.params import check_profile
 from vlmhyperbench_sdk.protocols import INVALID_ANSWER, MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, Measures
 from vlmhyperbench_structure_metrics.orders import (
@@ -17,7 +18,6 @@ from vlmhyperbench_structure_metrics.orders import (
     read_list,
     spearman_rho,
 )
-from vlmhyperbench_structure_metrics.profiles import check_profile
 
 PROFILES = ("kendall_tau", "spearman_rho", "positional_accuracy")
 STATISTICS = ("score", "count", "wrong_pages", "invalid")

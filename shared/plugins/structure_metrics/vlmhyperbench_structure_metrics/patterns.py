@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-import re2  # type: ignore[import-untyped] # without stubs
+import re2
 
 from vlmhyperbench_sdk.errors import InvalidInput
 

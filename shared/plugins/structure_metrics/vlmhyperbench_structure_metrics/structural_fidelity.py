@@ -8,10 +8,10 @@ from typing import Literal
 
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.jsontext import parse_json, repair_json
+from vlmhyperbench_sdk.params import check_profile
 from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, JsonValue, Measures
 from vlmhyperbench_structure_metrics.likeness import Likeness, compare, compare_with_nothing
-from vlmhyperbench_structure_metrics.profiles import check_profile
 from vlmhyperbench_structure_metrics.schemas import JsonSchema, read_schema
 
 PROFILES = ("strict",)

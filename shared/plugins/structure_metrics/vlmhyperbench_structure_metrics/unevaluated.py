@@ -84,7 +84,7 @@ def _applied(validator: Any, schema: Any, instance: Any) -> Iterator[tuple[Any, 
     if isinstance(instance, dict):
         parts += [part for name, part in schema.get("dependentSchemas", {}).items() if name in instance]
     for part in parts:
-        resolver = validator._resolver.in_subresource(DRAFT202012.create_resource(part))  # noqa: SLF001
+        resolver = validator._resolver.in_subresource(DRAFT202012.create_resource(part))  # noqa: SLF001 (as above)
         yield validator.evolve(schema=part, _resolver=resolver), part
 
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from vlmhyperbench_sdk.params import check_profile
 from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, Measures
 from vlmhyperbench_text_metrics.edit_rates import distances
 from vlmhyperbench_text_metrics.pairs import lay_out, share
-from vlmhyperbench_text_metrics.profiles import check_profile
 
 PROFILES = ("paper", "inclusive")
 

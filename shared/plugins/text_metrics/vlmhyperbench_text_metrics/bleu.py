@@ -7,10 +7,10 @@ from importlib.metadata import version
 
 import numpy as np
 
+from vlmhyperbench_sdk.params import check_profile
 from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, Measures
 from vlmhyperbench_text_metrics.pairs import lay_out
-from vlmhyperbench_text_metrics.profiles import check_profile
 
 PROFILES = ("sacrebleu",)
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import get_args
 
 from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.params import check_profile
 from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, Measures
 from vlmhyperbench_text_metrics.confusion import Average, average_of, cell_name
 from vlmhyperbench_text_metrics.normalise import NormaliserV1
 from vlmhyperbench_text_metrics.one_hot import one_hot
 from vlmhyperbench_text_metrics.pairs import NO_REFERENCE, lay_out
-from vlmhyperbench_text_metrics.profiles import check_profile
 
 PROFILES: tuple[Average, ...] = get_args(Average)
 NO_CLASS = "no_class"

@@ -9,11 +9,11 @@ from operator import eq
 import numpy as np
 import numpy.typing as npt
 
+from vlmhyperbench_sdk.params import check_profile
 from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, Measures
 from vlmhyperbench_text_metrics.normalise import NormaliserV1
 from vlmhyperbench_text_metrics.pairs import FloatArray, Pairs, lay_out, share
-from vlmhyperbench_text_metrics.profiles import check_profile
 
 PROFILES = ("v1",)
 

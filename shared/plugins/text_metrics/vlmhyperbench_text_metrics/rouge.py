@@ -11,10 +11,10 @@ import numpy as np
 from rapidfuzz.distance import LCSseq
 
 from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.params import check_profile
 from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, Measures
 from vlmhyperbench_text_metrics.pairs import lay_out, share
-from vlmhyperbench_text_metrics.profiles import check_profile
 
 PROFILES = ("rougeL", "rouge1", "rouge2")
 
@@ -95,7 +95,7 @@ def _fmeasure(shared: int, said: int, true: int) -> float:
 
 def _tokenizer(*, is_stemmed: bool) -> Callable[[str], list[str]]:
     """Open rouge-score at its tokenizer; its scorer would import all of NLTK, which takes seconds."""
-    from rouge_score.tokenize import tokenize  # type: ignore[import-untyped]
+    from rouge_score.tokenize import tokenize
 
     stemmer = _Stemmer() if is_stemmed else None
 
@@ -110,7 +110,7 @@ class _Stemmer:
     """NLTK's Porter stemmer, asked once for each word."""
 
     def __init__(self) -> None:
-        from nltk.stem.porter import PorterStemmer  # type: ignore[import-untyped]
+        from nltk.stem.porter import PorterStemmer
 
         self._stem = lru_cache(maxsize=1 << 16)(PorterStemmer().stem)
 

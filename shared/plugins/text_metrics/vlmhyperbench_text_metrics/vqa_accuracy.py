@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from vlmhyperbench_sdk.params import check_profile
 from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, Measures
 from vlmhyperbench_text_metrics.pairs import NO_REFERENCE, share
-from vlmhyperbench_text_metrics.profiles import check_profile
 from vlmhyperbench_text_metrics.vqa_text import normalise_answer, trim
 
 PROFILES = ("official", "normalized")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from vlmhyperbench_sdk.params import check_profile
 from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, Measures
 from vlmhyperbench_text_metrics.edit_rates import measure_edits, pooled_rate
 from vlmhyperbench_text_metrics.pairs import lay_out
-from vlmhyperbench_text_metrics.profiles import check_profile
 from vlmhyperbench_text_metrics.words import divide_words
 
 PROFILES = ("jiwer",)

@@ -1,4 +1,4 @@
-"""Check what a metric is asked for: an unknown choice must never silently be the default."""
+"""Check the params that a plugin is given: an unknown choice must never silently be the default."""
 
 from __future__ import annotations
 

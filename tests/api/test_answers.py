@@ -1,0 +1,54 @@
+"""Files of answers: checked before they are kept, and seen by their own project alone."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.api.conftest import Served
+from vlmhyperbench.wire.answers import Answers
+
+pytestmark = pytest.mark.anyio
+
+HEADER = {"schema": "vlmhb/answers/v1", "format": "lm-eval", "tool": None, "model": "m", "task": None, "decoding": {}}
+LINES = [HEADER, {"key": "a", "text": "4", "references": ["4"]}]
+CONTENT = "".join(json.dumps(line) + "\n" for line in LINES).encode()
+NDJSON = {"Content-Type": "application/x-ndjson"}
+
+
+async def test_a_file_is_kept_by_its_content_and_described(api: Served) -> None:
+    first, again = [await api.http.post("/answers", content=CONTENT, headers=NDJSON) for _ in range(2)]
+    assert (first.status_code, again.status_code) == (201, 201)
+    found = Answers.model_validate_json(first.content)
+    assert (found.answers, found.samples, found.repeats, found.model) == (1, 1, 1, "m")
+    assert again.json() == first.json() == (await api.http.get(f"/answers/{found.sha256}")).json()
+
+
+async def test_another_project_does_not_see_a_file_and_cannot_use_it(api: Served) -> None:
+    sha256 = (await api.http.post("/answers", content=CONTENT, headers=NDJSON)).json()["sha256"]
+    stranger = {"X-API-Key": await api.add_key(project="other")}
+    seen = await api.http.get(f"/answers/{sha256}", headers=stranger)
+    never_sent = await api.http.get(f"/answers/{'0' * 64}", headers=stranger)
+    assert (
+        (seen.status_code, seen.json()["code"])
+        == (never_sent.status_code, never_sent.json()["code"])
+        == (404, "not_found")
+    )
+    body = {"answers": sha256, "metrics": ["anls"]}
+    assert (await api.http.post("/runs/import", json=body, headers=stranger)).status_code == 422
+    assert (await api.http.post("/runs/import", json=body)).status_code == 201
+
+
+async def test_what_may_not_be_sent_is_refused(api: Served) -> None:
+    reader = {"X-API-Key": await api.add_key("run:read")}
+    assert (await api.http.post("/answers", content=CONTENT, headers={**NDJSON, **reader})).status_code == 403
+    assert (await api.http.post("/answers", content=CONTENT, headers={**NDJSON, "X-API-Key": "no"})).status_code == 401
+    assert (await api.http.post("/answers", json={})).status_code == 415
+
+
+async def test_a_file_of_answers_may_be_larger_than_other_bodies(api: Served) -> None:
+    long = {"key": "b", "text": "x" * 2**20, "references": ["4"]}
+    content = CONTENT + json.dumps(long).encode() + b"\n"
+    assert (await api.http.post("/answers", content=content, headers=NDJSON)).status_code == 201
+    assert (await api.http.post("/runs/import", content=content)).status_code == 413
