@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import polars
@@ -127,26 +127,11 @@ def headline_table(quality: Sequence[Quality]) -> Table:
         columns=(
             Column(title="metric"),
             Column(title="better"),
-            Column(title="value (95 % interval)", kind="estimate"),
-            Column(title="scored", kind="number"),
-            Column(title="unscored", kind="number"),
-            Column(title="invalid", kind="number"),
-            Column(title="lower bound", kind="number"),
-            Column(title="upper bound", kind="number"),
+            *_MEASURED,
             Column(title="evaluation", kind="code"),
         ),
         rows=tuple(
-            (
-                one.label,
-                one.scored.description.direction,
-                one.estimate,
-                one.n,
-                one.summary.n_unscored,
-                one.summary.n_invalid,
-                Estimate(value=one.summary.lower, digits=digits_of(one.scored)),
-                Estimate(value=one.summary.upper, digits=digits_of(one.scored)),
-                one.scored.evaluation_id or "–",
-            )
+            (one.label, one.scored.description.direction, *_measured(one), one.scored.evaluation_id or "–")
             for one in quality
         ),
         note=_note(quality),
@@ -154,27 +139,33 @@ def headline_table(quality: Sequence[Quality]) -> Table:
 
 
 def group_table(column: str, quality: Sequence[Quality]) -> Table:
-    """Lay out every metric by one group column, one row per group."""
+    """Lay out every metric by one group column, one row per group and metric, with the bounds of what is unscored."""
     title = group_title(column)
-    metrics = list(dict.fromkeys(one.label for one in quality))
-    by_place = {(one.group[0], one.label): one for one in quality}
-    rows: list[tuple[Cell, ...]] = []
-    for group in dict.fromkeys(one.group[0] for one in quality):
-        cells = [by_place[group, metric].estimate for metric in metrics]
-        first = by_place[group, metrics[0]].summary
-        rows.append((group, first.n, first.n_unscored, *cells))
     return Table(
         name=f"by-{slug(column)}",
         title=f"All metrics by {title}",
-        columns=(
-            Column(title=title),
-            Column(title="answers", kind="number"),
-            Column(title="unscored", kind="number"),
-            *(Column(title=metric, kind="estimate") for metric in metrics),
-        ),
-        rows=tuple(rows),
+        columns=(Column(title=title), Column(title="metric"), *_MEASURED),
+        rows=tuple((one.group[0], one.label, *_measured(one)) for one in sorted(quality, key=_order(quality))),
         is_collapsed=True,
     )
+
+
+_MEASURED = (
+    Column(title="value (95 % interval)", kind="estimate"),
+    *(Column(title=title, kind="number") for title in ("scored", "unscored", "invalid", "lower bound", "upper bound")),
+)
+
+
+def _measured(one: Quality) -> tuple[Cell, ...]:
+    """Return a value with everything that says how far it may be trusted; the columns are `_MEASURED`."""
+    bounds = (Estimate(value=end, digits=digits_of(one.scored)) for end in (one.summary.lower, one.summary.upper))
+    return (one.estimate, one.n, one.summary.n_unscored, one.summary.n_invalid, *bounds)
+
+
+def _order(quality: Sequence[Quality]) -> Callable[[Quality], int]:
+    """Keep the rows of a group together, in the order in which groups first come."""
+    places = {group: place for place, group in enumerate(dict.fromkeys(one.group[0] for one in quality))}
+    return lambda one: places[one.group[0]]
 
 
 def _note(quality: Sequence[Quality]) -> str:

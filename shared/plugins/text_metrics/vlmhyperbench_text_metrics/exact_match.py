@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import compress
-from operator import eq
+from operator import eq, ne
 
 import numpy as np
-import numpy.typing as npt
 
 from vlmhyperbench_sdk.params import check_profile
 from vlmhyperbench_sdk.protocols import MetricDescription
@@ -70,14 +69,12 @@ class ExactMatch:
 
     def _equal(self, pairs: Pairs) -> FloatArray:
         """Compare all pairs; what is the same as it stands is not normalised first. Shape: (pairs,)."""
-        equal = _are_equal(pairs.predictions, pairs.references)
-        places, differ = np.flatnonzero(~equal), (~equal).tolist()
+        differ = bytearray(map(ne, pairs.predictions, pairs.references))
+        equal = ~np.frombuffer(differ, dtype=np.bool_)
+        places = np.flatnonzero(~equal)
         said, true = list(compress(pairs.predictions, differ)), list(compress(pairs.references, differ))
         for first in range(0, len(places), _CHUNK):
             part = slice(first, first + _CHUNK)
-            equal[places[part]] = _are_equal(self._normaliser.bulk(said[part]), self._normaliser.bulk(true[part]))
+            same = bytearray(map(eq, self._normaliser.bulk(said[part]), self._normaliser.bulk(true[part])))
+            equal[places[part]] = np.frombuffer(same, dtype=np.bool_)
         return equal.astype(np.float64)
-
-
-def _are_equal(said: list[str], true: list[str]) -> npt.NDArray[np.bool_]:
-    return np.fromiter(map(eq, said, true), dtype=np.bool_, count=len(said))
