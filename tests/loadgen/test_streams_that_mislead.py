@@ -1,4 +1,4 @@
-"""Seven streams that mislead careless clients, all of one truth: first token at 100 ms, 32 tokens, 10 ms each."""
+"""Streams that mislead careless clients, all of one truth: first token at 100 ms, 32 tokens, 10 ms each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 
 from tests.loadgen.driving import chat_body, drive
 from vlmhyperbench.analysis.performance import RequestTimes, distribution_of, times_of
-from vlmhyperbench_simulated.server import SendRecord, start_server
+from vlmhyperbench_simulated.record import SendRecord
+from vlmhyperbench_simulated.server import start_server
 from vlmhyperbench_simulated.streams import STREAMS, TRUTH
 
 pytestmark = pytest.mark.anyio
@@ -78,7 +79,19 @@ def assert_true(measured: Measured) -> None:
     assert sum(times.itl_ns) / 1e6 == pytest.approx((times.latency_ns - times.ttft_user_ns) / 1e6)
 
 
-@pytest.mark.parametrize("name", ["truth", "role_with_first", "role_at_headers", "late_tail"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "truth",
+        "role_with_first",
+        "role_at_headers",
+        "late_tail",
+        "empty_deltas",
+        "comments",
+        "crlf",
+        "finish_with_last",
+    ],
+)
 async def test_what_is_no_token_never_counts(tmp_path: Path, name: str) -> None:
     for measured in await measure(tmp_path, name):
         assert_true(measured)
@@ -100,6 +113,27 @@ async def test_reasoning_counts_as_tokens_and_apart_from_content(tmp_path: Path)
         assert times.first_content_ns is not None
         assert times.first_content_ns / 1e6 >= FIRST_MS + 16 * GAP_MS
         assert len(str(measured.row["reasoning"]).split()) == len(str(measured.row["text"]).split()) == 16
+
+
+async def test_reasoning_by_its_other_name_and_tool_calls_count_too(tmp_path: Path) -> None:
+    for measured in await measure(tmp_path / "reasoning", "renamed_reasoning"):
+        assert_true(measured)
+        assert measured.times.first_reasoning_ns == measured.times.ttft_user_ns
+    for measured in await measure(tmp_path / "tool", "tool_call"):
+        assert_true(measured)
+        assert measured.row["event_kind"] == ["content"] * 16 + ["tool"] * 16 + ["usage"]
+
+
+async def test_an_event_in_two_parts_is_there_with_its_last_byte(tmp_path: Path) -> None:
+    for measured in await measure(tmp_path, "split_character"):
+        assert_true(measured)
+        assert measured.row["text"] == measured.sent["text"]
+
+
+async def test_running_counts_tell_the_tokens_of_each_event(tmp_path: Path) -> None:
+    for measured in await measure(tmp_path, "running_usage"):
+        assert_true(measured)
+        assert (measured.row["event_tokens"], measured.row["event_token_source"]) == ([4] * 8 + [0], "usage")
 
 
 async def test_four_tokens_of_an_event_share_its_gap(tmp_path: Path) -> None:

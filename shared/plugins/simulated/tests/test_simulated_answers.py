@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.types import JsonValue
-from vlmhyperbench_simulated.answers import Answer, answer, fail, is_chosen_to_fail, request_digest
-from vlmhyperbench_simulated.simulation import Simulation
+from vlmhyperbench_simulated.answers import (
+    WIDE_WORDS,
+    WORDS,
+    Answer,
+    answer,
+    fail,
+    is_chosen_to_fail,
+    request_digest,
+)
+from vlmhyperbench_simulated.simulation import RoleChunk, Simulation
 from vlmhyperbench_simulated.streams import STREAMS, TRUTH, parse_simulation
 
 MS = 1_000_000
@@ -30,9 +40,27 @@ def _tokens_at(made: Answer) -> list[tuple[float, str, int]]:
     return [(write.offset_ns / MS, kind, count) for write in made.writes for kind, count in write.events if count > 0]
 
 
+def _events(made: Answer) -> list[str]:
+    """The body without its chunks' frames, cut into events."""
+    rest = b"".join(write.data for write in made.writes).partition(b"\r\n\r\n")[2]
+    body = b""
+    while (size := int(rest.partition(b"\r\n")[0], 16)) > 0:
+        rest = rest.partition(b"\r\n")[2]
+        body, rest = body + rest[:size], rest[size + 2 :]
+    return body.decode().replace("\r\n", "\n").split("\n\n")
+
+
 def _payloads(made: Answer) -> list[dict[str, Any]]:
-    data = b"".join(write.data for write in made.writes).decode()
-    return [json.loads(line[6:]) for line in data.split("\r\n") if line.startswith("data: {")]
+    return [json.loads(event[6:]) for event in _events(made) if event.startswith("data: {")]
+
+
+def _sent(made: Answer) -> tuple[bytes, list[tuple[str, int]]]:
+    """All bytes, and all events."""
+    return b"".join(write.data for write in made.writes), [event for write in made.writes for event in write.events]
+
+
+def _deltas(made: Answer) -> list[dict[str, Any]]:
+    return [payload["choices"][0]["delta"] for payload in _payloads(made) if payload["choices"]]
 
 
 @pytest.mark.parametrize("name", sorted(STREAMS))
@@ -46,6 +74,90 @@ def test_every_stream_has_the_same_truth(name: str) -> None:
     for at, _, count in events:
         assert at in {100.0 + 10.0 * sent, 100.0 + 10.0 * (sent - sent % 4)}
         sent += count
+
+
+def test_a_split_event_counts_with_its_last_byte_and_is_cut_inside_a_character() -> None:
+    made = _answer(STREAMS["split_character"])
+    assert [(write.offset_ns / MS, len(write.events)) for write in made.writes[1:4]] == [
+        (96.0, 0),
+        (100.0, 1),
+        (106.0, 0),
+    ]
+    ahead = made.writes[1].data.partition(b"\r\n")[2].removesuffix(b"\r\n")
+    with pytest.raises(UnicodeDecodeError):
+        ahead.decode()
+    assert "".join(delta.get("content", "") for delta in _deltas(made)) == made.text
+
+
+def test_wide_words_are_as_many_as_narrow_ones() -> None:
+    assert len(set(WIDE_WORDS)) == len(set(WORDS)) == 32
+    assert not any(word.isascii() for word in WIDE_WORDS)
+
+
+def test_what_is_no_token_lies_in_the_middle_of_the_waits() -> None:
+    empty, comments = _answer(STREAMS["empty_deltas"]), _answer(STREAMS["comments"])
+    for made in (empty, comments):
+        assert [write.offset_ns / MS for write in made.writes[:5]] == [0.0, 50.0, 100.0, 105.0, 110.0]
+    assert _deltas(empty).count({"content": ""}) == 32
+    assert _events(comments).count(": keep-alive") == 32
+
+
+def test_lines_can_end_in_two_characters() -> None:
+    data = b"".join(write.data for write in _answer(STREAMS["crlf"]).writes)
+    assert b"data: [DONE]\r\n\r\n" in data
+    assert b"\n\n" not in data
+
+
+def test_every_event_can_say_how_many_tokens_there_are() -> None:
+    running = [payload["usage"]["completion_tokens"] for payload in _payloads(_answer(STREAMS["running_usage"]))[:8]]
+    assert running == [4, 8, 12, 16, 20, 24, 28, 32]
+
+
+def test_the_last_token_can_bring_the_end() -> None:
+    made = _answer(STREAMS["finish_with_last"])
+    last = _payloads(made)[-1]
+    assert (last["choices"][0]["finish_reason"], last["usage"]["completion_tokens"]) == ("stop", 32)
+    assert last["choices"][0]["delta"]["content"]
+    assert [write.offset_ns / MS for write in made.writes[-2:]] == [410.0, 710.0]
+    unasked = _answer(dataclasses.replace(STREAMS["finish_with_last"], usage="never"))
+    assert "usage" not in _payloads(unasked)[-1]
+
+
+def test_reasoning_can_have_the_other_name() -> None:
+    deltas = _deltas(_answer(STREAMS["renamed_reasoning"]))
+    assert [list(delta) for delta in deltas[:17]] == [["reasoning"]] * 16 + [["content"]]
+
+
+def test_the_last_tokens_can_be_a_tool_call() -> None:
+    made = _answer(STREAMS["tool_call"])
+    calls = [delta["tool_calls"][0] for delta in _deltas(made) if "tool_calls" in delta]
+    assert len(calls) == 16
+    assert (calls[0]["id"], calls[0]["function"]["name"]) == ("call_0", "answer")
+    assert "id" not in calls[1]
+    assert _payloads(made)[-2]["choices"][0]["finish_reason"] == "tool_calls"
+    whole = json.loads(_answer(STREAMS["tool_call"], stream=False).writes[0].data.partition(b"\r\n\r\n")[2])
+    message = whole["choices"][0]["message"]
+    assert len((message["content"] + message["tool_calls"][0]["function"]["arguments"]).split()) == 32
+
+
+@given(
+    st.integers(1, 40),
+    st.sampled_from([0.0, 2.5]),
+    st.sampled_from(get_args(RoleChunk)),
+    st.integers(0, 50),
+)
+def test_the_quick_way_writes_what_the_general_one_does(
+    tokens: int, ttft: float, role: RoleChunk, thought: int
+) -> None:
+    plain = Simulation(
+        ttft_ms=ttft, gap_ms=1.5, tokens=tokens, role_chunk=role, reasoning_tokens=thought, usage="always"
+    )
+    # Where two events share a write, only the instants differ.
+    general = dataclasses.replace(plain, events_per_write=2, tokens_per_event=1)
+    assert _sent(_answer(plain)) == _sent(_answer(general))
+    assert _tokens_at(_answer(plain)) == [
+        (ttft + 1.5 * token, "reasoning" if token < thought else "content", 1) for token in range(tokens)
+    ]
 
 
 def test_a_role_chunk_comes_where_it_is_declared() -> None:

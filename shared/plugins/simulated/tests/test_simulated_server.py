@@ -10,11 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from vlmhyperbench_simulated.answers import Answer
+from vlmhyperbench_simulated.limits import measure
 from vlmhyperbench_simulated.pacing import Pacer
 from vlmhyperbench_simulated.process import SimulatedProcess
+from vlmhyperbench_simulated.record import Records, SendRecord
 from vlmhyperbench_simulated.server import start_server
 from vlmhyperbench_simulated.simulation import Simulation
 from vlmhyperbench_simulated.streams import STREAMS
+from vlmhyperbench_simulated.timeline import Write
 
 pytestmark = pytest.mark.anyio
 
@@ -82,9 +86,21 @@ async def test_the_record_tells_every_event_that_was_sent() -> None:
         assert record["event_kind"] == ["content"] * 4 + ["usage"]
         assert record["event_tokens"] == [1, 1, 1, 1, 0]
         assert record["event_ns"] == sorted(record["event_ns"])
+        assert all(late >= 0 for late in record["late_ns"])
+        assert len(record["text"].split()) == 4
         assert record["end_ns"] == record["event_ns"][-1]
         await _exchange(server.port, b"DELETE /record HTTP/1.1\r\n\r\n")
         assert len(server.records) == 0
+
+
+def test_too_many_records_push_the_oldest_out_and_are_counted() -> None:
+    records = Records(most_writes=7)
+    for number in range(4):
+        made = Answer(status=200, writes=(Write(0, b""),) * 3)
+        records.add(SendRecord(number, 0, None, "", 0, made))
+    assert ([record.number for record in records], records.dropped) == ([2, 3], 2)
+    records.clear()
+    assert (len(records), records.dropped) == (0, 0)
 
 
 async def test_every_fourth_request_fails() -> None:
@@ -188,3 +204,12 @@ def test_it_runs_as_a_process_of_its_own() -> None:
         answers = asyncio.run(_exchange(engine.port, _post()))
         assert answers[0][0] == 200
         assert engine.records()[0]["status"] == 200
+        engine.forget()
+        assert engine.records() == []
+
+
+def test_its_limits_are_of_all_tokens_and_never_early() -> None:
+    limit = measure(2, gap_ms=2.0, tokens=5)
+    assert limit.writes == 10
+    assert 0 <= limit.late_p50_ms <= limit.late_p99_ms <= limit.late_max_ms
+    assert limit.is_in_time is (limit.late_p99_ms <= 1.0)

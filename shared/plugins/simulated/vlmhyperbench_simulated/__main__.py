@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -25,6 +26,7 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--unix-socket")
     parser.add_argument("--params", default="{}", help="the simulation as JSON, see simulation.py and streams.py")
+    parser.add_argument("--realtime", action="store_true", help="go before all ordinary processes, if one may")
     args = parser.parse_args()
     try:
         params = json.loads(args.params)
@@ -38,23 +40,39 @@ def main() -> int:
         print("The simulated engine crashes at start, as declared.", file=sys.stderr)
         return 3
     try:
-        asyncio.run(_serve(simulation, args.host, args.port, args.unix_socket))
+        asyncio.run(_serve(simulation, args.host, args.port, args.unix_socket, is_realtime=args.realtime))
     except OSError as error:
         print(f"Cannot listen: {error}", file=sys.stderr)
         return 3
     return 0
 
 
-async def _serve(simulation: Simulation, host: str, port: int, unix_socket: str | None) -> None:
+async def _serve(simulation: Simulation, host: str, port: int, unix_socket: str | None, *, is_realtime: bool) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     key = os.environ.get(KEY_VARIABLE)
     server = await start_server(simulation, host=host, port=port, unix_socket=unix_socket, api_key=key)
+    realtime = is_realtime and _go_first()
+    # Nothing here is part of a cycle that only the collector could free, and its pauses would make tokens late.
+    gc.collect()
+    gc.freeze()
+    gc.disable()
     async with server:
-        print(json.dumps({"event": "listening", "port": server.port}), flush=True)
+        print(json.dumps({"event": "listening", "port": server.port, "realtime": realtime}), flush=True)
         await stop.wait()
+
+
+def _go_first() -> bool:
+    """Ask the system to let this process go before all ordinary ones; say whether it does."""
+    if not hasattr(os, "sched_setscheduler"):
+        return False
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    except PermissionError:
+        return False
+    return True
 
 
 if __name__ == "__main__":

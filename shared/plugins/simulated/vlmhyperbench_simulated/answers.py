@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
-from itertools import groupby
-from operator import attrgetter
-from typing import Literal
+from dataclasses import dataclass
 
 from vlmhyperbench_sdk.types import JsonObject
+from vlmhyperbench_simulated.frames import EventKind
 from vlmhyperbench_simulated.simulation import Simulation
+from vlmhyperbench_simulated.timeline import Tokens, Write, lay_out
 
 _TEXT = (
     "amber basin cedar delta ember fable grove harbor iris juniper kernel lantern meadow nectar orbit pebble "
@@ -19,24 +18,15 @@ _TEXT = (
 WORDS = tuple(_TEXT.split(" "))
 """What unscripted answers are made of."""
 
+_WIDE_TEXT = (
+    "янтарь бассейн кедр дельта уголь басня роща гавань ирис ёлка ядро фонарь луг нектар орбита галька "
+    "кварц ворон седло брус тень бархат ива ксенон 琥珀 盆地 雪松 三角洲 ✨️ 🌿 🧭 🏮"
+)
+WIDE_WORDS = tuple(_WIDE_TEXT.split(" "))
+"""The same of characters that take two to four bytes."""
+
 IMAGE_TOKENS = 64
 """What one image counts in `prompt_tokens`; text counts its words."""
-
-EventKind = Literal["content", "reasoning", "role", "usage"]
-
-_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
-_DONE = b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Write:
-    """Bytes that leave together."""
-
-    offset_ns: int
-    """After the request's arrival."""
-    data: bytes
-    events: tuple[tuple[EventKind, int], ...] = ()
-    """(kind, tokens in it) of each event in these bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,16 +39,8 @@ class Answer:
     """The connection is closed after the last write."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Tokens:
-    reasoning: list[str] = field(default_factory=list)
-    content: list[str] = field(default_factory=list)
-    finish_reason: str = "stop"
-
-    def __len__(self) -> int:
-        return len(self.reasoning) + len(self.content)
+    text: str = ""
+    """What it says as content."""
 
 
 def request_digest(body: bytes, seed: int) -> bytes:
@@ -107,17 +89,22 @@ def answer(simulation: Simulation, request: JsonObject, digest: bytes) -> Answer
     usage["total_tokens"] = usage["prompt_tokens"] + usage["completion_tokens"]
     identity = f"chatcmpl-{digest.hex()[:24]}"
     if request.get("stream"):
-        writes = _stream(simulation, tokens, usage if _wants_usage(simulation, request) else None, identity)
+        writes = lay_out(simulation, tokens, usage, identity, says_usage=_wants_usage(simulation, request))
     else:
         writes = (_whole(simulation, tokens, usage, identity),)
     return Answer(
-        status=200, writes=writes, prompt_tokens=usage["prompt_tokens"], completion_tokens=usage["completion_tokens"]
+        status=200,
+        writes=writes,
+        prompt_tokens=usage["prompt_tokens"],
+        completion_tokens=usage["completion_tokens"],
+        text="".join(tokens.content),
     )
 
 
-def _tokens(simulation: Simulation, request: JsonObject, digest: bytes) -> _Tokens:
+def _tokens(simulation: Simulation, request: JsonObject, digest: bytes) -> Tokens:
     if simulation.answer is None:
-        texts = [WORDS[(digest[i % 32] + i) % len(WORDS)] + " " for i in range(simulation.tokens)]
+        some = WORDS if simulation.words == "ascii" else WIDE_WORDS
+        texts = [some[(digest[i % 32] + i) % 32] + " " for i in range(simulation.tokens)]
         texts[-1] = texts[-1].rstrip()
     else:
         words = simulation.answer.split(" ")
@@ -126,90 +113,24 @@ def _tokens(simulation: Simulation, request: JsonObject, digest: bytes) -> _Toke
     is_cut = isinstance(cap, int) and cap < len(texts)
     if is_cut:
         texts = texts[: int(str(cap))]
-    split = min(simulation.reasoning_tokens, len(texts))
-    return _Tokens(reasoning=texts[:split], content=texts[split:], finish_reason="length" if is_cut else "stop")
-
-
-class _Frames:
-    """Writes the events of one answer; what they share is rendered once."""
-
-    def __init__(self, identity: str, model: str) -> None:
-        shell = {"id": identity, "object": "chat.completion.chunk", "created": 0, "model": model, "choices": []}
-        self._start = "data: " + json.dumps(shell)[: -len("]}")]
-
-    def delta(self, key: str, text: str, *, more: str = "") -> bytes:
-        choice = f'{{"index": 0, "delta": {{{more}"{key}": {json.dumps(text)}}}, "finish_reason": null}}'
-        return _chunk(f"{self._start}{choice}]}}\n\n".encode())
-
-    def finish(self, reason: str) -> bytes:
-        choice = f'{{"index": 0, "delta": {{}}, "finish_reason": "{reason}"}}'
-        return _chunk(f"{self._start}{choice}]}}\n\n".encode())
-
-    def usage(self, usage: dict[str, int]) -> bytes:
-        return _chunk(f'{self._start}], "usage": {json.dumps(usage)}}}\n\n'.encode())
-
-
-def _stream(simulation: Simulation, tokens: _Tokens, usage: dict[str, int] | None, identity: str) -> tuple[Write, ...]:
-    ttft, gap = round(simulation.ttft_ms * 1e6), simulation.gap_ms * 1e6
-    frames = _Frames(identity, simulation.model)
-    role = frames.delta("content", "", more='"role": "assistant", ')
-    end = ttft + round((len(tokens) - 1) * gap) + round(simulation.tail_ms * 1e6)
-
-    timed = [Write(offset_ns=0, data=_HEAD)]
-    if simulation.role_chunk == "at_headers":
-        timed.append(Write(offset_ns=0, data=role, events=(("role", 0),)))
-    if simulation.role_chunk == "with_first":
-        timed.append(Write(offset_ns=ttft, data=role, events=(("role", 0),)))
-    events = _token_events(simulation, tokens, frames)
-    for start in range(0, len(events), simulation.events_per_write):
-        together = events[start : start + simulation.events_per_write]
-        timed.append(
-            Write(
-                offset_ns=ttft + round(together[0][0] * gap),
-                data=b"".join(data for _, data, _, _ in together),
-                events=tuple((kind, count) for _, _, kind, count in together),
-            )
-        )
-    timed.append(Write(offset_ns=timed[-1].offset_ns, data=frames.finish(tokens.finish_reason)))
-    if usage is not None:
-        timed.append(Write(offset_ns=end, data=frames.usage(usage), events=(("usage", 0),)))
-    timed.append(Write(offset_ns=end, data=_DONE))
-    return _joined(timed)
-
-
-def _joined(timed: list[Write]) -> tuple[Write, ...]:
-    """Join what is due at the same instant, in order; at zero model time that is the whole answer."""
-    return tuple(
-        Write(
-            offset_ns=offset_ns,
-            data=b"".join(write.data for write in together),
-            events=tuple(event for write in together for event in write.events),
-        )
-        for offset_ns, together in ((key, list(group)) for key, group in groupby(timed, attrgetter("offset_ns")))
+    thought = min(simulation.reasoning_tokens, len(texts))
+    said = max(thought, len(texts) - simulation.tool_tokens)
+    finish_reason = "tool_calls" if said < len(texts) else "stop"
+    return Tokens(
+        reasoning=texts[:thought],
+        content=texts[thought:said],
+        tool=texts[said:],
+        finish_reason="length" if is_cut else finish_reason,
     )
 
 
-def _token_events(simulation: Simulation, tokens: _Tokens, frames: _Frames) -> list[tuple[int, bytes, EventKind, int]]:
-    """(index of its first token, bytes, kind, tokens) of every token-bearing event."""
-    events: list[tuple[int, bytes, EventKind, int]] = []
-    first = 0
-    parts: tuple[tuple[EventKind, str, list[str]], ...] = (
-        ("reasoning", "reasoning_content", tokens.reasoning),
-        ("content", "content", tokens.content),
-    )
-    for kind, key, texts in parts:
-        for start in range(0, len(texts), simulation.tokens_per_event):
-            together = texts[start : start + simulation.tokens_per_event]
-            data = frames.delta(key, "".join(together))
-            events.append((first + start, data, kind, len(together)))
-        first += len(texts)
-    return events
-
-
-def _whole(simulation: Simulation, tokens: _Tokens, usage: dict[str, int], identity: str) -> Write:
-    message = {"role": "assistant", "content": "".join(tokens.content)}
+def _whole(simulation: Simulation, tokens: Tokens, usage: dict[str, int], identity: str) -> Write:
+    message: dict[str, object] = {"role": "assistant", "content": "".join(tokens.content)}
     if tokens.reasoning:
-        message["reasoning_content"] = "".join(tokens.reasoning)
+        message[simulation.reasoning_key] = "".join(tokens.reasoning)
+    if tokens.tool:
+        function = {"name": "answer", "arguments": "".join(tokens.tool)}
+        message["tool_calls"] = [{"id": "call_0", "type": "function", "function": function}]
     body = {
         "id": identity,
         "object": "chat.completion",
@@ -221,10 +142,6 @@ def _whole(simulation: Simulation, tokens: _Tokens, usage: dict[str, int], ident
     ready_ms = simulation.ttft_ms + (len(tokens) - 1) * simulation.gap_ms
     kinds: tuple[tuple[EventKind, int], ...] = (("content", len(tokens)),)
     return Write(offset_ns=round(ready_ms * 1e6), data=respond(200, json.dumps(body).encode()), events=kinds)
-
-
-def _chunk(data: bytes) -> bytes:
-    return b"%x\r\n%b\r\n" % (len(data), data)
 
 
 def _wants_usage(simulation: Simulation, request: JsonObject) -> bool:

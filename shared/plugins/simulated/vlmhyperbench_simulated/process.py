@@ -17,10 +17,20 @@ from vlmhyperbench_simulated.simulation import Simulation
 class SimulatedProcess:
     """`with SimulatedProcess(Simulation(…)) as engine:` serves at `engine.url` until the block ends."""
 
-    def __init__(self, simulation: Simulation, *, unix_socket: str | None = None, api_key: str | None = None) -> None:
+    def __init__(
+        self,
+        simulation: Simulation,
+        *,
+        unix_socket: str | None = None,
+        api_key: str | None = None,
+        is_realtime: bool = False,
+    ) -> None:
         self._params = json.dumps(dataclasses.asdict(simulation))
         self._unix_socket = unix_socket
         self._api_key = api_key
+        self._asks_realtime = is_realtime
+        self.is_realtime = False
+        """Whether the system let it go before all ordinary processes, which needs a privilege."""
         self._process: subprocess.Popen[str] | None = None
         self.port = 0
 
@@ -36,14 +46,31 @@ class SimulatedProcess:
         return self._process.pid
 
     def records(self) -> list[dict[str, object]]:
-        """Fetch what was truly sent, in order of arrival; needs `record=True` and TCP."""
-        with urllib.request.urlopen(f"{self.url}/record", timeout=30) as response:  # noqa: S310
-            return cast("list[dict[str, object]]", json.load(response)["records"])
+        """Fetch what was truly sent, in order of arrival; needs `record=True` and TCP.
+
+        Raises:
+            Unavailable: there was too much to keep, and the oldest is gone.
+        """
+        document = json.loads(self._ask("GET"))
+        if document["dropped"]:
+            raise Unavailable(f"The simulated engine dropped its {document['dropped']} oldest records.")
+        return cast("list[dict[str, object]]", document["records"])
+
+    def forget(self) -> None:
+        """Begin the record anew."""
+        self._ask("DELETE")
+
+    def _ask(self, method: str) -> bytes:
+        request = urllib.request.Request(f"{self.url}/record", method=method)  # noqa: S310
+        with urllib.request.urlopen(request, timeout=60) as response:  # noqa: S310
+            return cast("bytes", response.read())
 
     def __enter__(self) -> SimulatedProcess:
         argv = [sys.executable, "-m", "vlmhyperbench_simulated", "--params", self._params]
         if self._unix_socket is not None:
             argv += ["--unix-socket", self._unix_socket]
+        if self._asks_realtime:
+            argv += ["--realtime"]
         env = dict(os.environ)
         if self._api_key is not None:
             env["SIMULATED_API_KEY"] = self._api_key
@@ -51,7 +78,8 @@ class SimulatedProcess:
         line = cast("IO[str]", self._process.stdout).readline()
         if not line:
             raise Unavailable(f"The simulated engine ended with status {self._process.wait()}.")
-        self.port = int(json.loads(line)["port"])
+        listening = json.loads(line)
+        self.port, self.is_realtime = int(listening["port"]), bool(listening["realtime"])
         return self
 
     def __exit__(self, *_: object) -> None:

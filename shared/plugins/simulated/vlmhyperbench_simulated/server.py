@@ -11,14 +11,10 @@ import hashlib
 import hmac
 import json
 import time
-from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import partial
 
 from vlmhyperbench_simulated.answers import (
     Answer,
-    Write,
     answer,
     fail,
     is_chosen_to_fail,
@@ -27,49 +23,12 @@ from vlmhyperbench_simulated.answers import (
     respond,
 )
 from vlmhyperbench_simulated.pacing import Pacer
+from vlmhyperbench_simulated.record import Records, SendRecord
 from vlmhyperbench_simulated.simulation import Simulation
+from vlmhyperbench_simulated.timeline import Write
 
 MAX_HEAD_BYTES = 65_536
 MAX_BODY_BYTES = 256 * 1024 * 1024
-MAX_RECORDS = 200_000
-"""The oldest records are dropped beyond it."""
-
-
-@dataclass(slots=True)
-class SendRecord:
-    """What was truly sent for one request; instants are `time.monotonic_ns()` just before the write."""
-
-    number: int
-    """Order of arrival, from 0."""
-    connection: int
-    request_id: str | None
-    """Value of the request's `x-request-id`, if it had one."""
-    body_sha256: str
-    received_ns: int
-    answer: Answer
-    write_ns: list[int] = field(default_factory=list)
-
-    def to_json(self) -> dict[str, object]:
-        """Write one record of `GET /record`; every event has the instant of the write that it left in."""
-        events = [
-            [sent_ns, kind, count]
-            for write, sent_ns in zip(self.answer.writes, self.write_ns, strict=False)
-            for kind, count in write.events
-        ]
-        return {
-            "number": self.number,
-            "connection": self.connection,
-            "request_id": self.request_id,
-            "body_sha256": self.body_sha256,
-            "received_ns": self.received_ns,
-            "status": self.answer.status,
-            "event_ns": [event[0] for event in events],
-            "event_kind": [event[1] for event in events],
-            "event_tokens": [event[2] for event in events],
-            "end_ns": self.write_ns[-1] if len(self.write_ns) == len(self.answer.writes) and self.write_ns else None,
-            "prompt_tokens": self.answer.prompt_tokens,
-            "completion_tokens": self.answer.completion_tokens,
-        }
 
 
 class SimulatedServer:
@@ -82,7 +41,7 @@ class SimulatedServer:
         self.requests = 0
         """Chat requests so far."""
         self.connections = 0
-        self.records: deque[SendRecord] = deque(maxlen=MAX_RECORDS)
+        self.records = Records()
         self.tries: dict[bytes, int] = {}
         """Failed tries by request, for `recovers_after`."""
         self.ready_ns = time.monotonic_ns() + round(simulation.start_ms * 1e6)
@@ -153,7 +112,7 @@ class SimulatedServer:
                 shown = {name: getattr(self.simulation, name) for name in self.simulation.__slots__}
                 return _json(200, {"engine": "simulated", "simulation": shown})
             case "GET", "/record":
-                return _json(200, {"records": [record.to_json() for record in self.records]})
+                return _json(200, {"records": [one.to_json() for one in self.records], "dropped": self.records.dropped})
             case "DELETE", "/record":
                 self.records.clear()
                 return _json(200, {})
@@ -194,6 +153,11 @@ class _Connection(asyncio.Protocol):
         self._is_busy = False
         self._needed = 0
         self._keeps_alive = True
+        self._writes: tuple[Write, ...] = ()
+        self._next = 0
+        self._received_ns = 0
+        self._closes = False
+        self._record: SendRecord | None = None
         self._number = server.connections
         server.connections += 1
 
@@ -267,36 +231,37 @@ class _Connection(asyncio.Protocol):
                 received_ns=received_ns,
                 answer=made,
             )
-            server.records.append(record)
+            server.records.add(record)
         self._begin(made, received_ns, closes=made.closes or not self._keeps_alive, record=record)
 
     def _begin(self, made: Answer, received_ns: int, *, closes: bool, record: SendRecord | None = None) -> None:
         self._is_busy = True
-        self._send(made.writes, 0, received_ns, closes=closes, record=record)
+        self._writes, self._next, self._received_ns = made.writes, 0, received_ns
+        self._closes, self._record = closes, record
+        self._send()
 
-    def _send(
-        self, writes: tuple[Write, ...], index: int, received_ns: int, *, closes: bool, record: SendRecord | None
-    ) -> None:
+    def _send(self) -> None:
         """Send what is due now, one write after the other, and come back for the rest at its instant."""
-        transport = self._transport
+        transport, writes, record, index = self._transport, self._writes, self._record, self._next
         while index < len(writes):
             if transport is None or transport.is_closing():
                 return
-            due_ns = received_ns + writes[index].offset_ns
+            write = writes[index]
+            due_ns = self._received_ns + write.offset_ns
             now_ns = time.monotonic_ns()
             if due_ns > now_ns:
-                self._server.pacer.at(
-                    due_ns, partial(self._send, writes, index, received_ns, closes=closes, record=record)
-                )
+                self._next = index
+                self._server.pacer.at(due_ns, self._send)
                 return
             if record is not None:
                 record.write_ns.append(now_ns)
-            transport.write(writes[index].data)
+            transport.write(write.data)
             index += 1
         self._is_busy = False
+        self._writes, self._record = (), None
         if transport is None:
             return
-        if closes:
+        if self._closes:
             transport.close()
         elif self._buffer:
             self._read_request(time.monotonic_ns())

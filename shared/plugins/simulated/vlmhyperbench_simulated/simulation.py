@@ -28,16 +28,33 @@ class Simulation:
     """Output tokens of an answer, unless the request's `max_tokens` is smaller (then `finish_reason` is `length`)."""
     answer: str | None = None
     """A fixed answer, one token per word, in place of `tokens` seeded words."""
+    words: Literal["ascii", "multibyte"] = "ascii"
+    """What seeded words are made of: of several bytes a character, they are sent as they are, not escaped."""
     reasoning_tokens: int = 0
     """So many of the answer's tokens, the first ones, are reasoning."""
+    reasoning_key: Literal["reasoning_content", "reasoning"] = "reasoning_content"
+    tool_tokens: int = 0
+    """So many of the answer's tokens, the last ones, are the arguments of a tool call."""
     tokens_per_event: int = 1
     events_per_write: int = 1
     """Events that leave in one write of the socket."""
+    split_ahead_ms: float = 0.0
+    """The first part of every write of tokens leaves so much ahead of its instant and ends inside an event, inside a
+    character where one has several bytes; the event is there when its last byte is, at its instant."""
+    empty_deltas: bool = False
+    """An event with empty content lies in the middle of each wait for a token."""
+    comments: bool = False
+    """A keep-alive comment lies in the middle of each wait for a token."""
+    line_end: Literal["lf", "crlf"] = "lf"
     role_chunk: RoleChunk = "none"
     """A role-only event: none, in the write of the first token, or right after the headers."""
     tail_ms: float = 0.0
     """From the last token to usage and `[DONE]`."""
     usage: UsageChunk = "on_request"
+    running_usage: bool = False
+    """Every event with tokens says how many there are so far."""
+    finish_chunk: Literal["own", "with_last"] = "own"
+    """Where `finish_reason` and usage are: in chunks of their own after the last token, or in the last token's."""
     failure_rate: float = 0.0
     """Share of requests that fail, chosen by the hash of seed and body: a request fails always or never."""
     fail_every: int = 0
@@ -57,11 +74,11 @@ class Simulation:
     """Keep the true instants of every send for `GET /record`."""
 
     def __post_init__(self) -> None:
-        for name in ("ttft_ms", "gap_ms", "tail_ms", "start_ms"):
+        for name in ("ttft_ms", "gap_ms", "tail_ms", "start_ms", "split_ahead_ms"):
             _check_range(name, getattr(self, name), 0, 3_600_000)
         for name in ("tokens", "tokens_per_event", "events_per_write"):
             _check_range(name, getattr(self, name), 1, _MOST)
-        for name in ("reasoning_tokens", "fail_every", "recovers_after"):
+        for name in ("reasoning_tokens", "tool_tokens", "fail_every", "recovers_after"):
             _check_range(name, getattr(self, name), 0, _MOST)
         _check_range("failure_rate", self.failure_rate, 0, 1)
         _check_range("failure_status", self.failure_status, 400, 599)

@@ -13,7 +13,7 @@ from vlmhyperbench_sdk.types import JsonObject
 from vlmhyperbench_simulated.simulation import Simulation
 
 TRUTH = Simulation(ttft_ms=100.0, gap_ms=10.0, tokens=32, usage="always", record=True)
-"""First token at 100 ms, 32 tokens, 10 ms each: what the seven streams below all mean."""
+"""First token at 100 ms, 32 tokens, 10 ms each: what the streams below all mean."""
 
 STREAMS: Mapping[str, Simulation] = {
     "role_with_first": dataclasses.replace(TRUTH, role_chunk="with_first"),
@@ -23,6 +23,14 @@ STREAMS: Mapping[str, Simulation] = {
     "four_events_per_write": dataclasses.replace(TRUTH, events_per_write=4),
     "late_tail": dataclasses.replace(TRUTH, tail_ms=300.0),
     "every_fourth_fails": dataclasses.replace(TRUTH, fail_every=4),
+    "split_character": dataclasses.replace(TRUTH, words="multibyte", split_ahead_ms=4.0),
+    "empty_deltas": dataclasses.replace(TRUTH, empty_deltas=True),
+    "comments": dataclasses.replace(TRUTH, comments=True),
+    "crlf": dataclasses.replace(TRUTH, line_end="crlf"),
+    "running_usage": dataclasses.replace(TRUTH, running_usage=True, tokens_per_event=4),
+    "finish_with_last": dataclasses.replace(TRUTH, finish_chunk="with_last", tail_ms=300.0),
+    "renamed_reasoning": dataclasses.replace(TRUTH, reasoning_tokens=16, reasoning_key="reasoning"),
+    "tool_call": dataclasses.replace(TRUTH, tool_tokens=16),
 }
 """Streams that mislead a careless client, by name; the truth is the same in each."""
 

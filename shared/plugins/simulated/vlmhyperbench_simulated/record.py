@@ -1,0 +1,93 @@
+"""What a simulated engine truly sent: bounded, and never silently incomplete."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from vlmhyperbench_simulated.answers import Answer
+
+MOST_WRITES = 1_000_000
+"""The oldest records are dropped beyond it; `dropped` counts them."""
+
+
+@dataclass(slots=True)
+class SendRecord:
+    """What was truly sent for one request; instants are `time.monotonic_ns()` just before the write."""
+
+    number: int
+    """Order of arrival, from 0."""
+    connection: int
+    request_id: str | None
+    """Value of the request's `x-request-id`, if it had one."""
+    body_sha256: str
+    received_ns: int
+    answer: Answer
+    write_ns: list[int] = field(default_factory=list)
+
+    @property
+    def late_ns(self) -> list[int]:
+        """By how much each write left after the instant that it was due."""
+        received_ns = self.received_ns
+        return [
+            sent_ns - received_ns - write.offset_ns
+            for write, sent_ns in zip(self.answer.writes, self.write_ns, strict=False)
+        ]
+
+    def to_json(self) -> dict[str, object]:
+        """Write one record of `GET /record`; every event has the instant of the write that completed it."""
+        writes, write_ns = self.answer.writes, self.write_ns
+        events = [
+            (sent_ns, kind, count)
+            for write, sent_ns in zip(writes, write_ns, strict=False)
+            for kind, count in write.events
+        ]
+        return {
+            "number": self.number,
+            "connection": self.connection,
+            "request_id": self.request_id,
+            "body_sha256": self.body_sha256,
+            "received_ns": self.received_ns,
+            "status": self.answer.status,
+            "event_ns": [event[0] for event in events],
+            "event_kind": [event[1] for event in events],
+            "event_tokens": [event[2] for event in events],
+            "late_ns": self.late_ns,
+            "end_ns": write_ns[-1] if write_ns and len(write_ns) == len(writes) else None,
+            "prompt_tokens": self.answer.prompt_tokens,
+            "completion_tokens": self.answer.completion_tokens,
+            "text": self.answer.text,
+        }
+
+
+class Records:
+    """The records so far, oldest first."""
+
+    def __init__(self, most_writes: int = MOST_WRITES) -> None:
+        self._records: deque[SendRecord] = deque()
+        self._most_writes = most_writes
+        self._writes = 0
+        self.dropped = 0
+
+    def add(self, record: SendRecord) -> None:
+        """Keep a record, at the cost of the oldest ones where there are too many."""
+        self._records.append(record)
+        self._writes += len(record.answer.writes)
+        while self._writes > self._most_writes and len(self._records) > 1:
+            self._writes -= len(self._records.popleft().answer.writes)
+            self.dropped += 1
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._records.clear()
+        self._writes = self.dropped = 0
+
+    def __iter__(self) -> Iterator[SendRecord]:
+        return iter(self._records)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __getitem__(self, index: int) -> SendRecord:
+        return self._records[index]
