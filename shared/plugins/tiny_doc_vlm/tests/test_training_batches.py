@@ -1,0 +1,136 @@
+"""A batch is a function of seed and step, and holds complete questions and answers that do not see each other."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+
+import numpy as np
+from training import vocabulary
+from training.asking import ALL_HABITS, FIRST_HABITS, ask_page
+from training.batches import DIGITS, NO_TARGET, Batch, Mixture, draw_batch
+from training.evaluate import tables
+from training.held_out import Item, draw_items
+from training.recipes import RECIPES
+
+from vlmhyperbench_document_datasets.pages import compose_page
+from vlmhyperbench_document_datasets.questions import ask
+
+CLEAN = Mixture(tiers={"clean": 1}, dense=0, habits=FIRST_HABITS)
+ALL = RECIPES["v2"].mixture
+
+
+def _text(ids: list[int]) -> str:
+    names = vocabulary.tokens()
+    return "".join(names[number] for number in ids).replace("Ġ", " ").replace("Ċ", "\n")
+
+
+def _exchanges(batch: Batch, row: int) -> list[tuple[str, str]]:
+    """Return what each segment of a row asks, and what its targets say."""
+    found = []
+    for segment in range(1, batch.segments[row].max() + 1):
+        here = batch.segments[row] == segment
+        targets = batch.targets[row][here]
+        asked = int((targets == NO_TARGET).sum()) + 1
+        found.append((_text(batch.ids[row][here][:asked]), _text(targets[targets != NO_TARGET])))
+    return found
+
+
+def test_a_step_is_the_same_in_every_run_and_unlike_its_neighbour() -> None:
+    first, again, next_step = (draw_batch(ALL, seed=1, step=step, rows=4) for step in (5, 5, 6))
+    for name in ("tiles", "characters", "ids", "targets", "positions", "segments"):
+        assert np.array_equal(getattr(first, name), getattr(again, name))
+    assert not np.array_equal(first.tiles, next_step.tiles)
+
+
+def test_every_question_is_followed_by_its_whole_answer_and_the_end_of_the_turn() -> None:
+    batch = draw_batch(CLEAN, seed=1, step=1, rows=4)
+    for row in range(4):
+        for question, answer in _exchanges(batch, row):
+            assert question.endswith("<end_of_utterance>\nAssistant: ")
+            assert answer.endswith("<end_of_utterance>")
+            assert "<" not in answer.removesuffix("<end_of_utterance>")
+
+
+def test_what_is_read_is_the_target_one_place_on() -> None:
+    batch = draw_batch(CLEAN, seed=1, step=1, rows=2)
+    for row in range(2):
+        same = batch.segments[row][1:] == batch.segments[row][:-1]
+        wanted = batch.targets[row][:-1] != NO_TARGET
+        both = same & wanted
+        assert both.any()
+        assert np.array_equal(batch.targets[row][:-1][both], batch.ids[row][1:][both])
+
+
+def test_every_question_begins_where_the_page_ends() -> None:
+    batch = draw_batch(CLEAN, seed=1, step=2, rows=2)
+    for row in range(2):
+        page_tokens = int((batch.segments[row] == 0).sum())
+        for segment in range(1, batch.segments[row].max() + 1):
+            positions = batch.positions[row][batch.segments[row] == segment]
+            assert positions.tolist() == list(range(page_tokens, page_tokens + len(positions)))
+
+
+def test_a_row_has_as_many_image_tokens_as_its_tiles_need() -> None:
+    for step in range(8):
+        batch = draw_batch(ALL, seed=1, step=step, rows=2)
+        assert ((batch.ids == vocabulary.IMAGE).sum(axis=1) == 36 * batch.tiles.shape[1]).all()
+        assert batch.ids.shape[1] <= 1024
+
+
+def test_a_dense_batch_holds_dense_pages_only_and_half_as_many() -> None:
+    batch = draw_batch(Mixture(tiers={"clean": 1}, dense=1, habits=ALL_HABITS), seed=1, step=1, rows=4)
+    assert batch.tiers == ("dense", "dense")
+    assert batch.tiles.shape == (2, 5, 96, 96)
+
+
+def test_a_digit_is_asked_for_once() -> None:
+    batch = draw_batch(Mixture(tiers={DIGITS: 1}, dense=0, habits=ALL_HABITS), seed=1, step=1, rows=2)
+    assert [len(_exchanges(batch, row)) for row in range(2)] == [1, 1]
+    assert "Which digit is this?" in _exchanges(batch, 0)[0][0]
+
+
+def test_the_first_habits_ask_in_the_first_words_and_the_answers_are_the_datasets() -> None:
+    rng = random.Random(4)
+    for _ in range(10):
+        page = compose_page(rng)
+        known = {(question.wordings()[0], question.answer) for question in ask(page)}
+        for one in ask_page(page, FIRST_HABITS, rng, budget_tokens=400):
+            question = _text(one.question).removesuffix("<end_of_utterance>\nAssistant: ")
+            assert (question, _text(one.answer).removesuffix("<end_of_utterance>")) in known
+
+
+def test_a_budget_too_small_for_any_question_still_asks_one() -> None:
+    assert len(ask_page(compose_page(random.Random(1)), FIRST_HABITS, random.Random(1), budget_tokens=1)) == 1
+
+
+def test_stages_follow_each_other_and_the_last_one_does_not_end() -> None:
+    recipe = RECIPES["v2"]
+    tower, connector, reading = recipe.stages
+    assert recipe.stage_at(0) == (tower, 0)
+    assert recipe.stage_at(tower.steps) == (connector, 0)
+    assert recipe.first_step_of("reading") == tower.steps + connector.steps
+    assert recipe.stage_at(recipe.steps + 5) == (reading, reading.steps + 5)
+
+
+def test_held_out_questions_of_a_style_expect_the_whole_sentence() -> None:
+    items = list(draw_items("sentences", 2))
+    assert {item.group for item in items} >= {"kind"}
+    assert all(item.expected.startswith("The ") and item.expected.endswith(".") for item in items)
+    assert {item.group for item in draw_items("schemas", 1)} == {"schema"}
+
+
+def test_the_tables_count_by_suite_and_by_what_was_asked() -> None:
+    item = Item(suite="clean", group="date", question="?", image=b"", expected="1")
+    items = [item, item, dataclasses.replace(item, group="due"), dataclasses.replace(item, suite="noisy")]
+    assert tables(items, ["1", "2", "1", "0"]).splitlines() == [
+        "| suite | questions | exact |",
+        "|---|---|---|",
+        "| clean | 3 | 0.667 |",
+        "| noisy | 1 | 0.000 |",
+        "",
+        "| asked for | clean | noisy |",
+        "|---|---|---|",
+        "| date | 0.500 | 0.000 |",
+        "| due | 1.000 |  |",
+    ]

@@ -1,0 +1,1 @@
+"""How the model of this package is trained, exported and evaluated; no part of the wheel."""

@@ -1,0 +1,82 @@
+"""Two ways to ask the model: its weights through transformers, or any server that speaks OpenAI's protocol."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import urllib.request
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from training.held_out import Item
+
+MOST_TOKENS = 800
+ROWS = 16
+
+
+def answer_with_weights(folder: Path, items: Sequence[Item]) -> list[str]:
+    """Answer by greedy decoding in 32 bits, in the order of the items."""
+    import torch
+    from PIL import Image
+    from transformers import AutoModelForImageTextToText, AutoProcessor
+
+    processor = AutoProcessor.from_pretrained(folder, backend="pil")
+    model = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32).eval()
+    answers = [""] * len(items)
+    for places in _alike(items):
+        texts, images = [], []
+        for place in places:
+            content = [{"type": "image"}, {"type": "text", "text": items[place].question}]
+            message = [{"role": "user", "content": content}]
+            texts.append(processor.apply_chat_template(message, add_generation_prompt=True))
+            images.append([Image.open(io.BytesIO(items[place].image)).convert("RGB")])
+        inputs = processor(text=texts, images=images, return_tensors="pt", padding=True)
+        with torch.no_grad():
+            tokens = model.generate(**inputs, do_sample=False, max_new_tokens=MOST_TOKENS)
+        written = processor.batch_decode(tokens[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
+        for place, answer in zip(places, written, strict=True):
+            answers[place] = answer
+    return answers
+
+
+def answer_with_server(url: str, items: Sequence[Item], *, model: str, parallel: int) -> list[str]:
+    """Answer by `url`/v1/chat/completions at temperature 0, in the order of the items.
+
+    Raises:
+        urllib.error.URLError: the server is not there, or refuses a request.
+    """
+
+    def answer(item: Item) -> str:
+        image = "data:image/png;base64," + base64.b64encode(item.image).decode()
+        content = [{"type": "image_url", "image_url": {"url": image}}, {"type": "text", "text": item.question}]
+        body = {
+            "model": model,
+            "temperature": 0,
+            "max_tokens": MOST_TOKENS,
+            "messages": [{"role": "user", "content": content}],
+        }
+        request = urllib.request.Request(  # noqa: S310 - the user's own URL
+            f"{url.rstrip('/')}/v1/chat/completions",
+            data=json.dumps(body).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request) as response:  # noqa: S310 - as above
+            return str(json.load(response)["choices"][0]["message"]["content"])
+
+    with ThreadPoolExecutor(parallel) as pool:
+        return list(pool.map(answer, items))
+
+
+def _alike(items: Sequence[Item]) -> Iterator[list[int]]:
+    """Yield places of items to be answered together: pages of one size, answers of about one length."""
+    order = sorted(range(len(items)), key=lambda place: (items[place].suite == "dense", len(items[place].expected)))
+    batch: list[int] = []
+    for place in order:
+        is_other_size = batch and (items[batch[0]].suite == "dense") != (items[place].suite == "dense")
+        if is_other_size or len(batch) == ROWS:
+            yield batch
+            batch = []
+        batch.append(place)
+    yield batch

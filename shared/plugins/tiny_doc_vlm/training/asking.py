@@ -1,0 +1,105 @@
+"""Which questions a training page is asked, in which words, and what a perfect reader answers."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from training.vocabulary import END, encode
+from vlmhyperbench_document_datasets.pages import Page
+from vlmhyperbench_document_datasets.questions import (
+    ABSENT_RULE,
+    MOST_ABSENT,
+    STYLE_RULES,
+    Question,
+    ask,
+    ask_absent,
+    ask_schema,
+)
+from vlmhyperbench_document_datasets.schemas import SCHEMAS
+
+READER_RULE = (
+    "You read documents. Answer with what is printed, and nothing else. If the page does not state it, answer: not"
+    " stated."
+)
+"""The system prompt of the platform's prompt `document-reader`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Habits:
+    """How often training asks what; all are probabilities, or weights of one question against another."""
+
+    other_wording: float
+    absent: float
+    """That a page is asked for fields which it does not state, and has the rule that goes with them."""
+    styles: dict[str, float]
+    system_prompt: float
+    weights: dict[str, float]
+    """Question type → how soon it is asked, against a field's 1; types at 0 are never asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """A question and its answer, as tokens; both end with the end of a turn."""
+
+    question: list[int]
+    answer: list[int]
+
+
+FIRST_HABITS = Habits(
+    other_wording=0, absent=0, styles={"value": 1}, system_prompt=0, weights={"kind": 0.3, "read": 0.5, "json": 0.5}
+)
+"""What the first version learned: four questions, in one wording each."""
+ALL_HABITS = Habits(
+    other_wording=0.5,
+    absent=0.25,
+    styles={"value": 0.8, "sentence": 0.08, "reasons": 0.12},
+    system_prompt=0.04,
+    weights={"kind": 0.3, "read": 0.5, "json": 0.5, "schema": 0.15, "absent": 1, "item": 0.8, "count": 0.4, "sum": 0.4},
+)
+
+
+def exchange(question: str, answer: str) -> Exchange:
+    """Return a question and its answer as the chat template writes them."""
+    return Exchange(question=[*encode(question), END, *encode("\nAssistant: ")], answer=[*encode(answer), END])
+
+
+def ask_page(page: Page, habits: Habits, rng: random.Random, *, budget_tokens: int) -> list[Exchange]:
+    """Ask a page as much as a budget of tokens holds, at least one question; its order is drawn by weight."""
+    has_absent = rng.random() < habits.absent
+    style = rng.choices([*habits.styles], weights=[*habits.styles.values()])[0]
+    questions = [question for question in _questions(page, rng, has_absent=has_absent) if _weight(question, habits)]
+    questions.sort(key=lambda question: rng.random() ** (1 / _weight(question, habits)), reverse=True)
+    asked: list[Exchange] = []
+    left_tokens = budget_tokens
+    for question in questions:
+        one = _put_in_words(question, habits, rng, has_absent=has_absent, style=style)
+        length = len(one.question) + len(one.answer)
+        if length <= left_tokens:
+            asked.append(one)
+            left_tokens -= length
+    return asked or [_put_in_words(questions[-1], habits, rng, has_absent=has_absent, style="value")]
+
+
+def _questions(page: Page, rng: random.Random, *, has_absent: bool) -> Iterator[Question]:
+    yield from ask(page)
+    if has_absent:
+        yield from ask_absent(page, rng, rng.randint(1, MOST_ABSENT))
+    # A table in the longest schema is longer than the model's context.
+    if not page.items:
+        yield ask_schema(page, rng.choice(SCHEMAS))
+
+
+def _weight(question: Question, habits: Habits) -> float:
+    return 1 if question.question_type == "field" else habits.weights.get(question.question_type, 0)
+
+
+def _put_in_words(question: Question, habits: Habits, rng: random.Random, *, has_absent: bool, style: str) -> Exchange:
+    wordings = question.wordings()
+    words = rng.choice(wordings) if rng.random() < habits.other_wording else wordings[0]
+    if has_absent and question.question_type in ("field", "absent"):
+        words += ABSENT_RULE
+    if question.said_of:
+        words += STYLE_RULES[style]
+    return exchange(words, question.full_answer(style))

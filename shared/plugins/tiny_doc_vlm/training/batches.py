@@ -1,0 +1,120 @@
+"""Batches of a training step: a function of the seed and the step's number, so that a run goes on where it stopped.
+
+All questions about a page share one row: each sees the page and itself, at the positions it would have alone. The
+page's own tokens, most of the work, are then read once for all of them.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from training.asking import READER_RULE, Exchange, Habits, ask_page, exchange
+from training.drawing import TrainingPage, cut_tiles, draw_digit, draw_page, tiles_of
+from training.vocabulary import END, PAD, START, encode, image_tokens
+
+NO_TARGET = -100
+"""The target of tokens that nobody has to predict."""
+DIGITS = "digits"
+LONG = 0.2
+"""The share of the batches that have room for the longest answers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mixture:
+    """What a batch is made of."""
+
+    tiers: dict[str, float]
+    """Weights of the tiers of two tiles, and of `digits`."""
+    dense: float
+    """The share of the batches that are dense pages only: a batch has pages of one size."""
+    habits: Habits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Arrays of one step; rows are pages, padded at their ends."""
+
+    tiers: tuple[str, ...]
+    """Of each row."""
+    tiles: NDArray[np.uint8]
+    """Shape: (rows, tiles + 1, TILE_PX, TILE_PX); the last is the overview."""
+    characters: NDArray[np.int64]
+    """Shape: (rows, tiles, TOKENS_PER_TILE, 2)."""
+    ids: NDArray[np.int64]
+    """Shape: (rows, length)."""
+    targets: NDArray[np.int64]
+    """The token to be predicted at each place, or NO_TARGET. Shape: (rows, length)."""
+    positions: NDArray[np.int64]
+    """Shape: (rows, length)."""
+    segments: NDArray[np.int64]
+    """0 for the page, from 1 for its questions, -1 for padding. Shape: (rows, length)."""
+
+
+def draw_batch(mixture: Mixture, *, seed: int, step: int, rows: int) -> Batch:
+    """Draw the pages and questions of a step. A dense batch has half as many rows."""
+    rng = random.Random(f"{seed}/{step}")  # noqa: S311 - drawn, not secret
+    is_dense = rng.random() < mixture.dense
+    is_long = rng.random() < LONG
+    has_rule = rng.random() < mixture.habits.system_prompt
+    budget_tokens = (720 if is_long else 320) if is_dense else (360 if is_long else 200)
+    packed, tiers = [], []
+    for number in range(max(1, rows // 2) if is_dense else rows):
+        tier = "dense" if is_dense else rng.choices([*mixture.tiers], weights=[*mixture.tiers.values()])[0]
+        page = draw_digit(rng) if tier == DIGITS else draw_page(f"{seed}/{step}/{number}", tier)
+        tiers.append(tier)
+        packed.append(_pack(page, mixture.habits, rng, budget_tokens=budget_tokens, has_rule=has_rule))
+    length = max(len(row.ids) for row in packed)
+    return Batch(
+        tiers=tuple(tiers),
+        tiles=np.stack([row.tiles for row in packed]),
+        characters=np.stack([row.characters for row in packed]),
+        ids=np.array([row.ids + [PAD] * (length - len(row.ids)) for row in packed]),
+        targets=np.array([row.targets + [NO_TARGET] * (length - len(row.ids)) for row in packed]),
+        positions=np.array([row.positions + [0] * (length - len(row.ids)) for row in packed]),
+        segments=np.array([row.segments + [-1] * (length - len(row.ids)) for row in packed]),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    tiles: NDArray[np.uint8]
+    characters: NDArray[np.int64]
+    ids: list[int]
+    targets: list[int]
+    positions: list[int]
+    segments: list[int]
+
+
+def _pack(page: TrainingPage, habits: Habits, rng: random.Random, *, budget_tokens: int, has_rule: bool) -> _Row:
+    if page.page is None:
+        exchanges = [exchange(page.question, page.answer)]
+    else:
+        exchanges = ask_page(page.page, habits, rng, budget_tokens=budget_tokens)
+    rule = [*encode(f"System: {READER_RULE}"), END, *encode("\n")] if has_rule else []
+    ids = [START, *rule, *encode("User: "), *image_tokens(*tiles_of(page.pixels.shape))]
+    targets, positions, segments = [NO_TARGET] * len(ids), [*range(len(ids))], [0] * len(ids)
+    page_end = len(ids)
+    for segment, one in enumerate(exchanges, 1):
+        text, wanted = _shifted(one)
+        ids += text
+        targets += wanted
+        positions += range(page_end, page_end + len(text))
+        segments += [segment] * len(text)
+    return _Row(
+        tiles=cut_tiles(page.pixels, rng),
+        characters=page.characters,
+        ids=ids,
+        targets=targets,
+        positions=positions,
+        segments=segments,
+    )
+
+
+def _shifted(one: Exchange) -> tuple[list[int], list[int]]:
+    """Return the tokens that are read and, for each, the one that has to follow; the last is never read."""
+    read = one.question + one.answer[:-1]
+    return read, [NO_TARGET] * (len(one.question) - 1) + one.answer

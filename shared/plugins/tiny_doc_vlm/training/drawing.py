@@ -1,0 +1,139 @@
+"""Training pages: what the datasets of this project draw, and which character stands under which part of a tile.
+
+Documents are named `train/…`. The dataset names its own by a whole number, `7/000123`, and a page depends on its name
+alone: no seed of the dataset can draw a page that was trained on. Of the handwritten digits, only the half `train` is
+ever read.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import io
+import random
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from training.vocabulary import TOKENS_PER_TILE
+from vlmhyperbench_document_datasets.digits import QUESTION, HandwrittenDigits
+from vlmhyperbench_document_datasets.drawing import Box, Grey, choose_look
+from vlmhyperbench_document_datasets.faces import CHARACTERS
+from vlmhyperbench_document_datasets.pages import Page, Span
+from vlmhyperbench_document_datasets.tiers import draw, make_document
+from vlmhyperbench_sdk.protocols import DatasetSource
+
+TILE_PX = 96
+CLASSES = len(CHARACTERS) + 1
+"""What half an image token can show: nothing (0), or a character (from 1)."""
+UNKNOWN = -100
+"""The class of what nobody labelled; losses leave it out."""
+HALF_WIDTH_PX, TOKEN_PX = 8, 16
+GAP_PX = 1.5
+TOKENS_PER_SIDE = TILE_PX // TOKEN_PX
+FILTERS = (Image.Resampling.LANCZOS, Image.Resampling.BICUBIC, Image.Resampling.BILINEAR)
+"""Engines resample the overview differently, so training draws the filter."""
+
+Labels = NDArray[np.int64]
+_CLASS_OF = {character: number for number, character in enumerate(CHARACTERS, 1)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingPage:
+    """A drawn page, what it states (None: a digit), and the characters under its image tokens."""
+
+    pixels: Grey
+    """Shape: (height, width), each a multiple of TILE_PX."""
+    page: Page | None
+    characters: Labels
+    """The class of each half of each token. Shape: (tiles, TOKENS_PER_TILE, 2)."""
+    question: str = ""
+    answer: str = ""
+    """Of a digit; the questions about a page come from the dataset."""
+
+
+def draw_page(name: str, tier: str) -> TrainingPage:
+    """Draw the page of a training document, `name` being whatever tells it from the others."""
+    document = f"train/{name}"
+    page, rng = make_document(document, tier)
+    if tier != "shifted":
+        look = choose_look(page, copy.copy(rng))
+        drawing = draw(page, rng, document=document, tier=tier)
+        return TrainingPage(pixels=drawing.pixels, page=page, characters=_labels_on_grid(page, look.first_row))
+    # Every printed word gets a place of its own: the drawing then tells where each one came to lie.
+    words = {f"{row}.{column}": Span(row=row, column=column, text=text) for row, column, text in _words(page)}
+    drawing = draw(dataclasses.replace(page, spans=words), rng, document=document, tier=tier)
+    marks = [(drawing.boxes[place], word.text) for place, word in words.items()]
+    return TrainingPage(pixels=drawing.pixels, page=page, characters=_labels_of_boxes(drawing.pixels.shape, marks))
+
+
+def draw_digit(rng: random.Random) -> TrainingPage:
+    """Draw a digit of the training half, moved a little, thinner or thicker, on wide paper."""
+    inks, labels = training_digits()
+    row = rng.randrange(len(labels))
+    ink = np.roll(inks[row], (rng.choice((-1, 0, 0, 0, 1)), rng.choice((-1, 0, 0, 0, 1))), axis=(0, 1))
+    ink = np.where(ink > 0, np.clip(ink + np.array(rng.choices((-2, -1, 0, 0, 1, 2), k=64)).reshape(8, 8), 0, 16), 0)
+    grey = (255 - (255 * ink + 8) // 16).astype(np.uint8).repeat(12, axis=0).repeat(12, axis=1)
+    pixels = np.pad(grey, ((0, 0), (TILE_PX // 2, TILE_PX // 2)), constant_values=255)
+    unknown = np.full((2, TOKENS_PER_TILE, 2), UNKNOWN)
+    return TrainingPage(pixels=pixels, page=None, characters=unknown, question=QUESTION, answer=labels[row])
+
+
+def tiles_of(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Return how many rows and columns of tiles a page of (height, width) pixels has."""
+    return shape[0] // TILE_PX, shape[1] // TILE_PX
+
+
+def cut_tiles(pixels: Grey, rng: random.Random) -> Grey:
+    """Cut a page into its tiles, row by row, and add the overview. Shape: (tiles + 1, TILE_PX, TILE_PX)."""
+    rows, columns = tiles_of(pixels.shape)
+    tiles = pixels.reshape(rows, TILE_PX, columns, TILE_PX).swapaxes(1, 2).reshape(-1, TILE_PX, TILE_PX)
+    small = Image.fromarray(pixels).resize((TILE_PX, TILE_PX), rng.choice(FILTERS))
+    return np.concatenate([tiles, np.asarray(small)[None]])
+
+
+def _words(page: Page) -> Iterator[tuple[int, int, str]]:
+    for row, line in enumerate(page.lines):
+        for match in re.finditer(r"\S+", line):
+            yield row, match.start(), match.group()
+
+
+def _labels_on_grid(page: Page, first_row: int) -> Labels:
+    """Label pages whose characters stand in cells: a token covers two of them."""
+    cells = np.zeros((page.height_px // TOKEN_PX, page.width_px // HALF_WIDTH_PX), dtype=np.int64)
+    for row, column, text in _words(page):
+        cells[first_row + row, column : column + len(text)] = [_CLASS_OF[character] for character in text]
+    return _by_tile(cells)
+
+
+def _labels_of_boxes(shape: tuple[int, ...], marks: list[tuple[Box, str]]) -> Labels:
+    """Give every character to the half token in which its middle lies; what two share, nobody knows."""
+    cells = np.zeros((shape[0] // TOKEN_PX, shape[1] // HALF_WIDTH_PX), dtype=np.int64)
+    for (left, top, right, bottom), text in marks:
+        # Between characters there is a gap, and the box has none at its ends.
+        width = (right - left + GAP_PX) / len(text)
+        for number, character in enumerate(text):
+            middle = left + int((number + 0.5) * width - GAP_PX / 2)
+            place = (top + bottom) // 2 // TOKEN_PX, middle // HALF_WIDTH_PX
+            cells[place] = UNKNOWN if cells[place] else _CLASS_OF[character]
+    return _by_tile(cells)
+
+
+def _by_tile(cells: NDArray[np.int64]) -> Labels:
+    side = TOKENS_PER_SIDE
+    rows, columns = cells.shape[0] // side, cells.shape[1] // (2 * side)
+    return cells.reshape(rows, side, columns, side, 2).swapaxes(1, 2).reshape(rows * columns, TOKENS_PER_TILE, 2)
+
+
+@cache
+def training_digits() -> tuple[NDArray[np.int64], list[str]]:
+    """Return the counts of ink of the training half, of shape (898, 8, 8), and what each digit is."""
+    samples = list(HandwrittenDigits(DatasetSource(split="train", params={"scale": 1})))
+    pixels = [np.asarray(Image.open(io.BytesIO(sample.images[0].read()))) for sample in samples]
+    inks = np.rint((255 - np.stack(pixels).astype(np.int64)) * 16 / 255).astype(np.int64)
+    return inks, [sample.references[0] for sample in samples]

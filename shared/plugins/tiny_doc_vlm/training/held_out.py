@@ -1,0 +1,75 @@
+"""What the model is measured on: pages of the dataset's own seeds, which no training page can have, and digits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from vlmhyperbench_document_datasets.digits import HandwrittenDigits
+from vlmhyperbench_document_datasets.synthetic import SyntheticDocuments
+from vlmhyperbench_sdk.protocols import DatasetSource
+from vlmhyperbench_sdk.types import JsonObject, Sample
+
+SEED = 1
+
+SUITES: dict[str, JsonObject] = {
+    "clean": {},
+    "noisy": {"tier": "noisy"},
+    "shifted": {"tier": "shifted"},
+    "fonts": {"tier": "fonts"},
+    "dense": {"tier": "dense"},
+    "wordings": {"phrasings": "drawn"},
+    "unanswerable": {"unanswerable": 2},
+    "sentences": {"phrasings": "drawn", "answer_style": "sentence"},
+    "reasons": {"phrasings": "drawn", "unanswerable": 1, "answer_style": "reasons"},
+    "schemas": {"schemas": ["pairs", "nested", "typed"]},
+}
+"""Suite → the params of the dataset. All but `dense` show the same documents."""
+DIGITS = "digits"
+_ONLY: dict[str, tuple[str, ...]] = {
+    "unanswerable": ("field", "absent"),
+    "sentences": ("field", "kind"),
+    "reasons": ("field", "absent", "kind"),
+    "schemas": ("schema",),
+}
+"""Suite → the types of question that it is about; the others are measured elsewhere."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One held-out question."""
+
+    suite: str
+    group: str
+    """The field where one is asked for, else the type of the question."""
+    question: str
+    image: bytes
+    """A PNG."""
+    expected: str
+    """The whole text of a right answer."""
+
+
+def draw_items(suite: str, documents: int, *, seed: int = SEED) -> Iterator[Item]:
+    """Yield the questions of a suite about so many documents, or all held-out digits.
+
+    Raises:
+        KeyError: there is no such suite.
+    """
+    for sample in _samples(suite, documents, seed):
+        question_type = str(sample.metadata["question_type"])
+        if suite not in _ONLY or question_type in _ONLY[suite]:
+            group = str(sample.metadata["field"]) if question_type == "field" else question_type
+            yield Item(
+                suite=suite,
+                group=group,
+                question=sample.question,
+                image=sample.images[0].read(),
+                expected=str(sample.metadata.get("answer", sample.references[0])),
+            )
+
+
+def _samples(suite: str, documents: int, seed: int) -> Iterator[Sample]:
+    if suite == DIGITS:
+        return iter(HandwrittenDigits(DatasetSource(split="test", params={"page": "wide"})))
+    params = {**SUITES[suite], "documents": documents}
+    return iter(SyntheticDocuments(DatasetSource(seed=seed, params=params)))

@@ -1,0 +1,167 @@
+"""The network: its shape, its files' tokenizer and processor, and the pass through it that training takes.
+
+The pass is the one of `Idefics3ForConditionalGeneration`, less what a batch of full tiles does not need. `python -m
+training.check_network` compares the two.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from torch import Tensor, nn
+from transformers import (
+    Idefics3Config,
+    Idefics3ForConditionalGeneration,
+    Idefics3ImageProcessorPil,
+    Idefics3Processor,
+    PreTrainedTokenizerFast,
+)
+
+from training import vocabulary
+from training.drawing import CLASSES, TILE_PX
+
+PATCH_PX, JOINED = 8, 2
+"""The side of a patch, and how many patches of a side become one token."""
+CONTEXT_TOKENS = 1024
+CHAT_TEMPLATE = (
+    "<|im_start|>{% for m in messages %}{{ m.role | capitalize }}: "
+    "{% if m.content is string %}{{ m.content }}{% else %}{% for c in m.content %}"
+    "{% if c.type == 'image' %}<image>{% else %}{{ c.text }}{% endif %}{% endfor %}{% endif %}"
+    "<end_of_utterance>\n{% endfor %}{% if add_generation_prompt %}Assistant: {% endif %}"
+)
+
+
+def make_tokenizer() -> PreTrainedTokenizerFast:
+    """Make the tokenizer of `vocabulary`; llama.cpp looks the empty line up, which is why it is one token."""
+    ids = {token: number for number, token in enumerate(vocabulary.tokens())}
+    rules = Tokenizer(models.BPE(vocab=ids, merges=[("Ċ", "Ċ")]))
+    rules.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    rules.decoder = decoders.ByteLevel()
+    rules.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in vocabulary.SPECIAL_TOKENS])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=rules,
+        bos_token=vocabulary.SPECIAL_TOKENS[vocabulary.START],
+        eos_token=vocabulary.SPECIAL_TOKENS[vocabulary.END],
+        pad_token=vocabulary.SPECIAL_TOKENS[vocabulary.PAD],
+        padding_side="left",
+        model_max_length=CONTEXT_TOKENS,
+    )
+
+
+def make_processor() -> Idefics3Processor:
+    """Make the processor: pages are enlarged to 192 pixels, and cut into tiles with an overview."""
+    images = Idefics3ImageProcessorPil(size={"longest_edge": 2 * TILE_PX}, max_image_size={"longest_edge": TILE_PX})
+    return Idefics3Processor(
+        image_processor=images,
+        tokenizer=make_tokenizer(),
+        image_seq_len=vocabulary.TOKENS_PER_TILE,
+        chat_template=CHAT_TEMPLATE,
+    )
+
+
+def make_model() -> Idefics3ForConditionalGeneration:
+    """Make the model with random weights, from torch's own generator."""
+    vision = {
+        "hidden_size": 128,
+        "intermediate_size": 384,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "image_size": TILE_PX,
+        "patch_size": PATCH_PX,
+    }
+    text = {
+        "model_type": "llama",
+        "vocab_size": vocabulary.SIZE,
+        "hidden_size": 192,
+        "intermediate_size": 512,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 6,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": CONTEXT_TOKENS,
+        "pad_token_id": vocabulary.PAD,
+        "bos_token_id": vocabulary.START,
+        "eos_token_id": vocabulary.END,
+        "tie_word_embeddings": True,
+    }
+    config = Idefics3Config(
+        image_token_id=vocabulary.IMAGE,
+        scale_factor=JOINED,
+        pad_token_id=vocabulary.PAD,
+        tie_word_embeddings=True,
+        vision_config=vision,
+        text_config=text,
+    )
+    return Idefics3ForConditionalGeneration(config)
+
+
+class Reader(nn.Module):
+    """The model, and the two linear heads that name the characters under an image token; they are not exported."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = make_model()
+        vision = self.model.config.vision_config
+        self.tower_head = nn.Linear(JOINED**2 * vision.hidden_size, 2 * CLASSES)
+        self.connector_head = nn.Linear(self.model.config.text_config.hidden_size, 2 * CLASSES)
+        self.register_buffer("_places", _patch_places(self.model), persistent=False)
+
+    def load_weights(self, folder: Path) -> None:
+        """Take the weights of an exported model; the heads stay as they are."""
+        weights = Idefics3ForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).state_dict()
+        self.model.load_state_dict(weights)
+        self.model.tie_weights()
+
+    def look(self, tiles: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what the tower and the connector make of tiles.
+
+        Args:
+            tiles: grey pixels, 0 to 255. Shape: (tiles, TILE_PX, TILE_PX).
+
+        Returns:
+            Joined patches, of shape (tiles, TOKENS_PER_TILE, 4 · vision width), and tokens, of shape (tiles,
+            TOKENS_PER_TILE, text width).
+        """
+        vision, connector = self.model.model.vision_model, self.model.model.connector
+        patch = vision.embeddings.patch_embedding
+        count, side = len(tiles), TILE_PX // PATCH_PX
+        grey = tiles.float() / 127.5 - 1
+        patches = grey.view(count, side, PATCH_PX, side, PATCH_PX).transpose(2, 3).reshape(count, side**2, PATCH_PX**2)
+        # A grey page has the same value in all three channels.
+        hidden = patches @ patch.weight.sum(1).flatten(1).T + patch.bias
+        hidden = hidden + vision.embeddings.position_embedding(self._places)
+        hidden = vision.encoder(inputs_embeds=hidden, attention_mask=None).last_hidden_state
+        joined = connector.pixel_shuffle(vision.post_layernorm(hidden), JOINED)
+        return joined, connector.modality_projection(joined)
+
+    def read(self, ids: Tensor, image: Tensor, positions: Tensor, segments: Tensor) -> Tensor:
+        """Return the text model's last hidden states. Shape: (rows, length, text width).
+
+        Args:
+            ids: tokens, shape (rows, length).
+            image: the tokens of all tiles in the order of the rows, shape (…, text width).
+            positions: shape (rows, length).
+            segments: 0 for the page, which everything sees; a question sees the page and itself. Shape as above.
+        """
+        text = self.model.model.text_model
+        embedded = text.embed_tokens(ids)
+        embedded = embedded.masked_scatter((ids == vocabulary.IMAGE).unsqueeze(-1), image.to(embedded.dtype))
+        same = segments.unsqueeze(2) == segments.unsqueeze(1)
+        seen = (same | (segments.unsqueeze(1) == 0)).tril()
+        mask = torch.zeros_like(seen, dtype=embedded.dtype).masked_fill(~seen, torch.finfo(embedded.dtype).min)
+        return text(
+            inputs_embeds=embedded, attention_mask=mask.unsqueeze(1), position_ids=positions, use_cache=False
+        ).last_hidden_state
+
+
+def _patch_places(model: Idefics3ForConditionalGeneration) -> Tensor:
+    """Ask the tower which position it gives to each patch of a full tile. Shape: (patches,)."""
+    places: list[Tensor] = []
+    embeddings = model.model.vision_model.embeddings
+    hook = embeddings.position_embedding.register_forward_pre_hook(lambda _, inputs: places.append(inputs[0]))
+    side = TILE_PX // PATCH_PX
+    with torch.no_grad():
+        embeddings(torch.zeros(1, 3, TILE_PX, TILE_PX), torch.ones(1, side, side, dtype=torch.bool))
+    hook.remove()
+    return places[0].reshape(-1)

@@ -1,0 +1,84 @@
+"""What is trained on what, in which order: the stages that make a reader out of random weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from training.asking import ALL_HABITS, FIRST_HABITS
+from training.batches import DIGITS, Mixture
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """So many steps under the same losses; a loss of weight 0 is not computed."""
+
+    name: str
+    steps: int
+    rows: int
+    """Pages in a step."""
+    learning_rate: float
+    tower: float
+    """The weight of naming characters from the vision tower's patches."""
+    connector: float
+    """The weight of naming characters from the connector's tokens."""
+    text: float
+    """The weight of the language model's loss."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """Pages and stages; the last `decay_steps` of all go to a learning rate of 0."""
+
+    mixture: Mixture
+    stages: tuple[Stage, ...]
+    decay_steps: int
+
+    @property
+    def steps(self) -> int:
+        """All steps of all stages."""
+        return sum(stage.steps for stage in self.stages)
+
+    def first_step_of(self, name: str) -> int:
+        """Return the number of the step with which a stage begins.
+
+        Raises:
+            KeyError: there is no such stage.
+        """
+        done = 0
+        for stage in self.stages:
+            if stage.name == name:
+                return done
+            done += stage.steps
+        raise KeyError(name)
+
+    def stage_at(self, step: int) -> tuple[Stage, int]:
+        """Return the stage of a step (from 0) and the number of the step in it; the last stage has no end."""
+        for stage in self.stages[:-1]:
+            if step < stage.steps:
+                return stage, step
+            step -= stage.steps
+        return self.stages[-1], step
+
+
+def _stages(reading_steps: int) -> tuple[Stage, ...]:
+    return (
+        Stage(name="tower", steps=1500, rows=32, learning_rate=1e-3, tower=1, connector=0, text=0),
+        Stage(name="connector", steps=500, rows=32, learning_rate=1e-3, tower=1, connector=1, text=0),
+        Stage(name="reading", steps=reading_steps, rows=16, learning_rate=1e-3, tower=0, connector=1, text=1),
+    )
+
+
+RECIPES = {
+    "v1": Recipe(
+        mixture=Mixture(tiers={"clean": 1}, dense=0, habits=FIRST_HABITS), stages=_stages(12_000), decay_steps=3000
+    ),
+    "v2": Recipe(
+        mixture=Mixture(
+            tiers={"clean": 0.22, "noisy": 0.24, "shifted": 0.32, "fonts": 0.15, DIGITS: 0.07},
+            dense=0.15,
+            habits=ALL_HABITS,
+        ),
+        stages=_stages(40_000),
+        decay_steps=4000,
+    ),
+}

@@ -1,0 +1,129 @@
+"""One step of training: losses, gradients, weights, and what was read rightly on the way."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - its usual name
+from torch import Tensor, nn
+
+from training.batches import NO_TARGET, Batch
+from training.drawing import CLASSES, UNKNOWN
+from training.muon import Muon
+from training.network import Reader
+from training.recipes import Stage
+
+MOST_GRADIENT = 1.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Tally:
+    """What was right since the last line of the log."""
+
+    right: Counter[str] = field(default_factory=Counter)
+    all: Counter[str] = field(default_factory=Counter)
+    losses: Counter[str] = field(default_factory=Counter)
+    steps: int = 0
+
+    def line(self) -> str:
+        """Return means of the losses, and the shares of what was right: characters, and whole answers by tier."""
+        losses = (f"{name} {total / self.steps:.4f}" for name, total in self.losses.items())
+        shares = (f"{name} {self.right[name] / count:.3f}" for name, count in sorted(self.all.items()) if count)
+        return " ".join((*losses, "|", *shares))
+
+
+class Optimizers:
+    """Muon for the matrices inside the layers, AdamW for all else."""
+
+    def __init__(self, reader: Reader) -> None:
+        matrices, others = [], []
+        for name, weight in reader.named_parameters():
+            is_inside = weight.ndim == 2 and (".layers." in name or "modality_projection" in name)
+            (matrices if is_inside else others).append(weight)
+        self._all: tuple[torch.optim.Optimizer, ...] = (
+            Muon(matrices),
+            torch.optim.AdamW(others, betas=(0.9, 0.98), weight_decay=0.01),
+        )
+
+    def step(self, learning_rate: float) -> None:
+        """Change the weights by their gradients, and forget the gradients."""
+        for optimizer in self._all:
+            for group in optimizer.param_groups:
+                group["lr"] = learning_rate
+            optimizer.step()
+            optimizer.zero_grad()
+
+    def state(self) -> list[dict[str, object]]:
+        """Return what a later run needs to go on."""
+        return [optimizer.state_dict() for optimizer in self._all]
+
+    def load(self, states: list[dict[str, object]]) -> None:
+        """Go on where `state` was taken."""
+        for optimizer, state in zip(self._all, states, strict=True):
+            optimizer.load_state_dict(state)
+
+
+def train_step(
+    reader: Reader, optimizers: Optimizers, batch: Batch, stage: Stage, *, learning_rate: float, tally: Tally
+) -> None:
+    """Take one step, and count into the tally."""
+    device = next(reader.parameters()).device
+    tiles = torch.from_numpy(batch.tiles).to(device)
+    if not stage.text:  # Nobody names the characters of the overview.
+        tiles = tiles[:, :-1]
+    joined, tokens = (out.unflatten(0, tiles.shape[:2]) for out in reader.look(tiles.flatten(0, 1)))
+    total = torch.zeros((), device=device)
+    characters = torch.from_numpy(batch.characters).to(device)
+    count = characters.shape[1]
+    for name, weight, head, out in (
+        ("tower", stage.tower, reader.tower_head, joined),
+        ("connector", stage.connector, reader.connector_head, tokens),
+    ):
+        if weight:
+            total = total + weight * _name_characters(name, head, out[:, :count], characters, tally)
+    if stage.text:
+        total = total + stage.text * _read_text(reader, batch, tokens, tally)
+    total.backward()
+    nn.utils.clip_grad_norm_(reader.parameters(), MOST_GRADIENT)
+    optimizers.step(learning_rate)
+    tally.steps += 1
+
+
+def _name_characters(name: str, head: nn.Linear, out: Tensor, characters: Tensor, tally: Tally) -> Tensor:
+    """Return the loss of naming both characters under each token; pages that are digits have none."""
+    wanted = characters.flatten()
+    logits = head(out).reshape(-1, CLASSES)
+    known = wanted != UNKNOWN
+    loss = F.cross_entropy(logits[known], wanted[known])
+    is_ink = wanted > 0
+    tally.losses[name] += loss.item()
+    tally.right[name] += int((logits.argmax(-1) == wanted)[is_ink].sum())
+    tally.all[name] += int(is_ink.sum())
+    return loss
+
+
+def _read_text(reader: Reader, batch: Batch, tokens: Tensor, tally: Tally) -> Tensor:
+    device = tokens.device
+    ids, positions, segments, targets = (
+        torch.from_numpy(array).to(device) for array in (batch.ids, batch.positions, batch.segments, batch.targets)
+    )
+    hidden = reader.read(ids, tokens, positions, segments)
+    is_wanted = targets != NO_TARGET
+    logits = hidden[is_wanted] @ reader.model.model.text_model.embed_tokens.weight.T
+    wanted = targets[is_wanted]
+    loss = F.cross_entropy(logits, wanted)
+    tally.losses["text"] += loss.item()
+    _count_answers(batch.tiers, is_wanted, segments, logits.argmax(-1) == wanted, tally)
+    return loss
+
+
+def _count_answers(tiers: tuple[str, ...], is_wanted: Tensor, segments: Tensor, is_right: Tensor, tally: Tally) -> None:
+    """Count the answers all of whose tokens were right, given the right ones before."""
+    wrong = torch.zeros(len(tiers), int(segments.max()) + 1, dtype=torch.long, device=segments.device)
+    rows = is_wanted.nonzero()[:, 0]
+    wrong.index_put_((rows, segments[is_wanted]), (~is_right).long(), accumulate=True)
+    for tier, row, most in zip(tiers, wrong.tolist(), segments.max(1).values.tolist(), strict=True):
+        tally.right[tier] += sum(count == 0 for count in row[1 : most + 1])
+        tally.all[tier] += most

@@ -1,0 +1,65 @@
+"""Token ids without a tokenizer: every printable character is one token, so that a text's ids are a table look-up."""
+
+from __future__ import annotations
+
+SPECIAL_TOKENS = (
+    "<pad>",
+    "<|im_start|>",
+    "<end_of_utterance>",
+    "<image>",
+    "<fake_token_around_image>",
+    "<global-img>",
+    *(f"<row_{row}_col_{column}>" for row in (1, 2) for column in (1, 2)),
+)
+PAD, START, END, IMAGE, FAKE, OVERVIEW = range(6)
+"""Ids of the first special tokens; END is the end of a turn."""
+TOKENS_PER_TILE = 36
+
+
+def byte_tokens() -> list[str]:
+    """Return the 256 tokens that stand for bytes, sorted as the vocabulary has them.
+
+    Byte-level tokenizers name a byte by a printable character: its own where it has one, else one from 256 upwards
+    (Radford et al. 2019, GPT-2).
+    """
+    return sorted(_names_of_bytes())
+
+
+def tokens() -> list[str]:
+    """Return the whole vocabulary by id: special tokens, bytes, and the one merge, an empty line."""
+    return [*SPECIAL_TOKENS, *byte_tokens(), "ĊĊ"]
+
+
+def _names_of_bytes() -> list[str]:
+    own = {*range(33, 127), *range(161, 173), *range(174, 256)}
+    others = iter(range(256, 512))
+    return [chr(byte) if byte in own else chr(next(others)) for byte in range(256)]
+
+
+_IDS = {token: number for number, token in enumerate(tokens())}
+_NAMES = _names_of_bytes()
+EMPTY_LINE = _IDS["ĊĊ"]
+LINE_END = _IDS["Ċ"]
+SIZE = len(_IDS)
+
+
+def encode(text: str) -> list[int]:
+    """Return the ids of a text without special tokens.
+
+    Raises:
+        ValueError: it has an empty line, which is a merge and would be one token.
+    """
+    if "\n\n" in text:
+        raise ValueError("A text with an empty line is not encoded here.")
+    return [_IDS[_NAMES[byte]] for byte in text.encode()]
+
+
+def image_tokens(rows: int, columns: int) -> list[int]:
+    """Return what stands in a prompt for a page of so many tiles: each tile under its place, then the overview."""
+    ids: list[int] = []
+    for row in range(1, rows + 1):
+        for column in range(1, columns + 1):
+            ids += [FAKE, _IDS[f"<row_{row}_col_{column}>"], *[IMAGE] * TOKENS_PER_TILE]
+        ids.append(LINE_END)
+    ids[-1] = EMPTY_LINE
+    return [*ids, FAKE, OVERVIEW, *[IMAGE] * TOKENS_PER_TILE, FAKE]
