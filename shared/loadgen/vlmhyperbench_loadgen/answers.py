@@ -17,6 +17,7 @@ from vlmhyperbench_loadgen.http1 import Body
 
 EventKind = Literal["content", "reasoning", "tool", "role", "usage"]
 MAX_TOKENS = 2**31 - 1
+_PLAIN_KEYS: dict[str, EventKind] = {"content": "content", "reasoning_content": "reasoning", "reasoning": "reasoning"}
 _MESSAGE_CHARACTERS = 500
 _FINISH_CHARACTERS = 64
 
@@ -65,7 +66,12 @@ def read_stream(body: Body, ends: list[int], times: list[int], *, is_complete: b
     reading = _Reading()
     answer = reading.answer
     is_done = False
+    pattern = _Pattern()
     for data, at_ns in _events(body, ends, times):
+        text = pattern.match(data)
+        if text is not None:
+            _take_plain(reading, pattern.kind, text, at_ns)
+            continue
         if data == b"[DONE]":
             is_done = True
             break
@@ -80,8 +86,8 @@ def read_stream(body: Body, ends: list[int], times: list[int], *, is_complete: b
         if event.get("error"):
             answer.error, answer.is_transient = _stated_error(event["error"])
             break
-        if not _take_plain(reading, event, at_ns):
-            _take_event(reading, event, at_ns, "delta")
+        pattern.learn(data, event)
+        _take_event(reading, event, at_ns, "delta")
     if answer.error is None and is_complete and not is_done and answer.finish_reason is None:
         answer.error, answer.is_transient = "incomplete_stream: it ended without finish_reason and [DONE]", True
     return reading.finish()
@@ -166,26 +172,81 @@ def _lines(text: bytes, at: int) -> Iterator[tuple[bytes, int]]:
         yield data, line_end
 
 
-def _take_plain(reading: _Reading, event: dict[str, Any], at_ns: int) -> bool:
-    """Take an event that is nothing but a piece of text, as most are; say whether it is one."""
+class _Pattern:
+    """What surrounds the text in events that are nothing but a piece of text, as most of a stream are.
+
+    Only a text without quotes, backslashes and unprintable characters matches: in JSON it then stands for itself, so
+    an event with the same surroundings says the same of another text, and need not be parsed.
+    """
+
+    __slots__ = ("_after", "_before", "_least", "kind")
+
+    def __init__(self) -> None:
+        self._before = self._after = b""
+        self._least = 0
+        self.kind: EventKind = "content"
+
+    def match(self, data: bytes) -> str | None:
+        """Return the text of an event like the one that was learnt, or None."""
+        before, after = self._before, self._after
+        if not before or len(data) <= self._least or not data.startswith(before) or not data.endswith(after):
+            return None
+        quoted = data[len(before) : -len(after)]
+        if b'"' in quoted or b"\\" in quoted:
+            return None
+        try:
+            text = quoted.decode()
+        except UnicodeDecodeError:
+            return None
+        return text if text.isprintable() else None
+
+    def learn(self, data: bytes, event: dict[str, Any]) -> None:
+        """Take an event for the pattern of those to come, if it is nothing but a piece of text."""
+        found = _plain_text(event)
+        if found is None or not found[1].isprintable():
+            return
+        kind, text = found
+        try:
+            quoted = b'"' + text.encode() + b'"'
+        except UnicodeEncodeError:
+            return
+        if data.count(quoted) != 1:
+            return
+        before, _, after = data.partition(quoted)
+        before, after = before + b'"', b'"' + after
+        # The same text may stand for something else, where its own is written with escapes.
+        try:
+            probe = _plain_text(orjson.loads(before + b"probe" + after))
+        except orjson.JSONDecodeError:
+            return
+        if probe == (kind, "probe"):
+            self.kind, self._before, self._after, self._least = kind, before, after, len(before) + len(after)
+
+
+def _plain_text(event: object) -> tuple[EventKind, str] | None:
+    """Return the text of an event that is nothing but a piece of content or of reasoning."""
+    if not isinstance(event, dict) or event.get("usage") or event.get("error"):
+        return None
     choices = event.get("choices")
-    if not choices or event.get("usage") or not isinstance(choices, list) or not isinstance(choices[0], dict):
-        return False
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        return None
     choice = choices[0]
     delta = choice.get("delta")
     if choice.get("finish_reason") is not None or not isinstance(delta, dict) or len(delta) != 1:
-        return False
-    content = delta.get("content")
-    if not content or not isinstance(content, str):
-        return False
+        return None
+    [(key, text)] = delta.items()
+    kind = _PLAIN_KEYS.get(key)
+    return (kind, text) if kind is not None and isinstance(text, str) and text else None
+
+
+def _take_plain(reading: _Reading, kind: EventKind, text: str, at_ns: int) -> None:
     answer = reading.answer
     answer.event_ns.append(at_ns)
-    answer.event_kind.append("content")
+    answer.event_kind.append(kind)
     answer.event_tokens.append(0)
-    reading.text.append(content)
-    reading.characters.append(len(content))
+    (reading.text if kind == "content" else reading.reasoning).append(text)
+    reading.characters.append(len(text))
     reading.running.append(None)
-    return True
 
 
 def _take_event(reading: _Reading, event: dict[str, Any], at_ns: int, key: str) -> None:

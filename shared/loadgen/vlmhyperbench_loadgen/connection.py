@@ -4,33 +4,55 @@ from __future__ import annotations
 
 import os
 import socket
-from selectors import EVENT_READ, EVENT_WRITE
+from collections.abc import Callable
 from ssl import SSLSocket, SSLWantReadError, SSLWantWriteError
 from typing import Literal
 
+from vlmhyperbench_loadgen.clocks import STAMP_SPACE, Reading, ask_for_stamps, to_monotonic
+from vlmhyperbench_loadgen.eventloop import READ, WRITE
 from vlmhyperbench_loadgen.http1 import Body, Chunks, Head, read_body, read_head
 from vlmhyperbench_loadgen.target import Target
 
-READ_BYTES = 65_536
+READ_BYTES = 16_384
 
 
 class Reply:
     """The bytes of an answer as they came. Adding is the hot path: an instant, an append, a look at the tail."""
 
-    __slots__ = ("_chunks", "_needed", "ends", "head", "is_whole", "received", "times")
+    __slots__ = (
+        "_chunks",
+        "_needed",
+        "began",
+        "ended",
+        "ends",
+        "head",
+        "is_stamped",
+        "is_whole",
+        "received",
+        "stamps",
+        "times",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, began: Reading | None = None) -> None:
         self.received = bytearray()
         self.ends: list[int] = []
         """Length of `received` after each read."""
         self.times: list[int] = []
-        """Instant of each read."""
+        """Instant of each read, in this process."""
+        self.stamps: list[bytes] = []
+        """What the kernel said of each read, if it stamps what arrives."""
+        self.began = began
+        """The clocks when the request was sent."""
+        self.ended: Reading | None = None
+        """The clocks when the answer had ended."""
+        self.is_stamped = False
+        """`times` are the kernel's."""
         self.head: Head | None = None
         self.is_whole = False
         self._chunks: Chunks | None = None
         self._needed = 0
 
-    def add(self, data: bytes, at_ns: int) -> bool:
+    def add(self, data: bytes, at_ns: int, stamp: bytes = b"") -> bool:
         """Take what one read brought; say whether the answer is whole.
 
         Raises:
@@ -40,6 +62,8 @@ class Reply:
         received += data
         self.ends.append(len(received))
         self.times.append(at_ns)
+        if stamp:
+            self.stamps.append(stamp)
         head = self.head
         if head is None:
             head = self.head = read_head(received)
@@ -55,6 +79,14 @@ class Reply:
         elif head.framing == "length":
             self.is_whole = len(received) >= self._needed
         return self.is_whole
+
+    def settle(self) -> None:
+        """Put the kernel's instants in place of this process's, where they can be trusted."""
+        if self.began is not None and self.ended is not None and len(self.stamps) == len(self.times):
+            found = to_monotonic(self.stamps, self.times, self.began, self.ended)
+            if found is not None:
+                self.times, self.is_stamped = found, True
+        self.stamps = []
 
     def end(self) -> bool:
         """Take the end of the connection; say whether the answer is whole by that."""
@@ -80,7 +112,20 @@ class Reply:
 class Connection:
     """A socket with the life `closed → connecting → handshaking → open → closed`."""
 
-    __slots__ = ("_address", "_is_broken", "_out", "_target", "_tried", "fd", "requests", "sock", "state", "wants")
+    __slots__ = (
+        "_address",
+        "_is_broken",
+        "_out",
+        "_receive",
+        "_target",
+        "_tried",
+        "fd",
+        "requests",
+        "sock",
+        "stamp",
+        "state",
+        "wants",
+    )
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -90,8 +135,11 @@ class Connection:
         self._address = 0
         self.sock: socket.socket | None = None
         self.fd = -1
+        self.stamp = b""
+        """What the kernel said of the last read; nothing where it does not stamp."""
+        self._receive: Callable[[int, int], tuple[bytes, list[tuple[int, int, bytes]], int, object]] | None = None
         self.state: Literal["closed", "connecting", "handshaking", "open"] = "closed"
-        self.wants = EVENT_READ
+        self.wants = READ
         """What the selector should wait for."""
         self.requests = 0
         """Sent on this connection so far."""
@@ -123,8 +171,9 @@ class Connection:
             sock.setblocking(False)
             if address.family != socket.AF_UNIX:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._receive = sock.recvmsg if self._target.tls is None and ask_for_stamps(sock) else None
             self.sock, self.fd = sock, sock.fileno()
-            self.state, self.wants, self.requests, self._is_broken = "connecting", EVENT_WRITE, 0, False
+            self.state, self.wants, self.requests, self._is_broken = "connecting", WRITE, 0, False
             try:
                 sock.connect(address.sockaddr)
             except BlockingIOError:
@@ -160,7 +209,7 @@ class Connection:
                 raise OSError(failure, os.strerror(failure))
             self._target.preferred = self._address
             if self._target.tls is None:
-                self.state, self.wants = "open", EVENT_READ
+                self.state, self.wants = "open", READ
                 return True
             self.sock = self._target.tls.wrap_socket(
                 self.sock, server_hostname=self._target.server_name, do_handshake_on_connect=False
@@ -170,12 +219,12 @@ class Connection:
         try:
             self.sock.do_handshake()
         except SSLWantReadError:
-            self.wants = EVENT_READ
+            self.wants = READ
             return False
         except SSLWantWriteError:
-            self.wants = EVENT_WRITE
+            self.wants = WRITE
             return False
-        self.state, self.wants = "open", EVENT_READ
+        self.state, self.wants = "open", READ
         return True
 
     def send(self, body: memoryview) -> None:
@@ -204,15 +253,15 @@ class Connection:
                 if sent:
                     out[0] = out[0][sent:]
         except (BlockingIOError, SSLWantWriteError):
-            self.wants = EVENT_READ | EVENT_WRITE
+            self.wants = READ | WRITE
         except SSLWantReadError:
-            self.wants = EVENT_READ
+            self.wants = READ
         else:
-            self.wants = EVENT_READ
+            self.wants = READ
 
     def give_up_sending(self) -> None:
         """Send no more of the request: the other side has stopped to read."""
-        self._out, self._is_broken, self.wants = [], True, EVENT_READ
+        self._out, self._is_broken, self.wants = [], True, READ
 
     def receive(self) -> bytes | None:
         """Read once: the bytes, `b""` at the end of input, None where nothing is there.
@@ -220,8 +269,12 @@ class Connection:
         Raises:
             OSError: the connection is gone.
         """
-        assert self.sock is not None  # noqa: S101
         try:
+            if self._receive is not None:
+                data, said, _, _ = self._receive(READ_BYTES, STAMP_SPACE)
+                self.stamp = said[0][2] if said else b""
+                return data
+            assert self.sock is not None  # noqa: S101
             return self.sock.recv(READ_BYTES)
         except (BlockingIOError, SSLWantReadError, SSLWantWriteError):
             return None
@@ -235,5 +288,6 @@ class Connection:
         """Close at once; closing twice is no error."""
         if self.sock is not None:
             self.sock.close()
-        self.sock, self.fd, self.state, self.wants = None, -1, "closed", EVENT_READ
+        self.sock, self.fd, self.state, self.wants = None, -1, "closed", READ
+        self._receive, self.stamp = None, b""
         self._out = []

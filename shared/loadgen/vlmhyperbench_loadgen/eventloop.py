@@ -1,11 +1,24 @@
-"""Wait for sockets, pipes and instants in one place: a selector and a heap of deadlines."""
+"""Wait for sockets, pipes and instants in one place: epoll, a heap of deadlines and one absolute timer.
+
+Instants are exact to some tens of microseconds with `timerfd`; without it (not Linux) to a millisecond.
+"""
 
 from __future__ import annotations
 
 import heapq
+import select
 import selectors
+import sys
 import time
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from vlmhyperbench_loadgen.timerfd import Timer
+
+READ, WRITE = 1, 4
+"""What to wait for; the values are those of `EPOLLIN` and `EPOLLOUT`. Errors and hang-ups come as other bits."""
+
+_MOST_EVENTS = 256
 
 
 class Watcher(Protocol):
@@ -24,25 +37,45 @@ class Sleeper(Protocol):
     def due(self, now_ns: int) -> None: ...
 
 
+class Poll(Protocol):
+    """The part of `select.epoll` that is used."""
+
+    def register(self, fd: int, eventmask: int, /) -> object: ...
+    def modify(self, fd: int, eventmask: int, /) -> object: ...
+    def unregister(self, fd: int, /) -> object: ...
+    def poll(self, timeout: float | None, maxevents: int, /) -> list[tuple[int, int]]: ...
+    def close(self) -> None: ...
+
+
 class EventLoop:
-    """A selector with deadlines; everything runs in the caller's thread, inside `step`."""
+    """A poll with deadlines; everything runs in the caller's thread, inside `step`."""
 
     def __init__(self) -> None:
-        self._selector = selectors.DefaultSelector()
+        self._poll: Poll = select.epoll() if sys.platform == "linux" else _SelectorPoll()
+        self._watchers: dict[int, Watcher] = {}
         self._heap: list[tuple[int, int, Sleeper]] = []
         self._count = 0
+        self._timer: Timer | None = None
+        if sys.platform == "linux":
+            from vlmhyperbench_loadgen.timerfd import Timer
+
+            self._timer = Timer()
+            self._poll.register(self._timer.fd, READ)
 
     def watch(self, fd: int, mask: int, watcher: Watcher) -> None:
         """Tell `watcher` when `fd` is ready."""
-        self._selector.register(fd, mask, watcher)
+        self._poll.register(fd, mask)
+        self._watchers[fd] = watcher
 
     def change(self, fd: int, mask: int, watcher: Watcher) -> None:
         """Wait for something else on a watched `fd`."""
-        self._selector.modify(fd, mask, watcher)
+        self._poll.modify(fd, mask)
+        self._watchers[fd] = watcher
 
     def unwatch(self, fd: int) -> None:
         """Forget `fd`; must come before it is closed."""
-        self._selector.unregister(fd)
+        self._poll.unregister(fd)
+        del self._watchers[fd]
 
     def wake_at(self, sleeper: Sleeper, deadline_ns: int) -> None:
         """Set (or move) the one deadline of `sleeper`; 0 takes it away.
@@ -60,31 +93,78 @@ class EventLoop:
 
     def step(self, *, waits: bool, at_most_s: float | None = None) -> bool:
         """Handle whatever is ready, having waited for it if told to; say whether anything was."""
-        timeout: float | None = 0.0
-        if waits:
-            timeout = at_most_s
-            if self._heap:
-                until_s = (self._heap[0][0] - time.monotonic_ns()) / 1e9
-                if timeout is None or until_s < timeout:
-                    timeout = max(0.0, until_s)
-        ready = self._selector.select(timeout)
-        for key, mask in ready:
-            key.data.ready(key.fd, mask)
         heap = self._heap
+        ready = self._poll.poll(self._timeout(at_most_s) if waits else 0.0, _MOST_EVENTS)
+        watchers = self._watchers
+        # Looked up before anybody is told: a descriptor that one of them closes may be another's at once.
+        for watcher, fd, mask in [(watchers.get(fd), fd, mask) for fd, mask in ready]:
+            if watcher is not None:
+                watcher.ready(fd, mask)
+            elif self._timer is not None and fd == self._timer.fd:
+                self._timer.acknowledge()
         if heap:
             now_ns = time.monotonic_ns()
-            while heap and heap[0][0] <= now_ns:
-                armed_ns, _, sleeper = heapq.heappop(heap)
-                if sleeper.armed_ns != armed_ns:
-                    continue
-                sleeper.armed_ns = 0
-                if 0 < sleeper.deadline_ns <= now_ns:
-                    sleeper.deadline_ns = 0
-                    sleeper.due(now_ns)
-                elif sleeper.deadline_ns:
-                    self._arm(sleeper)
+            if heap[0][0] <= now_ns:
+                self._wake_up(now_ns)
         return bool(ready)
 
+    def _timeout(self, at_most_s: float | None) -> float | None:
+        """Arm the timer where there is one; else, turn the next deadline into a time-out."""
+        if not self._heap:
+            return at_most_s
+        next_ns = self._heap[0][0]
+        if self._timer is not None:
+            if self._timer.armed_ns != next_ns:
+                self._timer.arm(next_ns)
+            return at_most_s
+        until_s = max(0.0, (next_ns - time.monotonic_ns()) / 1e9)
+        return until_s if at_most_s is None else min(until_s, at_most_s)
+
+    def _wake_up(self, now_ns: int) -> None:
+        heap = self._heap
+        while heap and heap[0][0] <= now_ns:
+            armed_ns, _, sleeper = heapq.heappop(heap)
+            if sleeper.armed_ns != armed_ns:
+                continue
+            sleeper.armed_ns = 0
+            if 0 < sleeper.deadline_ns <= now_ns:
+                sleeper.deadline_ns = 0
+                sleeper.due(now_ns)
+            elif sleeper.deadline_ns:
+                self._arm(sleeper)
+
     def close(self) -> None:
-        """Free the selector."""
+        """Free the poll and its timer."""
+        self._poll.close()
+        if self._timer is not None:
+            self._timer.close()
+
+
+class _SelectorPoll:
+    """What `select.epoll` does, on systems without it."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+
+    def register(self, fd: int, eventmask: int, /) -> None:
+        self._selector.register(fd, self._translate(eventmask))
+
+    def modify(self, fd: int, eventmask: int, /) -> None:
+        self._selector.modify(fd, self._translate(eventmask))
+
+    def unregister(self, fd: int, /) -> None:
+        self._selector.unregister(fd)
+
+    def poll(self, timeout: float | None, maxevents: int, /) -> list[tuple[int, int]]:  # noqa: ARG002
+        ready = self._selector.select(timeout)
+        return [
+            (key.fd, (READ if mask & selectors.EVENT_READ else 0) | (WRITE if mask & selectors.EVENT_WRITE else 0))
+            for key, mask in ready
+        ]
+
+    def close(self) -> None:
         self._selector.close()
+
+    @staticmethod
+    def _translate(mask: int) -> int:
+        return (selectors.EVENT_READ if mask & READ else 0) | (selectors.EVENT_WRITE if mask & WRITE else 0)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import struct
 from collections import deque
-from selectors import EVENT_READ, EVENT_WRITE
 from typing import Any, TypeAlias
 
 import orjson
 
-from vlmhyperbench_loadgen.eventloop import EventLoop
+from vlmhyperbench_loadgen.eventloop import READ, WRITE, EventLoop
 
 Frame: TypeAlias = dict[str, Any]
 """`{"event": …}`: up, opened, rows, closed, end, failed. Both ends are this package."""
@@ -87,7 +86,7 @@ class Outbox:
         if wants != self._is_watched:
             self._is_watched = wants
             if wants:
-                self._loop.watch(self._fd, EVENT_WRITE, self)
+                self._loop.watch(self._fd, WRITE, self)
             else:
                 self._loop.unwatch(self._fd)
 
@@ -97,7 +96,7 @@ class Inbox:
 
     def __init__(self, loop: EventLoop, fd: int) -> None:
         os.set_blocking(fd, False)
-        loop.watch(fd, EVENT_READ, self)
+        loop.watch(fd, READ, self)
         self._loop = loop
         self._buffer = bytearray()
         self.commands: deque[Frame] = deque()

@@ -8,6 +8,11 @@ from typing import Literal
 MAX_HEAD_BYTES = 64 * 1024
 _MAX_CHUNK_LINE_BYTES = 1024
 
+_SIZES: dict[bytes, int] = {}
+"""What size lines say, for the few that most chunks have."""
+
+_MOST_SIZES = 4096
+
 Framing = Literal["length", "chunked", "close"]
 
 
@@ -108,13 +113,14 @@ class Chunks:
         """(first byte, byte after the last) of each whole chunk's data in what was received."""
         self.is_complete = False
 
-    def walk(self, received: bytearray) -> bool:
+    def walk(self, received: bytearray | bytes) -> bool:
         """Go on over whole chunks; say whether the body is complete.
 
         Raises:
             NotHttp: the frames are broken.
         """
         at, total, find, add = self.at, len(received), received.find, self.pieces.append
+        sizes = _SIZES
         while not self.is_complete:
             self.at = at
             line_end = find(b"\r\n", at, at + _MAX_CHUNK_LINE_BYTES)
@@ -122,8 +128,14 @@ class Chunks:
                 if total - at > _MAX_CHUNK_LINE_BYTES:
                     raise NotHttp("a chunk has no size")
                 return False
-            size = _read_size(received[at:line_end])
+            line = bytes(received[at:line_end])
+            size = sizes.get(line)
+            if size is None:
+                size = _read_size(line)
+                if len(sizes) < _MOST_SIZES:
+                    sizes[line] = size
             if size == 0:
+                # Trailers, if any, lie between this line and the empty one.
                 end = find(b"\r\n\r\n", line_end)
                 if end < 0:
                     return False
@@ -138,25 +150,25 @@ class Chunks:
             add((first, at - 2))
         return True
 
-    def read_unfinished(self, received: bytearray) -> tuple[int, int] | None:
+    def read_unfinished(self, received: bytearray | bytes) -> tuple[int, int] | None:
         """Find the data of the chunk that has not come whole, if there is some."""
         line_end = received.find(b"\r\n", self.at)
         if self.is_complete or line_end < 0:
             return None
         first = line_end + 2
-        end = min(len(received), first + _read_size(received[self.at : line_end]))
+        end = min(len(received), first + _read_size(bytes(received[self.at : line_end])))
         return (first, end) if end > first else None
 
 
-def _read_size(line: bytearray) -> int:
+def _read_size(line: bytes) -> int:
     # int() takes more than HTTP does: signs, underscores, spaces, 0x.
     digits = line if line.isalnum() else line.partition(b";")[0].strip()
     if not digits.isalnum() or len(digits) > 15 or digits[1:2].lower() == b"x":
-        raise NotHttp(f"a chunk's size is {bytes(line[:20])!r}")
+        raise NotHttp(f"a chunk's size is {line[:20]!r}")
     try:
         return int(digits, 16)
     except ValueError:
-        raise NotHttp(f"a chunk's size is {bytes(line[:20])!r}") from None
+        raise NotHttp(f"a chunk's size is {line[:20]!r}") from None
 
 
 def read_body(received: bytearray, head: Head, chunks: Chunks | None = None) -> Body:
@@ -169,8 +181,9 @@ def read_body(received: bytearray, head: Head, chunks: Chunks | None = None) -> 
         stop = head.body_start + head.content_length if head.framing == "length" else len(received)
         return Body(payload=bytes(received[head.body_start : stop]), starts=[0], shifts=[head.body_start])
     chunks = chunks or Chunks(head.body_start)
-    chunks.walk(received)
-    unfinished = chunks.read_unfinished(received)
+    whole = bytes(received)
+    chunks.walk(whole)
+    unfinished = chunks.read_unfinished(whole)
     pieces = [*chunks.pieces, unfinished] if unfinished else chunks.pieces
     starts: list[int] = []
     shifts: list[int] = []
@@ -179,5 +192,4 @@ def read_body(received: bytearray, head: Head, chunks: Chunks | None = None) -> 
         starts.append(length)
         shifts.append(first - length)
         length += end - first
-    whole = bytes(received)
     return Body(payload=b"".join([whole[first:end] for first, end in pieces]), starts=starts, shifts=shifts)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from selectors import EVENT_READ
 from typing import Literal
 
+from vlmhyperbench_loadgen.clocks import read_clocks
 from vlmhyperbench_loadgen.connection import Connection, Reply
-from vlmhyperbench_loadgen.eventloop import EventLoop
+from vlmhyperbench_loadgen.eventloop import WRITE, EventLoop
 from vlmhyperbench_loadgen.http1 import NotHttp
 from vlmhyperbench_loadgen.target import Target
 from vlmhyperbench_loadgen.work import Try, Work
@@ -142,7 +142,7 @@ class Stream:
         request = self._try.request
         body = self._bodies[request.body_offset : request.body_offset + request.body_bytes]
         self.state = "busy"
-        self._try.reply = Reply()
+        self._try.reply = Reply(read_clocks())
         sent_ns = self._try.sent_ns = time.monotonic_ns()
         self._loop.wake_at(self, sent_ns + round(self._bounds.request_timeout_s * 1e9))
         try:
@@ -157,13 +157,13 @@ class Stream:
         """The socket has something, or takes something."""
         if fd != self.connection.fd:
             return
-        if self.state == "opening":
-            self._go_on_opening()
-        elif self.state == "busy":
-            if mask & EVENT_READ:
+        if self.state == "busy":
+            if mask & ~WRITE:
                 self._receive()
             if fd == self.connection.fd and self.connection.is_sending:
                 self._go_on_sending()
+        elif self.state == "opening":
+            self._go_on_opening()
         else:
             self._look_at_unexpected()
 
@@ -211,7 +211,7 @@ class Stream:
                     self._lose()
                 return
             try:
-                is_whole = reply.add(data, now_ns)
+                is_whole = reply.add(data, now_ns, connection.stamp)
             except NotHttp as error:
                 self._finish(now_ns, f"bad_answer: it is no HTTP answer: {error}")
                 return
@@ -256,6 +256,8 @@ class Stream:
         assert done is not None  # noqa: S101
         assert work is not None  # noqa: S101
         done.end_ns, done.failure = end_ns, failure
+        if done.reply is not None:
+            done.reply.ended = read_clocks()
         is_usable = done.reply is not None and done.reply.leaves_connection_usable and self.connection.is_usable
         if failure is not None or not is_usable:
             self._close()

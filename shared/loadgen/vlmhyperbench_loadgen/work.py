@@ -137,6 +137,7 @@ def read_try(done: Try) -> Answer:
     head = reply.head if reply is not None else None
     if reply is None or head is None:
         return Answer(error=done.failure)
+    reply.settle()
     try:
         body = reply.read_body()
         if not 200 <= head.status < 300:
@@ -144,7 +145,7 @@ def read_try(done: Try) -> Answer:
         elif _is_stream(head.headers.get(b"content-type", b""), body.payload):
             answer = read_stream(body, reply.ends, reply.times, is_complete=done.failure is None)
         elif done.failure is None:
-            answer = read_whole(body.payload, done.end_ns)
+            answer = read_whole(body.payload, reply.times[-1])
         else:
             answer = Answer()
     except NotHttp as error:

@@ -1,0 +1,89 @@
+"""Kernel receive timestamps: when bytes reached this machine, whatever this process was doing then.
+
+The kernel stamps on the wall clock; its instants are carried over to the monotonic one by readings of both clocks at a
+request's start and end. Where the wall clock was set in between, the kernel's instants are not used.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import sys
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+_SO_TIMESTAMPNS = 35
+"""Linux; Python has no name for it."""
+
+_TIMESPEC = struct.Struct("@ll")
+STAMP_SPACE = socket.CMSG_SPACE(_TIMESPEC.size) if hasattr(socket, "CMSG_SPACE") else 0
+MOST_SLEW = 600e-6
+"""A wall clock that is adjusted gains or loses at most 500 ppm of the monotonic one; what is more was set."""
+
+_READING_ERROR_NS = 30_000
+_AHEAD_NS = 30_000
+"""By so much a stamp may lie after the read that brought its bytes, from errors of the readings."""
+
+
+class Reading(NamedTuple):
+    """Both clocks at one instant."""
+
+    monotonic_ns: int
+    offset_ns: int
+    """Wall minus monotonic."""
+
+
+def read_clocks() -> Reading:
+    """Read both clocks; of three readings the one that took the least time counts."""
+    best = (1 << 62, 0, 0)
+    for _ in range(3):
+        before_ns = time.monotonic_ns()
+        wall_ns = time.time_ns()
+        after_ns = time.monotonic_ns()
+        middle_ns = (before_ns + after_ns) // 2
+        best = min(best, (after_ns - before_ns, middle_ns, wall_ns - middle_ns))
+    return Reading(best[1], best[2])
+
+
+def ask_for_stamps(sock: socket.socket) -> bool:
+    """Ask the kernel to stamp what a TCP socket receives; say whether it will."""
+    if sys.platform != "linux":
+        return False
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+    except OSError:
+        return False
+    return True
+
+
+def to_monotonic(stamps: Sequence[bytes], times: Sequence[int], began: Reading, ended: Reading) -> list[int] | None:
+    """Carry stamps over to the monotonic clock; None where they cannot be trusted.
+
+    They cannot be if the wall clock was set between the readings, if one lies after the read that brought its bytes,
+    before the request was sent, or out of order.
+
+    Args:
+        stamps: What the kernel said of each read. Shape: (reads,).
+        times: When this process read, on the monotonic clock. Shape: (reads,).
+        began: The clocks before the first read.
+        ended: The clocks after the last one.
+    """
+    moved_ns = ended.offset_ns - began.offset_ns
+    span_ns = max(1, ended.monotonic_ns - began.monotonic_ns)
+    if abs(moved_ns) > MOST_SLEW * span_ns + _READING_ERROR_NS:
+        return None
+    slope, unpack = moved_ns / span_ns, _TIMESPEC.unpack
+    found: list[int] = []
+    last_ns = began.monotonic_ns - _READING_ERROR_NS
+    for stamp, read_ns in zip(stamps, times, strict=True):
+        if len(stamp) != _TIMESPEC.size:
+            return None
+        seconds, nanoseconds = unpack(stamp)
+        offset_ns = began.offset_ns + round(slope * (read_ns - began.monotonic_ns))
+        at_ns = seconds * 1_000_000_000 + nanoseconds - offset_ns
+        if not last_ns <= at_ns <= read_ns + _AHEAD_NS:
+            return None
+        last_ns = min(read_ns, at_ns)
+        found.append(last_ns)
+    return found
