@@ -25,6 +25,7 @@ class EventType(StrEnum):
     RUN_FAILED = "run.failed"
     RUN_CANCELLED = "run.cancelled"
     RUN_CANCEL_REQUESTED = "run.cancel_requested"
+    RUN_STOP_REQUESTED = "run.stop_requested"
     RUN_PAUSED = "run.paused"
     RUN_RESUMED = "run.resumed"
     JOB_ASSIGNED = "job.assigned"

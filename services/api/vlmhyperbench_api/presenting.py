@@ -88,6 +88,7 @@ def _run_fields(view: RunView, tally: Tally) -> dict[str, object]:
         "priority": view.priority,
         "is_paused": view.is_paused,
         "is_cancelling": view.cancel_requested_at is not None and not view.state.is_terminal,
+        "stopping": view.stop_decision,
         "total": view.total,
         "done": tally.done,
         "failed": tally.failed,

@@ -30,6 +30,7 @@ from vlmhyperbench.storage import STORAGE_SCHEME
 from vlmhyperbench.wire.answers import RunImport
 from vlmhyperbench.wire.runs import ExperimentCreate, ExperimentDetail, RunCreate, RunDetail, RunRerun, RunRescore
 from vlmhyperbench_api.answers import read_summary
+from vlmhyperbench_api.baselines import check_baseline, pin_baseline
 from vlmhyperbench_api.reading import read_experiment, read_run
 from vlmhyperbench_api.security import Principal
 
@@ -73,6 +74,7 @@ async def _submit(
         if known is not None:
             return await read_run(session, known, project_id=principal.project_id)
         name, spec = await asyncio.to_thread(resolve)
+        spec = await pin_baseline(session, spec, project_id=principal.project_id)
         await _add_run(
             session, spec, plan_run(spec), principal=principal, run_id=run_id, name=name, priority=body.priority
         )
@@ -122,6 +124,7 @@ async def submit_rerun(
         if body.retry_failed and not failed:
             raise Conflict("No request of the run failed.", cure="Leave out retry_failed.", code="nothing_failed")
         name, spec = await asyncio.to_thread(_resolve_rerun, catalogue, parent, body)
+        spec = await pin_baseline(session, spec, project_id=parent.project_id, experiment_id=parent.experiment_id)
         planned = plan_run(spec, is_fresh=body.force == "index")
         await _add_child(session, spec, planned, parent, principal=principal, run_id=run_id, name=name, body=body)
 
@@ -287,6 +290,8 @@ async def _add_experiment(
     name: str,
     priority: int,
 ) -> None:
+    for _, spec in specs:
+        await check_baseline(session, spec, project_id=principal.project_id)
     plan = plan_experiment([spec for _, spec in specs])
     pinned: dict[str, JsonValue] = {
         "runs": [{"name": run_name, "spec": spec.model_dump(mode="json")} for run_name, spec in specs]

@@ -22,6 +22,7 @@ from vlmhyperbench.facts.read import read_facts
 from vlmhyperbench.storage import Stored
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_eval_worker.measuring import FACT_COLUMNS, MeasuredMetric, measure_metric
+from vlmhyperbench_eval_worker.stopping import watch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +50,11 @@ async def _score(job: ClaimedJob) -> Outcome:
     runtime = job.runtime
     run, spec = await _read_run(job)
     payload = ("text", "reported") if isinstance(spec.target, ImportTarget) else ("text",)
+    # Re-scored answers of a run that stopped early were asked long ago: only a job that began beside them watches.
+    watches = spec.stop is not None and job.job.needs_state == "STARTED"
+    stopping = await watch(job, run, spec, spec.stop) if spec.stop and watches else None
+    if job.draining.is_set():
+        return Preempted()
     facts = await read_facts(runtime.database, runtime.storage, job.run_id, payload=payload)
     engines = await _engines(job, facts)
     rows = facts.select(*FACT_COLUMNS, *payload[1:])
@@ -88,6 +94,7 @@ async def _score(job: ClaimedJob) -> Outcome:
             "metrics": len(written),
             "rows": rows.height,
             "unscored": sum(one.measured.rows - one.measured.values for one in written),
+            **({"stopping": stopping} if stopping else {}),
         }
     )
 

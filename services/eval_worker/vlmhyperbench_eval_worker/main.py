@@ -14,15 +14,14 @@ from vlmhyperbench_eval_worker.importing import handle_import
 from vlmhyperbench_eval_worker.indexing import handle_index
 
 HANDLERS = {JobKind.INDEX: handle_index, JobKind.IMPORT: handle_import, JobKind.SCORE: handle_score}
-MOST_SLOTS = 4
+MOST_CHILDREN = 4
+SLOTS_PER_CHILD = 4
+"""A job that watches a run which may stop early hardly computes: it must not keep others waiting."""
 
 
 def main() -> None:
     """Run until SIGTERM or SIGINT."""
     configure_logging("eval-worker")
-    asyncio.run(run_worker(Settings.load(), kind="evaluation", handlers=HANDLERS, slots=_slots()))
-
-
-def _slots() -> int:
-    """How many jobs at once: each has a child that computes."""
-    return max(1, min(MOST_SLOTS, len(os.sched_getaffinity(0))))
+    children = max(1, min(MOST_CHILDREN, len(os.sched_getaffinity(0))))
+    slots = children * SLOTS_PER_CHILD
+    asyncio.run(run_worker(Settings.load(), kind="evaluation", handlers=HANDLERS, slots=slots, children=children))

@@ -141,10 +141,10 @@ def _most(a: int | None, b: int | None) -> int | None:
 
 @asynccontextmanager
 async def _ending(job: ClaimedJob, process: LoadProcess) -> AsyncIterator[None]:
-    """Ask the load generator to end when the job is cancelled or drains: what it has sealed still comes."""
+    """Ask the load generator to end when the job is cancelled, drains or stops: what it has sealed still comes."""
 
     async def ask() -> None:
-        waits = [asyncio.ensure_future(event.wait()) for event in (job.cancelled, job.draining)]
+        waits = [asyncio.ensure_future(event.wait()) for event in (job.cancelled, job.draining, job.stopping)]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             await process.cancel()

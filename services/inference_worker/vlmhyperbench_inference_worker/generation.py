@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import asdict
 
 from vlmhyperbench.data.cache import DatasetCache
-from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome, Preempted, outcome_of
+from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome, Preempted, Stopped, outcome_of
 from vlmhyperbench.domain.planning import target_digest
 from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget
 from vlmhyperbench.domain.states import PhaseState
@@ -64,6 +64,8 @@ async def _generate(job: ClaimedJob, fleet: Fleet, reserve: Reserve, watch: Watc
         work = await keep_equal(job, work, engine)
         if not work.missing:
             return Complete(data={"requests": 0})
+        if job.stopping.is_set():
+            return Stopped()
         return await _measure(job, work, serving, watch, process)
 
 
@@ -108,6 +110,8 @@ async def _measure(job: ClaimedJob, work: Work, serving: Serving, watch: Watch, 
         phase=phase,
     )
     await _record_cost(job, driven, watch)
+    if job.stopping.is_set():
+        return Stopped()
     if job.cancelled.is_set() or job.draining.is_set():
         return Preempted()
     if driven.end is None or driven.end.outcome != "complete":

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from uuid import UUID
 
+from vlmhyperbench.analysis.sequential import request_order
 from vlmhyperbench.data import manifest
 from vlmhyperbench.db import claims, manifests, runs
 from vlmhyperbench.domain.prompts import render
@@ -22,7 +23,7 @@ class Work:
     spec: RunSpec
     samples: list[manifest.ManifestSample]
     missing: list[int]
-    """Ordinals of the job's range that have neither an own nor a kept row."""
+    """Ordinals of the job's range that have neither an own nor a kept row, in the order in which they are asked."""
     parent_run_id: UUID | None = None
     """The run that this one is a rerun of."""
 
@@ -73,10 +74,13 @@ async def read_work(job: ClaimedJob) -> Work:
         missing = await claims.missing_ordinals(session, job.job)
     if run is None or found is None:
         raise NotFound(f"The run {job.run_id} or its sample manifest does not exist.")
+    spec = RunSpec.model_validate(run.spec)
     samples = await asyncio.to_thread(_read_manifest, job, found.storage_key)
-    return Work(
-        spec=RunSpec.model_validate(run.spec), samples=samples, missing=missing, parent_run_id=run.parent_run_id
-    )
+    if spec.stop is not None:
+        keys = [sample.key for sample in samples]
+        wanted = set(missing)
+        missing = [one for one in request_order(keys, repeats=spec.decoding.n, seed=spec.stop.seed) if one in wanted]
+    return Work(spec=spec, samples=samples, missing=missing, parent_run_id=run.parent_run_id)
 
 
 def plan_requests(work: Work, ordinals: list[int], *, phase: int) -> list[PlannedRequest]:

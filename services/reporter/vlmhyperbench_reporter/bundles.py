@@ -46,6 +46,7 @@ class RunBundle:
     parent_run_id: str | None
     left_out: int
     differing: int
+    stopping: JsonObject | None
     platform_version: str
 
 

@@ -128,6 +128,7 @@ def _evidence(bundle: RunBundle) -> RunEvidence:
         parent_run_id=bundle.parent_run_id,
         left_out=bundle.left_out,
         differing=bundle.differing,
+        stopping=bundle.stopping,
         platform_version=bundle.platform_version,
     )
 

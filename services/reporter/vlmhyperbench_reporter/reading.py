@@ -20,6 +20,7 @@ from vlmhyperbench.reports.records import ClaimEvidence, PhaseEvidence
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.storage import Storage
 from vlmhyperbench_reporter.bundles import MeasureFile, RunBundle
+from vlmhyperbench_sdk.types import JsonObject
 
 PAYLOAD = ("text", "error", "system_prompt", "user_prompt")
 _NO_SAMPLES = polars.Schema(
@@ -82,15 +83,27 @@ async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
         parent_run_id=str(run.parent_run_id) if run.parent_run_id else None,
         left_out=_imported(claims, "answers_of_no_sample"),
         differing=_imported(claims, "answers_of_other_references"),
+        stopping=run.stop_decision or _stopping(claims),
         platform_version=version("vlmhyperbench"),
     )
 
 
 def _imported(claims: Sequence[evidence.ClaimOfJob], name: str) -> int:
     """Sum up what IMPORT jobs counted, in this run or in the one whose answers it keeps."""
-    outcomes = {one.job.id: one.job.outcome or {} for one in claims if one.job.kind is JobKind.IMPORT}
-    found = [data.get(name) for one in outcomes.values() if isinstance(data := one.get("data"), dict)]
-    return sum(count for count in found if isinstance(count, int))
+    counts = [data.get(name) for data in _told(claims, JobKind.IMPORT)]
+    return sum(count for count in counts if isinstance(count, int))
+
+
+def _stopping(claims: Sequence[evidence.ClaimOfJob]) -> JsonObject | None:
+    """Return what SCORE says of a stop rule that was never certain."""
+    found = [data.get("stopping") for data in _told(claims, JobKind.SCORE)]
+    return next((one for one in found if isinstance(one, dict)), None)
+
+
+def _told(claims: Sequence[evidence.ClaimOfJob], kind: JobKind) -> list[JsonObject]:
+    """Return what the jobs of a kind told at their end, each once."""
+    outcomes = {one.job.id: one.job.outcome or {} for one in claims if one.job.kind is kind}
+    return [data for one in outcomes.values() if isinstance(data := one.get("data"), dict)]
 
 
 async def _behind(

@@ -297,6 +297,20 @@ def random_order(units: Sequence[str], *, seed: int) -> list[int]:
     return [place for unit in ordered for place in places[unit]]
 
 
+def request_order(keys: Sequence[str], *, repeats: int, seed: int) -> list[int]:
+    """Return the ordinals of a run (repeat · samples + sample) as a run with a stop rule asks them.
+
+    Samples are the units: the repeats of one follow each other.
+
+    Args:
+        keys: of each sample. Shape: (samples,).
+        repeats: how often each is asked.
+        seed: of `random_order`.
+    """
+    places = random_order(keys, seed=seed)
+    return [repeat * len(keys) + place for place in places for repeat in range(repeats)]
+
+
 def gains(
     baseline: Sequence[float | None] | FloatArray,
     other: Sequence[float | None] | FloatArray,

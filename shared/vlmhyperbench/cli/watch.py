@@ -35,7 +35,13 @@ def ending(subject: RunDetail | ExperimentDetail) -> str:
         return f"{subject.name} ({subject.id}): {subject.state.lower()}; runs: {counts}"
     reason = f": {subject.reason}" if subject.reason else ""
     rows = f"{subject.done}/{subject.total} rows, {subject.failed} failed"
-    return f"{subject.name} ({subject.id}): {subject.state.lower()}{reason}; {rows}"
+    stopped = f"; {_stopped(subject)}" if subject.stopping else ""
+    return f"{subject.name} ({subject.id}): {subject.state.lower()}{reason}; {rows}{stopped}"
+
+
+def _stopped(subject: RunDetail) -> str:
+    told = subject.stopping or {}
+    return f"{told.get('rule')} was {told.get('state')} after {told.get('samples')} of {told.get('of')} samples"
 
 
 def see_through(client: Client, created: RunDetail | ExperimentDetail, *, detach: bool, shown: Shown) -> int:

@@ -23,6 +23,7 @@ from vlmhyperbench.domain.scheduling import (
     JobNow,
     RunNow,
     Step,
+    StopWaiting,
     advance,
 )
 from vlmhyperbench.domain.specs import RunSpec
@@ -42,7 +43,7 @@ from vlmhyperbench_sdk.types import JsonObject
 
 
 async def runs_to_advance(session: AsyncSession, *, limit: int) -> list[UUID]:
-    """Find the runs that asked for it, and those that are being cancelled."""
+    """Find the runs that asked for it, and those that are being cancelled; an experiment's baseline comes first."""
     found = await session.execute(text(_TO_ADVANCE), {"limit": limit})
     return [row.id for row in found]
 
@@ -64,12 +65,14 @@ async def advance_run(session: AsyncSession, run_id: UUID) -> Mark | None:
         state=RunState(run.state),
         is_cancelled=owner.is_cancelled,
         reason=owner.reason,
+        is_stopping=owner.stop is not None,
         keeps_errors=run.parent_state == RunState.PARTIAL,
     )
     steps = advance(now, [_job_now(row) for row in found])
     for step in steps:
         await _apply(session, owner, run.spec, found, step)
-    await session.execute(text("UPDATE run SET is_dirty = false WHERE id = :run"), {"run": run_id})
+    again = StopWaiting() in steps  # what that ended is seen when the run is advanced the next time
+    await session.execute(text("UPDATE run SET is_dirty = :again WHERE id = :run"), {"run": run_id, "again": again})
     return await _mark(session, owner)
 
 
@@ -108,6 +111,8 @@ async def _apply(session: AsyncSession, owner: Owner, spec: JsonObject, found: S
                 await _expand(session, owner, RunSpec.model_validate(spec), index.outcome["data"])
             except Conflict as error:
                 await _end(session, owner, RunEvent.FAIL, f"index: {error}")
+        case StopWaiting():
+            await jobs.stop_waiting(session, owner)
         case CloseInference(is_stopped=is_stopped):
             state = PhaseState.STOPPED if is_stopped else PhaseState.COMPLETE
             await claim_phases.close_of_run(session, owner.id, state)
@@ -183,7 +188,7 @@ def _job_now(row: Row[Any]) -> JobNow:
 
 _TO_ADVANCE = """
 SELECT id FROM run WHERE finished_at IS NULL AND (is_dirty OR cancel_requested_at IS NOT NULL)
-ORDER BY created_at, id LIMIT :limit
+ORDER BY created_at, position, id LIMIT :limit
 """
 
 _EXPERIMENTS = """

@@ -48,6 +48,8 @@ class Renewed:
     is_cancelled: bool
     """The run was cancelled, or fails for another reason: stop."""
     is_paused: bool
+    is_stopping: bool
+    """The run's stop rule said that enough is known: ask nothing more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +115,9 @@ async def renew(session: AsyncSession, *, job_id: UUID, claim_id: UUID, lease_s:
     """Extend the lease; None: the claim is lost."""
     found = await session.execute(text(_RENEW), {"job": job_id, "claim": claim_id, "lease": lease_s})
     row = found.one_or_none()
-    return None if row is None else Renewed(is_cancelled=row.is_cancelled, is_paused=row.is_paused)
+    if row is None:
+        return None
+    return Renewed(is_cancelled=row.is_cancelled, is_paused=row.is_paused, is_stopping=row.is_stopping)
 
 
 async def hold(session: AsyncSession, *, job_id: UUID, claim_id: UUID) -> int | None:
@@ -209,7 +213,8 @@ RETURNING
     WHEN 'run' THEN (SELECT r.cancel_requested_at IS NOT NULL OR r.reason IS NOT NULL FROM run r WHERE r.id = j.run_id)
     ELSE (SELECT e.cancel_requested_at IS NOT NULL FROM experiment e WHERE e.id = j.experiment_id)
   END AS is_cancelled,
-  COALESCE((SELECT r.is_paused FROM run r WHERE r.id = j.run_id), false) AS is_paused
+  COALESCE((SELECT r.is_paused FROM run r WHERE r.id = j.run_id), false) AS is_paused,
+  COALESCE((SELECT r.stop_decision IS NOT NULL FROM run r WHERE r.id = j.run_id), false) AS is_stopping
 """
 
 _HOLD = "SELECT id FROM job WHERE id = :job AND claim_id = :claim AND state = 'RUNNING' FOR NO KEY UPDATE"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import func, select, tuple_
+from sqlalchemy import func, select, text, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db.queries import fetch_all, fetch_one, page_size, table_of
@@ -54,6 +54,12 @@ async def page(
     )
 
 
+async def ordinals(session: AsyncSession, run_id: UUID, phase: int) -> set[int]:
+    """Read which ordinals of a phase have a row, own or kept."""
+    found = await session.execute(text(_ORDINALS), {"run": run_id, "phase": phase})
+    return set(found.scalars())
+
+
 async def counts(session: AsyncSession, run_id: UUID) -> list[FactCount]:
     """Count a run's own facts by phase, status and failure."""
     keys = (_FACT.c.phase, _FACT.c.status, _FACT.c.failure)
@@ -63,3 +69,10 @@ async def counts(session: AsyncSession, run_id: UUID) -> list[FactCount]:
     return [
         FactCount(phase=row.phase, status=FactStatus(row.status), failure=row.failure, rows=row.rows) for row in found
     ]
+
+
+_ORDINALS = """
+SELECT ordinal FROM fact WHERE run_id = :run AND phase = :phase
+UNION
+SELECT ordinal FROM kept_fact WHERE run_id = :run AND phase = :phase
+"""

@@ -81,10 +81,10 @@ def _ending(job: JobView, owner: Owner, outcome: Outcome | Cancelled, draw: floa
     match outcome:
         case Complete(data=data):
             return _Ending(event=JobEvent.COMPLETE, outcome={"kind": "complete", "data": data}, fails=job.fails)
-        case Stopped(reason=reason, at=at):
-            return _Ending(
-                event=JobEvent.STOP, outcome={"kind": "stopped", "reason": reason, "at": at}, fails=job.fails
-            )
+        case Stopped() if owner.stop is not None:
+            return _Ending(event=JobEvent.STOP, outcome=jobs.stopped(owner.stop), fails=job.fails)
+        case Stopped():  # a worker cannot say by itself that enough is known
+            return _ending(job, owner, Preempted(reason=_NO_RULE), draw)
         case Failed() if not owner.is_closing:
             return _failed(job, outcome, draw)
         case Preempted(reason=reason) if not owner.is_closing:
@@ -175,6 +175,7 @@ _FULL_ALERT: JsonObject = {
     "message": "Storage is full. Free some space: the job goes on by itself.",
 }
 
+_NO_RULE = "The worker stopped; no rule had said so."
 _NOT_ASKED = "The worker took it for cancelled; nobody had asked for that."
 
 _PHASE_AFTER = {JobEvent.COMPLETE: PhaseState.COMPLETE, JobEvent.STOP: PhaseState.STOPPED}

@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from vlmhyperbench.db.owners import Mark, Owner, job_event
 from vlmhyperbench.db.views import JobView, view_of
 from vlmhyperbench.domain.planning import PlannedJob
+from vlmhyperbench_sdk.types import JsonObject
 
 
 async def add(
@@ -85,6 +86,24 @@ async def cancel_waiting(session: AsyncSession, owner: Owner) -> Mark | None:
     return mark
 
 
+async def stop_waiting(session: AsyncSession, owner: Owner) -> Mark | None:
+    """End the READY and ASSIGNED shards of a locked run whose stop rule said that enough is known."""
+    if owner.stop is None:
+        return None
+    values = {"id": owner.id, "outcome": json.dumps(stopped(owner.stop))}
+    mark = None
+    for job in (await session.execute(text(_STOP_WAITING), values)).all():
+        await release(session, job.id)
+        mark = await job_event(session, owner, job.id, job.kind, "done", {"outcome": "stop"})
+    return mark
+
+
+def stopped(decision: JsonObject) -> JsonObject:
+    """Return the outcome of a shard that ended because of a rule: which rule, and the place where it was certain."""
+    place = {name: decision.get(name) for name in ("samples", "of")}
+    return {"kind": "stopped", "reason": decision.get("rule"), "at": place}
+
+
 async def release(session: AsyncSession, job_id: UUID) -> None:
     """Free whatever a job reserves."""
     await session.execute(text("DELETE FROM reservation WHERE job_id = :id"), {"id": job_id})
@@ -108,5 +127,11 @@ SELECT * FROM job WHERE experiment_id = :id AND scope = 'experiment' ORDER BY cr
 _CANCEL_WAITING = """
 UPDATE job SET state = 'CANCELLED', finished_at = now(), outcome = CAST('{"kind": "cancelled"}' AS jsonb)
 WHERE (run_id = :id OR experiment_id = :id) AND scope = :scope AND state IN ('READY', 'ASSIGNED')
+RETURNING id, kind
+"""
+
+_STOP_WAITING = """
+UPDATE job SET state = 'DONE', finished_at = now(), outcome = CAST(:outcome AS jsonb)
+WHERE run_id = :id AND scope = 'run' AND kind = 'GENERATE' AND state IN ('READY', 'ASSIGNED')
 RETURNING id, kind
 """

@@ -36,7 +36,9 @@ async def keep_answers(session: AsyncSession, run: RunView, parent: RunView) -> 
         raise Conflict(f"The run {parent.id} has no answers to keep.", cure="Run it again.", code="no_answers")
     for phase in found:
         kind = cast("PhaseKind", phase.kind)  # it was one when it was opened
-        await phases.add(session, run_id=run.id, no=phase.no, kind=kind, params=phase.params, count=phase.count)
+        await phases.add(
+            session, run_id=run.id, no=phase.no, kind=kind, params=phase.params, count=phase.count, state=phase.state
+        )
         same = KeptPhaseView(run_id=run.id, phase=phase.no, source_run_id=parent.id, source_phase=phase.no)
         await kept.add_phase(session, same)
     single = await kept.facts_of_run(session, parent.id)
@@ -44,7 +46,12 @@ async def keep_answers(session: AsyncSession, run: RunView, parent: RunView) -> 
     await session.execute(
         update(_RUN)
         .where(_RUN.c.id == run.id)
-        .values(state=RunState.INDEXED.value, manifest_id=parent.manifest_id, total=parent.total)
+        .values(
+            state=RunState.INDEXED.value,
+            manifest_id=parent.manifest_id,
+            total=parent.total,
+            stop_decision=parent.stop_decision,
+        )
     )
     data: JsonObject = {"manifest_id": parent.manifest_id, "total": parent.total, "kept_of": str(parent.id)}
     await events.append(session, stream_id=run.id, type=EventType.RUN_INDEXED, data=data)

@@ -33,6 +33,8 @@ class Owner:
     is_paused: bool
     reason: str | None
     """Of a run that fails."""
+    stop: JsonObject | None
+    """What the stop rule of a run found; from then on nothing more is asked."""
     is_ended: bool
     event_seq: int
 
@@ -106,6 +108,7 @@ async def _lock(
         is_cancelled=found.is_cancelled,
         is_paused=found.is_paused,
         reason=found.reason,
+        stop=found.stop_decision,
         is_ended=found.is_ended,
         event_seq=found.event_seq,
     )
@@ -113,13 +116,13 @@ async def _lock(
 
 # Locks leave the key alone: a row that refers to an experiment may be added while somebody else holds it.
 _RUN = """
-SELECT id, state, event_seq, is_paused, reason,
+SELECT id, state, event_seq, is_paused, reason, stop_decision,
        cancel_requested_at IS NOT NULL AS is_cancelled, finished_at IS NOT NULL AS is_ended
 FROM run WHERE id = :id
 """
 
 _EXPERIMENT = """
-SELECT id, state, event_seq, false AS is_paused, NULL::text AS reason,
+SELECT id, state, event_seq, false AS is_paused, NULL::text AS reason, NULL::jsonb AS stop_decision,
        cancel_requested_at IS NOT NULL AS is_cancelled, finished_at IS NOT NULL AS is_ended
 FROM experiment WHERE id = :id
 """

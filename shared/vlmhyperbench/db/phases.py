@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from sqlalchemy import insert, select
+from sqlalchemy import func, insert, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db import events
@@ -28,20 +28,23 @@ async def add(
     params: JsonObject,
     count: int | None = None,
     claim_id: UUID | None = None,
+    state: PhaseState = PhaseState.OPEN,
 ) -> PhaseView:
-    """Open a phase with its event `phase.opened`."""
-    await events.append(
-        session, stream_id=run_id, type=EventType.PHASE_OPENED, data={"phase": no, "kind": kind, "count": count}
-    )
+    """Add a phase with its event `phase.opened`; one that keeps another's rows is as closed as that was."""
+    data: JsonObject = {"phase": no, "kind": kind, "count": count}
+    await events.append(session, stream_id=run_id, type=EventType.PHASE_OPENED, data=data)
+    if state.is_terminal:
+        await events.append(session, stream_id=run_id, type=EventType(f"phase.{state.lower()}"), data=data)
     await session.execute(
         insert(_PHASE).values(
             run_id=run_id,
             no=no,
             kind=kind,
             params=dict(params),
-            state=PhaseState.OPEN.value,
+            state=state.value,
             claim_id=claim_id,
             count=count,
+            closed_at=func.now() if state.is_terminal else None,
         )
     )
     added = await get(session, run_id, no)

@@ -15,6 +15,7 @@ from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.states import RunState
 from vlmhyperbench.events import EventType
+from vlmhyperbench_sdk.types import JsonObject
 
 _RUN = table_of(RunRow)
 
@@ -135,6 +136,23 @@ async def set_paused(session: AsyncSession, run_id: UUID, *, is_paused: bool) ->
         kind = EventType.RUN_PAUSED if is_paused else EventType.RUN_RESUMED
         await events.append(session, stream_id=run_id, type=kind)
     return await get(session, run_id)
+
+
+async def stop(session: AsyncSession, run_id: UUID, decision: JsonObject) -> bool:
+    """Write down what a run's stop rule found; from here on nothing more is asked. False: it was known already.
+
+    The caller holds the run by one of its jobs.
+    """
+    decided = await session.execute(
+        update(_RUN)
+        .where(_RUN.c.id == run_id, _RUN.c.finished_at.is_(None), _RUN.c.stop_decision.is_(None))
+        .values(stop_decision=dict(decision), is_dirty=True)
+        .returning(_RUN.c.id)
+    )
+    if decided.one_or_none() is None:
+        return False
+    await events.append(session, stream_id=run_id, type=EventType.RUN_STOP_REQUESTED, data=decision)
+    return True
 
 
 async def is_referenced(session: AsyncSession, run_id: UUID) -> bool:

@@ -176,7 +176,10 @@ CROSS JOIN LATERAL (
       AND (j.scope = 'run' OR (e.finished_at IS NULL AND e.cancel_requested_at IS NULL))
       AND (cardinality(j.needs) = 0 OR NOT EXISTS (
             SELECT 1 FROM job n WHERE n.id = ANY (j.needs)
-              AND n.state <> 'DONE' AND (j.needs_state = 'DONE' OR n.state NOT IN ('FAILED', 'CANCELLED'))))
+              AND n.state <> 'DONE' AND CASE j.needs_state
+                WHEN 'ENDED' THEN n.state NOT IN ('FAILED', 'CANCELLED')
+                WHEN 'STARTED' THEN n.state <> 'RUNNING'
+                ELSE true END))
     ORDER BY j.priority DESC, j.created_at, COALESCE(r.position, 0), j.range_start, j.id
     LIMIT :limit
   ) AS first

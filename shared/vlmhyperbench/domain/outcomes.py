@@ -19,11 +19,7 @@ class Complete:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopped:
-    """A rule of the run spec said that enough is known."""
-
-    reason: str
-    at: JsonObject = field(default_factory=dict)
-    """The place: how far the work was when the rule fired."""
+    """The run's stop rule said that enough is known; which one, and where, is written on the run."""
 
 
 STORAGE_FULL = "storage_full"

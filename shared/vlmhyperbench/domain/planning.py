@@ -17,6 +17,9 @@ from vlmhyperbench_sdk.types import JsonObject
 ACCURACY_PHASE = 1
 """Number of the phase that the scheduler opens for all shards of a closed-loop run."""
 
+STOPPABLE = "is_stoppable"
+"""Param of a shard that a stop rule may end: its worker asks more often whether it did."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedJob:
@@ -25,7 +28,8 @@ class PlannedJob:
     kind: JobKind
     scope: Literal["run", "experiment"] = "run"
     needs: tuple[int, ...] = ()
-    needs_state: Literal["DONE", "ENDED"] = "DONE"
+    needs_state: Literal["DONE", "ENDED", "STARTED"] = "DONE"
+    """`STARTED`: it works beside the jobs that it needs, and waits for their end by itself."""
     phase: int | None = None
     range_start: int | None = None
     range_end: int | None = None
@@ -70,6 +74,11 @@ def target_digest(spec: RunSpec) -> str:
     return digest_of(spec.target)
 
 
+def are_paired(one: RunSpec, other: RunSpec) -> bool:
+    """Whether two runs ask the same samples, equally often, for the same task: one can be the other's baseline."""
+    return (one.task, one.decoding.n, dataset_digest(one)) == (other.task, other.decoding.n, dataset_digest(other))
+
+
 def plan_run(spec: RunSpec, *, is_fresh: bool = False) -> list[PlannedJob]:
     """Plan a run at submission: its INDEX job; the rest follows from what that finds (`expand_run`).
 
@@ -91,19 +100,22 @@ def expand_run(spec: RunSpec, *, samples: int) -> Expansion:
     """Plan what follows INDEX: GENERATE shards (or one IMPORT), then SCORE, then REPORT.
 
     A closed-loop run has one accuracy phase for all its shards, with ordinal = repeat · samples + sample. A timed
-    scenario is one job that restarts whole: its phase is opened by the claim that measures it.
+    scenario is one job that restarts whole: its phase is opened by the claim that measures it. A run that may stop
+    early is one shard, since its samples are asked in one random order, and SCORE watches it.
     """
     if spec.scenario.kind == "single_stream":
         total = spec.scenario.requests or samples * spec.decoding.n
         phases: tuple[PlannedPhase, ...] = ()
-        shards = [_shard(JobKind.GENERATE, None, 0, total)]
+        shards = [_shard(spec, JobKind.GENERATE, None, 0, total)]
     else:
         total = samples * spec.decoding.n
         params: JsonObject = {"in_flight": spec.scenario.in_flight, "scenario": spec.scenario.name}
         phases = (PlannedPhase(no=ACCURACY_PHASE, kind="accuracy", params=params, count=total),)
-        size = total if isinstance(spec.target, ImportTarget) else spec.limits.shard_size
+        size = total if isinstance(spec.target, ImportTarget) or spec.stop else spec.limits.shard_size
         kind = JobKind.IMPORT if isinstance(spec.target, ImportTarget) else JobKind.GENERATE
-        shards = [_shard(kind, ACCURACY_PHASE, start, min(start + size, total)) for start in range(0, total, size)]
+        shards = [
+            _shard(spec, kind, ACCURACY_PHASE, start, min(start + size, total)) for start in range(0, total, size)
+        ]
     return Expansion(total=total, phases=phases, jobs=tuple(_with_closing(spec, shards)))
 
 
@@ -116,15 +128,17 @@ def _with_closing(spec: RunSpec, shards: Sequence[PlannedJob]) -> list[PlannedJo
     jobs = list(shards)
     closing = tuple(range(len(shards)))
     if spec.metrics:
-        jobs.append(PlannedJob(kind=JobKind.SCORE, needs=closing))
+        watches = spec.stop is not None and bool(shards)
+        jobs.append(PlannedJob(kind=JobKind.SCORE, needs=closing, needs_state="STARTED" if watches else "DONE"))
         closing = (len(jobs) - 1,)
     if spec.reports:
         jobs.append(PlannedJob(kind=JobKind.REPORT, needs=closing))
     return jobs
 
 
-def _shard(kind: JobKind, phase: int | None, start: int, end: int) -> PlannedJob:
-    return PlannedJob(kind=kind, phase=phase, range_start=start, range_end=end)
+def _shard(spec: RunSpec, kind: JobKind, phase: int | None, start: int, end: int) -> PlannedJob:
+    params: JsonObject = {STOPPABLE: True} if spec.stop else {}
+    return PlannedJob(kind=kind, phase=phase, range_start=start, range_end=end, params=params)
 
 
 def _index(spec: RunSpec, scope: Literal["run", "experiment"]) -> PlannedJob:

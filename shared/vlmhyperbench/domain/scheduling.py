@@ -116,6 +116,8 @@ class RunNow:
     """Cancelling was asked for."""
     reason: str | None = None
     """Set while the run is failing: the first reason stays."""
+    is_stopping: bool = False
+    """Its stop rule said that enough is known."""
     keeps_errors: bool = False
     """It keeps the rows of a run that ended PARTIAL."""
 
@@ -140,6 +142,11 @@ class Expand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StopWaiting:
+    """End the shards that are READY or ASSIGNED: enough is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CloseInference:
     """Every shard has ended: close the phases that the scheduler opened."""
 
@@ -161,7 +168,7 @@ class End:
     reason: str | None = None
 
 
-Step: TypeAlias = Expand | CloseInference | CancelWaiting | End
+Step: TypeAlias = Expand | StopWaiting | CloseInference | CancelWaiting | End
 
 
 def advance(run: RunNow, jobs: Sequence[JobNow]) -> list[Step]:
@@ -177,6 +184,8 @@ def advance(run: RunNow, jobs: Sequence[JobNow]) -> list[Step]:
         return [Expand()] if indexed else []
     steps: list[Step] = []
     shards = [job for job in own if job.kind.writes_facts]
+    if run.is_stopping and any(job.state in {JobState.READY, JobState.ASSIGNED} for job in shards):
+        steps.append(StopWaiting())
     if all(job.state is JobState.DONE for job in shards):
         steps.append(CloseInference(is_stopped=any(job.is_stopped for job in shards)))
     if run.state is RunState.RUNNING and all(job.state is JobState.DONE for job in own):

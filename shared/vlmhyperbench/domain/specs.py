@@ -6,8 +6,9 @@ Registry entries (`registry.schemas`) are what people write; `registry.resolutio
 from __future__ import annotations
 
 from typing import Annotated, Literal
+from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from vlmhyperbench.domain.digests import digest_of
 
@@ -212,6 +213,38 @@ class ScenarioSpec(Spec):
     slo: Slo = Slo()
 
 
+class StopRule(Spec):
+    """When enough is known: the gain of one metric over a baseline is certain, and no further sample is asked.
+
+    `better` gain > margin, `worse` gain < -margin, `not_worse` gain > -margin, `equivalent` both; certainty that the
+    rule does not hold stops as well (`analysis.sequential`).
+    """
+
+    baseline: UUID | None = None
+    """The run to compare with; None is the first run of the same experiment."""
+    metric: Name
+    """`name@profile` of one of the run's metrics."""
+    rule: Literal["better", "worse", "not_worse", "equivalent"]
+    margin: Annotated[float, Field(ge=0)] = 0.0
+    """In the metric's unit."""
+    alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    """Probability of ever stopping on what is not so."""
+    min_samples: Annotated[int, Field(ge=1)] = 30
+    seed: int = 0
+    """Of the random order in which samples are asked; it is fixed before an answer is known."""
+
+    @model_validator(mode="after")
+    def _needs_a_margin(self) -> StopRule:
+        if self.rule in {"not_worse", "equivalent"} and self.margin == 0:
+            raise ValueError(f"the rule {self.rule} needs a margin above 0: without one no sample can show it")
+        return self
+
+    @property
+    def label(self) -> str:
+        """The rule in words, as events, jobs and reports name it: `not_worse by 0.02 on exact_match@v1`."""
+        return f"{self.rule} by {self.margin:g} on {self.metric}"
+
+
 class Limits(Spec):
     """Bounds of a run."""
 
@@ -251,3 +284,5 @@ class RunSpec(Spec):
     reuse: Literal["equal", "nothing", "cache"] = "equal"
     """Which answers are kept that are ok, to the same request, by the same target and engine: a parent's; none; or
     with `cache` those of any run of the project too, unless answers are sampled."""
+    stop: StopRule | None = None
+    """Ends the inference early; every sample is asked without one."""

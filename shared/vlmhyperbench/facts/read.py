@@ -72,6 +72,7 @@ async def read_facts(
     *,
     phases: Phases = "counting",
     payload: bool | Sequence[str] = True,
+    ordinals: Sequence[int] | None = None,
 ) -> polars.DataFrame:
     """Return one row per fact, own and kept, by (phase, ordinal).
 
@@ -80,7 +81,8 @@ async def read_facts(
     `references`, `images`, `metadata` and one `group.<name>` per group column.
 
     `counting` phases are COMPLETE or STOPPED ones and open accuracy phases, without warm-ups and judges. A kept row
-    has the phase, ordinal, sample and repeat of this run; `run_id` and `claim_id` say who measured it.
+    has the phase, ordinal, sample and repeat of this run; `run_id` and `claim_id` say who measured it. With `ordinals`
+    only these rows are read, and only the chunks that they lie in.
 
     Raises:
         NotFound: there is no such run, or a file of it is missing from storage.
@@ -93,18 +95,22 @@ async def read_facts(
         if run is None:
             raise NotFound(f"There is no run {run_id}.")
         manifest = await manifests.get(session, run.manifest_id) if run.manifest_id else None
-        facts = await _read_rows(session, run_id, phases, manifest.samples if manifest else 0)
+        samples = manifest.samples if manifest else 0
+        facts = await _read_rows(session, run_id, phases, samples=samples, ordinals=ordinals)
         of_facts = await _read_chunks(session, facts) if wanted else []
     return await asyncio.to_thread(_join, storage, facts, of_facts, wanted, manifest)
 
 
-async def _read_rows(session: AsyncSession, run_id: UUID, phases: Phases, samples: int) -> polars.DataFrame:
+async def _read_rows(
+    session: AsyncSession, run_id: UUID, phases: Phases, *, samples: int, ordinals: Sequence[int] | None
+) -> polars.DataFrame:
     mode = phases if isinstance(phases, str) else "listed"
     values = {
         "run": run_id,
         "mode": mode,
         "phases": [] if isinstance(phases, str) else list(phases),
         "samples": samples,
+        "ordinals": None if ordinals is None else list(ordinals),
     }
     schema = polars_schema(FACT_COLUMNS)
     batches = [polars.DataFrame(schema=schema)]
@@ -202,5 +208,5 @@ WITH part AS (
     JOIN kept_fact k ON k.run_id = :run AND k.phase = c.phase AND NOT c.is_kept
     JOIN fact f ON f.run_id = k.source_run_id AND f.phase = k.source_phase AND f.ordinal = k.source_ordinal
 )
-SELECT {_SELECTED} FROM found
+SELECT {_SELECTED} FROM found WHERE CAST(:ordinals AS bigint[]) IS NULL OR ordinal = ANY(CAST(:ordinals AS bigint[]))
 """)  # noqa: S608 - made of this module's own column names

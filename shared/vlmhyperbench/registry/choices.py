@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Literal
+from uuid import UUID
 
 from pydantic import Discriminator, Field, Tag
 
@@ -85,6 +86,21 @@ ScenarioRef = Annotated[
 ]
 
 
+class StopChoice(Strict):
+    """When enough is known: the gain over a baseline is certain, and nothing more is asked."""
+
+    rule: Literal["better", "worse", "not_worse", "equivalent"]
+    margin: Annotated[float, Field(ge=0)] = 0.0
+    """In the metric's unit; `not_worse` and `equivalent` need one."""
+    metric: MetricRef | None = None
+    """One of the run's metrics, a mean of values between two ends; by default the first."""
+    baseline: UUID | None = None
+    """A run that asked the same samples; in an experiment by default its first run that does."""
+    alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    min_samples: Annotated[int, Field(ge=1)] = 30
+    seed: int = 0
+
+
 class EvaluationChoices(Strict):
     """What a re-scoring run may choose instead of what the run did whose answers it keeps."""
 
@@ -122,6 +138,8 @@ class RunChoices(Strict):
     on_invalid: Literal["zero", "exclude"] | None = None
     reuse: Literal["equal", "nothing", "cache"] | None = None
     """`cache` takes answers that any run of the project got to the same requests, of the same target and engine."""
+    stop: StopChoice | None = None
+    """Ask in random order, and no longer than it takes to know."""
     response_format: Params | None = None
     limits: Limits = Limits()
     secrets: tuple[SecretName, ...] = ()

@@ -12,8 +12,9 @@ from vlmhyperbench.domain.specs import (
     MetricSpec,
     PromptSpec,
     ScenarioSpec,
+    StopRule,
 )
-from vlmhyperbench.registry.choices import DatasetChoice, ExtractorChoice, ScenarioChoice
+from vlmhyperbench.registry.choices import DatasetChoice, ExtractorChoice, ScenarioChoice, StopChoice
 from vlmhyperbench.registry.errors import Path, RegistryError, RegistryErrors, did_you_mean, field_of
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import Entry, TaskEntry
@@ -99,6 +100,31 @@ def pin_scenario(
     _check_supported(references, "scenario", chosen.name, task.scenarios, task, path)
     written = entry.model_dump(exclude={"description", "metadata"})
     return ScenarioSpec.model_validate({**written, "name": chosen.name, **own})
+
+
+def pin_stop(
+    references: References,
+    choice: StopChoice,
+    metrics: Sequence[MetricSpec | None],
+    scenario: ScenarioSpec | None,
+    path: Path,
+) -> StopRule | None:
+    """Pin a stop rule: on one of the run's metrics, in a closed-loop scenario."""
+    labels = [f"{metric.name}@{metric.profile}" for metric in metrics if metric is not None]
+    wanted = choice.metric.partition(":")[0] if choice.metric is not None else labels[0] if labels else ""
+    label = next((one for one in labels if wanted in {one, one.partition("@")[0]}), None)
+    if label is None:
+        cure = did_you_mean(wanted, labels)
+        references.say((*path, "metric"), f"the run is not scored by {wanted!r}, so it cannot stop by it.", cure)
+    if scenario is not None and scenario.kind != "offline":
+        message = f"a run of the scenario {scenario.name!r} cannot stop early: its requests are timed as a whole."
+        references.say(path, message, "Choose a scenario of the kind offline, or leave out stop.")
+    if choice.rule in {"not_worse", "equivalent"} and choice.margin == 0:
+        message = f"the rule {choice.rule} needs a margin: without one no sample can show it."
+        references.say((*path, "margin"), message, "Write how much worse is still good enough, as 0.02.")
+    if label is None or references.problems:
+        return None
+    return StopRule(**{**choice.model_dump(), "metric": label})
 
 
 def check_reports(references: References, reports: Sequence[str], task: TaskEntry, path: Path) -> None:

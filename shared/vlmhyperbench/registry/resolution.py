@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from vlmhyperbench.domain.specs import (
-    RunSpec,
-)
+from vlmhyperbench.domain.planning import are_paired
+from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.choices import (
     DatasetChoice,
@@ -25,6 +24,7 @@ from vlmhyperbench.registry.pins import (
     pin_metrics,
     pin_prompt,
     pin_scenario,
+    pin_stop,
 )
 from vlmhyperbench.registry.plugins import InstalledPlugins, Plugins
 from vlmhyperbench.registry.references import References
@@ -107,7 +107,17 @@ def pin_experiment(references: References, entry: ExperimentEntry) -> list[tuple
         spec = pin_run(references, combination.run, combination.written_at)
         if spec is not None:
             pinned.append((combination.name, spec))
-    return pinned
+    return [
+        (name, _without_own_rule(spec, [other for _, other in pinned[:no]])) for no, (name, spec) in enumerate(pinned)
+    ]
+
+
+def _without_own_rule(spec: RunSpec, earlier: Sequence[RunSpec]) -> RunSpec:
+    """Let a run that others of its experiment are compared with ask every sample."""
+    is_baseline = not any(are_paired(spec, other) for other in earlier)
+    if spec.stop is None or spec.stop.baseline is not None or not is_baseline:
+        return spec
+    return spec.model_copy(update={"stop": None})
 
 
 def pin_run(references: References, entry: RunEntry, where: Where = lambda path: path) -> RunSpec | None:
@@ -130,6 +140,7 @@ def pin_run(references: References, entry: RunEntry, where: Where = lambda path:
     scenario = pin_scenario(references, entry.scenario or task.scenarios[0], task, _path(entry, "scenario", where))
     reports = given(entry.reports, task.reports)
     check_reports(references, reports, task, _path(entry, "reports", where))
+    stop = entry.stop and pin_stop(references, entry.stop, metrics, scenario, where(("stop",)))
     if target is None or dataset is None or prompt is None or scenario is None or None in (*metrics, *extractors):
         return None
     return RunSpec(
@@ -151,6 +162,7 @@ def pin_run(references: References, entry: RunEntry, where: Where = lambda path:
         reuse=given(entry.reuse, "equal"),
         on_model_failure=given(entry.on_model_failure, task.on_model_failure),
         on_invalid=given(entry.on_invalid, task.on_invalid),
+        stop=stop,
     )
 
 

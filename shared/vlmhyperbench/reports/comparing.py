@@ -214,6 +214,9 @@ def _warnings(baseline: Samples, other: Samples, deltas: dict[str, Delta]) -> It
     missing = sorted(str(key) for key in {*mine, *theirs} if key not in deltas)
     if missing:
         yield f"Not compared, since one run lacks it or defines it otherwise: {', '.join(missing)}."
+    for run in (baseline, other):
+        if _object(run.meta, "data").get("is_stopped") is True:
+            yield f"{run.name} stopped early by its rule: intervals and p-values suppose that it did not."
     yield from (lost_of(delta) for delta in deltas.values() if delta.lost)
     if any(mine[key]["extractor"] != theirs[key]["extractor"] for key in deltas if key in theirs):
         yield "Their answers were read by different extractors."

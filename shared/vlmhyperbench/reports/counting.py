@@ -45,7 +45,7 @@ def count(run: RunEvidence) -> Counts:
         measures = run.primary.measures.filter(polars.col("field").is_null())
         scored = measures.filter(polars.col("value").is_not_null()).height
         unscored = measures.filter(polars.col("outcome") == "unscored").height
-    requested = max(run.total or 0, facts.height)
+    requested = facts.height if run.is_stopped else max(run.total or 0, facts.height)
     return Counts(
         requested=requested,
         answered=answered,

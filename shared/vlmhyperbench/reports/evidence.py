@@ -16,6 +16,7 @@ from vlmhyperbench.analysis.quality import Summary
 from vlmhyperbench.domain.specs import MetricSpec, RunSpec
 from vlmhyperbench.reports.records import ClaimEvidence, PhaseEvidence
 from vlmhyperbench_sdk.protocols import Metric, MetricDescription
+from vlmhyperbench_sdk.types import JsonObject
 
 GROUP = "group."
 MAX_GROUPS = 30
@@ -108,6 +109,8 @@ class RunEvidence:
     """Imported answers that belong to no sample of the run."""
     differing: int = 0
     """Imported answers whose file knows none of the references that the data set has."""
+    stopping: JsonObject | None = None
+    """What the run's stop rule came to, as SCORE tells it; None where it has none."""
     platform_version: str = ""
     scored_otherwise: Mapping[str, Sequence[ScoredMetric]] = field(default_factory=dict)
     """The same metrics by the other extractors: their label → what they measured."""
@@ -131,6 +134,14 @@ class RunEvidence:
     def primary(self) -> ScoredMetric | None:
         """The first metric of the task: wrong answers are wrong by it."""
         return self.scored[0] if self.scored else None
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether its stop rule ended the inference before every sample was asked; re-scored answers know it too."""
+        told = self.stopping or {}
+        of = told.get("of")
+        is_certain = told.get("state") in {"shown", "refuted"}
+        return is_certain and isinstance(of, int) and self.facts.height < of * self.spec.decoding.n
 
     @property
     def generating(self) -> tuple[ClaimEvidence, ...]:

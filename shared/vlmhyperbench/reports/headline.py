@@ -86,6 +86,8 @@ def run_data(
         "name": run.name,
         "spec": _public_spec(run),
         "spec_digest": run.spec_digest,
+        "stopping": run.stopping,
+        "is_stopped": run.is_stopped,
         "parent_run_id": run.parent_run_id,
         "manifest_id": run.manifest_id,
         "platform_version": run.platform_version,

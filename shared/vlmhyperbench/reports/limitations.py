@@ -11,6 +11,7 @@ from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.extraction import spread
 from vlmhyperbench.reports.performance import Performance
 from vlmhyperbench.reports.quality import digits_of
+from vlmhyperbench.reports.stopping import STOPPED
 from vlmhyperbench.reports.wording import percent, plural, upper_first
 
 FEW_FOR_P99 = 662
@@ -51,6 +52,8 @@ def _of_quality(run: RunEvidence, counts: Counts) -> list[str]:
         items.append(
             "the answers were imported: what was asked, and how, is as their file says, and nothing was timed."
         )
+    if run.is_stopped:
+        items.append(STOPPED)
     if run.left_out:
         items.append(f"{plural(run.left_out, 'answer')} of the file belong to no sample that is in the run.")
     if run.differing:

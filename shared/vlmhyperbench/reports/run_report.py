@@ -40,6 +40,7 @@ from vlmhyperbench.reports.quality import (
     values_by,
 )
 from vlmhyperbench.reports.reported import reported_scores
+from vlmhyperbench.reports.stopping import stop_section
 from vlmhyperbench.reports.verdict import run_verdict
 from vlmhyperbench.reports.wording import group_title, milliseconds, path_of, percent, plural, size, target_of
 
@@ -72,6 +73,7 @@ def run_document(run: RunEvidence) -> Document:
         tiles=_tiles(quality, performance, counts),
         sections=(
             _results(quality, counts),
+            *stop_section(run),
             _quality(run, by_group),
             *extraction(run),
             *reported_scores(run),

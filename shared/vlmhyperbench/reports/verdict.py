@@ -11,6 +11,7 @@ from vlmhyperbench.reports.document import write_number
 from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.performance import Performance
 from vlmhyperbench.reports.quality import Quality, digits_of
+from vlmhyperbench.reports.stopping import say_stop
 from vlmhyperbench.reports.wording import (
     group_title,
     in_sentence,
@@ -41,7 +42,7 @@ def run_verdict(
 ) -> tuple[str, str, str]:
     """Say how good, how fast, and where it fails; a score that does not rest on everything says so first."""
     return (
-        incomplete(quality, counts) + _how_good(run, quality),
+        say_stop(run) + incomplete(quality, counts) + _how_good(run, quality),
         _how_fast(run, performance),
         _where_it_fails(quality, by_group, mistakes, counts),
     )
@@ -63,7 +64,9 @@ def comparison_verdict(
         return ("There are not two runs to compare.", "Nothing can be paired.", "No answer could flip.")
     baseline = runs[0]
     return (
-        gaps + " ".join(_difference(baseline, run, deltas) for run, deltas, _ in others[:NAMED]),
+        "".join(say_stop(run) for run, _, _ in others[:NAMED])
+        + gaps
+        + " ".join(_difference(baseline, run, deltas) for run, deltas, _ in others[:NAMED]),
         _speeds(baseline, [run for run, _, _ in others[:NAMED]], performances),
         _flips(baseline, [(run, counted) for run, _, counted in others[:NAMED]], flips),
     )

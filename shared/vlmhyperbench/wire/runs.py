@@ -103,6 +103,8 @@ class Run(Output):
     priority: int
     is_paused: bool
     is_cancelling: bool
+    stopping: dict[str, JsonValue] | None
+    """What its stop rule found, once it was certain: `{rule, state, samples, of, low, high …}`."""
     total: int | None
     """Requests that count; known once the run is INDEXED."""
     done: int

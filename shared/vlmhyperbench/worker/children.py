@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import nullcontext
 from typing import ParamSpec, TypeVar
 
 from vlmhyperbench.errors import Unavailable
@@ -41,7 +42,9 @@ def forget_credentials() -> None:
 class CpuChildren:
     """Spawned processes, one per call at a time; an idle one is taken again, or ended after a while."""
 
-    def __init__(self, *, idle_s: float = IDLE_S) -> None:
+    def __init__(self, *, most: int | None = None, idle_s: float = IDLE_S) -> None:
+        """`most` run at once, the others wait; None: as many as are asked for."""
+        self._free = asyncio.Semaphore(most) if most is not None else nullcontext()
         self._idle_s = idle_s
         self._idle: dict[ProcessPoolExecutor, asyncio.TimerHandle] = {}
 
@@ -51,6 +54,10 @@ class CpuChildren:
         Raises:
             Unavailable: the child died.
         """
+        async with self._free:
+            return await self._run(function, *args, **kwargs)
+
+    async def _run(self, function: Callable[Params, Result], *args: Params.args, **kwargs: Params.kwargs) -> Result:
         child = self._take()
         try:
             result = await asyncio.wrap_future(child.submit(function, *args, **kwargs))

@@ -71,6 +71,8 @@ class ClaimedJob:
         self.settings = context.settings
         self.cancelled = asyncio.Event()
         self.draining = asyncio.Event()
+        self.stopping = asyncio.Event()
+        """The run's stop rule said that enough is known: ask nothing more and return `Stopped`."""
         self.fenced = asyncio.Event()
         """The claim is lost and the handler is being cancelled: kill what it runs at once, without a grace."""
         self.committed_at = time.monotonic()

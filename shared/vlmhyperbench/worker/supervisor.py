@@ -50,13 +50,14 @@ async def run_worker(
     handlers: Mapping[JobKind, Handler],
     devices: Sequence[DeviceInfo] = (),
     slots: int = 1,
+    children: int | None = None,
     on_start: Hook | None = None,
     on_stop: Hook | None = None,
 ) -> None:
     """Run a worker until SIGTERM or SIGINT, then drain it.
 
-    `slots` is how many jobs it takes at once. `on_start` is awaited once the worker is registered, `on_stop` when its
-    last job has ended.
+    `slots` is how many jobs it takes at once, `children` how many processes compute for them. `on_start` is awaited
+    once the worker is registered, `on_stop` when its last job has ended.
     """
     forget_credentials()
     boot_id = uuid4()
@@ -73,7 +74,7 @@ async def run_worker(
             label=mark,
             lock_fds=tuple(await lock_devices(settings.home / "locks", devices)),
         )
-        worker = Worker(context, kind=kind, handlers=handlers, devices=devices, slots=slots)
+        worker = Worker(context, kind=kind, handlers=handlers, devices=devices, slots=slots, children=children)
         await worker.register()
         if on_start is not None:
             await on_start(context)
@@ -96,6 +97,7 @@ class Worker:
         handlers: Mapping[JobKind, Handler],
         devices: Sequence[DeviceInfo],
         slots: int,
+        children: int | None = None,
     ) -> None:
         self._context = context
         self._runtime: Runtime = context.runtime
@@ -105,7 +107,7 @@ class Worker:
         self._handlers = handlers
         self._devices = devices
         self._slots = slots
-        self._cpu = CpuChildren()
+        self._cpu = CpuChildren(most=children)
         self._look = asyncio.Event()
         self._hears = False
         self._attempts: set[UUID] = set()

@@ -14,12 +14,15 @@ from pathlib import Path
 
 from vlmhyperbench.db import claims, finishing
 from vlmhyperbench.domain.outcomes import STORAGE_FULL, Cancelled, Failed, Outcome, Preempted
+from vlmhyperbench.domain.planning import STOPPABLE
 from vlmhyperbench.errors import Fenced, InvalidInput, NotFound, Unavailable, VlmHyperBenchError
 from vlmhyperbench.logs import get_logger
 from vlmhyperbench.worker.claims import RETRY_S, ClaimedJob, Handler
 
 _LOG = get_logger(__name__)
 _JITTER = 0.2
+_STOPPABLE = 0.2
+"""Of the heartbeat: a shard that a rule may stop looks so often, so that its worker is soon free."""
 FULL_BYTES = 4 * 1024 * 1024
 """A disk with less room than this is full: nothing can be concluded from a failure on it."""
 _DEADLINES_S = 0.05
@@ -100,7 +103,8 @@ class Tending:
     async def _keep_lease(self) -> None:
         """Renew until cancelled; a lease that cannot be renewed in time, or is another's, ends the handler."""
         timers = self._timers
-        pause_s = timers.heartbeat_s
+        usual_s = timers.heartbeat_s * (_STOPPABLE if self.job.job.params.get(STOPPABLE) else 1)
+        pause_s = usual_s
         while True:
             await asyncio.sleep(pause_s * random.uniform(1 - _JITTER, 1 + _JITTER))  # noqa: S311 - spreads load only
             sent_at = time.monotonic()
@@ -116,11 +120,13 @@ class Tending:
             if renewed is None:
                 return self._fence("held by another")
             self._renewed_at = sent_at
-            pause_s = timers.heartbeat_s
+            pause_s = usual_s
             if renewed.is_cancelled:
                 self.job.cancelled.set()
             if renewed.is_paused:
                 self.job.draining.set()
+            if renewed.is_stopping:
+                self.job.stopping.set()
 
     async def _renew(self) -> claims.Renewed | None:
         async with self.job.runtime.database.transaction() as session:

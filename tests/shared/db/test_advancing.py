@@ -9,11 +9,11 @@ import pytest
 
 from tests.shared.domain.builders_of_jobs import run_spec
 from tests.support.engine_room import EngineRoom
-from vlmhyperbench.db import advancing, experiments
+from vlmhyperbench.db import advancing, experiments, phases, runs
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.views import ExperimentView
 from vlmhyperbench.domain.outcomes import Cancelled, Complete, Failed
-from vlmhyperbench.domain.states import ExperimentState, JobKind, JobState, RunState
+from vlmhyperbench.domain.states import ExperimentState, JobKind, JobState, PhaseState, RunState
 
 pytestmark = pytest.mark.anyio
 
@@ -215,3 +215,18 @@ async def test_cancelling_an_experiment_cancels_its_runs_and_its_index(room: Eng
     assert {(await room.run(run.id)).state for run in added} == {RunState.CANCELLED}
     assert (await experiment(room, experiment_id)).state is ExperimentState.CANCELLED
     assert [job.state for job in await room.jobs_of(experiment_id)] == [JobState.CANCELLED]
+
+
+async def test_a_shard_that_waits_when_the_rule_is_certain_ends_with_it(room: EngineRoom) -> None:
+    run, [shard] = await room.shards()
+    async with room.database.transaction() as session:
+        await runs.stop(session, run.id, {"rule": "better by 0 on m@v1", "samples": 2, "of": 4})
+    await room.advance()
+    await room.advance()
+    done = await room.job(shard.id)
+    assert (done.state, (done.outcome or {})["kind"]) == (JobState.DONE, "stopped")
+    async with room.database.transaction() as session:
+        [phase] = await phases.of_run(session, run.id)
+    assert phase.state is PhaseState.STOPPED
+    await work_off(room, run.id)
+    assert (await room.run(run.id)).state is RunState.SUCCEEDED

@@ -9,7 +9,7 @@ import pytest
 
 from tests.shared.domain.builders_of_jobs import run_spec
 from tests.support.engine_room import EngineRoom, Held
-from vlmhyperbench.db import claim_phases, claims
+from vlmhyperbench.db import claim_phases, claims, runs
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.domain.outcomes import STORAGE_FULL, Cancelled, Complete, Failed, Preempted, Stopped
 from vlmhyperbench.domain.specs import ScenarioSpec
@@ -87,11 +87,11 @@ async def test_no_job_of_a_cancelled_run_is_claimed(room: EngineRoom) -> None:
 async def test_a_renewal_says_that_the_run_was_cancelled_or_paused(room: EngineRoom) -> None:
     run, [shard] = await room.shards()
     held = await room.take(shard.id, await room.add_worker())
-    assert await room.renew(held) == claims.Renewed(is_cancelled=False, is_paused=False)
+    assert await room.renew(held) == claims.Renewed(is_cancelled=False, is_paused=False, is_stopping=False)
     await room.execute("UPDATE run SET is_paused = true WHERE id = :id", id=run.id)
-    assert await room.renew(held) == claims.Renewed(is_cancelled=False, is_paused=True)
+    assert await room.renew(held) == claims.Renewed(is_cancelled=False, is_paused=True, is_stopping=False)
     await room.cancel(run.id)
-    assert await room.renew(held) == claims.Renewed(is_cancelled=True, is_paused=True)
+    assert await room.renew(held) == claims.Renewed(is_cancelled=True, is_paused=True, is_stopping=False)
 
 
 async def test_a_renewal_extends_the_lease_by_the_databases_clock(room: EngineRoom) -> None:
@@ -209,11 +209,24 @@ async def test_a_failure_whose_message_holds_nul_is_stored_all_the_same(room: En
     assert outcome["message"] == "a\N{REPLACEMENT CHARACTER}b \\u0000 ?"
 
 
-async def test_a_stopped_job_is_done_with_its_rule(room: EngineRoom) -> None:
+async def test_a_stopped_job_is_done_with_its_rule_and_the_place(room: EngineRoom) -> None:
+    run, [shard] = await room.shards()
+    held = await room.take(shard.id, await room.add_worker())
+    async with room.database.transaction() as session:
+        assert await runs.stop(session, run.id, {"rule": "better by 0 on m@v1", "samples": 3, "of": 4, "low": 0.1})
+        assert not await runs.stop(session, run.id, {"rule": "another", "samples": 1, "of": 4})
+    renewed = await room.renew(held)
+    assert renewed is not None
+    assert renewed.is_stopping
+    assert await room.finish(held, Stopped()) is JobState.DONE
+    at = {"samples": 3, "of": 4}
+    assert (await room.job(shard.id)).outcome == {"kind": "stopped", "reason": "better by 0 on m@v1", "at": at}
+
+
+async def test_a_worker_cannot_stop_what_no_rule_stopped(room: EngineRoom) -> None:
     _, [shard] = await room.shards()
     held = await room.take(shard.id, await room.add_worker())
-    assert await room.finish(held, Stopped(reason="enough", at={"ordinal": 2})) is JobState.DONE
-    assert (await room.job(shard.id)).outcome == {"kind": "stopped", "reason": "enough", "at": {"ordinal": 2}}
+    assert await room.finish(held, Stopped()) is JobState.READY
 
 
 async def test_a_claim_of_a_cancelled_run_ends_as_cancelled_whatever_it_says(room: EngineRoom) -> None:

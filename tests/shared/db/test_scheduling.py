@@ -12,6 +12,7 @@ from tests.support.engine_room import EngineRoom
 from vlmhyperbench.db import scheduling
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.domain.outcomes import Complete, Failed
+from vlmhyperbench.domain.specs import StopRule
 from vlmhyperbench.domain.states import JobKind, JobState
 from vlmhyperbench.errors import Conflict
 
@@ -208,3 +209,14 @@ async def test_the_lost_job_of_a_cancelled_run_is_cancelled(room: EngineRoom) ->
     await room.let_lease_expire(shard.id)
     await room.reap()
     assert (await room.job(shard.id)).state is JobState.CANCELLED
+
+
+async def test_a_job_that_watches_others_may_run_once_they_do(room: EngineRoom) -> None:
+    stop = StopRule(metric="exact_match@default", rule="better")
+    run, [shard] = await room.shards(run_spec().model_copy(update={"stop": stop}))
+    [score] = await room.jobs_of(run.id, JobKind.SCORE)
+    assert await waiting(room, "evaluation") == []
+    held = await room.take(shard.id, await room.add_worker())
+    assert await waiting(room, "evaluation") == [score.id]
+    await room.finish(held, Failed(code="x", message="x"))
+    assert await waiting(room, "evaluation") == []

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.shared.domain.builders_of_jobs import run_spec
 from vlmhyperbench.domain.planning import (
     ACCURACY_PHASE,
+    STOPPABLE,
+    are_paired,
     dataset_digest,
     expand_run,
     plan_experiment,
@@ -15,7 +18,7 @@ from vlmhyperbench.domain.planning import (
     plan_run,
     target_digest,
 )
-from vlmhyperbench.domain.specs import ImportTarget, ScenarioSpec
+from vlmhyperbench.domain.specs import ImportTarget, ScenarioSpec, StopRule
 from vlmhyperbench.domain.states import JobKind
 
 
@@ -114,3 +117,28 @@ def test_shards_cover_every_ordinal_exactly_once(samples: int, size: int, answer
 def test_a_job_needs_only_jobs_that_are_planned_before_it(samples: int, size: int) -> None:
     for place, job in enumerate(expand_run(run_spec(samples_per_shard=size), samples=samples).jobs):
         assert all(needed < place for needed in job.needs)
+
+
+STOP = StopRule(metric="exact_match@default", rule="better")
+
+
+def test_a_run_that_may_stop_is_one_shard_which_scoring_watches() -> None:
+    spec = run_spec(samples_per_shard=10).model_copy(update={"stop": STOP})
+    shard, score, report = expand_run(spec, samples=35).jobs
+    assert (shard.range_start, shard.range_end, shard.params) == (0, 35, {STOPPABLE: True})
+    assert (score.needs, score.needs_state, report.needs_state) == ((0,), "STARTED", "DONE")
+    [again, _] = plan_rescoring(spec)
+    assert (again.needs, again.needs_state) == ((), "DONE")
+
+
+def test_runs_are_paired_that_ask_the_same_samples_equally_often() -> None:
+    assert are_paired(run_spec(), run_spec(model="other"))
+    assert not are_paired(run_spec(), run_spec(dataset="receipts"))
+    assert not are_paired(run_spec(), run_spec(answers=2))
+
+
+@pytest.mark.parametrize("rule", ["not_worse", "equivalent"])
+def test_a_rule_that_bounds_a_loss_needs_a_margin(rule: str) -> None:
+    with pytest.raises(ValueError, match="needs a margin above 0"):
+        StopRule.model_validate({"metric": "m@v1", "rule": rule})
+    assert StopRule.model_validate({"metric": "m@v1", "rule": rule, "margin": 0.02}).label == f"{rule} by 0.02 on m@v1"

@@ -22,6 +22,7 @@ from vlmhyperbench.domain.scheduling import (
     Requeue,
     Ring,
     RunNow,
+    StopWaiting,
     WaitingJob,
     Window,
     advance,
@@ -206,3 +207,10 @@ def test_the_first_failure_is_tried_again_at_once() -> None:
 @given(st.integers(2, 60), st.floats(0, 1, exclude_max=True))
 def test_later_tries_wait_up_to_five_minutes(fails: int, draw: float) -> None:
     assert 0 <= backoff_s(fails, draw) <= min(300, 5 * 2**fails)
+
+
+def test_a_run_that_knows_enough_ends_the_shards_that_wait() -> None:
+    run = RunNow(state=RunState.RUNNING, is_stopping=True)
+    shards = [JobNow(kind=JobKind.GENERATE, state=state) for state in (JobState.READY, JobState.RUNNING)]
+    assert advance(run, shards) == [StopWaiting()]
+    assert advance(run, shards[1:]) == []

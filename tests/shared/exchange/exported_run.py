@@ -67,6 +67,7 @@ def run(*, pinned: RunSpec | None = None, **changes: object) -> RunDetail:
         priority=0,
         is_paused=False,
         is_cancelling=False,
+        stopping=None,
         total=4,
         done=4,
         failed=1,

@@ -54,6 +54,7 @@ class RunView:
     is_paused: bool
     is_dirty: bool
     cancel_requested_at: datetime | None
+    stop_decision: JsonObject | None
     event_seq: int
     manifest_id: str | None
     total: int | None

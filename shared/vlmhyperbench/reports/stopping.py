@@ -1,0 +1,102 @@
+"""What a run's stop rule came to: after how many samples it was certain, of what, and what that leaves unsaid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vlmhyperbench.domain.specs import StopRule
+from vlmhyperbench.reports.document import Column, Section, Table, write_number
+from vlmhyperbench.reports.evidence import RunEvidence
+from vlmhyperbench.reports.wording import percent, plural
+
+_CLAIM = {
+    ("better", "shown"): "better by more than {margin}",
+    ("better", "refuted"): "not better by more than {margin}",
+    ("worse", "shown"): "worse by more than {margin}",
+    ("worse", "refuted"): "not worse by more than {margin}",
+    ("not_worse", "shown"): "not worse by more than {margin}",
+    ("not_worse", "refuted"): "worse by more than {margin}",
+    ("equivalent", "shown"): "within {margin} of it",
+    ("equivalent", "refuted"): "apart from it by more than {margin}",
+}
+_DIGITS = 3
+
+STOPPED = (
+    "the run stopped early by its rule: its values are those of the samples that were asked, in random order; "
+    "intervals and p-values beside the rule's own suppose a number of samples that the answers did not choose."
+)
+
+
+def stop_section(run: RunEvidence) -> tuple[Section, ...]:
+    """Show the rule with its interval; nothing where the run has none."""
+    told, rule = run.stopping, run.spec.stop
+    if told is None or rule is None:
+        return ()
+    digits = _DIGITS
+    row = (
+        rule.label,
+        str(told["baseline_name"]),
+        str(told["state"]).replace("_", " "),
+        _count(told["samples"]),
+        _count(told["of"]),
+        _count(told["unscored"]),
+        f"{write_number(_number(told['low']), digits)} to {write_number(_number(told['high']), digits)}",
+    )
+    return (
+        Section(
+            name="stopping",
+            title="Stop rule",
+            lead=say_stop(run),
+            blocks=(
+                Table(
+                    name="stop-rule",
+                    title="Stop rule",
+                    columns=(
+                        Column(title="rule"),
+                        Column(title="baseline"),
+                        Column(title="verdict"),
+                        Column(title="samples", kind="number"),
+                        Column(title="of", kind="number"),
+                        Column(title="unscored pairs", kind="number"),
+                        Column(title=f"gain, {percent(1 - rule.alpha, digits=0)} confidence sequence"),
+                    ),
+                    rows=(row,),
+                    note=(
+                        "The interval holds after every sample at once, however often it is looked at; the gain is "
+                        "that over the whole data set. Hedged betting, Waudby-Smith and Ramdas 2024."
+                    ),
+                ),
+            ),
+        ),
+    )
+
+
+def say_stop(run: RunEvidence) -> str:
+    """Say in a sentence what the rule came to; empty where the run has none."""
+    told, rule = run.stopping, run.spec.stop
+    if told is None or rule is None:
+        return ""
+    state, baseline = str(told["state"]), told["baseline_name"]
+    if state == "no_baseline":
+        return f"The stop rule had nothing to compare with: {baseline} was not answered in time. "
+    if state == "undecided":
+        return f"The stop rule ({rule.label}) was never certain, so every sample was asked. "
+    asked = run.facts.height // run.spec.decoding.n
+    ended = f", and the run stopped at {plural(asked, 'sample')}" if run.is_stopped else ", when all had been asked"
+    return (
+        f"After {_count(told['samples'])} of {plural(_count(told['of']), 'sample')} it was certain that the run is "
+        f"{_claim(rule, state)} on {rule.metric} against {baseline} (error at most {percent(rule.alpha, digits=0)})"
+        f"{ended}. "
+    )
+
+
+def _claim(rule: StopRule, state: str) -> str:
+    return _CLAIM[rule.rule, state].format(margin=f"{rule.margin:g}")
+
+
+def _count(value: Any) -> int:
+    return int(value)
+
+
+def _number(value: Any) -> float:
+    return float(value)

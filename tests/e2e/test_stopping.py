@@ -1,0 +1,196 @@
+"""A run that is compared with a baseline asks no longer than it takes to know, and says so."""
+
+import json
+
+import pytest
+
+from tests.support.audit import audit
+from vlmhyperbench.analysis.sequential import request_order
+from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.exchange.answers import Answer, AnswersFile, write_answers
+from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
+from vlmhyperbench.wire.answers import RunImport
+from vlmhyperbench.wire.runs import RunRescore
+
+SAMPLES = 400
+DATASET = {"name": "synthetic-questions", "limit": SAMPLES}
+
+
+@pytest.fixture(scope="module")
+def registries(registries):
+    """Add a target that takes ten seconds for all samples."""
+    (registries / "models" / "simulated-steady.yaml").write_text(
+        "description: 100 ms an answer.\nbackends: [simulated]\n"
+        "engine_params: {ttft_ms: 50, gap_ms: 10, tokens: 6, usage: always}\n"
+    )
+    return registries
+
+
+def entry(**changes):
+    given = {
+        "target": {"model": "simulated-steady"},
+        "task": "synthetic-questions",
+        "dataset": DATASET,
+        "reports": ["markdown", "json"],
+    }
+    return RunEntry.model_validate({**given, **changes})
+
+
+@pytest.fixture(scope="module")
+def right(stack, tmp_path_factory):
+    """A baseline that answers every question right: its answers come from a file."""
+    asked = entry(target={"model": "simulated-instant"})
+    known = stack.wait(stack.client.runs.create(asked).id)
+    answers = (Answer(key=one.key, text=one.references[0]) for one in results_of(stack, known))
+    file = tmp_path_factory.mktemp("answers") / "answers.jsonl"
+    write_answers(file, AnswersFile(answers=answers, format="csv", tool=None, model="oracle", task=None, decoding={}))
+    sent = stack.client.upload_answers(file.read_bytes())
+    body = {"answers": sent.sha256, "task": "synthetic-questions", "dataset": DATASET, "name": "always right"}
+    run = stack.wait(stack.client.runs.import_(RunImport.model_validate(body)).id)
+    assert run.state == "SUCCEEDED"
+    return run
+
+
+def results_of(stack, run):
+    """Every answer of a run, in the order of its samples."""
+    found, cursor = [], None
+    while True:
+        page = stack.client.results(run_id=run.id, limit=100, cursor=cursor)
+        found, cursor = [*found, *page.items], page.next
+        if cursor is None:
+            return found
+
+
+def report_of(stack, run):
+    files = {one.name: one.id for one in stack.client.artifacts(run_id=run.id).items}
+    return stack.client.artifact_content(files["report.md"]).decode()
+
+
+def test_a_run_that_is_clearly_worse_stops_early_and_frees_its_worker(stack, right):
+    stop = {"rule": "not_worse", "margin": 0.1, "baseline": str(right.id), "seed": 3}
+    run = stack.wait(stack.client.runs.create(entry(stop=stop)).id)
+    told = run.stopping
+    assert (run.state, run.failed, run.total) == ("SUCCEEDED", 0, SAMPLES)
+    assert (told["state"], told["of"], told["unscored"]) == ("refuted", SAMPLES, 0)
+    assert (told["samples"], told["low"]) == (30, -1.0)
+    assert told["high"] < -0.1
+    assert 30 <= run.done < SAMPLES / 2
+    generate = next(job for job in run.jobs if job.kind == "GENERATE")
+    assert generate.outcome == {
+        "kind": "stopped",
+        "reason": "not_worse by 0.1 on exact_match@v1",
+        "at": {"samples": 30, "of": SAMPLES},
+    }
+    assert [phase.state for phase in run.phases if phase.kind == "accuracy"] == ["STOPPED"]
+    asked_at, freed_at = stack.query(
+        "SELECT (SELECT ts FROM event WHERE stream_id = %s AND type = 'run.stop_requested'), finished_at "
+        "FROM job WHERE id = %s",
+        run.id,
+        generate.id,
+    )[0]
+    assert (freed_at - asked_at).total_seconds() < 5
+    audit(stack)
+
+
+def test_samples_are_asked_in_the_rules_random_order(stack, right):
+    stop = {"rule": "not_worse", "margin": 0.1, "baseline": str(right.id), "seed": 7}
+    alone = entry(stop=stop, scenario={"name": "one", "kind": "offline", "in_flight": 1})
+    run = stack.wait(stack.client.runs.create(alone).id)
+    sent = stack.query("SELECT ordinal FROM fact WHERE run_id = %s AND phase = 1 ORDER BY sent_ns", run.id)
+    every = [one.key for one in results_of(stack, right)]
+    assert len(every) == SAMPLES
+    assert [ordinal for (ordinal,) in sent] == request_order(every, repeats=1, seed=7)[: len(sent)]
+
+
+def test_the_report_says_that_it_stopped_and_re_scored_answers_know_it(stack, right):
+    stop = {"rule": "not_worse", "margin": 0.1, "baseline": str(right.id)}
+    run = stack.wait(stack.client.runs.create(entry(stop=stop)).id)
+    said = "After 30 of 400 samples it was certain that the run is worse by more than 0.1 on exact\\_match@v1 against"
+    text = report_of(stack, run).replace("\u00a0", " ")
+    assert f"{said} always right (error at most 5 %), and the run stopped at {run.done} samples." in text
+    assert "The run stopped early by its rule" in text
+    assert "never made" not in text
+    child = stack.wait(stack.client.runs.rescore(run.id, RunRescore(metrics=("anls",))).id)
+    assert (child.state, child.total, child.done) == ("SUCCEEDED", run.total, run.done)
+    assert said in report_of(stack, child).replace("\u00a0", " ")
+    audit(stack)
+
+
+def test_a_rule_that_is_never_certain_asks_every_sample(stack, right):
+    stop = {"rule": "worse", "margin": 0.9999, "baseline": str(right.id), "min_samples": 400}
+    few = entry(target={"model": "simulated-instant"}, stop=stop)
+    run = stack.wait(stack.client.runs.create(few).id)
+    assert (run.state, run.done, run.total) == ("SUCCEEDED", SAMPLES, SAMPLES)
+    score = next(job for job in run.jobs if job.kind == "SCORE")
+    assert score.outcome["data"]["stopping"]["samples"] == SAMPLES
+    assert [phase.state for phase in run.phases if phase.kind == "accuracy"] == ["COMPLETE"]
+    audit(stack)
+
+
+def test_an_experiment_compares_with_its_first_run_which_asks_everything(stack):
+    found = stack.client.experiments.create(
+        ExperimentEntry.model_validate(
+            {
+                "matrix": {
+                    "targets": [{"model": "simulated-instant"}, {"model": "simulated-steady"}],
+                    "tasks": ["synthetic-questions"],
+                },
+                "defaults": {"dataset": DATASET, "stop": {"rule": "equivalent", "margin": 0.2}},
+            }
+        ),
+        name="early",
+    )
+    experiment = stack.wait_experiment(found.id, timeout_s=90)
+    first, second = experiment.runs
+    assert (first.done, first.stopping) == (SAMPLES, None)
+    assert (second.state, second.stopping["state"], second.stopping["baseline"]) == (
+        "SUCCEEDED",
+        "shown",
+        str(first.id),
+    )
+    assert second.done < SAMPLES
+    files = {one.name: one.id for one in stack.client.artifacts(experiment_id=found.id).items}
+    headline = json.loads(stack.client.artifact_content(files["report.json"]))
+    assert "within 0.2 of it on exact_match@v1" in json.dumps(headline)
+    audit(stack)
+
+
+def test_the_rule_outlives_the_worker_that_watches(stack, right):
+    stop = {"rule": "not_worse", "margin": 0.1, "baseline": str(right.id), "min_samples": 100}
+    started = stack.client.runs.create(entry(stop=stop)).id
+    stack.wait_done(started, 20)
+    stack.kill("evaluation")
+    run = stack.wait(started)
+    assert (run.state, run.stopping["state"], run.stopping["samples"]) == ("SUCCEEDED", "refuted", 100)
+    audit(stack)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"baseline": "00000000-0000-4000-8000-000000000000"}, "there is no run 00000000"),
+        ({"baseline": None}, "a run by itself has no first run to compare with"),
+        ({"margin": 0}, "the rule not_worse needs a margin"),
+        ({"metric": "exact_mach"}, "so it cannot stop by it. Did you mean exact_match@v1"),
+    ],
+)
+def test_a_rule_that_cannot_work_is_refused_at_once(stack, right, changes, message):
+    stop = {"rule": "not_worse", "margin": 0.1, "baseline": str(right.id), **changes}
+    with pytest.raises(InvalidInput) as refused:
+        stack.client.runs.create(entry(stop=stop))
+    assert message in f"{refused.value} {refused.value.cure}"
+
+
+def test_a_baseline_that_asked_something_else_is_refused(stack, right):
+    stop = {"rule": "better", "baseline": str(right.id)}
+    with pytest.raises(InvalidInput, match="asked other samples"):
+        stack.client.runs.create(entry(stop=stop, dataset={"name": "synthetic-questions", "limit": 20}))
+    with pytest.raises(InvalidInput, match="cannot stop early: its requests are timed as a whole"):
+        stack.client.runs.create(entry(stop=stop, scenario="single-stream"))
+
+
+def test_a_pooled_metric_stops_no_run_and_says_so_soon(stack, right):
+    stop = {"rule": "better", "metric": "cer", "baseline": str(right.id)}
+    run = stack.wait(stack.client.runs.create(entry(stop=stop, metrics=["exact_match", "cer"])).id)
+    assert run.state == "FAILED"
+    assert "cannot stop a run: that needs a mean of values with two ends" in run.reason
