@@ -16,6 +16,7 @@ import orjson
 from vlmhyperbench_loadgen.http1 import Body
 
 EventKind = Literal["content", "reasoning", "tool", "role", "usage"]
+TOKEN_KINDS: tuple[EventKind, ...] = ("content", "reasoning", "tool")
 MAX_TOKENS = 2**31 - 1
 _PLAIN_KEYS: dict[str, EventKind] = {"content": "content", "reasoning_content": "reasoning", "reasoning": "reasoning"}
 _MESSAGE_CHARACTERS = 500
@@ -274,7 +275,7 @@ def _take_event(reading: _Reading, event: dict[str, Any], at_ns: int, key: str) 
     answer.event_ns.append(at_ns)
     answer.event_kind.append(kind)
     answer.event_tokens.append(0)
-    if kind in ("content", "reasoning", "tool"):
+    if kind in TOKEN_KINDS:
         reading.characters.append(characters)
         reading.running.append(completion)
 
@@ -297,7 +298,7 @@ def _take_delta(reading: _Reading, delta: dict[str, Any]) -> tuple[EventKind | N
 
 def _count_tokens(answer: Answer, characters: list[int], running: list[int | None]) -> None:
     """Say how many tokens each token-bearing event holds: running usage, else N spread by characters."""
-    bearing = [index for index, kind in enumerate(answer.event_kind) if kind in ("content", "reasoning", "tool")]
+    bearing = [index for index, kind in enumerate(answer.event_kind) if kind in TOKEN_KINDS]
     total = answer.completion_tokens
     if total is None or not bearing:
         return

@@ -145,6 +145,11 @@ class Connection:
         """Sent on this connection so far."""
 
     @property
+    def is_stamped(self) -> bool:
+        """The kernel says when bytes came."""
+        return self._receive is not None
+
+    @property
     def is_sending(self) -> bool:
         """Part of a request has not left yet."""
         return bool(self._out)

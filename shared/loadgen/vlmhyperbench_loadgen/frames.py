@@ -1,4 +1,4 @@
-"""What parent and measuring processes say to each other over their pipes: length-prefixed JSON up, JSON lines down."""
+"""What parent and measuring processes say to each other over their pipes: JSON and bytes up, JSON lines down."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from vlmhyperbench_loadgen.eventloop import READ, WRITE, EventLoop
 Frame: TypeAlias = dict[str, Any]
 """`{"event": …}`: up, opened, rows, closed, end, failed. Both ends are this package."""
 
-_LENGTH = struct.Struct("<I")
+_LENGTHS = struct.Struct("<II")
 _HIGH_WATER_BYTES = 64 * 1024 * 1024
 _READ_BYTES = 1024 * 1024
 
 
-def encode(frame: Frame) -> bytes:
-    """Make the bytes of a frame."""
+def encode(frame: Frame, blob: bytes = b"") -> bytes:
+    """Make the bytes of a frame; a blob comes out as its `blob`."""
     data = orjson.dumps(frame)
-    return _LENGTH.pack(len(data)) + data
+    return _LENGTHS.pack(len(data), len(blob)) + data + blob
 
 
 class FrameReader:
@@ -36,12 +36,16 @@ class FrameReader:
         self._buffer += data
         frames: list[Frame] = []
         at = 0
-        while len(self._buffer) - at >= _LENGTH.size:
-            (length,) = _LENGTH.unpack_from(self._buffer, at)
-            end = at + _LENGTH.size + length
+        while len(self._buffer) - at >= _LENGTHS.size:
+            length, more = _LENGTHS.unpack_from(self._buffer, at)
+            start = at + _LENGTHS.size
+            end = start + length + more
             if len(self._buffer) < end:
                 break
-            frames.append(orjson.loads(memoryview(self._buffer)[at + _LENGTH.size : end]))
+            frame = orjson.loads(memoryview(self._buffer)[start : start + length])
+            if more:
+                frame["blob"] = bytes(memoryview(self._buffer)[start + length : end])
+            frames.append(frame)
             at = end
         del self._buffer[:at]
         return frames
@@ -57,9 +61,9 @@ class Outbox:
         self._buffer = bytearray()
         self._is_watched = False
 
-    def put(self, frame: Frame) -> None:
+    def put(self, frame: Frame, blob: bytes = b"") -> None:
         """Send a frame, now or as soon as the pipe takes it; wait only where far too much piles up."""
-        self._buffer += encode(frame)
+        self._buffer += encode(frame, blob)
         self._write()
         if len(self._buffer) > _HIGH_WATER_BYTES:
             self.flush()

@@ -17,7 +17,7 @@ from vlmhyperbench_loadgen.answers import Answer
 from vlmhyperbench_loadgen.eventloop import EventLoop
 from vlmhyperbench_loadgen.failures import LoadError
 from vlmhyperbench_loadgen.frames import Frame, Inbox, Outbox
-from vlmhyperbench_loadgen.rows import Row, make_row
+from vlmhyperbench_loadgen.rows import Row, make_row, pack_rows
 from vlmhyperbench_loadgen.streams import Bounds, Stream
 from vlmhyperbench_loadgen.table import Request, open_bodies, read_requests
 from vlmhyperbench_loadgen.target import Target, open_target
@@ -123,6 +123,7 @@ class Measurement:
         gc.collect()
         gc.freeze()
         gc.disable()
+        self._loop.may_gather = any(stream.connection.is_stamped for stream in taking_part)
         cpu_ns, started_ns = time.process_time_ns(), time.monotonic_ns()
         for stream in taking_part:
             stream.start(work, started_ns)
@@ -135,6 +136,7 @@ class Measurement:
                 self._send_rows(in_flight=sum(stream.is_busy for stream in taking_part))
         ended_ns = time.monotonic_ns()
         cpu_ns = time.process_time_ns() - cpu_ns
+        self._loop.may_gather = False
         for stream in taking_part:
             stream.stop(keeps_connection=not self._is_cancelled)
         while work.has_backlog:
@@ -175,7 +177,8 @@ class Measurement:
 
     def _send_rows(self, *, in_flight: int) -> None:
         if self._rows:
-            self._outbox.put({"event": "rows", "rows": self._rows, "in_flight": in_flight})
+            packed, blob = pack_rows(self._rows)
+            self._outbox.put({"event": "rows", "rows": packed, "in_flight": in_flight}, blob)
             self._rows = []
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import selectors
 import signal
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -18,7 +17,7 @@ from vlmhyperbench_loadgen.children import MeasuringProcess
 from vlmhyperbench_loadgen.failures import ChildDied, LoadError, PlanError
 from vlmhyperbench_loadgen.frames import Frame
 from vlmhyperbench_loadgen.plan import CheckedPlan, read_plan
-from vlmhyperbench_loadgen.rows import COLUMNS, Row
+from vlmhyperbench_loadgen.rows import COLUMNS, Row, unpack_rows
 from vlmhyperbench_loadgen.segments import Recorder
 from vlmhyperbench_loadgen.usage import cpu_s, peak_rss_bytes, process_age_s
 from vlmhyperbench_sdk.load import (
@@ -33,8 +32,6 @@ from vlmhyperbench_sdk.load import (
 
 PROGRESS_S = 0.5
 SEALING_NICENESS = 5
-WARM_AFTER_S = 0.3
-"""After so long without work polars is imported, ahead of the first segment."""
 
 _SCHEDULED, _SENT, _STATUS = (COLUMNS.index(name) for name in ("scheduled_ns", "sent_ns", "status"))
 
@@ -121,12 +118,8 @@ class Parent:
         self._selector.register(child.fd, selectors.EVENT_READ, lambda _fd: self._take_frames(child))
 
     def _await_ready(self) -> Mapping[str, str]:
-        started_s = time.monotonic()
         while not self._lines:
-            self._turn(WARM_AFTER_S)
-            if time.monotonic() - started_s >= WARM_AFTER_S:
-                _import_in_background()
-                started_s = float("inf")
+            self._turn(PROGRESS_S)
         line = self._lines.popleft()
         secrets = line.get("secrets", {})
         if line.get("event") != "ready" or not isinstance(secrets, dict):
@@ -182,7 +175,6 @@ class Parent:
             self._startup_s = self._age_s + (time.monotonic_ns() - self._ready_ns) / 1e9
         for child in self._children:
             child.command("go", phase=phase.no, streams=streams, tries=checked.tries_of(phase))
-        _import_in_background()
         closed = self._await("closed")
         if self._is_measured:
             self._busy.extend((frame["cpu_ns"], frame["wall_ns"]) for frame in closed)
@@ -249,7 +241,7 @@ class Parent:
             match frame["event"]:
                 case "rows":
                     self._in_flight[child.pid] = frame["in_flight"]
-                    self._take_rows(frame["rows"])
+                    self._take_rows(unpack_rows(frame["rows"], frame.get("blob", b"")))
                 case "failed":
                     raise ChildDied(frame["error"])
                 case event:
@@ -350,8 +342,3 @@ class Parent:
                 schedule_sha256=schedule,
             )
         )
-
-
-def _import_in_background() -> None:
-    """Import polars beside the waiting, so that the first segment does not wait for it."""
-    threading.Thread(target=__import__, args=("polars",), daemon=True).start()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from vlmhyperbench_loadgen.answers import Answer
+from vlmhyperbench_loadgen.answers import TOKEN_KINDS, Answer, EventKind
 from vlmhyperbench_loadgen.work import Try
 
 COLUMNS = (
@@ -38,18 +39,23 @@ COLUMNS = (
 )
 """The names of `vlmhyperbench_sdk.load.RECORD_COLUMNS`, in order; a test compares the two."""
 
-Row: TypeAlias = list[int | str | list[int] | list[str] | None]
-"""Values in the order of `COLUMNS`."""
+Row: TypeAlias = list[int | str | bytes | None]
+"""Values in the order of `COLUMNS`; the three lists of events are bytes: int64, int32, one byte a kind."""
+
+KINDS: tuple[EventKind, ...] = ("content", "reasoning", "tool", "role", "usage")
+"""What the bytes of `event_kind` stand for."""
+
+_CODES = {kind: code for code, kind in enumerate(KINDS)}
+_BEARING = len(TOKEN_KINDS)
+_EVENT_NS, _EVENT_TOKENS, _EVENT_KIND = (COLUMNS.index(name) for name in ("event_ns", "event_tokens", "event_kind"))
+_BYTES_AN_EVENT = 8 + 4 + 1
 
 
 def make_row(done: Try, answer: Answer, mask: Callable[[str], str]) -> Row:
     """Lay out one request; `mask` hides secrets that a server may have echoed in its error."""
     request = done.request
-    bearing = [
-        at
-        for at, kind in zip(answer.event_ns, answer.event_kind, strict=True)
-        if kind in ("content", "reasoning", "tool")
-    ]
+    kinds = bytes([_CODES[kind] for kind in answer.event_kind])
+    last = next((at for at in range(len(kinds) - 1, -1, -1) if kinds[at] < _BEARING), None)
     status = "ok"
     if answer.error is not None:
         status = "timeout" if answer.error.startswith("timeout:") else "error"
@@ -64,11 +70,11 @@ def make_row(done: Try, answer: Answer, mask: Callable[[str], str]) -> Row:
         done.stream,
         done.scheduled_ns,
         done.sent_ns,
-        answer.event_ns,
-        answer.event_tokens,
-        [str(kind) for kind in answer.event_kind],
+        array("q", answer.event_ns).tobytes(),
+        array("i", answer.event_tokens).tobytes(),
+        kinds,
         answer.event_token_source,
-        bearing[-1] if bearing else None,
+        None if last is None else answer.event_ns[last],
         done.end_ns if done.sent_ns is not None else None,
         status,
         done.http_status,
@@ -82,3 +88,31 @@ def make_row(done: Try, answer: Answer, mask: Callable[[str], str]) -> Row:
         answer.reasoning or None,
         request.request_sha256.rstrip(b"\0").decode("ascii", "replace"),
     ]
+
+
+def pack_rows(rows: Sequence[Row]) -> tuple[list[list[object]], bytes]:
+    """Part rows into what JSON takes, with the number of events in the events' place, and the events' bytes."""
+    blob: list[bytes] = []
+    packed = []
+    for row in rows:
+        events = row[_EVENT_NS : _EVENT_KIND + 1]
+        blob.extend(one for one in events if isinstance(one, bytes))
+        bare: list[object] = list(row)
+        bare[_EVENT_NS], bare[_EVENT_TOKENS], bare[_EVENT_KIND] = len(blob[-1]), None, None
+        packed.append(bare)
+    return packed, b"".join(blob)
+
+
+def unpack_rows(packed: Sequence[Row], blob: bytes) -> list[Row]:
+    """Put the rows together again."""
+    at = 0
+    rows = []
+    for row in packed:
+        events = row[_EVENT_NS]
+        assert isinstance(events, int)  # noqa: S101
+        row[_EVENT_NS] = blob[at : at + 8 * events]
+        row[_EVENT_TOKENS] = blob[at + 8 * events : at + 12 * events]
+        row[_EVENT_KIND] = blob[at + 12 * events : at + _BYTES_AN_EVENT * events]
+        at += _BYTES_AN_EVENT * events
+        rows.append(row)
+    return rows

@@ -1,22 +1,20 @@
-"""Seal finished requests as Parquet: the only place that knows polars, imported when the first segment is due."""
+"""Seal finished requests as Parquet: in order of completion, on disk, under their final name at once."""
 
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from vlmhyperbench_loadgen.failures import SealFailed
-from vlmhyperbench_loadgen.rows import Row
+from vlmhyperbench_loadgen.parquet import Column, Lists, write_parquet
+from vlmhyperbench_loadgen.rows import KINDS, Row
 from vlmhyperbench_sdk.load import RECORD_COLUMNS, SegmentLine
 
-if TYPE_CHECKING:
-    import polars as pl
-
-_END = list(RECORD_COLUMNS).index("stream_end_ns")
+_NAMES = list(RECORD_COLUMNS)
+_END = _NAMES.index("stream_end_ns")
+_ITEM_BYTES = {"event_ns": 8, "event_tokens": 4, "event_kind": 1}
 
 
 class Recorder:
@@ -32,17 +30,11 @@ class Recorder:
         Raises:
             SealFailed: the disk is full or the folder gone.
         """
-        import polars as pl
-
         number = self._numbers.get(phase, 0)
         self._numbers[phase] = number + 1
-        ordered = sorted(rows, key=_ended_ns)
-        columns = dict(zip(RECORD_COLUMNS, map(list, zip(*ordered, strict=True)), strict=True))
         name = f"{phase}-{number}.parquet"
         unfinished = self._folder / f"{name}.unfinished"
-        buffer = io.BytesIO()
-        pl.DataFrame(columns, schema=_schema()).write_parquet(buffer)
-        data = buffer.getbuffer()
+        data = encode_rows(rows)
         try:
             with unfinished.open("wb") as file:
                 file.write(data)
@@ -57,18 +49,23 @@ class Recorder:
         return SegmentLine(event="segment", segment=name, phase=phase, rows=len(rows), sha256=sha256)
 
 
+def encode_rows(rows: list[Row]) -> bytes:
+    """Make the bytes of a segment."""
+    ordered = sorted(rows, key=_ended_ns)
+    columns = [list(column) for column in zip(*ordered, strict=True)]
+    return write_parquet(dict(zip(_NAMES, map(_column, _NAMES, columns), strict=True)), RECORD_COLUMNS)
+
+
+def _column(name: str, values: list[object]) -> Column:
+    size = _ITEM_BYTES.get(name)
+    if size is None:
+        return values
+    items = [value for value in values if isinstance(value, bytes)]
+    return Lists(
+        counts=[len(one) // size for one in items], items=b"".join(items), words=KINDS if name == "event_kind" else ()
+    )
+
+
 def _ended_ns(row: Row) -> int:
     ended = row[_END]
     return ended if isinstance(ended, int) else 0
-
-
-def _schema() -> dict[str, pl.DataType]:
-    import polars as pl
-
-    kinds: dict[str, pl.DataType] = {"i4": pl.Int32(), "i8": pl.Int64(), "str": pl.String()}
-    schema: dict[str, pl.DataType] = {}
-    for name, kind in RECORD_COLUMNS.items():
-        is_list = kind.endswith("[]")
-        plain = kinds[kind.removesuffix("[]").removesuffix("?")]
-        schema[name] = pl.List(plain) if is_list else plain
-    return schema

@@ -1,0 +1,151 @@
+"""Write a record's segment as Parquet straight from columns: to import a library for it costs more than measuring.
+
+Covers what `RECORD_COLUMNS` needs: required and optional 32- and 64-bit numbers and strings, required lists of numbers
+and of a few different strings; one row group, one data page a column, texts compressed. Not covered: anything else.
+Format: https://parquet.apache.org/docs/file-format/ (pages, levels by the run-length hybrid, `PLAIN`, dictionaries).
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import zlib
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TypeAlias, cast
+
+from vlmhyperbench_loadgen.thrift import I64, Struct, Value, varint, write_struct
+
+MAGIC = b"PAR1"
+COMPRESSED = ("text", "reasoning", "error")
+"""Columns whose pages are worth compressing."""
+
+_INT32, _INT64, _BYTES = 1, 2, 6
+_REQUIRED, _OPTIONAL, _REPEATED = 0, 1, 2
+_UTF8, _LIST = 0, 3
+_PLAIN, _RLE, _RLE_DICTIONARY = 0, 3, 8
+_UNCOMPRESSED, _GZIP = 0, 2
+_DATA_PAGE, _DICTIONARY_PAGE = 0, 2
+_TYPES = {"i4": (_INT32, "i"), "i8": (_INT64, "q"), "str": (_BYTES, "")}
+_LENGTH = struct.Struct("<I")
+_RUN = re.compile(rb"(.)\1*", re.DOTALL)
+
+Column: TypeAlias = "Sequence[object] | Lists"
+"""Numbers, texts or None, one a row; or lists."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lists:
+    """A column of lists, laid end to end."""
+
+    counts: Sequence[int]
+    """Items of each row. Shape: (rows,)."""
+    items: bytes
+    """Little-endian numbers; of strings one byte each, its place in `words`. Shape: (Σ counts,)."""
+    words: Sequence[str] = ()
+
+
+def write_parquet(columns: Mapping[str, Column], kinds: Mapping[str, str]) -> bytes:
+    """Write columns of equally many rows; `kinds` are those of `RECORD_COLUMNS`."""
+    parts: list[bytes] = [MAGIC]
+    at, rows = len(MAGIC), 0
+    chunks: list[Struct] = []
+    for name, column in columns.items():
+        rows = len(column.counts) if isinstance(column, Lists) else len(column)
+        pages, about = _write_column(name, column, kinds[name], at)
+        parts.append(pages)
+        chunks.append({2: I64(at), 3: about})
+        at += len(pages)
+    group: Struct = {1: list[Value](chunks), 2: I64(at - len(MAGIC)), 3: I64(rows)}
+    schema: list[Value] = [
+        {4: "record", 5: len(columns)},
+        *(one for name in columns for one in _describe(name, kinds[name])),
+    ]
+    footer = write_struct({1: 1, 2: schema, 3: I64(rows), 4: [group], 6: "vlmhyperbench-loadgen"})
+    return b"".join([*parts, footer, _LENGTH.pack(len(footer)), MAGIC])
+
+
+def _describe(name: str, kind: str) -> Iterator[Struct]:
+    """Write a column's elements of the schema."""
+    physical, _ = _TYPES[kind.rstrip("?[]")]
+    said: Struct = {6: _UTF8} if physical == _BYTES else {}
+    if kind.endswith("[]"):
+        yield {3: _REQUIRED, 4: name, 5: 1, 6: _LIST}
+        yield {3: _REPEATED, 4: "list", 5: 1}
+        yield {1: physical, 3: _REQUIRED, 4: "element", **said}
+    else:
+        yield {1: physical, 3: _OPTIONAL if kind.endswith("?") else _REQUIRED, 4: name, **said}
+
+
+def _write_column(name: str, column: Column, kind: str, at: int) -> tuple[bytes, Struct]:
+    """Write a column's pages and what the footer says of them."""
+    physical, code = _TYPES[kind.rstrip("?[]")]
+    dictionary, path, encodings = b"", [name], [_PLAIN, _RLE]
+    if isinstance(column, Lists):
+        values, levels, data = _write_lists(column)
+        path = [name, "list", "element"]
+        if physical == _BYTES:
+            dictionary, _ = _page(_plain_texts(column.words), {1: len(column.words), 2: _PLAIN}, is_dictionary=True)
+            encodings = [_PLAIN, _RLE, _RLE_DICTIONARY]
+            # Of a bit width of 8 every run's value is one byte.
+            data = b"\x08" + _runs(column.items)
+    else:
+        values, levels = len(column), b""
+        if kind.endswith("?"):
+            levels = _level(_runs(bytes(value is not None for value in column)))
+        present = [value for value in column if value is not None]
+        data = array(code, cast("list[int]", present)).tobytes() if code else _plain_texts(present)
+    codec = _GZIP if name in COMPRESSED else _UNCOMPRESSED
+    about: Struct = {1: values, 2: _RLE_DICTIONARY if dictionary else _PLAIN, 3: _RLE, 4: _RLE}
+    page, saved = _page(levels + data, about, is_compressed=codec == _GZIP)
+    size = len(dictionary) + len(page)
+    described: dict[int, Value] = {1: physical, 2: encodings, 3: path, 4: codec, 5: I64(values), 6: I64(size + saved)}
+    described |= {7: I64(size), 9: I64(at + len(dictionary))}
+    if dictionary:
+        described[11] = I64(at)
+    return dictionary + page, described
+
+
+def _write_lists(column: Lists) -> tuple[int, bytes, bytes]:
+    """Return how many values there are, their levels, and their bytes; an empty list is one value that is not there."""
+    repeated: list[bytes] = []
+    for count in column.counts:
+        repeated.append(b"\x02\x00")
+        if count > 1:
+            repeated.append(varint((count - 1) << 1) + b"\x01")
+    values = sum(max(1, count) for count in column.counts)
+    defined = b"".join(
+        varint(sum(max(1, count) for count in group) << 1) + (b"\x01" if is_there else b"\x00")
+        for is_there, group in groupby(column.counts, bool)
+    )
+    return values, _level(b"".join(repeated)) + _level(defined), column.items
+
+
+def _level(runs: bytes) -> bytes:
+    return _LENGTH.pack(len(runs)) + runs
+
+
+def _runs(values: bytes) -> bytes:
+    """Write small numbers as runs of the same one."""
+    return b"".join(varint((run.end() - run.start()) << 1) + run[1] for run in _RUN.finditer(values))
+
+
+def _plain_texts(texts: Sequence[object]) -> bytes:
+    parts: list[bytes] = []
+    pack = _LENGTH.pack
+    for text in texts:
+        data = str(text).encode("utf-8", "replace")
+        parts += (pack(len(data)), data)
+    return b"".join(parts)
+
+
+def _page(data: bytes, about: Struct, *, is_dictionary: bool = False, is_compressed: bool = False) -> tuple[bytes, int]:
+    """Write a page; also return by how many bytes compressing made it smaller."""
+    stored = data
+    if is_compressed:
+        squeezer = zlib.compressobj(1, zlib.DEFLATED, 31)
+        stored = squeezer.compress(data) + squeezer.flush()
+    kind, place = (_DICTIONARY_PAGE, 7) if is_dictionary else (_DATA_PAGE, 5)
+    return write_struct({1: kind, 2: len(data), 3: len(stored), place: about}) + stored, len(data) - len(stored)
