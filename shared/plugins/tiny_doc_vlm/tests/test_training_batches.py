@@ -8,7 +8,7 @@ import random
 import numpy as np
 from training import vocabulary
 from training.asking import ALL_HABITS, FIRST_HABITS, ask_page
-from training.batches import DIGITS, NO_TARGET, Batch, Mixture, draw_batch
+from training.batches import NO_TARGET, Batch, Mixture, draw_batch
 from training.evaluate import tables
 from training.held_out import Item, draw_items
 from training.recipes import RECIPES
@@ -16,7 +16,7 @@ from training.recipes import RECIPES
 from vlmhyperbench_document_datasets.pages import compose_page
 from vlmhyperbench_document_datasets.questions import ask
 
-CLEAN = Mixture(tiers={"clean": 1}, dense=0, habits=FIRST_HABITS)
+CLEAN = Mixture(tiers={"clean": 1}, dense=0, digits=0, habits=FIRST_HABITS)
 ALL = RECIPES["v2"].mixture
 
 
@@ -79,15 +79,21 @@ def test_a_row_has_as_many_image_tokens_as_its_tiles_need() -> None:
 
 
 def test_a_dense_batch_holds_dense_pages_only_and_half_as_many() -> None:
-    batch = draw_batch(Mixture(tiers={"clean": 1}, dense=1, habits=ALL_HABITS), seed=1, step=1, rows=4)
+    batch = draw_batch(Mixture(tiers={"clean": 1}, dense=1, digits=0, habits=ALL_HABITS), seed=1, step=1, rows=4)
     assert batch.tiers == ("dense", "dense")
     assert batch.tiles.shape == (2, 5, 96, 96)
 
 
 def test_a_digit_is_asked_for_once() -> None:
-    batch = draw_batch(Mixture(tiers={DIGITS: 1}, dense=0, habits=ALL_HABITS), seed=1, step=1, rows=2)
-    assert [len(_exchanges(batch, row)) for row in range(2)] == [1, 1]
+    batch = draw_batch(Mixture(tiers={"clean": 1}, dense=0, digits=1, habits=ALL_HABITS), seed=1, step=1, rows=2)
+    assert batch.tiers == ("digits",) * 4
+    assert [len(_exchanges(batch, row)) for row in range(4)] == [1, 1, 1, 1]
     assert "Which digit is this?" in _exchanges(batch, 0)[0][0]
+
+
+def test_a_step_without_text_gets_pages_for_digits() -> None:
+    mixture = Mixture(tiers={"clean": 1}, dense=0, digits=1, habits=ALL_HABITS)
+    assert draw_batch(mixture, seed=1, step=1, rows=2, has_text=False).tiers == ("clean", "clean")
 
 
 def test_the_first_habits_ask_in_the_first_words_and_the_answers_are_the_datasets() -> None:

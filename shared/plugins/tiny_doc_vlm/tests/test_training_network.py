@@ -23,7 +23,7 @@ from training.train import CHECKPOINT, Plan, rate_at, train
 
 import vlmhyperbench_tiny_doc_vlm as tiny
 
-CLEAN = Mixture(tiers={"clean": 1}, dense=0, habits=FIRST_HABITS)
+CLEAN = Mixture(tiers={"clean": 1}, dense=0, digits=0, habits=FIRST_HABITS)
 FOLDER = tiny.path("config.json").parent
 
 

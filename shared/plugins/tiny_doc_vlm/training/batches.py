@@ -28,9 +28,11 @@ class Mixture:
     """What a batch is made of."""
 
     tiers: dict[str, float]
-    """Weights of the tiers of two tiles, and of `digits`."""
+    """Weights of the tiers whose pages have two tiles."""
     dense: float
     """The share of the batches that are dense pages only: a batch has pages of one size."""
+    digits: float
+    """The share of the batches that are handwritten digits only, which have the shortest rows."""
     habits: Habits
 
 
@@ -54,18 +56,29 @@ class Batch:
     """0 for the page, from 1 for its questions, -1 for padding. Shape: (rows, length)."""
 
 
-def draw_batch(mixture: Mixture, *, seed: int, step: int, rows: int) -> Batch:
-    """Draw the pages and questions of a step. A dense batch has half as many rows."""
+def draw_batch(mixture: Mixture, *, seed: int, step: int, rows: int, has_text: bool = True) -> Batch:
+    """Draw the pages and questions of a step; dense batches have half as many rows, those of digits twice as many.
+
+    Args:
+        mixture: what is drawn.
+        seed: of the run.
+        step: its number.
+        rows: how many pages.
+        has_text: whether the step learns to answer; where it only names characters, it gets no digits.
+    """
     rng = random.Random(f"{seed}/{step}")  # noqa: S311 - drawn, not secret
-    is_dense = rng.random() < mixture.dense
-    is_long = rng.random() < LONG
+    kind = rng.random()
+    if kind < mixture.dense:
+        tiers, budgets = ["dense"] * max(1, rows // 2), (320, 720)
+    elif has_text and kind < mixture.dense + mixture.digits:
+        tiers, budgets = [DIGITS] * (2 * rows), (0, 0)
+    else:
+        tiers, budgets = rng.choices([*mixture.tiers], weights=[*mixture.tiers.values()], k=rows), (200, 360)
+    budget_tokens = budgets[rng.random() < LONG]
     has_rule = rng.random() < mixture.habits.system_prompt
-    budget_tokens = (720 if is_long else 320) if is_dense else (360 if is_long else 200)
-    packed, tiers = [], []
-    for number in range(max(1, rows // 2) if is_dense else rows):
-        tier = "dense" if is_dense else rng.choices([*mixture.tiers], weights=[*mixture.tiers.values()])[0]
+    packed = []
+    for number, tier in enumerate(tiers):
         page = draw_digit(rng) if tier == DIGITS else draw_page(f"{seed}/{step}/{number}", tier)
-        tiers.append(tier)
         packed.append(_pack(page, mixture.habits, rng, budget_tokens=budget_tokens, has_rule=has_rule))
     length = max(len(row.ids) for row in packed)
     return Batch(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from training.asking import ALL_HABITS, FIRST_HABITS
-from training.batches import DIGITS, Mixture
+from training.batches import Mixture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,12 +70,15 @@ def _stages(reading_steps: int) -> tuple[Stage, ...]:
 
 RECIPES = {
     "v1": Recipe(
-        mixture=Mixture(tiers={"clean": 1}, dense=0, habits=FIRST_HABITS), stages=_stages(12_000), decay_steps=3000
+        mixture=Mixture(tiers={"clean": 1}, dense=0, digits=0, habits=FIRST_HABITS),
+        stages=_stages(12_000),
+        decay_steps=3000,
     ),
     "v2": Recipe(
         mixture=Mixture(
-            tiers={"clean": 0.22, "noisy": 0.24, "shifted": 0.32, "fonts": 0.15, DIGITS: 0.07},
-            dense=0.15,
+            tiers={"clean": 0.24, "noisy": 0.26, "shifted": 0.34, "fonts": 0.16},
+            dense=0.14,
+            digits=0.08,
             habits=ALL_HABITS,
         ),
         stages=_stages(40_000),

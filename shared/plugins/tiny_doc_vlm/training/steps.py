@@ -92,10 +92,12 @@ def train_step(
 
 
 def _name_characters(name: str, head: nn.Linear, out: Tensor, characters: Tensor, tally: Tally) -> Tensor:
-    """Return the loss of naming both characters under each token; pages that are digits have none."""
+    """Return the loss of naming both characters under each token; of digits alone, it is 0."""
     wanted = characters.flatten()
     logits = head(out).reshape(-1, CLASSES)
     known = wanted != UNKNOWN
+    if not known.any():
+        return logits.sum() * 0
     loss = F.cross_entropy(logits[known], wanted[known])
     is_ink = wanted > 0
     tally.losses[name] += loss.item()

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from training.batches import Batch, Mixture, draw_batch
+from training.batches import Batch, draw_batch
 from training.network import Reader
 from training.recipes import RECIPES, Recipe
 from training.steps import Optimizers, Tally, train_step
@@ -129,8 +129,10 @@ class _Steps(Dataset[Batch]):
 
     def __getitem__(self, number: int) -> Batch:
         step = self._first + number
-        mixture: Mixture = self._plan.recipe.mixture
-        return draw_batch(mixture, seed=self._plan.seed, step=step, rows=self._plan.recipe.stage_at(step)[0].rows)
+        stage, _ = self._plan.recipe.stage_at(step)
+        return draw_batch(
+            self._plan.recipe.mixture, seed=self._plan.seed, step=step, rows=stage.rows, has_text=stage.text > 0
+        )
 
 
 def _batches(plan: Plan, first: int) -> Iterator[Batch]:
