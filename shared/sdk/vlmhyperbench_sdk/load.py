@@ -81,7 +81,12 @@ PhaseState = Literal["OPEN", "COMPLETE", "STOPPED", "VOID"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhasePlan:
-    """One phase: `params` say how it is driven (`in_flight` for closed loops)."""
+    """One phase: `params` say how it is driven.
+
+    A closed loop keeps `in_flight` requests under way. A phase with `arrivals` (the name of the process) is an open
+    loop: its requests leave at the instants of `schedule-<no>.npy`, in order of the table, over `in_flight` connections
+    that are ready before the clock starts and at most `most_in_flight` ones.
+    """
 
     no: int
     kind: PhaseKind
@@ -200,3 +205,8 @@ class EndLine:
     loop_busy_share: float | None
     """CPU time of the measuring children over the measured window, per child."""
     schedule_sha256: str
+    transport: Literal["tcp", "tls", "unix"] = "tcp"
+    instants: Literal["kernel", "process", "mixed"] = "process"
+    """Who took the instants of what arrived: the kernel, as far as it stamps and its clock can be trusted."""
+    idle_opened: int = 0
+    """Streams that open loops opened beyond those that were ready before the clock started."""

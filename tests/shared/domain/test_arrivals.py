@@ -1,0 +1,118 @@
+"""Arrival processes: their rates, their scatter, and that a seed says everything."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vlmhyperbench.domain.arrivals import (
+    Arrivals,
+    Process,
+    arrivals_within,
+    draw_arrivals,
+    schedule_sha256,
+    shape_of,
+    trace_instants,
+)
+from vlmhyperbench_sdk.errors import InvalidInput
+
+S = 1_000_000_000
+
+
+def draw(process: Process, *, count: int = 20_000, rate: float = 50.0, **more: float) -> np.ndarray:
+    return draw_arrivals(Arrivals(process=process, rate_per_s=rate, **more), count=count, seed=5)  # type: ignore[arg-type]
+
+
+def test_constant_arrivals_are_even() -> None:
+    assert draw("constant", count=4, rate=4.0).tolist() == [0, S // 4, S // 2, 3 * S // 4]
+
+
+@pytest.mark.parametrize(
+    ("process", "more", "cv", "dispersion"),
+    [
+        ("poisson", {}, 1.0, 1.0),
+        ("gamma", {"cv": 1.0}, 1.0, 1.0),
+        ("gamma", {"cv": 0.5}, 0.5, 0.3),
+        ("gamma", {"cv": 2.0}, 2.0, 3.8),
+        ("burst", {"burst_size": 4}, 2.65, 4.0),
+    ],
+)
+def test_a_process_keeps_its_rate_and_scatters_as_it_should(
+    process: Process, more: dict[str, float], cv: float, dispersion: float
+) -> None:
+    shape = shape_of(draw(process, **more))
+    assert shape is not None
+    assert shape.rate_per_s == pytest.approx(50.0, rel=0.05)
+    assert shape.cv == pytest.approx(cv, rel=0.05)
+    assert shape.dispersion == pytest.approx(dispersion, rel=0.12)
+
+
+def test_a_burst_leaves_at_once() -> None:
+    instants = draw("burst", count=10, burst_size=4)
+    assert len(set(instants.tolist())) == 3
+    assert np.unique(instants, return_counts=True)[1].tolist() == [4, 4, 2]
+
+
+def test_a_ramp_ends_at_its_last_rate() -> None:
+    instants = draw("ramp", count=3000, rate=10.0, last_rate_per_s=50.0)
+    first, last = np.diff(instants[:50]).mean(), np.diff(instants[-50:]).mean()
+    assert S / first == pytest.approx(10.0, rel=0.1)
+    assert S / last == pytest.approx(50.0, rel=0.1)
+    assert instants[-1] / S == pytest.approx(100.0, rel=0.01)
+    assert draw("ramp", count=3, rate=2.0, last_rate_per_s=2.0).tolist() == [0, S // 2, S]
+
+
+@given(st.sampled_from(["constant", "poisson", "gamma", "burst", "ramp"]), st.integers(0, 300), st.integers(0, 2**32))
+def test_instants_ascend_and_a_seed_says_everything(process: Process, count: int, seed: int) -> None:
+    arrivals = Arrivals(process=process, rate_per_s=20.0, cv=1.5, burst_size=3, last_rate_per_s=40.0)
+    drawn = draw_arrivals(arrivals, count=count, seed=seed)
+    assert drawn.dtype == np.int64
+    assert drawn.size == count
+    assert (np.diff(drawn) >= 0).all()
+    assert schedule_sha256(drawn) == schedule_sha256(draw_arrivals(arrivals, count=count, seed=seed))
+    longer = draw_arrivals(arrivals, count=count + 1, seed=seed + 1)
+    assert schedule_sha256(longer) != schedule_sha256(drawn)
+
+
+def test_arrivals_fill_a_duration_and_none_lies_beyond() -> None:
+    within = arrivals_within(Arrivals(process="poisson", rate_per_s=100.0), duration_s=20.0, seed=1)
+    assert within.size == pytest.approx(2000, rel=0.1)
+    assert 19.5 * S < within[-1] < 20 * S
+    assert arrivals_within(Arrivals(process="constant", rate_per_s=2.0), duration_s=3.0, seed=1).size == 6
+    ramp = Arrivals(process="ramp", rate_per_s=1.0, last_rate_per_s=3.0)
+    assert arrivals_within(ramp, duration_s=10.0, seed=1).size == 20
+
+
+def test_a_trace_begins_with_its_first_instant() -> None:
+    assert trace_instants([100.0, 100.5, 102.0]).tolist() == [0, S // 2, 2 * S]
+    assert trace_instants([0.0, 1.0], speed=2.0).tolist() == [0, S // 2]
+
+
+@pytest.mark.parametrize("timestamps", [[], [1.0, 0.5], [float("nan")]])
+def test_a_trace_that_is_none_is_refused(timestamps: list[float]) -> None:
+    with pytest.raises(InvalidInput, match="ascending order"):
+        trace_instants(timestamps)
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, 1e9, float("nan")])
+def test_a_rate_that_nobody_can_send_is_refused(rate: float) -> None:
+    with pytest.raises(InvalidInput, match="rate_per_s must lie between"):
+        Arrivals(process="poisson", rate_per_s=rate)
+
+
+def test_wrong_parameters_are_named() -> None:
+    with pytest.raises(InvalidInput, match="no arrival process 'tea'"):
+        Arrivals(process="tea", rate_per_s=1.0)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="rate at its end"):
+        Arrivals(process="ramp", rate_per_s=1.0)
+    with pytest.raises(InvalidInput, match="number of arrivals"):
+        arrivals_within(Arrivals(process="poisson", rate_per_s=1e5), duration_s=1e5, seed=0)
+    with pytest.raises(InvalidInput, match="read, not drawn"):
+        draw_arrivals(Arrivals(process="trace", rate_per_s=1.0), count=1, seed=0)
+
+
+def test_too_few_arrivals_have_no_shape() -> None:
+    assert shape_of(np.array([1, 2])) is None
+    assert shape_of(np.array([1, 1, 1])) is None
