@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from vlmhyperbench.load.plan import make_requests, write_bodies, write_plan
@@ -24,6 +25,7 @@ from vlmhyperbench_sdk.load import (
     PhasePlan,
     SegmentLine,
 )
+from vlmhyperbench_sdk.types import JsonValue
 
 Answering = Callable[[asyncio.StreamReader, asyncio.StreamWriter, int], Awaitable[None]]
 """Serves one connection; the number counts connections from 0."""
@@ -118,6 +120,38 @@ async def drive(
         verify=verify,
     )
     return await run(tmp_path, secrets=secrets)
+
+
+async def drive_open(
+    tmp_path: Path,
+    url: str,
+    *,
+    instants_ms: Sequence[float],
+    params: Mapping[str, int] | None = None,
+    processes: int = 1,
+) -> Driven:
+    """Run an open loop of one request for each instant."""
+    bodies = [chat_body(number) for number in range(len(instants_ms))]
+    how: dict[str, JsonValue] = {"arrivals": "trace", "in_flight": 2, **(params or {})}
+    plan = LoadPlan(
+        version=PLAN_VERSION,
+        phases=(
+            PhasePlan(
+                no=1,
+                kind="server",
+                count=len(bodies),
+                params={"arrivals": "trace", "in_flight": 2} | dict(params or {}),
+            ),
+        ),
+        endpoint=Endpoint(url=url),
+        limits=LoadLimits(request_timeout_s=60.0),
+        seed=7,
+        processes=processes,
+    )
+    requests = make_requests(1, write_bodies(tmp_path / "plan", bodies))
+    schedule = np.array([round(at * 1e6) for at in instants_ms], dtype=np.int64)
+    write_plan(tmp_path / "plan", plan=plan, requests=requests, schedules={1: schedule})
+    return await run(tmp_path)
 
 
 async def run(tmp_path: Path, *, secrets: Mapping[str, str] | None = None) -> Driven:

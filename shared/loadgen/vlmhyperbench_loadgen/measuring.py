@@ -17,9 +17,10 @@ from vlmhyperbench_loadgen.answers import Answer
 from vlmhyperbench_loadgen.eventloop import EventLoop
 from vlmhyperbench_loadgen.failures import LoadError
 from vlmhyperbench_loadgen.frames import Frame, Inbox, Outbox
+from vlmhyperbench_loadgen.openloop import Departures, ScheduledWork
 from vlmhyperbench_loadgen.rows import Row, make_row, pack_rows
 from vlmhyperbench_loadgen.streams import Bounds, Stream
-from vlmhyperbench_loadgen.table import Request, open_bodies, read_requests
+from vlmhyperbench_loadgen.table import Request, open_bodies, read_requests, read_schedule, schedule_path
 from vlmhyperbench_loadgen.target import Target, open_target
 from vlmhyperbench_loadgen.usage import die_with_parent, peak_rss_bytes
 from vlmhyperbench_loadgen.work import Try, Work
@@ -46,6 +47,10 @@ class Measurement:
         self._rows_since_ns = 0
         self._is_cancelled = False
         self._seed = 0
+        self._folder = Path()
+        self._departures: Departures | None = None
+        self._read, self._stamped = 0, 0
+        """Answers of which something came, and those of them with the kernel's instants."""
 
     def serve(self) -> None:
         """Obey until told to end."""
@@ -72,7 +77,7 @@ class Measurement:
 
     def _read_plan(self, command: Frame) -> None:
         self._share, self._of = command["share"], command["of"]
-        folder = Path(command["folder"])
+        folder = self._folder = Path(command["folder"])
         self._requests = read_requests(folder / "requests.npy")
         self._bodies = open_bodies(folder / "bodies.bin")
         self._target = open_target(
@@ -89,9 +94,7 @@ class Measurement:
         """Open the pool; streams are numbered over all processes, and this one has every `of`-th."""
         assert self._target is not None  # noqa: S101
         for index in range(self._share + len(self._streams) * self._of, streams, self._of):
-            self._streams.append(
-                Stream(index, loop=self._loop, target=self._target, bounds=self._bounds, bodies=self._bodies)
-            )
+            self._streams.append(self._make_stream(index))
         taking_part = [stream for stream in self._streams if stream.index < streams]
         for stream in taking_part:
             stream.open()
@@ -108,25 +111,38 @@ class Measurement:
             }
         )
 
+    def _make_stream(self, index: int) -> Stream:
+        assert self._target is not None  # noqa: S101
+        return Stream(index, loop=self._loop, target=self._target, bounds=self._bounds, bodies=self._bodies)
+
     def _go(self, command: Frame) -> None:
         assert self._target is not None  # noqa: S101
         phase, streams = int(command["phase"]), int(command["streams"])
-        mine = [
-            request
-            for number, request in enumerate(row for row in self._requests if row.phase == phase)
-            if (number if request.stream < 0 else request.stream) % self._of == self._share
-        ]
-        rng = random.Random(f"{self._seed}/{phase}/{self._share}")  # noqa: S311 - drawn, not secret
-        work = Work(mine, tries=int(command["tries"]), rng=rng, report=self._report)
         taking_part = [stream for stream in self._streams if stream.index < streams]
-        work.wake = lambda now_ns: self._wake_one(taking_part, now_ns)
+        start_ns: int | None = command["start_ns"]
+        departures: Departures | None = None
+        if start_ns is None:
+            work = self._make_work(phase, int(command["tries"]))
+            work.wake = lambda now_ns: self._wake_one(taking_part, now_ns)
+        else:
+            work = self._schedule_work(phase, start_ns)
+            departures = Departures(
+                work, taking_part, loop=self._loop, grow=lambda: self._grow(taking_part, int(command["most_streams"]))
+            )
+            self._departures = departures
+            for stream in taking_part:
+                stream.join(work)
+        self._stamped, self._read = 0, 0
         gc.collect()
         gc.freeze()
         gc.disable()
         self._loop.may_gather = any(stream.connection.is_stamped for stream in taking_part)
         cpu_ns, started_ns = time.process_time_ns(), time.monotonic_ns()
-        for stream in taking_part:
-            stream.start(work, started_ns)
+        if departures is not None:
+            departures.start()
+        else:
+            for stream in taking_part:
+                stream.start(work, started_ns)
         commands = self._inbox.commands
         while work.remaining and not (commands and self._must_stop()):
             had_events = self._loop.step(waits=not work.has_backlog, at_most_s=FRAME_S if self._rows else None)
@@ -137,6 +153,8 @@ class Measurement:
         ended_ns = time.monotonic_ns()
         cpu_ns = time.process_time_ns() - cpu_ns
         self._loop.may_gather = False
+        if departures is not None:
+            departures.stop()
         for stream in taking_part:
             stream.stop(keeps_connection=not self._is_cancelled)
         while work.has_backlog:
@@ -151,8 +169,43 @@ class Measurement:
                 "remaining": work.remaining,
                 "wall_ns": ended_ns - started_ns,
                 "cpu_ns": cpu_ns,
+                "read": self._read,
+                "stamped": self._stamped,
+                "grown": departures.grown if departures is not None else 0,
             }
         )
+
+    def _mine(self, phase: int) -> list[tuple[int, Request]]:
+        """This process's share of a phase's requests, with their places in it."""
+        return [
+            (number, request)
+            for number, request in enumerate(row for row in self._requests if row.phase == phase)
+            if (number if request.stream < 0 else request.stream) % self._of == self._share
+        ]
+
+    def _make_work(self, phase: int, tries: int) -> Work:
+        rng = random.Random(f"{self._seed}/{phase}/{self._share}")  # noqa: S311 - drawn, not secret
+        return Work([request for _, request in self._mine(phase)], tries=tries, rng=rng, report=self._report)
+
+    def _schedule_work(self, phase: int, start_ns: int) -> ScheduledWork:
+        instants = read_schedule(schedule_path(self._folder, phase))
+        mine = self._mine(phase)
+        return ScheduledWork(
+            [request for _, request in mine], [start_ns + instants[number] for number, _ in mine], report=self._report
+        )
+
+    def _grow(self, taking_part: list[Stream], most: int) -> bool:
+        """Open another stream for an open loop, numbered as those of `_open` are."""
+        assert self._departures is not None  # noqa: S101
+        index = self._share + len(taking_part) * self._of
+        if index >= most:
+            return False
+        if len(taking_part) == len(self._streams):
+            self._streams.append(self._make_stream(index))
+        stream = self._streams[len(taking_part)]
+        taking_part.append(stream)
+        self._departures.join(stream)
+        return True
 
     def _must_stop(self) -> bool:
         if any(command["do"] in ("cancel", "end") for command in self._inbox.commands):
@@ -170,6 +223,9 @@ class Measurement:
         assert self._target is not None  # noqa: S101
         if not self._rows:
             self._rows_since_ns = time.monotonic_ns()
+        if done.reply is not None and done.reply.times:
+            self._read += 1
+            self._stamped += done.reply.is_stamped
         self._rows.append(make_row(done, answer, self._target.mask))
 
     def _are_rows_due(self) -> bool:

@@ -9,17 +9,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 
 from vlmhyperbench_loadgen.children import MeasuringProcess
 from vlmhyperbench_loadgen.failures import ChildDied, LoadError, PlanError
 from vlmhyperbench_loadgen.frames import Frame
-from vlmhyperbench_loadgen.plan import CheckedPlan, read_plan
+from vlmhyperbench_loadgen.plan import CheckedPlan, Transport, is_open_loop, read_plan, transport_of
 from vlmhyperbench_loadgen.rows import COLUMNS, Row, unpack_rows
 from vlmhyperbench_loadgen.segments import Recorder
-from vlmhyperbench_loadgen.usage import cpu_s, peak_rss_bytes, process_age_s
+from vlmhyperbench_loadgen.usage import allow_files, check_files, cpu_s, peak_rss_bytes, process_age_s
 from vlmhyperbench_sdk.load import (
     SEGMENT_ROWS,
     SEGMENT_SECONDS,
@@ -32,6 +32,8 @@ from vlmhyperbench_sdk.load import (
 
 PROGRESS_S = 0.5
 SEALING_NICENESS = 5
+COMMON_START_NS = 50_000_000
+"""After so long all processes of an open loop begin at one instant."""
 
 _SCHEDULED, _SENT, _STATUS = (COLUMNS.index(name) for name in ("scheduled_ns", "sent_ns", "status"))
 
@@ -64,6 +66,8 @@ class Parent:
         self._is_measured = False
         self._lags_ns: list[int] = []
         self._busy: list[tuple[int, int]] = []
+        self._read, self._stamped, self._grown = 0, 0, 0
+        self._transport: Transport = "tcp"
         self._startup_s = 0.0
         self._ready_ns = 0
         self._age_s = process_age_s()
@@ -97,6 +101,7 @@ class Parent:
         return 1 if outcome == "failed" else 0
 
     def _listen(self) -> None:
+        allow_files()
         self._record_folder.mkdir(parents=True, exist_ok=True)
         if any(self._record_folder.glob("*.parquet")):
             raise PlanError(f"{self._record_folder.name} holds the segments of another run.")
@@ -129,13 +134,15 @@ class Parent:
 
     def _prepare(self, checked: CheckedPlan, secrets: Mapping[str, str]) -> None:
         plan = checked.plan
+        self._transport = transport_of(plan.endpoint)
         headers: dict[str, str] = {}
         for header, name in plan.endpoint.headers.items():
             value = secrets.get(name)
             if not isinstance(value, str):
                 raise PlanError(f"The ready line brings no secret {name!r} for the header {header!r}.")
             headers[header] = value
-        wanted = min(plan.processes, max(checked.streams_of(phase) for phase in plan.phases))
+        wanted = min(plan.processes, max(checked.most_streams_of(phase) for phase in plan.phases))
+        check_files(-(-max(checked.most_streams_of(phase) for phase in plan.phases) // wanted))
         while len(self._children) < wanted:
             self._start_child()
         for share, child in enumerate(self._children):
@@ -173,11 +180,22 @@ class Parent:
         self._say_phase(phase, count, "OPEN")
         if self._startup_s == 0.0:
             self._startup_s = self._age_s + (time.monotonic_ns() - self._ready_ns) / 1e9
+        start_ns = time.monotonic_ns() + COMMON_START_NS if is_open_loop(phase) else None
         for child in self._children:
-            child.command("go", phase=phase.no, streams=streams, tries=checked.tries_of(phase))
+            child.command(
+                "go",
+                phase=phase.no,
+                streams=streams,
+                tries=checked.tries_of(phase),
+                start_ns=start_ns,
+                most_streams=checked.most_streams_of(phase),
+            )
         closed = self._await("closed")
         if self._is_measured:
             self._busy.extend((frame["cpu_ns"], frame["wall_ns"]) for frame in closed)
+            self._read += sum(frame["read"] for frame in closed)
+            self._stamped += sum(frame["stamped"] for frame in closed)
+            self._grown += sum(frame["grown"] for frame in closed)
         if self._done != count:
             raise LoadError(f"Phase {phase.no} has {count} requests, and {self._done} were accounted for.")
         self._seal()
@@ -340,5 +358,14 @@ class Parent:
                 send_lag_p99_ms=None if p99 is None else p99 / 1e6,
                 loop_busy_share=max((cpu / wall for cpu, wall in self._busy if wall > 0), default=None),
                 schedule_sha256=schedule,
+                transport=self._transport,
+                instants=_who_took(self._read, self._stamped),
+                idle_opened=self._grown,
             )
         )
+
+
+def _who_took(read: int, stamped: int) -> Literal["kernel", "process", "mixed"]:
+    if not stamped:
+        return "process"
+    return "kernel" if stamped == read else "mixed"

@@ -8,21 +8,26 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from vlmhyperbench_loadgen.failures import PlanError
-from vlmhyperbench_loadgen.table import Request, read_requests
+from vlmhyperbench_loadgen.table import Request, read_requests, read_schedule, schedule_path
 from vlmhyperbench_loadgen.target import parse_url
 from vlmhyperbench_sdk.load import PLAN_VERSION, Endpoint, LoadLimits, LoadPlan, PhasePlan
 
-CLOSED_LOOP_KINDS = frozenset({"accuracy", "warmup", "offline", "judge", "baseline", "single_stream"})
+CLOSED_LOOP_KINDS = frozenset({"accuracy", "warmup", "offline", "judge", "baseline", "single_stream", "multi_stream"})
 """Kinds that N streams drive, each with one request at a time."""
+
+OPEN_LOOP_KINDS = frozenset({"server", "warmup", "baseline"})
+"""Kinds whose requests may leave at instants of a schedule; `server` always does."""
 
 RESUMABLE_KINDS = frozenset({"accuracy", "offline", "judge"})
 """Kinds in which a request may be tried again: no timing of a whole phase hangs on it."""
 
 MOST_STREAMS = 4096
+MOST_OPEN_STREAMS = 65_536
 MOST_PROCESSES = 64
+Transport = Literal["tcp", "tls", "unix"]
 _T = TypeVar("_T")
 
 
@@ -34,15 +39,39 @@ class CheckedPlan:
     requests: dict[int, int]
     """Phase → number of its requests."""
     schedule_sha256: str
-    """Hash of what is sent in which order; a closed loop draws no arrivals."""
+    """Hash of what is sent in which order, and of the instants of open loops."""
 
     def streams_of(self, phase: PhasePlan) -> int:
-        """Closed-loop streams of a phase."""
-        return 1 if phase.kind == "single_stream" else int(str(phase.params.get("in_flight", 1)))
+        """Streams that are ready before a phase's clock starts; of a closed loop, all that there are."""
+        return streams_of(phase)
+
+    def most_streams_of(self, phase: PhasePlan) -> int:
+        """Streams that a phase may come to."""
+        ready = streams_of(phase)
+        if not is_open_loop(phase):
+            return ready
+        return max(ready, min(self.requests.get(phase.no, 0), int(str(phase.params.get("most_in_flight", 4096)))))
 
     def tries_of(self, phase: PhasePlan) -> int:
         """How often a request of a phase may be tried."""
         return self.plan.limits.tries if phase.kind in RESUMABLE_KINDS else 1
+
+
+def is_open_loop(phase: PhasePlan) -> bool:
+    """Say whether a phase's requests leave at the instants of a schedule."""
+    return "arrivals" in phase.params
+
+
+def transport_of(endpoint: Endpoint) -> Transport:
+    """Say what requests travel over."""
+    if endpoint.url.startswith("https:"):
+        return "tls"
+    return "unix" if endpoint.unix_socket is not None else "tcp"
+
+
+def streams_of(phase: PhasePlan) -> int:
+    """Say how many streams are ready before a phase's clock starts."""
+    return 1 if phase.kind == "single_stream" else int(str(phase.params.get("in_flight", 1)))
 
 
 def read_plan(folder: Path) -> CheckedPlan:
@@ -62,11 +91,15 @@ def read_plan(folder: Path) -> CheckedPlan:
     rows = read_requests(folder / "requests.npy")
     _check_plan(plan)
     _check_rows(plan, rows, _size(folder / "bodies.bin"))
-    return CheckedPlan(
-        plan=plan,
-        requests=dict(Counter(row.phase for row in rows)),
-        schedule_sha256=hashlib.sha256((folder / "requests.npy").read_bytes()).hexdigest(),
-    )
+    counts = Counter(row.phase for row in rows)
+    digest = hashlib.sha256((folder / "requests.npy").read_bytes())
+    for phase in filter(is_open_loop, plan.phases):
+        path = schedule_path(folder, phase.no)
+        instants = read_schedule(path)
+        if len(instants) != counts[phase.no]:
+            raise PlanError(f"{path.name} has {len(instants)} instants for {counts[phase.no]} requests.")
+        digest.update(path.read_bytes())
+    return CheckedPlan(plan=plan, requests=dict(counts), schedule_sha256=digest.hexdigest())
 
 
 def _make_plan(document: object) -> LoadPlan:
@@ -132,15 +165,20 @@ def _check_plan(plan: LoadPlan) -> None:
 def _check_phase(phase: PhasePlan) -> None:
     if not _is_int(phase.no, 0, 2**31 - 1):
         raise PlanError("A phase's number must be a whole number, at least 0.")
-    if phase.kind not in CLOSED_LOOP_KINDS:
+    if not isinstance(phase.params, dict):
+        raise PlanError(f"Phase {phase.no} needs params that are an object.")
+    kinds = OPEN_LOOP_KINDS if is_open_loop(phase) else CLOSED_LOOP_KINDS
+    if phase.kind not in kinds:
+        how = "open loops" if is_open_loop(phase) else "closed loops"
         raise PlanError(
-            f"Phase {phase.no} is of kind {phase.kind!r}; "
-            f"this load generator drives closed loops: {', '.join(sorted(CLOSED_LOOP_KINDS))}."
+            f"Phase {phase.no} is of kind {phase.kind!r}; this load generator drives {how}: {', '.join(sorted(kinds))}."
         )
-    if not isinstance(phase.params, dict) or not _is_int(phase.params.get("in_flight", 1), 1, MOST_STREAMS):
+    if is_open_loop(phase) and not _is_int(phase.params.get("most_in_flight", 4096), 1, MOST_OPEN_STREAMS):
+        raise PlanError(f"Phase {phase.no} needs params.most_in_flight between 1 and {MOST_OPEN_STREAMS}.")
+    if not _is_int(phase.params.get("in_flight", 1), 1, MOST_STREAMS):
         raise PlanError(f"Phase {phase.no} needs params.in_flight between 1 and {MOST_STREAMS}.")
     if "search" in phase.params:
-        raise PlanError(f"Phase {phase.no} asks for a search, which needs open loops.")
+        raise PlanError(f"Phase {phase.no} asks for a search, which this load generator does not do.")
 
 
 def _check_rows(plan: LoadPlan, rows: list[Request], body_bytes: int) -> None:
@@ -170,7 +208,9 @@ def _check_rows(plan: LoadPlan, rows: list[Request], body_bytes: int) -> None:
 def _check_streams(phases: dict[int, PhasePlan], rows: list[Request]) -> None:
     for row in rows:
         phase = phases[row.phase]
-        streams = 1 if phase.kind == "single_stream" else int(str(phase.params.get("in_flight", 1)))
+        streams = streams_of(phase)
+        if is_open_loop(phase) and (row.stream >= 0 or row.think_ns > 0):
+            raise PlanError(f"Request {row.ordinal} wants a stream or think time; phase {phase.no} is an open loop.")
         if row.stream >= streams:
             raise PlanError(f"Request {row.ordinal} wants stream {row.stream}; phase {phase.no} has {streams}.")
 

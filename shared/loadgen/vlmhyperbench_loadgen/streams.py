@@ -1,4 +1,4 @@
-"""One closed-loop stream: it sends a request, takes the answer in, and at that instant the next request is due."""
+"""One stream: it sends a request and takes the answer in; in a closed loop the next request is due at that instant."""
 
 from __future__ import annotations
 
@@ -58,6 +58,10 @@ class Stream:
         """Take the first request of a phase, due at `now_ns`."""
         self._work = work
         self._advance(now_ns, now_ns)
+
+    def join(self, work: Work) -> None:
+        """Take part in a phase that has begun, without looking for a request."""
+        self._work = work
 
     def wake(self, now_ns: int) -> None:
         """Look for work again, if there was none."""

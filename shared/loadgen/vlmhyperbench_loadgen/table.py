@@ -5,6 +5,9 @@ from __future__ import annotations
 import ast
 import mmap
 import struct
+import sys
+from array import array
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -51,6 +54,38 @@ def read_requests(path: Path) -> list[Request]:
     Raises:
         PlanError: the file is missing, or not a structured array of `REQUEST_DTYPE`.
     """
+    columns, count, rows = _read_array(path)
+    if columns != [(name, kind.replace("S64", "|S64")) for name, kind in DTYPE]:
+        raise PlanError(f"{path.name} does not have the columns of REQUEST_DTYPE.")
+    if len(rows) != count * _ROW.size:
+        raise PlanError(f"{path.name} should have {count} rows and is cut or too long.")
+    return [Request._make(row) for row in _ROW.iter_unpack(rows)]
+
+
+def schedule_path(folder: Path, phase: int) -> Path:
+    """Say where the instants of an open loop lie."""
+    return folder / f"schedule-{phase}.npy"
+
+
+def read_schedule(path: Path) -> array[int]:
+    """Read the instants of an open loop, in ns from the phase's start.
+
+    Raises:
+        PlanError: the file is missing, not an array of int64, or its instants do not ascend from 0 or later.
+    """
+    kind, count, data = _read_array(path)
+    if kind != "<i8" or len(data) != 8 * count:
+        raise PlanError(f"{path.name} is not an array of int64, or it is cut.")
+    instants = array("q", bytes(data))
+    if sys.byteorder == "big":
+        instants.byteswap()
+    if any(later < earlier for earlier, later in pairwise(instants)) or (instants and instants[0] < 0):
+        raise PlanError(f"{path.name} has instants that do not ascend.")
+    return instants
+
+
+def _read_array(path: Path) -> tuple[object, int, memoryview]:
+    """Return the type, the length and the bytes of a one-dimensional array."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -62,15 +97,12 @@ def read_requests(path: Path) -> list[Request]:
     )
     try:
         header = ast.literal_eval(data[start : start + size].decode("utf-8").strip())
-        columns, shape, is_fortran = header["descr"], header["shape"], header["fortran_order"]
+        kind, shape, is_fortran = header["descr"], header["shape"], header["fortran_order"]
     except (ValueError, SyntaxError, KeyError, TypeError) as error:
         raise PlanError(f"{path.name} has no readable numpy header.") from error
-    if columns != [(name, kind.replace("S64", "|S64")) for name, kind in DTYPE] or is_fortran or len(shape) != 1:
-        raise PlanError(f"{path.name} does not have the columns of REQUEST_DTYPE.")
-    rows = memoryview(data)[start + size :]
-    if len(rows) != shape[0] * _ROW.size:
-        raise PlanError(f"{path.name} should have {shape[0]} rows and is cut or too long.")
-    return [Request._make(row) for row in _ROW.iter_unpack(rows)]
+    if not isinstance(shape, tuple) or len(shape) != 1 or not isinstance(shape[0], int) or is_fortran:
+        raise PlanError(f"{path.name} is not one row after the other.")
+    return kind, shape[0], memoryview(data)[start + size :]
 
 
 def open_bodies(path: Path) -> memoryview:

@@ -7,9 +7,14 @@ import resource
 import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
+from vlmhyperbench_loadgen.failures import PlanError
+
 _PR_SET_PDEATHSIG = 1
+SPARE_FILES = 64
+"""What a measuring process opens beside its streams, with room."""
 
 
 def die_with_parent(parent: int) -> None:
@@ -20,6 +25,28 @@ def die_with_parent(parent: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     if os.getppid() != parent:
         sys.exit("The load generator died before this process had started.")
+
+
+def allow_files() -> None:
+    """Let this process, and those that it starts, open as many files as the system allows at all."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def check_files(streams: int) -> None:
+    """See that so many streams of one process can be opened.
+
+    Raises:
+        PlanError: the system does not allow as many open files.
+    """
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = streams + SPARE_FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        raise PlanError(
+            f"{streams} streams of a process need {needed} open files, and the system allows {soft}: "
+            "raise the limit (ulimit -n), or take fewer streams or more processes."
+        )
 
 
 def peak_rss_bytes() -> int:

@@ -1,11 +1,11 @@
-"""Write the folder that the load generator reads: `plan.json`, `requests.npy`, `bodies.bin`."""
+"""Write the folder that the load generator reads: `plan.json`, `requests.npy`, `bodies.bin`, schedules."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -47,8 +47,20 @@ def make_requests(phase: int, requests: Iterable[PlannedRequest]) -> RequestTabl
     return np.array(rows, dtype=REQUEST_DTYPE)
 
 
-def write_plan(folder: Path, *, plan: LoadPlan, requests: RequestTable) -> None:
-    """Write `plan.json` and `requests.npy`; `bodies.bin` is already there or is written before the ready line.
+def write_plan(
+    folder: Path,
+    *,
+    plan: LoadPlan,
+    requests: RequestTable,
+    schedules: Mapping[int, npt.NDArray[np.int64]] | None = None,
+) -> None:
+    """Write `plan.json`, `requests.npy` and schedules; `bodies.bin` is there or is written before the ready line.
+
+    Args:
+        folder: Made if it is not there.
+        plan: What is driven.
+        requests: Rows of all phases.
+        schedules: Phase → instants of its requests, in their order; for each open loop. Shape of each: (requests,).
 
     Raises:
         InvalidInput: the table's columns are not those of `REQUEST_DTYPE`, or the counts disagree.
@@ -60,8 +72,13 @@ def write_plan(folder: Path, *, plan: LoadPlan, requests: RequestTable) -> None:
         found = int(np.count_nonzero(requests["phase"] == phase.no))
         if phase.count != found:
             raise InvalidInput(f"Phase {phase.no} announces {phase.count} requests and has {found}.")
+        instants = (schedules or {}).get(phase.no)
+        if ("arrivals" in phase.params) != (instants is not None) or (instants is not None and instants.size != found):
+            raise InvalidInput(f"Phase {phase.no} needs an instant for each request if it has arrivals, else none.")
     folder.mkdir(parents=True, exist_ok=True)
     np.save(folder / "requests.npy", requests, allow_pickle=False)
+    for no, instants in (schedules or {}).items():
+        np.save(folder / f"schedule-{no}.npy", np.asarray(instants, dtype="<i8"), allow_pickle=False)
     counted = dataclasses.replace(plan, counts={**plan.counts, "requests": len(requests)})
     (folder / "plan.json").write_text(json.dumps(dataclasses.asdict(counted)))
 

@@ -1,0 +1,105 @@
+"""An open loop: every request leaves at its scheduled instant, whatever became of those before it.
+
+Where no stream is free another one is opened, up to a limit; beyond it a request waits here, leaves as soon as a stream
+is free, and still counts from the instant at which it was scheduled.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+
+from vlmhyperbench_loadgen.answers import Answer
+from vlmhyperbench_loadgen.eventloop import EventLoop
+from vlmhyperbench_loadgen.streams import Stream
+from vlmhyperbench_loadgen.table import Request
+from vlmhyperbench_loadgen.work import Try, Work
+
+
+class ScheduledWork(Work):
+    """A phase's share of requests, each with its instant; nothing is tried again."""
+
+    def __init__(
+        self,
+        requests: Sequence[Request],
+        instants_ns: Sequence[int],
+        *,
+        report: Callable[[Try, Answer], None],
+    ) -> None:
+        super().__init__((), tries=1, rng=random.Random(0), report=report)  # noqa: S311 - never drawn from
+        self._requests = requests
+        self._instants_ns = instants_ns
+        self._next = 0
+        self.idle: list[int] = []
+        """Streams that found nothing to do, the one that was busy last at the end."""
+        self.is_waiting = False
+        """A request is due and waits for a stream."""
+        self.resumed: Callable[[], None] = lambda: None
+        """Called when no request waits for a stream any more."""
+        self.remaining = len(requests)
+
+    @property
+    def next_ns(self) -> int | None:
+        """When the next request is due; None after the last."""
+        return self._instants_ns[self._next] if self._next < len(self._instants_ns) else None
+
+    def take(self, stream: int, now_ns: int) -> tuple[Request, int, int] | int | None:
+        """Give a free stream the next request, if that is due; else note that the stream is idle."""
+        due_ns = self.next_ns
+        if due_ns is None or due_ns > now_ns:
+            self.idle.append(stream)
+            return None
+        request = self._requests[self._next]
+        self._next += 1
+        if self.is_waiting and ((after_ns := self.next_ns) is None or after_ns > now_ns):
+            self.is_waiting = False
+            self.resumed()
+        return request, 1, due_ns
+
+
+class Departures:
+    """Wakes a stream for each request at its instant."""
+
+    def __init__(
+        self, work: ScheduledWork, streams: list[Stream], *, loop: EventLoop, grow: Callable[[], bool]
+    ) -> None:
+        self.deadline_ns = 0
+        self.armed_ns = 0
+        self._work = work
+        self._streams = {stream.index: stream for stream in streams}
+        self._loop = loop
+        self._grow = grow
+        """Adds an idle stream by `join`; says whether it could."""
+        self.grown = 0
+        work.resumed = self._set
+
+    def start(self) -> None:
+        """Wait for the first instant."""
+        self._work.idle[:] = list(self._streams)
+        self._set()
+
+    def join(self, stream: Stream) -> None:
+        """Take another stream in."""
+        stream.join(self._work)
+        self._streams[stream.index] = stream
+        self._work.idle.append(stream.index)
+        self.grown += 1
+
+    def stop(self) -> None:
+        """Wake nobody any more."""
+        self._loop.wake_at(self, 0)
+
+    def due(self, now_ns: int) -> None:
+        """Let every request go that is due; those without a stream go when one is free."""
+        work = self._work
+        while (due_ns := work.next_ns) is not None and due_ns <= now_ns:
+            if not work.idle and not self._grow():
+                work.is_waiting = True
+                return
+            self._streams[work.idle.pop()].wake(now_ns)
+            now_ns = time.monotonic_ns()
+        self._set()
+
+    def _set(self) -> None:
+        self._loop.wake_at(self, self._work.next_ns or 0)
