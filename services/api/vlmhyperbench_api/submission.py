@@ -13,6 +13,7 @@ from pydantic import JsonValue
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db import experiments, idempotency, jobs, runs, tallies
+from vlmhyperbench.db.claim_phases import open_of_run
 from vlmhyperbench.db.keeping import keep_answers
 from vlmhyperbench.db.views import RunView
 from vlmhyperbench.domain.digests import digest_of
@@ -98,10 +99,12 @@ async def submit_rescoring(
     async def add(session: AsyncSession, parent: RunView, run_id: UUID) -> None:
         spec = await asyncio.to_thread(resolve_rescoring, catalogue, RunSpec.model_validate(parent.spec), body)
         name = body.name or f"{parent.name}, re-scored"
-        run = await _add_child(
-            session, spec, plan_rescoring(spec), parent, principal=principal, run_id=run_id, name=name, body=body
-        )
-        await keep_answers(session, run, parent)
+        run = await _add_child(session, spec, [], parent, principal=principal, run_id=run_id, name=name, body=body)
+        kept = await keep_answers(session, run, parent)
+        planned = plan_rescoring(spec, total=parent.total or 0, kept=kept)
+        for phase in planned.phases:
+            await open_of_run(session, run_id, phase)
+        await jobs.add(session, planned.jobs, project_id=run.project_id, run_id=run_id, priority=body.priority)
 
     return await _submit_child(runtime, parent_id, body, principal, key, add)
 

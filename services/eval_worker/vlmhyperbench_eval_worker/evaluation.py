@@ -15,14 +15,17 @@ from vlmhyperbench.db import evidence, measures, runs
 from vlmhyperbench.db.views import RunView
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.identity import id_of, identify
+from vlmhyperbench.domain.judging import is_judge
 from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted, outcome_of
 from vlmhyperbench.domain.specs import ImportTarget, RunSpec
 from vlmhyperbench.errors import Fenced, NotFound, VlmHyperBenchError
 from vlmhyperbench.facts.read import read_facts
+from vlmhyperbench.scoring.extraction import TEXT
 from vlmhyperbench.storage import Stored
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_eval_worker.measuring import FACT_COLUMNS, MeasuredMetric, measure_metric
 from vlmhyperbench_eval_worker.stopping import watch
+from vlmhyperbench_eval_worker.verdicts import beside, read_verdicts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,16 +61,23 @@ async def _score(job: ClaimedJob) -> Outcome:
     facts = await read_facts(runtime.database, runtime.storage, job.run_id, payload=payload)
     engines = await _engines(job, facts)
     rows = facts.select(*FACT_COLUMNS, *payload[1:])
-    wanted = [(metric, extractor) for extractor in spec.extractors for metric in spec.metrics]
+    wanted = [(metric, extractor) for extractor in spec.extractors for metric in spec.metrics if not is_judge(metric)]
+    wanted += [(metric, TEXT) for metric in spec.metrics if is_judge(metric)]  # a judge reads what the model wrote
     total = rows.height * len(wanted)
     await job.progress(done=0, total=total)
     written: list[Written] = []
     for no, (metric, extractor) in enumerate(wanted):
         if job.draining.is_set():
             return Preempted()
+        judged_by: list[tuple[str, str]] = []
+        judged = rows
+        if is_judge(metric):
+            said = await read_verdicts(job, metric)
+            judged = await asyncio.to_thread(beside, rows, said, metric, answers=run.total or 0)
+            judged_by = await _engines(job, said)
         measured = await job.run_cpu(
             measure_metric,
-            rows,
+            judged,
             metric,
             extractor=extractor,
             on_model_failure=spec.on_model_failure,
@@ -84,6 +94,7 @@ async def _score(job: ClaimedJob) -> Outcome:
             extractor=extractor,
             manifest_id=run.manifest_id,
             engines=engines,
+            judges=judged_by,
             environment=environment,
         )
         written.append(Written(measured=measured, stored=stored, environment=environment, evaluation=evaluation))

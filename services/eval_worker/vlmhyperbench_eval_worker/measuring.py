@@ -22,13 +22,16 @@ import polars
 from pydantic import JsonValue
 
 from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec
+from vlmhyperbench.scoring import judge, reported
 from vlmhyperbench.scoring.extraction import TEXT
 from vlmhyperbench.scoring.metrics import open_failing, open_metric
-from vlmhyperbench.scoring.reported import KEY
 from vlmhyperbench.scoring.scores import Policy, Row, Score, score
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.types import JsonObject, Measure
 
+REPORTED = "reported"
+VERDICTS = "verdicts"
+"""Optional column: what a judge said of each answer, as JSON."""
 FACT_COLUMNS = ("phase", "ordinal", "status", "failure", "error_code", "text", "references", "metadata")
 """What scoring reads of `facts.read`."""
 
@@ -46,6 +49,7 @@ _KEY_SCHEMA = polars.Schema(
 )
 _SLICE_ROWS = 20_000
 _MOST_STATISTICS = 2_000
+_KEYS = {REPORTED: reported.KEY, VERDICTS: judge.KEY}
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -73,7 +77,7 @@ def measure_metric(
     on_model_failure: Policy = "zero",
     on_invalid: Policy = "exclude",
 ) -> MeasuredMetric:
-    """Score a run's facts by one metric, on what one extractor reads; a column `reported` is optional.
+    """Score a run's facts by one metric, on what one extractor reads; columns `reported`, `verdicts` are optional.
 
     Raises:
         NotFound: nobody registers the metric, or there is no such extractor.
@@ -145,27 +149,28 @@ def _owner(found: type) -> Distribution | None:
 
 
 def _rows(facts: polars.DataFrame) -> list[Row]:
-    if "reported" in facts.columns:  # of imported answers nothing else may be taken for a file's score
-        facts = facts.with_columns(polars.col("reported").fill_null("{}"))
-    else:
-        facts = facts.with_columns(reported=polars.lit(None, dtype=polars.String))
-    columns = facts.select(*FACT_COLUMNS[2:], "reported")
+    if REPORTED in facts.columns:  # of imported answers nothing else may be taken for a file's score
+        facts = facts.with_columns(polars.col(REPORTED).fill_null("{}"))
+    beside = [name for name in (REPORTED, VERDICTS) if name in facts.columns]
+    columns = facts.select(*FACT_COLUMNS[2:], *beside)
     return [
         Row(
             status=status,
             text=text,
             references=tuple(references or ()),
-            metadata=_metadata(metadata, reported),
+            metadata=_metadata(metadata, dict(zip(beside, extra, strict=True))),
             failure=failure,
             error_code=error_code,
         )
-        for status, failure, error_code, text, references, metadata, reported in columns.iter_rows()
+        for status, failure, error_code, text, references, metadata, *extra in columns.iter_rows()
     ]
 
 
-def _metadata(text: str | None, reported: str | None) -> JsonObject:
-    metadata: JsonObject = json.loads(text) if text else {}
-    return metadata if reported is None else {**metadata, KEY: json.loads(reported)}
+def _metadata(text: str | None, beside: Mapping[str, str | None]) -> JsonObject:
+    """Add what stands beside a sample; its own metadata can never be taken for a score or a verdict."""
+    own: JsonObject = json.loads(text) if text else {}
+    kept = {name: value for name, value in own.items() if name not in beside}
+    return {**kept, **{_KEYS[name]: json.loads(value) for name, value in beside.items() if value is not None}}
 
 
 def _frame(facts: polars.DataFrame, scores: Sequence[Score], extractor: str) -> polars.DataFrame:

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import asdict
 
 from vlmhyperbench.data.cache import DatasetCache
+from vlmhyperbench.domain.judging import PARAM
 from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome, Preempted, Stopped, outcome_of
 from vlmhyperbench.domain.planning import target_digest
 from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget
@@ -21,6 +22,7 @@ from vlmhyperbench_inference_worker import plan
 from vlmhyperbench_inference_worker.drive import Driven, EngineLost, drive
 from vlmhyperbench_inference_worker.files import PARQUET, add, store
 from vlmhyperbench_inference_worker.fleet import Fleet
+from vlmhyperbench_inference_worker.judging import read_judging
 from vlmhyperbench_inference_worker.reserve import Reserve, end, folder_of
 from vlmhyperbench_inference_worker.reuse import keep_equal
 from vlmhyperbench_inference_worker.secrets import read_secrets
@@ -48,7 +50,8 @@ async def handle_generate(job: ClaimedJob, *, fleet: Fleet, reserve: Reserve, de
 
 
 async def _generate(job: ClaimedJob, fleet: Fleet, reserve: Reserve, watch: Watch) -> Outcome:
-    work = await read_work(job)
+    judge = job.job.params.get(PARAM)
+    work = await (read_work(job) if judge is None else read_judging(job, str(judge)))
     if not work.missing:
         return Complete(data={"requests": 0})
     async with AsyncExitStack() as stack:
@@ -72,7 +75,7 @@ async def _generate(job: ClaimedJob, fleet: Fleet, reserve: Reserve, watch: Watc
 async def _measure(job: ClaimedJob, work: Work, serving: Serving, watch: Watch, process: LoadProcess) -> Outcome:
     folder = folder_of(process)
     params = {"in_flight": work.in_flight}
-    kind: PhaseKind = "single_stream" if work.is_timed else "accuracy"
+    kind: PhaseKind = "single_stream" if work.is_timed else work.kind
     phase = job.job.phase
     if work.is_timed or phase is None:
         phase = await job.open_phase(kind, params=params, count=len(work.missing))

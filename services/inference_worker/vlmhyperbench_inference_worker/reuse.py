@@ -115,7 +115,11 @@ async def _read(
         if work.takes_cached:
             wanted = [one.request_sha256 for one in requests]
             cached = await kept.cached(
-                session, project_id=job.job.project_id, target_digest=target, request_sha256=wanted
+                session,
+                project_id=job.job.project_id,
+                target_digest=target,
+                request_sha256=wanted,
+                kind=work.kind,
             )
         claims = await evidence.of_claims(session, list({row.claim_id for row in (*rows, *cached)}))
     alike = {one.claim.id for one in claims if one.claim.engine and engine and _is_same(one.claim.engine, engine)}

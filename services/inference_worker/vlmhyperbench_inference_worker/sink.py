@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vlmhyperbench.domain.failures import LOST_CONNECTION, classify
+from vlmhyperbench.domain.failures import LOST_CONNECTION, UNREADABLE_SAMPLE, classify
 from vlmhyperbench.facts.append import NewChunk, NewFact
 from vlmhyperbench.facts.sealing import blank_row, seal
 from vlmhyperbench.logs import SecretMasker
@@ -99,7 +99,7 @@ class Sink:
                 request_sha256=stream_less.request_sha256,
             )
             row = _complete(blank, stream_less)
-            row["error_code"] = "unreadable_sample"
+            row["error_code"] = UNREADABLE_SAMPLE
             rows.append(row)
         return self._store(rows, phase=phase)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from typing import Literal
 from uuid import UUID
 
 from vlmhyperbench.analysis.sequential import request_order
@@ -14,6 +15,7 @@ from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_inference_worker.requests import ImageRef, PlannedRequest, chat_request, request_digest
+from vlmhyperbench_sdk.types import Prompt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +28,8 @@ class Work:
     """Ordinals of the job's range that have neither an own nor a kept row, in the order in which they are asked."""
     parent_run_id: UUID | None = None
     """The run that this one is a rerun of."""
+    kind: Literal["accuracy", "judge"] = "accuracy"
+    """Of the phase that all shards share."""
 
     @property
     def served_name(self) -> str:
@@ -39,8 +43,8 @@ class Work:
 
     @property
     def takes_cached(self) -> bool:
-        """Whether answers of any run may be kept: only where asking again must give the same one."""
-        return self.spec.reuse == "cache" and self.spec.decoding.temperature == 0
+        """Whether answers of any run may be kept: only where asking again must give the same one, or for a judge."""
+        return self.spec.reuse == "cache" and (self.spec.decoding.temperature == 0 or self.kind == "judge")
 
     @property
     def is_timed(self) -> bool:
@@ -90,7 +94,9 @@ def plan_requests(work: Work, ordinals: list[int], *, phase: int) -> list[Planne
 
 def _plan(work: Work, phase: int, ordinal: int) -> PlannedRequest:
     sample, spec, repeat = work.sample_of(ordinal), work.spec, ordinal // len(work.samples)
-    prompt = render(spec.prompt, question=sample.question, metadata=sample.metadata)
+    # What cannot be asked has no prompt either: a template may need what the sample lacks.
+    is_askable = sample.error is None
+    prompt = render(spec.prompt, question=sample.question, metadata=sample.metadata) if is_askable else Prompt(user="")
     images = tuple(ImageRef(sha256=image.sha256, media_type=image.media_type) for image in sample.images)
     request = chat_request(
         model=work.served_name,

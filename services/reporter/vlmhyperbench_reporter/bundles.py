@@ -8,7 +8,7 @@ from typing import Literal
 import polars
 
 from vlmhyperbench.domain.states import RunState
-from vlmhyperbench.reports.records import ClaimEvidence, PhaseEvidence
+from vlmhyperbench.reports.records import ClaimEvidence, JudgeUse, PhaseEvidence
 from vlmhyperbench_sdk.types import JsonObject
 
 
@@ -47,6 +47,7 @@ class RunBundle:
     left_out: int
     differing: int
     stopping: JsonObject | None
+    judged: tuple[JudgeUse, ...]
     platform_version: str
 
 

@@ -9,6 +9,7 @@ from pathlib import PurePath
 
 import polars
 
+from vlmhyperbench.domain.judging import is_judge
 from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec, RunSpec
 from vlmhyperbench.reports.comparison_report import comparison_document
 from vlmhyperbench.reports.document import Document
@@ -21,6 +22,7 @@ from vlmhyperbench.reports.run_report import run_document
 from vlmhyperbench.reports.samples import NAME, write_samples
 from vlmhyperbench.reports.tables import answers_csv, metrics_detailed_csv, metrics_summary_csv
 from vlmhyperbench.reports.thumbnails import MAX_COUNT, make_thumbnail
+from vlmhyperbench.scoring.extraction import TEXT
 from vlmhyperbench.scoring.metrics import open_metric
 from vlmhyperbench_reporter.bundles import Draft, MeasureFile, ReportFile, RunBundle
 
@@ -103,7 +105,9 @@ def _parquet(name: str, content: bytes) -> ReportFile:
 
 def _evidence(bundle: RunBundle) -> RunEvidence:
     spec = RunSpec.model_validate(bundle.spec)
-    first, *others = [_scored(spec, extractor, bundle.measures) for extractor in spec.extractors]
+    first, *others = [
+        _scored(spec, extractor, bundle.measures, with_judges=no == 0) for no, extractor in enumerate(spec.extractors)
+    ]
     return RunEvidence(
         id=bundle.id,
         name=bundle.name,
@@ -128,21 +132,33 @@ def _evidence(bundle: RunBundle) -> RunEvidence:
         parent_run_id=bundle.parent_run_id,
         left_out=bundle.left_out,
         differing=bundle.differing,
+        judged=bundle.judged,
         stopping=bundle.stopping,
         platform_version=bundle.platform_version,
     )
 
 
-def _scored(spec: RunSpec, extractor: ExtractorSpec, files: Sequence[MeasureFile]) -> tuple[ScoredMetric, ...]:
-    """Open every metric of a run with what it measured on what one extractor read."""
-    read = [file for file in files if file.identity.get("extractor") == extractor.label]
-    opened = [found for metric in spec.metrics if (found := _opened(metric, extractor, read)) is not None]
+def _scored(
+    spec: RunSpec, extractor: ExtractorSpec, files: Sequence[MeasureFile], *, with_judges: bool
+) -> tuple[ScoredMetric, ...]:
+    """Open every metric of a run with what it measured on what one extractor read; a judge reads the whole answer."""
+    wanted = [
+        (metric, TEXT if is_judge(metric) else extractor)
+        for metric in spec.metrics
+        if with_judges or not is_judge(metric)
+    ]
+    opened = [found for metric, reader in wanted if (found := _opened(metric, reader, files)) is not None]
     return name_metrics(opened)
 
 
 def _opened(spec: MetricSpec, extractor: ExtractorSpec, files: Sequence[MeasureFile]) -> OpenedMetric | None:
     """Open a metric with its measures, or return None where nothing was measured by it."""
-    wanted = {"name": spec.name, "profile": spec.profile, "version": spec.version}
+    wanted = {
+        "name": spec.name,
+        "profile": spec.profile,
+        "version": spec.version,
+        "extractor": extractor.label,
+    }
     found = [file for file in files if all(file.identity.get(key) == value for key, value in wanted.items())]
     if not found:
         return None

@@ -12,11 +12,13 @@ from uuid import UUID
 import polars
 
 from vlmhyperbench.db import evidence, manifests, measures, phases, runs
-from vlmhyperbench.db.views import MeasureManifestView
+from vlmhyperbench.db.views import MeasureManifestView, PhaseView
+from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
+from vlmhyperbench.domain.judging import PARAM
 from vlmhyperbench.domain.states import JobKind
 from vlmhyperbench.errors import Conflict, NotFound
 from vlmhyperbench.facts.read import read_facts
-from vlmhyperbench.reports.records import ClaimEvidence, PhaseEvidence
+from vlmhyperbench.reports.records import ClaimEvidence, JudgeUse, PhaseEvidence
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.storage import Storage
 from vlmhyperbench_reporter.bundles import MeasureFile, RunBundle
@@ -83,6 +85,7 @@ async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
         parent_run_id=str(run.parent_run_id) if run.parent_run_id else None,
         left_out=_imported(claims, "answers_of_no_sample"),
         differing=_imported(claims, "answers_of_other_references"),
+        judged=await _judged(runtime, run_id, run_phases),
         stopping=run.stop_decision or _stopping(claims),
         platform_version=version("vlmhyperbench"),
     )
@@ -104,6 +107,31 @@ def _told(claims: Sequence[evidence.ClaimOfJob], kind: JobKind) -> list[JsonObje
     """Return what the jobs of a kind told at their end, each once."""
     outcomes = {one.job.id: one.job.outcome or {} for one in claims if one.job.kind is kind}
     return [data for one in outcomes.values() if isinstance(data := one.get("data"), dict)]
+
+
+async def _judged(runtime: Runtime, run_id: UUID, found: Sequence[PhaseView]) -> tuple[JudgeUse, ...]:
+    """Sum up what asking each judge took."""
+    uses = []
+    for phase in found:
+        if phase.kind != "judge":
+            continue
+        rows = await read_facts(runtime.database, runtime.storage, run_id, phases=[phase.no], payload=False)
+        rows = rows.filter(polars.col("error_code").ne_missing(UNREADABLE_SAMPLE))  # nothing was asked about these
+        asked = rows.filter(~polars.col("is_kept"))
+        tokens = asked.select("prompt_tokens", "completion_tokens", "latency_ns").sum().row(0)
+        prompt, completion, latency_ns = (value or 0 for value in tokens)
+        uses.append(
+            JudgeUse(
+                metric=str(phase.params[PARAM]),
+                requests=rows.height,
+                kept=rows.height - asked.height,
+                failed=rows.filter(polars.col("status") != "ok").height,
+                prompt_tokens=prompt,
+                completion_tokens=completion,
+                busy_s=latency_ns / 1e9,
+            )
+        )
+    return tuple(uses)
 
 
 async def _behind(
@@ -136,7 +164,7 @@ def _claim(found: evidence.ClaimOfJob) -> ClaimEvidence:
     claim = found.claim
     return ClaimEvidence(
         id=str(claim.id),
-        job=found.job.kind,
+        job="JUDGE" if PARAM in found.job.params else found.job.kind,
         job_id=str(found.job.id),
         host=claim.host,
         machine=claim.machine,

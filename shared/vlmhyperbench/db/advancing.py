@@ -14,10 +14,12 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db import claim_phases, claims, events, jobs
 from vlmhyperbench.db.owners import Mark, Owner, lock_experiment, lock_run
+from vlmhyperbench.domain.judging import PARAM
 from vlmhyperbench.domain.planning import PlannedJob, dataset_digest, expand_run, target_digest
 from vlmhyperbench.domain.scheduling import (
     CancelWaiting,
     CloseInference,
+    CloseJudging,
     End,
     Expand,
     JobNow,
@@ -115,7 +117,9 @@ async def _apply(session: AsyncSession, owner: Owner, spec: JsonObject, found: S
             await jobs.stop_waiting(session, owner)
         case CloseInference(is_stopped=is_stopped):
             state = PhaseState.STOPPED if is_stopped else PhaseState.COMPLETE
-            await claim_phases.close_of_run(session, owner.id, state)
+            await claim_phases.close_of_run(session, owner.id, state, judging=False)
+        case CloseJudging():
+            await claim_phases.close_of_run(session, owner.id, PhaseState.COMPLETE, judging=True)
         case CancelWaiting(reason=reason):
             if reason is not None:
                 await session.execute(text(_FAILING), {"run": owner.id, "reason": reason})
@@ -154,7 +158,8 @@ async def _end(session: AsyncSession, owner: Owner, event: RunEvent, reason: str
     state = next_run_state(RunState(current.scalar_one()), event)
     if state is None:
         return
-    await claim_phases.close_of_run(session, owner.id, PhaseState.VOID)
+    for judging in (False, True):
+        await claim_phases.close_of_run(session, owner.id, PhaseState.VOID, judging=judging)
     await session.execute(text(_END_RUN), {"run": owner.id, "state": state.value, "reason": reason})
     await events.append(session, stream_id=owner.id, type=EventType(f"run.{state.lower()}"), data={"reason": reason})
 
@@ -180,6 +185,7 @@ def _job_now(row: Row[Any]) -> JobNow:
         kind=JobKind(row.kind),
         state=JobState(row.state),
         is_shared=row.scope == "experiment",
+        is_judging=PARAM in row.params,
         failed=row.failed,
         is_stopped=outcome.get("kind") == "stopped",
         message=outcome.get("message"),
@@ -207,9 +213,10 @@ FROM run WHERE run.id = :run
 """
 
 _JOBS = """
-SELECT kind, state, scope, failed, outcome FROM job WHERE run_id = :run AND scope = 'run'
+SELECT kind, state, scope, failed, outcome, params FROM job WHERE run_id = :run AND scope = 'run'
 UNION ALL
-SELECT j.kind, j.state, j.scope, j.failed, j.outcome FROM job j JOIN run r ON r.experiment_id = j.experiment_id
+SELECT j.kind, j.state, j.scope, j.failed, j.outcome, j.params
+FROM job j JOIN run r ON r.experiment_id = j.experiment_id
 WHERE r.id = :run AND j.scope = 'experiment' AND j.kind = 'INDEX' AND j.params ->> 'dataset_digest' = :digest
 """
 

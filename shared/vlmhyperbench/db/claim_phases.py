@@ -76,9 +76,9 @@ async def close_of_claim(session: AsyncSession, run_id: UUID, claim_id: UUID, st
     return await _closed(session, run_id, closed)
 
 
-async def close_of_run(session: AsyncSession, run_id: UUID, state: PhaseState) -> Mark | None:
-    """Close the phases that the scheduler opened."""
-    closed = await session.execute(text(_CLOSE_RUN), {"run": run_id, "state": state.value})
+async def close_of_run(session: AsyncSession, run_id: UUID, state: PhaseState, *, judging: bool) -> Mark | None:
+    """Close the phases that the scheduler opened: those of the run's own inference, or those of its judges."""
+    closed = await session.execute(text(_CLOSE_RUN), {"run": run_id, "state": state.value, "judging": judging})
     return await _closed(session, run_id, closed)
 
 
@@ -125,7 +125,8 @@ WHERE run_id = :run AND claim_id = :claim AND state = 'OPEN' RETURNING no, kind,
 
 _CLOSE_RUN = """
 UPDATE phase SET state = :state, closed_at = now()
-WHERE run_id = :run AND claim_id IS NULL AND state = 'OPEN' RETURNING no, kind, count AS requests, state
+WHERE run_id = :run AND claim_id IS NULL AND state = 'OPEN' AND (kind = 'judge') = :judging
+RETURNING no, kind, count AS requests, state
 """
 
 _VOID_EARLIER = """

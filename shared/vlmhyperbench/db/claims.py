@@ -237,7 +237,7 @@ WHERE id = :claim
 _OTHER_SHARDS = """
 SELECT COALESCE(sum(done), 0) AS done, COALESCE(sum(failed), 0) AS failed,
        (SELECT total FROM run WHERE id = :run) AS total
-FROM job WHERE run_id = :run AND kind IN ('GENERATE', 'IMPORT') AND id <> :job
+FROM job WHERE run_id = :run AND kind IN ('GENERATE', 'IMPORT') AND params ->> 'judge' IS NULL AND id <> :job
 """
 
 _PRESENT = """

@@ -45,7 +45,7 @@ async def add(
             "phase": job.phase,
             "range_start": job.range_start,
             "range_end": job.range_end,
-            "target_digest": target_digest,
+            "target_digest": job.target_digest or target_digest,
             "params": json.dumps(job.params),
             "priority": priority,
         }
@@ -132,6 +132,7 @@ RETURNING id, kind
 
 _STOP_WAITING = """
 UPDATE job SET state = 'DONE', finished_at = now(), outcome = CAST(:outcome AS jsonb)
-WHERE run_id = :id AND scope = 'run' AND kind = 'GENERATE' AND state IN ('READY', 'ASSIGNED')
+WHERE run_id = :id AND scope = 'run' AND kind = 'GENERATE' AND params ->> 'judge' IS NULL
+  AND state IN ('READY', 'ASSIGNED')
 RETURNING id, kind
 """

@@ -23,8 +23,10 @@ _OVER = frozenset({PhaseState.COMPLETE, PhaseState.STOPPED})
 _NOT_COUNTED = frozenset({"warmup", "judge"})
 
 
-async def keep_answers(session: AsyncSession, run: RunView, parent: RunView) -> None:
+async def keep_answers(session: AsyncSession, run: RunView, parent: RunView) -> list[int]:
     """Give a QUEUED run the samples and the counting phases of a run that has ended, and make it INDEXED.
+
+    Returns the numbers of these phases.
 
     Raises:
         Conflict: the parent has not ended, or has no answers to keep.
@@ -41,7 +43,8 @@ async def keep_answers(session: AsyncSession, run: RunView, parent: RunView) -> 
         )
         same = KeptPhaseView(run_id=run.id, phase=phase.no, source_run_id=parent.id, source_phase=phase.no)
         await kept.add_phase(session, same)
-    single = await kept.facts_of_run(session, parent.id)
+    numbers = {phase.no for phase in found}
+    single = [row for row in await kept.facts_of_run(session, parent.id) if row.phase in numbers]
     await kept.add_facts(session, [replace(row, run_id=run.id) for row in single])
     await session.execute(
         update(_RUN)
@@ -55,6 +58,7 @@ async def keep_answers(session: AsyncSession, run: RunView, parent: RunView) -> 
     )
     data: JsonObject = {"manifest_id": parent.manifest_id, "total": parent.total, "kept_of": str(parent.id)}
     await events.append(session, stream_id=run.id, type=EventType.RUN_INDEXED, data=data)
+    return sorted(numbers)
 
 
 def _counts(phase: PhaseView) -> bool:

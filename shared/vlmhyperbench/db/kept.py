@@ -15,6 +15,7 @@ from vlmhyperbench.db.queries import fetch_all, table_of
 from vlmhyperbench.db.tables import KeptFactRow, KeptPhaseRow
 from vlmhyperbench.db.views import KeptFactView, KeptPhaseView, view_of
 from vlmhyperbench.domain.states import FactStatus
+from vlmhyperbench_sdk.load import PhaseKind
 
 _PHASE = table_of(KeptPhaseRow)
 _FACT = table_of(KeptFactRow)
@@ -73,10 +74,13 @@ async def keepable(session: AsyncSession, run_id: UUID) -> list[KeepableView]:
 
 
 async def cached(
-    session: AsyncSession, *, project_id: str, target_digest: str, request_sha256: Sequence[str]
+    session: AsyncSession, *, project_id: str, target_digest: str, request_sha256: Sequence[str], kind: PhaseKind
 ) -> list[KeepableView]:
-    """Read answers that runs of a project got to the same requests, of the same target; the earliest of equal ones."""
-    values = {"project": project_id, "target": target_digest, "requests": list(request_sha256)}
+    """Read answers that runs of a project got to the same requests, of the same target; the earliest of equal ones.
+
+    `kind` is that of the phases which they are of: verdicts serve judges only, and answers runs.
+    """
+    values = {"kind": kind, "project": project_id, "target": target_digest, "requests": list(request_sha256)}
     found = await session.execute(text(_CACHED), values)
     return [view_of(KeepableView, row) for row in found]
 
@@ -115,7 +119,8 @@ WITH counting AS (
     WHERE fact.run_id = :run AND phase.kind = 'accuracy'
     UNION ALL
     SELECT kept.source_run_id, kept.source_phase, kept.source_ordinal, kept.ordinal
-    FROM kept_fact kept WHERE kept.run_id = :run
+    FROM kept_fact kept JOIN phase ON phase.run_id = kept.run_id AND phase.no = kept.phase
+    WHERE kept.run_id = :run AND phase.kind = 'accuracy'
     UNION ALL
     SELECT fact.run_id, fact.phase, fact.ordinal, fact.ordinal FROM kept_phase kept
     JOIN fact ON fact.run_id = kept.source_run_id AND fact.phase = kept.source_phase WHERE kept.run_id = :run
@@ -134,7 +139,7 @@ JOIN phase ON phase.run_id = fact.run_id AND phase.no = fact.phase
 JOIN claim ON claim.id = fact.claim_id
 JOIN job ON job.id = claim.job_id
 WHERE fact.request_sha256 = ANY(CAST(:requests AS varchar[])) AND fact.status = 'ok' AND fact.origin = 'live'
-  AND phase.kind = 'accuracy' AND phase.state IN ('COMPLETE', 'STOPPED')
+  AND phase.kind = :kind AND phase.state IN ('COMPLETE', 'STOPPED')
   AND job.project_id = :project AND job.target_digest = :target
 ORDER BY fact.request_sha256, fact.repeat, claim.engine ->> 'version', claim.started_at, fact.run_id
 """

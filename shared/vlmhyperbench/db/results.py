@@ -91,7 +91,7 @@ JOIN phase ON phase.run_id = :run AND phase.no = counting.own_phase
 LEFT JOIN chunk ON chunk.run_id = fact.run_id AND chunk.claim_id = fact.claim_id AND chunk.phase = fact.phase
                AND chunk.no = fact.chunk
 WHERE (counting.own_phase, counting.own_ordinal) > (:phase, :ordinal)
-  AND phase.kind <> 'warmup'
+  AND phase.kind NOT IN ('warmup', 'judge')
   AND (phase.state IN ('COMPLETE', 'STOPPED') OR (phase.state = 'OPEN' AND phase.kind = 'accuracy'))
   AND (CAST(:status AS text) IS NULL OR fact.status = :status)
   AND (CAST(:outcome AS text) IS NULL OR :outcome = CASE

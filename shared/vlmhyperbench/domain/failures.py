@@ -10,6 +10,9 @@ Failure = Literal["model", "infrastructure"]
 LOST_CONNECTION = frozenset({"connect_failed", "connection_lost", "incomplete_stream"})
 """Codes of requests that no engine has answered to the end: it may be gone."""
 
+UNREADABLE_SAMPLE = "unreadable_sample"
+"""Code of a sample that cannot be asked: nothing was sent."""
+
 _INFRASTRUCTURE_STATUS = frozenset({401, 403, 404, 405, 407, 408, 409, 421, 425, 429})
 """4xx answers that say nothing about the model: a wrong key or address, a server that is busy or not ready."""
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.judging import is_judge
 from vlmhyperbench.domain.specs import (
     EndpointTarget,
     ExtractorSpec,
@@ -42,6 +43,7 @@ def identify(
     manifest_id: str | None,
     engines: Sequence[tuple[str, str]],
     environment: str,
+    judges: Sequence[tuple[str, str]] = (),
 ) -> dict[str, JsonValue]:
     """Return the components of an identity, by name.
 
@@ -52,6 +54,7 @@ def identify(
         manifest_id: hash of the samples that were really asked.
         engines: name and version of every engine that answered.
         environment: digest of the packages that computed the metric.
+        judges: name and version of every engine that judged, for a judge; its target and prompt are its params.
     """
     is_imported = isinstance(spec.target, ImportTarget)  # its file holds what was asked, and how
     return {
@@ -83,7 +86,7 @@ def identify(
             "environment": environment,
             "on_model_failure": spec.on_model_failure,
         },
-        "judge": None,
+        "judge": [f"{name} {version}".strip() for name, version in sorted(set(judges))] if is_judge(metric) else None,
     }
 
 

@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.judging import PARAM, is_judge, judging_of, label_of, verdicts
 from vlmhyperbench.domain.specs import ImportTarget, RunSpec
 from vlmhyperbench.domain.states import JobKind
 from vlmhyperbench_sdk.types import JsonObject
@@ -35,6 +36,8 @@ class PlannedJob:
     range_end: int | None = None
     """Ordinals [start, end) of a GENERATE shard."""
     params: JsonObject = field(default_factory=dict)
+    target_digest: str | None = None
+    """Of a target that is not the run's own: a judge's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +52,7 @@ class PlannedPhase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expansion:
-    """What follows from INDEX: the requests of the run, its phases and its remaining jobs."""
+    """What follows once the samples are known: the requests of the run, its phases and its remaining jobs."""
 
     total: int
     phases: tuple[PlannedPhase, ...]
@@ -116,24 +119,47 @@ def expand_run(spec: RunSpec, *, samples: int) -> Expansion:
         shards = [
             _shard(spec, kind, ACCURACY_PHASE, start, min(start + size, total)) for start in range(0, total, size)
         ]
-    return Expansion(total=total, phases=phases, jobs=tuple(_with_closing(spec, shards)))
+    return _with_closing(spec, total, shards, phases)
 
 
-def plan_rescoring(spec: RunSpec) -> list[PlannedJob]:
-    """Plan a run that keeps another's answers: SCORE, then REPORT."""
-    return _with_closing(spec, [])
+def plan_rescoring(spec: RunSpec, *, total: int, kept: Sequence[int] = (ACCURACY_PHASE,)) -> Expansion:
+    """Plan a run that keeps another's answers, phases included: judges, SCORE, then REPORT.
+
+    Args:
+        spec: what it is now.
+        total: requests of the answers that are kept.
+        kept: numbers of the phases that they are in.
+    """
+    return _with_closing(spec, total, (), (), first_free=max(kept, default=0) + 1)
 
 
-def _with_closing(spec: RunSpec, shards: Sequence[PlannedJob]) -> list[PlannedJob]:
-    jobs = list(shards)
+def _with_closing(
+    spec: RunSpec,
+    total: int,
+    shards: Sequence[PlannedJob],
+    phases: Sequence[PlannedPhase],
+    *,
+    first_free: int | None = None,
+) -> Expansion:
+    jobs, opened = list(shards), list(phases)
     closing = tuple(range(len(shards)))
+    for no, metric in enumerate(filter(is_judge, spec.metrics), start=first_free or len(phases) + 1):
+        judging = judging_of(metric)
+        count = verdicts(judging, total)
+        params: JsonObject = {PARAM: label_of(metric), "in_flight": judging.in_flight}
+        opened.append(PlannedPhase(no=no, kind="judge", params=params, count=count))
+        for start in range(0, count, spec.limits.shard_size):
+            end = min(start + spec.limits.shard_size, count)
+            shard = PlannedJob(kind=JobKind.GENERATE, phase=no, range_start=start, range_end=end, params=params)
+            jobs.append(replace(shard, needs=closing, target_digest=digest_of(judging.target)))
+    closing = tuple(range(len(jobs)))
     if spec.metrics:
         watches = spec.stop is not None and bool(shards)
         jobs.append(PlannedJob(kind=JobKind.SCORE, needs=closing, needs_state="STARTED" if watches else "DONE"))
         closing = (len(jobs) - 1,)
     if spec.reports:
         jobs.append(PlannedJob(kind=JobKind.REPORT, needs=closing))
-    return jobs
+    return Expansion(total=total, phases=tuple(opened), jobs=tuple(jobs))
 
 
 def _shard(spec: RunSpec, kind: JobKind, phase: int | None, start: int, end: int) -> PlannedJob:

@@ -129,6 +129,8 @@ class JobNow:
     kind: JobKind
     state: JobState
     is_shared: bool = False
+    is_judging: bool = False
+    """It asks a judge: that is no inference of the run."""
     failed: int = 0
     """Rows that are errors."""
     is_stopped: bool = False
@@ -154,6 +156,11 @@ class CloseInference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CloseJudging:
+    """Every judge has ended: close the phases that the scheduler opened for them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CancelWaiting:
     """Cancel what is READY or ASSIGNED; `reason` marks a run that is failing, so that RUNNING claims see it."""
 
@@ -168,7 +175,7 @@ class End:
     reason: str | None = None
 
 
-Step: TypeAlias = Expand | StopWaiting | CloseInference | CancelWaiting | End
+Step: TypeAlias = Expand | StopWaiting | CloseInference | CloseJudging | CancelWaiting | End
 
 
 def advance(run: RunNow, jobs: Sequence[JobNow]) -> list[Step]:
@@ -183,11 +190,14 @@ def advance(run: RunNow, jobs: Sequence[JobNow]) -> list[Step]:
         indexed = any(job.kind is JobKind.INDEX and job.state is JobState.DONE for job in jobs)
         return [Expand()] if indexed else []
     steps: list[Step] = []
-    shards = [job for job in own if job.kind.writes_facts]
+    shards = [job for job in own if job.kind.writes_facts and not job.is_judging]
+    judges = [job for job in own if job.is_judging]
     if run.is_stopping and any(job.state in {JobState.READY, JobState.ASSIGNED} for job in shards):
         steps.append(StopWaiting())
     if all(job.state is JobState.DONE for job in shards):
         steps.append(CloseInference(is_stopped=any(job.is_stopped for job in shards)))
+    if judges and all(job.state is JobState.DONE for job in judges):
+        steps.append(CloseJudging())
     if run.state is RunState.RUNNING and all(job.state is JobState.DONE for job in own):
         has_errors = run.keeps_errors or any(job.failed for job in shards)
         steps.append(End(event=RunEvent.END_PARTIAL if has_errors else RunEvent.SUCCEED))

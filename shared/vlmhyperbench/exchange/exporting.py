@@ -13,10 +13,10 @@ from importlib.metadata import version
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from vlmhyperbench.domain.prompts import render
-from vlmhyperbench.domain.specs import EndpointTarget, ExtractorSpec, ImportTarget, MetricSpec, PromptSpec, RunSpec
+from vlmhyperbench.domain.specs import ExtractorSpec, ImportTarget, MetricSpec, PromptSpec, RunSpec
 from vlmhyperbench.errors import Conflict, InvalidInput, NotFound, NotReady
 from vlmhyperbench.exchange.exported import ExportedMeasure, ExportedRun, ExportedSample, ExportedScore
-from vlmhyperbench.reports.wording import public_address
+from vlmhyperbench.reports.wording import public_spec
 from vlmhyperbench.scoring.extraction import extract
 from vlmhyperbench.scoring.scores import INVALID
 from vlmhyperbench.wire.results import MeasureValue, Result
@@ -46,7 +46,7 @@ def exported_run(run: RunDetail, headline: JsonValue = None) -> ExportedRun:
         name=_fit(run.name),
         state=run.state.value,
         reason=_cleaned(run.reason),
-        spec=_public(spec),
+        spec=_cleaned_json(public_spec(spec).model_dump(mode="json")),
         spec_digest=run.spec_digest,
         parent_run_id=str(run.parent_run_id) if run.parent_run_id else None,
         model=_fit(spec.target.served_name),
@@ -280,14 +280,6 @@ def _named(metrics: Sequence[MetricSpec], key: str) -> tuple[str, str]:
             return one.name, one.profile
     name, _, profile = key.partition("@")
     return name, profile
-
-
-def _public(spec: RunSpec) -> JsonObject:
-    if isinstance(spec.target, EndpointTarget):
-        shown = spec.target.model_copy(update={"endpoint": public_address(spec.target.endpoint)})
-        spec = spec.model_copy(update={"target": shown})
-    found: JsonObject = spec.model_dump(mode="json")
-    return _cleaned_json(found)
 
 
 def _written(text: str | None) -> str | None:

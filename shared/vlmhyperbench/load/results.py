@@ -2,47 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from vlmhyperbench.analysis.performance import (
-    Distribution,
-    MeasuredRequest,
-    RequestTimes,
-    distribution_of,
-    throughput_of,
-    times_of,
+import numpy as np
+
+from vlmhyperbench.analysis.performance import Distribution, slo_metric
+from vlmhyperbench.domain.arrivals import Instants, Process
+from vlmhyperbench.load.times import Floats, Times, describe, times_of_frame
+from vlmhyperbench.load.validity import (
+    ERROR_SHARE,
+    LAG_MS,
+    LAG_SHARE_OF_TTFT,
+    MOST_BUSY_SHARE,
+    Gate,
+    Sends,
+    at_most,
+    judge_sends,
 )
 from vlmhyperbench_sdk.errors import NotFound
 from vlmhyperbench_sdk.load import EndLine
 
-MOST_BUSY_SHARE = 0.7
-LAG_MS = 1.0
-LAG_SHARE_OF_TTFT = 0.01
-ERROR_SHARE = 0.001
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedRequest:
-    """One row of a record with its times."""
-
-    phase: int
-    status: str
-    error: str | None
-    sent_ns: int | None
-    token_source: str | None
-    measured: MeasuredRequest
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gate:
-    """One condition without which the numbers mean little."""
-
-    name: str
-    ok: bool
-    value: float | None
-    limit: float
+if TYPE_CHECKING:
+    import polars as pl
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +39,22 @@ class PhaseResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OpenLoop:
+    """How the measured phase was to be sent, where it was an open loop."""
+
+    process: Process
+    scheduled_ns: Instants
+    """From the phase's start. Shape: (requests,)."""
+    cv: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoadResult:
     """`data` of `vlmhyperbench load --json`; times in milliseconds, of the requests that succeeded."""
 
     valid: bool
+    outcome: str
+    """complete; or cancelled: what follows is what was done by then."""
     gates: tuple[Gate, ...]
     requests: Mapping[str, int]
     errors: Mapping[str, int]
@@ -66,13 +62,15 @@ class LoadResult:
     duration_s: float
     metrics: Mapping[str, Distribution | float | None]
     tokens: Mapping[str, int | str | None]
-    client: Mapping[str, float | int | Mapping[str, float | None] | None]
+    client: Mapping[str, float | int | str | Mapping[str, float | None] | None]
     schedule_sha256: str
     phases: tuple[PhaseResult, ...]
+    arrivals: Sends | None = None
+    """Of an open loop."""
 
 
-def read_record(folder: Path) -> list[RecordedRequest]:
-    """Read every sealed segment of a record, in order of phases and ordinals.
+def read_record(folder: Path) -> pl.DataFrame:
+    """Read every sealed segment of a record, in order of phases and ordinals, without what was said.
 
     Raises:
         NotFound: there is no segment.
@@ -82,123 +80,147 @@ def read_record(folder: Path) -> list[RecordedRequest]:
     paths = sorted(folder.glob("*.parquet"))
     if not paths:
         raise NotFound(f"{folder.name} holds no sealed segment.", cure="See why the load generator ended.")
-    frame = pl.concat([pl.read_parquet(path) for path in paths]).sort("phase", "ordinal")
-    return [
-        RecordedRequest(
-            phase=row["phase"],
-            status=row["status"],
-            error=row["error"],
-            sent_ns=row["sent_ns"],
-            token_source=row["token_source"],
-            measured=MeasuredRequest(
-                is_ok=row["status"] == "ok",
-                scheduled_ns=row["scheduled_ns"],
-                end_ns=row["stream_end_ns"],
-                times=times_of(
-                    scheduled_ns=row["scheduled_ns"],
-                    sent_ns=row["sent_ns"],
-                    event_ns=row["event_ns"],
-                    event_kind=row["event_kind"],
-                    event_tokens=row["event_tokens"],
-                    completion_tokens=row["completion_tokens"],
-                ),
-                prompt_tokens=row["prompt_tokens"],
-                completion_tokens=row["completion_tokens"],
-            ),
-        )
-        for row in frame.drop("text", "reasoning").iter_rows(named=True)
-    ]
+    said = ("text", "reasoning")
+    return pl.concat([pl.read_parquet(path).drop(said) for path in paths]).sort("phase", "ordinal")
 
 
 def result_of(
-    recorded: Sequence[RecordedRequest],
+    record: pl.DataFrame,
     end: EndLine,
     *,
     measured_phase: int,
     scheduled: int,
     slo: Mapping[str, float] | None = None,
+    open_loop: OpenLoop | None = None,
+    driver_cpu_s: float | None = None,
 ) -> LoadResult:
     """State the result of one phase; `scheduled` is how many requests it was to have.
+
+    Args:
+        record: Rows as `read_record` gives them.
+        end: What measuring itself came to.
+        measured_phase: The phase whose result it is.
+        scheduled: How many requests it was to have.
+        slo: Limits in ms for goodput.
+        open_loop: How it was to be sent; None for a closed loop.
+        driver_cpu_s: CPU time of whoever planned and read this, beside the load generator's own.
 
     Raises:
         InvalidInput: the SLO names something that is not measured.
     """
-    rows = [row for row in recorded if row.phase == measured_phase]
-    good = [row.measured for row in rows if row.measured.is_ok]
-    rates = throughput_of([row.measured for row in rows], slo)
-    metrics = _metrics([request.times for request in good])
-    ttft = metrics["ttft_user_ms"].p50
+    import polars as pl
+
+    rows = record.filter(pl.col("phase") == measured_phase)
+    good = rows.filter(pl.col("status") == "ok")
+    times = times_of_frame(good)
+    duration_s = _duration_s(rows)
+    completion, prompt = (_sum(good[name]) for name in ("completion_tokens", "prompt_tokens"))
+    distributions = _metrics(times)
+    ttft_ms = distributions["ttft_user_ms"].p50
+    met = _count_meeting(times, slo) if slo else None
+    sends = None
+    if open_loop is not None:
+        sent_ns = rows["sent_ns"].drop_nulls().to_numpy()
+        sends = judge_sends(open_loop.process, open_loop.scheduled_ns, sent_ns, cv=open_loop.cv)
     gates = (
-        _at_most("unaccounted", float(scheduled - len(rows)), 0.0),
-        _at_most("error_share", 1 - len(good) / scheduled if scheduled else None, ERROR_SHARE),
-        _at_most("client_busy_share", end.loop_busy_share, MOST_BUSY_SHARE),
-        _at_most("send_lag_p99_ms", end.send_lag_p99_ms, max(LAG_MS, LAG_SHARE_OF_TTFT * (ttft or 0.0))),
+        at_most("unaccounted", float(scheduled - rows.height), 0.0),
+        at_most("error_share", 1 - good.height / scheduled if scheduled else None, ERROR_SHARE),
+        at_most("client_busy_share", end.loop_busy_share, MOST_BUSY_SHARE),
+        at_most("send_lag_p99_ms", end.send_lag_p99_ms, max(LAG_MS, LAG_SHARE_OF_TTFT * (ttft_ms or 0.0))),
+        *(sends.gates if sends is not None else ()),
     )
+    statuses = rows["status"].to_list()
+    sources = rows["token_source"].drop_nulls()
     return LoadResult(
         valid=end.outcome == "complete" and all(gate.ok for gate in gates),
+        outcome=end.outcome,
         gates=gates,
         requests={
             "scheduled": scheduled,
-            "sent": sum(row.sent_ns is not None for row in rows),
-            **{status: sum(row.status == status for row in rows) for status in ("ok", "error", "timeout")},
+            "sent": rows["sent_ns"].count(),
+            **{status: statuses.count(status) for status in ("ok", "error", "timeout")},
         },
         errors=_count_errors(rows),
-        duration_s=rates.duration_s,
+        duration_s=duration_s,
         metrics={
-            **metrics,
-            "output_tokens_per_s": rates.output_tokens_per_s,
-            "requests_per_s": rates.requests_per_s,
-            "goodput_per_s": rates.goodput_per_s,
+            **distributions,
+            "output_tokens_per_s": _rate(completion if good.height else 0, duration_s),
+            "requests_per_s": _rate(good.height, duration_s),
+            "goodput_per_s": _rate(met, duration_s),
         },
-        tokens={
-            "prompt": _sum([request.prompt_tokens for request in good]),
-            "completion": _sum([request.completion_tokens for request in good]),
-            "source": next((row.token_source for row in rows if row.token_source is not None), None),
-        },
+        tokens={"prompt": prompt, "completion": completion, "source": sources[0] if len(sources) else None},
         client={
             "cpu_s": end.cpu_s,
+            "driver_cpu_s": driver_cpu_s,
             "peak_rss_bytes": end.peak_rss_bytes,
             "startup_s": end.startup_s,
             "processes": end.processes,
             "busy_share": end.loop_busy_share,
             "send_lag_ms": {"p50": end.send_lag_p50_ms, "p99": end.send_lag_p99_ms},
+            "transport": end.transport,
+            "instants": end.instants,
+            "opened_beyond_pool": end.idle_opened,
         },
         schedule_sha256=end.schedule_sha256,
         phases=tuple(
-            PhaseResult(
-                no=no,
-                requests=sum(row.phase == no for row in recorded),
-                ok=sum(row.phase == no and row.measured.is_ok for row in recorded),
-            )
-            for no in sorted({row.phase for row in recorded})
+            PhaseResult(no=no, requests=count, ok=ok)
+            for no, count, ok in record.group_by("phase")
+            .agg(pl.len().alias("requests"), (pl.col("status") == "ok").sum().alias("ok"))
+            .sort("phase")
+            .iter_rows()
         ),
+        arrivals=sends,
     )
 
 
-def _metrics(times: Sequence[RequestTimes]) -> dict[str, Distribution]:
+def _metrics(times: Times) -> dict[str, Distribution]:
     return {
-        "ttft_user_ms": distribution_of(one.ttft_user_ns for one in times),
-        "ttft_service_ms": distribution_of(one.ttft_service_ns for one in times),
-        "itl_ms": distribution_of(gap for one in times for gap in one.itl_ns),
-        "tpot_ms": distribution_of(one.tpot_ns for one in times),
-        "latency_ms": distribution_of(one.latency_ns for one in times),
-        "queue_ms": distribution_of(one.queue_ns for one in times),
+        "ttft_user_ms": describe(times.ttft_user),
+        "ttft_service_ms": describe(times.ttft_service),
+        "itl_ms": describe(times.itl),
+        "tpot_ms": describe(times.tpot),
+        "latency_ms": describe(times.latency),
+        "queue_ms": describe(times.queue),
     }
 
 
-def _at_most(name: str, value: float | None, limit: float) -> Gate:
-    return Gate(name=name, ok=value is not None and value <= limit, value=value, limit=limit)
+def _duration_s(rows: pl.DataFrame) -> float:
+    """From the first scheduled instant to the last end of any request; failed ones take part."""
+    end, start = rows["stream_end_ns"].max(), rows["scheduled_ns"].min()
+    return max(0.0, (end - start) / 1e9) if isinstance(end, int) and isinstance(start, int) else 0.0
 
 
-def _count_errors(rows: Sequence[RecordedRequest]) -> dict[str, int]:
+def _rate(count: int | None, duration_s: float) -> float | None:
+    return count / duration_s if count is not None and duration_s > 0 else None
+
+
+def _count_meeting(times: Times, slo: Mapping[str, float]) -> int:
+    """Count the requests that keep every limit, as `analysis.performance.meets` says of each."""
+    met = np.ones(times.latency.size, dtype=bool)
+    has_end = ~np.isnan(times.latency)
+    for name, limit_ms in slo.items():
+        met &= _keeps(times, slo_metric(name), limit_ms * 1e6) & has_end
+    return int(met.sum())
+
+
+def _keeps(times: Times, metric: str, limit_ns: float) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    values: Floats = {
+        "ttft": times.ttft_user,
+        "latency": times.latency,
+        "tpot": times.tpot,
+        "itl": times.longest_itl,
+    }[metric]
+    # An answer of one burst has no gaps to bound.
+    return (values <= limit_ns) | (np.isnan(values) & (metric in ("tpot", "itl")))
+
+
+def _count_errors(rows: pl.DataFrame) -> dict[str, int]:
     counts: dict[str, int] = {}
-    for row in rows:
-        if row.error is not None:
-            code = row.error.partition(":")[0]
-            counts[code] = counts.get(code, 0) + 1
+    for error in rows["error"].drop_nulls():
+        code = error.partition(":")[0]
+        counts[code] = counts.get(code, 0) + 1
     return counts
 
 
-def _sum(counts: Sequence[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if counts and len(known) == len(counts) else None
+def _sum(counts: pl.Series) -> int | None:
+    return int(counts.sum()) if len(counts) and counts.null_count() == 0 else None

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from vlmhyperbench.domain import judging
 from vlmhyperbench.domain.prompts import check_templates
 from vlmhyperbench.domain.specs import PromptSpec
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.errors import RegistryError, field_of
+from vlmhyperbench.registry.metrics import pin_judge
 from vlmhyperbench.registry.overlays import RunMode
 from vlmhyperbench.registry.plugins import Plugins
 from vlmhyperbench.registry.references import References
@@ -117,6 +119,8 @@ def _prompt(references: References, name: str) -> None:
 def _metric(references: References, name: str) -> None:
     metric = references.catalogue.metrics[name]
     references.plugin("metrics", metric.class_path, metric.package, ("class_path",))
+    if metric.class_path == judging.CLASS_PATH:
+        pin_judge(references, name, metric.params, ("params",))
 
 
 def _report(references: References, name: str) -> None:

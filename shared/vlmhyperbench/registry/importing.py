@@ -9,7 +9,8 @@ from pydantic import JsonValue
 from vlmhyperbench.domain.specs import DatasetSpec, Decoding, ImportTarget, PromptSpec, RunSpec, ScenarioSpec
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.choices import EvaluationChoices, ImportChoices
-from vlmhyperbench.registry.pins import errors_of, given, pin_dataset, pin_extractors, pin_metrics
+from vlmhyperbench.registry.metrics import pin_metrics
+from vlmhyperbench.registry.pins import errors_of, given, pin_dataset, pin_extractors
 from vlmhyperbench.registry.plugins import InstalledPlugins, Plugins
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import Entry, TaskEntry

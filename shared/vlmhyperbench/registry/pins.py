@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from vlmhyperbench.domain.judging import is_judge
 from vlmhyperbench.domain.specs import (
     DatasetSpec,
     Decoding,
@@ -55,23 +56,6 @@ def pin_prompt(references: References, name: str, path: Path) -> PromptSpec | No
     return PromptSpec.model_validate({"name": name, **entry.model_dump(exclude={"name", "description", "metadata"})})
 
 
-def pin_metrics(
-    references: References, chosen: Sequence[str], task: TaskEntry | None, path: Path
-) -> list[MetricSpec | None]:
-    """Pin metrics; None in the place of one that cannot be had."""
-    metrics: list[MetricSpec | None] = []
-    for no, reference in enumerate(chosen):
-        place = (*path, no) if path[-1] == "metrics" else path
-        metric = references.metric(reference, place)
-        if metric is not None:
-            if task is not None:
-                _check_supported(references, "metric", metric.name, task.supported_metrics, task, place)
-            if metric in metrics:
-                references.say(place, f"the metric {reference!r} is asked for twice.", "Remove one.")
-        metrics.append(metric)
-    return metrics
-
-
 def pin_extractors(
     references: References, chosen: Sequence[str | ExtractorChoice], path: Path
 ) -> list[ExtractorSpec | None]:
@@ -97,7 +81,7 @@ def pin_scenario(
     entry = references.find(references.catalogue.scenarios, "scenarios", chosen.name, path)
     if entry is None:
         return None
-    _check_supported(references, "scenario", chosen.name, task.scenarios, task, path)
+    check_supported(references, "scenario", chosen.name, task.scenarios, task, path)
     written = entry.model_dump(exclude={"description", "metadata"})
     return ScenarioSpec.model_validate({**written, "name": chosen.name, **own})
 
@@ -110,6 +94,9 @@ def pin_stop(
     path: Path,
 ) -> StopRule | None:
     """Pin a stop rule: on one of the run's metrics, in a closed-loop scenario."""
+    if any(metric is not None and is_judge(metric) for metric in metrics):
+        message = "a run that may stop early is not judged while it runs: nobody knows yet which answers there will be."
+        references.say(path, message, "Leave the judge out, and rescore the run with it once it has ended.")
     labels = [f"{metric.name}@{metric.profile}" for metric in metrics if metric is not None]
     wanted = choice.metric.partition(":")[0] if choice.metric is not None else labels[0] if labels else ""
     label = next((one for one in labels if wanted in {one, one.partition("@")[0]}), None)
@@ -132,12 +119,13 @@ def check_reports(references: References, reports: Sequence[str], task: TaskEntr
     for no, name in enumerate(reports):
         place = (*path, no) if path[-1] == "reports" else path
         if references.find(references.catalogue.reports, "reports", name, place) is not None:
-            _check_supported(references, "report", name, task.supported_reports, task, place)
+            check_supported(references, "report", name, task.supported_reports, task, place)
 
 
-def _check_supported(
+def check_supported(
     references: References, what: str, name: str, supported: Sequence[str], task: TaskEntry, path: Path
 ) -> None:
+    """Check that a task which names what it supports names this."""
     if supported and name not in supported:
         cure = did_you_mean(name, supported)
         references.say(path, f"the task {task.name!r} does not support the {what} {name!r}.", cure)

@@ -14,6 +14,7 @@ from vlmhyperbench.registry.choices import (
 )
 from vlmhyperbench.registry.errors import Path
 from vlmhyperbench.registry.matrix import Combination, combine
+from vlmhyperbench.registry.metrics import pin_metrics
 from vlmhyperbench.registry.pins import (
     check_reports,
     errors_of,
@@ -21,7 +22,6 @@ from vlmhyperbench.registry.pins import (
     merge_decoding,
     pin_dataset,
     pin_extractors,
-    pin_metrics,
     pin_prompt,
     pin_scenario,
     pin_stop,

@@ -14,7 +14,7 @@ import polars
 
 from vlmhyperbench.analysis.quality import Summary
 from vlmhyperbench.domain.specs import MetricSpec, RunSpec
-from vlmhyperbench.reports.records import ClaimEvidence, PhaseEvidence
+from vlmhyperbench.reports.records import ClaimEvidence, JudgeUse, PhaseEvidence
 from vlmhyperbench_sdk.protocols import Metric, MetricDescription
 from vlmhyperbench_sdk.types import JsonObject
 
@@ -111,6 +111,7 @@ class RunEvidence:
     """Imported answers whose file knows none of the references that the data set has."""
     stopping: JsonObject | None = None
     """What the run's stop rule came to, as SCORE tells it; None where it has none."""
+    judged: Sequence[JudgeUse] = ()
     platform_version: str = ""
     scored_otherwise: Mapping[str, Sequence[ScoredMetric]] = field(default_factory=dict)
     """The same metrics by the other extractors: their label → what they measured."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from vlmhyperbench.domain.specs import EndpointTarget
 from vlmhyperbench.domain.states import RunState
 from vlmhyperbench.reports.counting import Counts
 from vlmhyperbench.reports.document import Tone
 from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.performance import Performance
 from vlmhyperbench.reports.quality import Quality
-from vlmhyperbench.reports.wording import public_address, target_of
+from vlmhyperbench.reports.wording import public_spec, target_of
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 
@@ -84,8 +83,9 @@ def run_data(
     """Return everything that was summarised of a run."""
     return {
         "name": run.name,
-        "spec": _public_spec(run),
+        "spec": public_spec(run.spec).model_dump(mode="json"),
         "spec_digest": run.spec_digest,
+        "judges": [asdict(use) for use in run.judged],
         "stopping": run.stopping,
         "is_stopped": run.is_stopped,
         "parent_run_id": run.parent_run_id,
@@ -125,15 +125,6 @@ def run_data(
             for claim in run.claims
         ],
     }
-
-
-def _public_spec(run: RunEvidence) -> JsonObject:
-    spec, target = run.spec, run.spec.target
-    if isinstance(target, EndpointTarget):
-        shown = target.model_copy(update={"endpoint": public_address(target.endpoint)})
-        spec = spec.model_copy(update={"target": shown})
-    found: JsonObject = spec.model_dump(mode="json")
-    return found
 
 
 def _summary(one: Quality) -> JsonObject:

@@ -13,7 +13,7 @@ class ClaimEvidence:
 
     id: str
     job: str
-    """Kind of the job: `GENERATE`, `SCORE` …"""
+    """Kind of the job: `GENERATE`, `SCORE` …, or `JUDGE` where it asked a judge."""
     host: str
     machine: JsonObject
     engine: JsonObject | None
@@ -27,6 +27,23 @@ class ClaimEvidence:
     anchor_wall_ns: int | None = None
     started_at: str = ""
     ended_at: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeUse:
+    """What asking one judge took."""
+
+    metric: str
+    """`name@profile`."""
+    requests: int
+    kept: int
+    """Of them, verdicts that were known already."""
+    failed: int
+    prompt_tokens: int
+    """Of the verdicts that were asked for here, as far as the judge counted; `completion_tokens` too."""
+    completion_tokens: int
+    busy_s: float
+    """Sum of their latencies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

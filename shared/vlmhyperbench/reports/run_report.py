@@ -24,6 +24,7 @@ from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.extraction import extraction
 from vlmhyperbench.reports.fields import statistics_figures
 from vlmhyperbench.reports.headline import final_state, finished_at, headline_row, run_data, tone_of
+from vlmhyperbench.reports.judging import judges
 from vlmhyperbench.reports.ladder import ladders
 from vlmhyperbench.reports.lengths import length_figures
 from vlmhyperbench.reports.limitations import limitations
@@ -75,6 +76,7 @@ def run_document(run: RunEvidence) -> Document:
             _results(quality, counts),
             *stop_section(run),
             _quality(run, by_group),
+            *judges(run),
             *extraction(run),
             *reported_scores(run),
             _mistakes(run, wrong, kinds),

@@ -20,6 +20,7 @@ from vlmhyperbench.reports.evidence import GROUP, RunEvidence, ScoredMetric
 from vlmhyperbench.reports.headline import headline_row, run_data
 from vlmhyperbench.reports.performance import performance_of
 from vlmhyperbench.reports.quality import overall
+from vlmhyperbench.reports.wording import public_metric
 from vlmhyperbench.scoring.metrics import open_metric
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.jsontext import parse_object
@@ -111,10 +112,10 @@ def write_samples(run: RunEvidence) -> bytes:
                 "key": one.key,
                 "label": one.label,
                 "extractor": one.extractor,
-                "is_primary_extractor": one.extractor == run.spec.extractors[0].label,
+                "is_primary_extractor": one in run.scored,
                 "environment": one.environment,
                 "evaluation_id": one.evaluation_id,
-                "spec": one.spec.model_dump(mode="json"),
+                "spec": public_metric(one.spec).model_dump(mode="json"),
             }
             for one in every
         ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
+from vlmhyperbench.domain.judging import CLASS_PATH, Judging
 from vlmhyperbench.domain.placement import DeviceNow, WorkerNow
 from vlmhyperbench.domain.specs import (
     DatasetSpec,
@@ -20,6 +21,20 @@ from vlmhyperbench.domain.specs import (
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 METRIC = MetricSpec(name="exact_match", profile="default", version="1.0.0", class_path="exact_match")
+
+
+JUDGING = Judging(
+    target=ModelTarget(model="wise", version="1.0.0", backend="simulated", backend_class="simulated"),
+    prompt=PromptSpec(name="same", version="1.0.0", user_prompt="{{ metadata.first }} | {{ metadata.second }}"),
+    labels={"yes": 1.0, "no": 0.0},
+    title="Wise one",
+)
+
+
+def judge_metric(*, repeats: int = 1, **changes: object) -> MetricSpec:
+    judging = JUDGING.model_copy(update={"decoding": Decoding(n=repeats), **changes})
+    params = judging.model_dump(mode="json")
+    return MetricSpec(name="judged", profile="v1", version="1.0.0", class_path=CLASS_PATH, params=params)
 
 
 def run_spec(

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.shared.domain.builders_of_jobs import run_spec
+from tests.shared.domain.builders_of_jobs import JUDGING, METRIC, judge_metric, run_spec
+from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.planning import (
     ACCURACY_PHASE,
     STOPPABLE,
@@ -36,7 +37,7 @@ def test_a_run_may_ask_for_a_fresh_index() -> None:
 
 
 def test_a_run_that_keeps_answers_is_scored_and_reported_and_asks_nothing() -> None:
-    score, report = plan_rescoring(run_spec())
+    score, report = plan_rescoring(run_spec(), total=4).jobs
     assert (score.kind, score.needs) == (JobKind.SCORE, ())
     assert (report.kind, report.needs) == (JobKind.REPORT, (0,))
 
@@ -127,7 +128,7 @@ def test_a_run_that_may_stop_is_one_shard_which_scoring_watches() -> None:
     shard, score, report = expand_run(spec, samples=35).jobs
     assert (shard.range_start, shard.range_end, shard.params) == (0, 35, {STOPPABLE: True})
     assert (score.needs, score.needs_state, report.needs_state) == ((0,), "STARTED", "DONE")
-    [again, _] = plan_rescoring(spec)
+    [again, _] = plan_rescoring(spec, total=35).jobs
     assert (again.needs, again.needs_state) == ((), "DONE")
 
 
@@ -142,3 +143,27 @@ def test_a_rule_that_bounds_a_loss_needs_a_margin(rule: str) -> None:
     with pytest.raises(ValueError, match="needs a margin above 0"):
         StopRule.model_validate({"metric": "m@v1", "rule": rule})
     assert StopRule.model_validate({"metric": "m@v1", "rule": rule, "margin": 0.02}).label == f"{rule} by 0.02 on m@v1"
+
+
+def test_a_judge_is_asked_after_the_inference_and_before_scoring() -> None:
+    spec = run_spec(samples_per_shard=10, metrics=(METRIC, judge_metric(repeats=2)))
+    planned = expand_run(spec, samples=6)
+    assert planned.total == 6
+    _, judge = planned.phases
+    assert (judge.no, judge.kind, judge.count) == (2, "judge", 6 * 2 * 2)
+    shard, *judging, score, _ = planned.jobs
+    assert [(job.kind, job.phase, job.range_start, job.range_end, job.needs) for job in judging] == [
+        (JobKind.GENERATE, 2, 0, 10, (0,)),
+        (JobKind.GENERATE, 2, 10, 20, (0,)),
+        (JobKind.GENERATE, 2, 20, 24, (0,)),
+    ]
+    assert {job.params["judge"] for job in judging} == {"judged@v1"}
+    assert {job.target_digest for job in judging} == {digest_of(JUDGING.target)}
+    assert (shard.target_digest, score.needs) == (None, (0, 1, 2, 3))
+
+
+def test_judges_of_kept_answers_have_phases_of_their_own() -> None:
+    planned = plan_rescoring(run_spec(metrics=(judge_metric(),)), total=3, kept=(1, 4))
+    assert [(phase.no, phase.count) for phase in planned.phases] == [(5, 6)]
+    judge, score, _ = planned.jobs
+    assert (judge.phase, judge.needs, score.needs) == (5, (), (0,))

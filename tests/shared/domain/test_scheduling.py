@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from uuid import uuid4
 
@@ -16,6 +17,7 @@ from vlmhyperbench.domain.scheduling import (
     AssignedJob,
     CancelWaiting,
     CloseInference,
+    CloseJudging,
     End,
     Expand,
     JobNow,
@@ -214,3 +216,12 @@ def test_a_run_that_knows_enough_ends_the_shards_that_wait() -> None:
     shards = [JobNow(kind=JobKind.GENERATE, state=state) for state in (JobState.READY, JobState.RUNNING)]
     assert advance(run, shards) == [StopWaiting()]
     assert advance(run, shards[1:]) == []
+
+
+def test_judges_close_their_phases_and_not_those_of_the_inference() -> None:
+    run = RunNow(state=RunState.RUNNING)
+    asked = JobNow(kind=JobKind.GENERATE, state=JobState.DONE)
+    judge = JobNow(kind=JobKind.GENERATE, state=JobState.RUNNING, is_judging=True, failed=3)
+    assert advance(run, [asked, judge]) == [CloseInference(is_stopped=False)]
+    told = advance(run, [asked, replace(judge, state=JobState.DONE)])
+    assert told == [CloseInference(is_stopped=False), CloseJudging(), End(event=RunEvent.SUCCEED)]

@@ -1,0 +1,71 @@
+"""What a judge is asked: samples that are made of the answers of the run itself, each in the orders it is shown in."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import polars
+
+from vlmhyperbench.data.images import ImageInfo
+from vlmhyperbench.data.manifest import ManifestSample
+from vlmhyperbench.db import claims, runs
+from vlmhyperbench.domain.judging import Judging, Order, judge_of, judging_of, judging_spec
+from vlmhyperbench.errors import NotFound
+from vlmhyperbench.facts.read import read_facts
+from vlmhyperbench.worker.claims import ClaimedJob
+from vlmhyperbench_inference_worker.work import Work
+
+NO_ANSWER = "There is no answer to judge."
+
+
+async def read_judging(job: ClaimedJob, label: str) -> Work:
+    """Read the answers of the run and make them the samples of a judge.
+
+    Raises:
+        NotFound: the run does not exist any more.
+        Conflict: a file in storage is not the one that was committed.
+    """
+    async with job.runtime.database.transaction() as session:
+        run = await runs.get(session, job.run_id)
+        missing = await claims.missing_ordinals(session, job.job)
+    if run is None or run.total is None:
+        raise NotFound(f"The run {job.run_id} does not exist, or was never indexed.")
+    spec = run.pinned_spec()
+    judging = judging_of(judge_of(spec, label))
+    answers = await read_facts(job.runtime.database, job.runtime.storage, job.run_id, payload=("text",))
+    samples = await asyncio.to_thread(lambda: list(judged_samples(answers, judging, run.total or 0)))
+    return Work(spec=judging_spec(spec, judging), samples=samples, missing=missing, kind="judge")
+
+
+def judged_samples(answers: polars.DataFrame, judging: Judging, total: int) -> Iterator[ManifestSample]:
+    """Yield one sample per order and answer; an answer that there is none of keeps its place, and says so.
+
+    Args:
+        answers: what `read_facts` returns of the counting phases.
+        judging: the judge.
+        total: how many answers the run was to get.
+    """
+    wanted = answers.select("ordinal", "key", "question", "references", "images", "metadata", "status", "text")
+    by_ordinal = {row["ordinal"]: row for row in wanted.iter_rows(named=True)}
+    for place, order in enumerate(judging.orders):
+        for ordinal in range(total):
+            yield _sample(place * total + ordinal, by_ordinal.get(ordinal), order, images=judging.images)
+
+
+def _sample(index: int, row: Mapping[str, Any] | None, order: Order, *, images: bool) -> ManifestSample:
+    if row is None or row["status"] != "ok":
+        return ManifestSample(index=index, key=f"{index}", question="", error=NO_ANSWER)
+    reference, answer = " or ".join(row["references"] or ()), row["text"] or ""
+    first, second = (reference, answer) if order == "reference_first" else (answer, reference)
+    shown = {"reference": reference, "answer": answer, "first": first, "second": second, "order": order}
+    return ManifestSample(
+        index=index,
+        key=f"{row['key']}, {order.replace('_', ' ')}",
+        question=row["question"] or "",
+        references=tuple(row["references"] or ()),
+        images=tuple(ImageInfo(**image) for image in row["images"] or ()) if images else (),
+        metadata={**(json.loads(row["metadata"]) if row["metadata"] else {}), **shown},
+    )

@@ -1,0 +1,134 @@
+"""An LLM judge: a pinned target that is asked about another target's answers, and how its verdicts are laid out. Pure.
+
+A judge's requests are an ordinary closed loop over samples that are made of the run's answers: one per answer and
+order in which the two texts are shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal, TypeAlias
+
+from pydantic import Field
+
+from vlmhyperbench.domain.specs import (
+    Decoding,
+    EndpointTarget,
+    ExtractorSpec,
+    MetricSpec,
+    ModelTarget,
+    Name,
+    PromptSpec,
+    RunSpec,
+    ScenarioSpec,
+    Spec,
+)
+
+CLASS_PATH: Final = "vlmhyperbench.scoring.judge:Judge"
+PARAM: Final = "judge"
+"""Param of a job, and of a phase, that asks a judge: `name@profile` of the metric."""
+
+Order: TypeAlias = Literal["reference_first", "answer_first"]
+ORDERS: Final[tuple[Order, ...]] = ("reference_first", "answer_first")
+
+Worth: TypeAlias = Annotated[float, Field(ge=0, le=1)] | Literal["first", "second"]
+"""What a verdict is worth to the answer: a number, or everything where it prefers the place in which it was shown."""
+
+
+class Prices(Spec):
+    """What a judge's tokens cost."""
+
+    currency: Name = "USD"
+    prompt_per_million: Annotated[float, Field(ge=0)]
+    completion_per_million: Annotated[float, Field(ge=0)]
+
+
+class Judging(Spec):
+    """The params of a judge, pinned."""
+
+    target: Annotated[ModelTarget | EndpointTarget, Field(discriminator="kind")]
+    prompt: PromptSpec
+    """Its templates see `question`, and in `metadata` those of the sample with `first`, `second`, `reference`,
+    `answer` and `order`."""
+    decoding: Decoding = Decoding(max_tokens=64)
+    """`n` is how often each verdict is asked for."""
+    labels: Annotated[dict[str, Worth], Field(min_length=1)]
+    """Verdict, as the extractor reads it and in small letters, to its worth; another text is no verdict."""
+    extractor: ExtractorSpec = ExtractorSpec()
+    """What reads the verdict out of what the judge writes."""
+    swap: bool = True
+    """Ask in both orders; the answer is worth the mean of both, and nothing unless both can be read."""
+    images: bool = False
+    """Show the judge the sample's images."""
+    in_flight: Annotated[int, Field(ge=1, le=4096)] = 4
+    prices: Prices | None = None
+    title: Name
+
+    @property
+    def orders(self) -> tuple[Order, ...]:
+        """In which orders each answer is shown."""
+        return ORDERS if self.swap else ORDERS[:1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Which verdict a request of a judge asks for."""
+
+    answer: int
+    """Ordinal of the answer in the phase that is judged."""
+    order: Order
+    repeat: int
+
+
+def is_judge(metric: MetricSpec) -> bool:
+    """Say whether a metric's values come from a judge."""
+    return metric.class_path == CLASS_PATH
+
+
+def judging_of(metric: MetricSpec) -> Judging:
+    """Return a judge's params as what they are."""
+    return Judging.model_validate(metric.params)
+
+
+def label_of(metric: MetricSpec) -> str:
+    """Name a metric as jobs and phases do: `name@profile`."""
+    return f"{metric.name}@{metric.profile}"
+
+
+def judge_of(spec: RunSpec, label: str) -> MetricSpec:
+    """Return the judge that a job or a phase names.
+
+    Raises:
+        LookupError: the run has no such metric.
+    """
+    found = next((one for one in spec.metrics if is_judge(one) and label_of(one) == label), None)
+    if found is None:
+        raise LookupError(f"The run has no judge {label}.")
+    return found
+
+
+def verdicts(judging: Judging, answers: int) -> int:
+    """Count the requests of a judge of so many answers."""
+    return answers * len(judging.orders) * judging.decoding.n
+
+
+def place_of(judging: Judging, ordinal: int, answers: int) -> Place:
+    """Say which verdict an ordinal asks for: repeat · orders · answers + order · answers + answer."""
+    rest, answer = divmod(ordinal, answers)
+    repeat, order = divmod(rest, len(judging.orders))
+    return Place(answer=answer, order=judging.orders[order], repeat=repeat)
+
+
+def judging_spec(spec: RunSpec, judging: Judging) -> RunSpec:
+    """Return the spec by which a judge is asked: it is a run like any other, on samples of its own."""
+    return spec.model_copy(
+        update={
+            "target": judging.target,
+            "prompt": judging.prompt,
+            "decoding": judging.decoding,
+            "scenario": ScenarioSpec(name="judge", in_flight=judging.in_flight, warmup_requests=0),
+            "response_format": None,
+            "stop": None,
+            "reuse": "nothing" if spec.reuse == "nothing" else "cache",
+        }
+    )

@@ -1,0 +1,122 @@
+"""The times of many requests at once: what `analysis.performance.times_of` says of each, over columns of a record.
+
+A test compares the two. NaN stands for what nobody can define, inside this room only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from vlmhyperbench.analysis.performance import Distribution, nearest_rank
+from vlmhyperbench_sdk.load import TOKEN_EVENTS
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """Nanoseconds by request, NaN where undefined. Shape of each: (requests,), unless it says otherwise."""
+
+    queue: Floats
+    ttft_user: Floats
+    ttft_service: Floats
+    latency: Floats
+    tpot: Floats
+    longest_itl: Floats
+    itl: Floats
+    """Per-token gaps of all requests, one value a token. Shape: (tokens after each first burst,)."""
+    itl_request: npt.NDArray[np.int64]
+    """The request of each gap. Shape: that of `itl`."""
+
+
+def times_of_frame(frame: pl.DataFrame) -> Times:
+    """Derive the times of the rows of a record, in their order."""
+    import polars as pl
+
+    requests = frame.height
+    scheduled, sent, completion = (
+        frame[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
+        for name in ("scheduled_ns", "sent_ns", "completion_tokens")
+    )
+    request, at, tokens = _bursts(frame)
+    opens = np.concatenate(([True], request[1:] != request[:-1])) if request.size else np.zeros(0, dtype=bool)
+    first, last, first_tokens = (np.full(requests, np.nan) for _ in range(3))
+    starts = request[opens]
+    # Times within a request are differences of large numbers, so they are formed before they become floats.
+    origin = frame["scheduled_ns"].to_numpy()
+    since = (at - origin[request]).astype(np.float64)
+    first[starts], first_tokens[starts] = since[opens], tokens[opens]
+    closes = np.concatenate((opens[1:], [True])) if request.size else opens
+    last[request[closes]] = since[closes]
+    bursts = np.bincount(request, minlength=requests)
+    counted = np.bincount(request, weights=tokens, minlength=requests)
+    following = np.where(np.isnan(completion), counted, completion) - first_tokens
+    has_tpot = (bursts > 1) & (counted > 0) & (following > 0)
+    tpot = np.full(requests, np.nan)
+    np.divide(last - first, following, out=tpot, where=has_tpot)
+    gap, of = _gaps(request, since, tokens, opens)
+    longest = np.full(requests, np.nan)
+    np.fmax.at(longest, of, gap)
+    queue = sent - scheduled
+    return Times(
+        queue=queue,
+        ttft_user=first,
+        ttft_service=first - queue,
+        latency=last,
+        tpot=tpot,
+        longest_itl=longest,
+        itl=gap,
+        itl_request=of,
+    )
+
+
+def describe(values_ns: Floats) -> Distribution:
+    """Summarise times, leaving out what is undefined."""
+    ordered = np.sort(values_ns[~np.isnan(values_ns)]) / 1e6
+    ranked: list[float] = ordered.tolist()
+    return Distribution(
+        n=len(ranked),
+        mean=float(ordered.mean()) if ranked else None,
+        p50=nearest_rank(ranked, 50),
+        p90=nearest_rank(ranked, 90),
+        p99=nearest_rank(ranked, 99),
+        max=ranked[-1] if ranked else None,
+    )
+
+
+def _bursts(frame: pl.DataFrame) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Floats]:
+    """Return (request, instant, tokens) of each burst: token-bearing events of one instant."""
+    import polars as pl
+
+    events = (
+        frame.select(pl.int_range(pl.len(), dtype=pl.Int64).alias("request"), "event_ns", "event_kind", "event_tokens")
+        .filter(pl.col("event_ns").list.len() > 0)
+        .explode("event_ns", "event_kind", "event_tokens")
+        .filter(pl.col("event_kind").is_in(TOKEN_EVENTS))
+    )
+    request, at = events["request"].to_numpy(), events["event_ns"].to_numpy()
+    if not request.size:
+        return request, at, np.zeros(0)
+    is_new = np.concatenate(([True], (request[1:] != request[:-1]) | (at[1:] != at[:-1])))
+    starts = np.flatnonzero(is_new)
+    tokens = np.add.reduceat(events["event_tokens"].cast(pl.Float64).to_numpy(), starts)
+    return request[starts], at[starts], tokens
+
+
+def _gaps(
+    request: npt.NDArray[np.int64], since: Floats, tokens: Floats, opens: npt.NDArray[np.bool_]
+) -> tuple[Floats, npt.NDArray[np.int64]]:
+    """Return per-token gaps and their requests; a burst without a known token passes its gap on to the next."""
+    kept = opens | (tokens > 0)
+    request, since, tokens, opens = request[kept], since[kept], tokens[kept], opens[kept]
+    follows = np.flatnonzero(~opens)
+    each = tokens[follows].astype(np.int64)
+    gaps = (since[follows] - since[follows - 1]) / each
+    return np.repeat(gaps, each), np.repeat(request[follows], each)

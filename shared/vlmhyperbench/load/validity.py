@@ -1,0 +1,89 @@
+"""Gates of a load: what must hold, or its numbers mean little and the whole is INVALID (loadgen.md, point 8)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vlmhyperbench.domain.arrivals import Instants, Process, Shape, shape_of
+
+MOST_BUSY_SHARE = 0.7
+LAG_MS = 1.0
+LAG_SHARE_OF_TTFT = 0.01
+ERROR_SHARE = 0.001
+RATE_SHARE = 0.02
+DISPERSION_SHARE = 0.1
+LEAST_P_VALUE = 0.001
+"""Of the Kolmogorov-Smirnov test: one honest run in a thousand is refused."""
+
+LEAST_ARRIVALS = 30
+"""Below so many requests nobody can say whether sends look like their process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """One condition without which the numbers mean little."""
+
+    name: str
+    ok: bool
+    value: float | None
+    limit: float
+    """The value's largest, or with `is_least` its smallest."""
+    is_least: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sends:
+    """An open loop's sends beside what was intended."""
+
+    process: Process
+    offered: Shape | None
+    """What the schedule looks like."""
+    achieved: Shape | None
+    """What the sends look like."""
+    gates: tuple[Gate, ...]
+
+
+def at_most(name: str, value: float | None, limit: float) -> Gate:
+    """Make a gate that is shut above its limit, and where nobody knows the value."""
+    return Gate(name=name, ok=value is not None and value <= limit, value=value, limit=limit)
+
+
+def at_least(name: str, value: float | None, limit: float) -> Gate:
+    """Make a gate that is shut below its limit, and where nobody knows the value."""
+    return Gate(name=name, ok=value is not None and value >= limit, value=value, limit=limit, is_least=True)
+
+
+def judge_sends(process: Process, scheduled_ns: Instants, sent_ns: Instants, *, cv: float = 1.0) -> Sends:
+    """Compare the instants of sends with their schedule and with the process that was asked for.
+
+    Args:
+        process: What was asked for.
+        scheduled_ns: When requests were to be sent. Shape: (requests,).
+        sent_ns: When those that were sent had been. Shape: (at most requests,).
+        cv: Of a gamma process.
+    """
+    offered, achieved = shape_of(scheduled_ns), shape_of(sent_ns)
+    gates: list[Gate] = []
+    if offered is not None:
+        rate = None if achieved is None else abs(achieved.rate_per_s / offered.rate_per_s - 1)
+        gates.append(at_most("rate_error_share", rate, RATE_SHARE))
+    if offered is not None and scheduled_ns.size >= LEAST_ARRIVALS:
+        spread = None if achieved is None else abs(achieved.dispersion - offered.dispersion)
+        gates.append(at_most("dispersion_error", spread, DISPERSION_SHARE * max(1.0, offered.dispersion)))
+        if process in ("poisson", "gamma"):
+            gates.append(at_least("sends_like_process_p", _p_value(process, sent_ns, scheduled_ns, cv), LEAST_P_VALUE))
+    return Sends(process=process, offered=offered, achieved=achieved, gates=tuple(gates))
+
+
+def _p_value(process: Process, sent_ns: Instants, scheduled_ns: Instants, cv: float) -> float | None:
+    """Test the gaps of the sends against the process at the schedule's mean gap (Kolmogorov-Smirnov)."""
+    from scipy import stats
+
+    if sent_ns.size < LEAST_ARRIVALS:
+        return None
+    gaps = np.diff(np.sort(sent_ns)).astype(np.float64)
+    mean_ns = float(np.diff(np.sort(scheduled_ns)).mean())
+    shape = 1.0 if process == "poisson" else cv**-2
+    return float(stats.kstest(gaps, stats.gamma(shape, scale=mean_ns / shape).cdf).pvalue)

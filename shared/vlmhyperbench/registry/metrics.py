@@ -1,0 +1,88 @@
+"""The metrics of a run, pinned; a judge with the target, the prompt and the extractor that its entry names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from pydantic import Field, JsonValue
+
+from vlmhyperbench.domain.judging import Judging, Prices, Worth, is_judge
+from vlmhyperbench.domain.specs import Decoding, MetricSpec
+from vlmhyperbench.registry.choices import ExtractorRef, TargetChoice
+from vlmhyperbench.registry.errors import Path
+from vlmhyperbench.registry.pins import check_supported, pin_extractors, pin_prompt
+from vlmhyperbench.registry.references import References
+from vlmhyperbench.registry.schemas import TaskEntry
+from vlmhyperbench.registry.targets import resolve_target
+from vlmhyperbench.registry.validation import validate
+from vlmhyperbench.registry.values import Params, Slug, Strict
+
+
+def _yes_or_no() -> dict[str, Worth]:
+    return {"yes": 1.0, "no": 0.0}
+
+
+class JudgeParams(Strict):
+    """Who judges, what it is asked, and what its verdicts are worth."""
+
+    target: TargetChoice
+    prompt: Slug
+    decoding: Decoding = Decoding(max_tokens=64)
+    """`n` asks for each verdict so often."""
+    labels: Annotated[dict[str, Worth], Field(min_length=1)] = Field(default_factory=_yes_or_no)
+    extractor: ExtractorRef = "text"
+    swap: bool = True
+    images: bool = False
+    in_flight: Annotated[int, Field(ge=1, le=4096)] = 4
+    prices: Prices | None = None
+    title: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """By default the name of the entry."""
+
+
+def pin_metrics(
+    references: References, chosen: Sequence[str], task: TaskEntry | None, path: Path
+) -> list[MetricSpec | None]:
+    """Pin metrics; None in the place of one that cannot be had."""
+    metrics: list[MetricSpec | None] = []
+    for no, reference in enumerate(chosen):
+        place = (*path, no) if path[-1] == "metrics" else path
+        metric = references.metric(reference, place)
+        if metric is not None:
+            if task is not None:
+                check_supported(references, "metric", metric.name, task.supported_metrics, task, place)
+            if is_judge(metric):
+                params = pin_judge(references, metric.name, metric.params, place)
+                metric = metric.model_copy(update={"params": params}) if params is not None else None
+        if metric is not None and metric in metrics:
+            references.say(place, f"the metric {reference!r} is asked for twice.", "Remove one.")
+        metrics.append(metric)
+    return metrics
+
+
+def pin_judge(references: References, name: str, params: Params, path: Path) -> dict[str, JsonValue] | None:
+    """Pin a judge's params, or say what is wrong with them."""
+    written, problems = validate(JudgeParams, params)
+    for problem in problems:
+        references.say((*path, *problem.path), problem.message, problem.cure)
+    if written is None:
+        return None
+    target = resolve_target(references, written.target, None, (*path, "target"))
+    prompt = pin_prompt(references, written.prompt, (*path, "prompt"))
+    [extractor] = pin_extractors(references, (written.extractor,), (*path, "extractor"))
+    if target is None or prompt is None or extractor is None:
+        return None
+    judging = Judging(
+        target=target,
+        prompt=prompt,
+        decoding=written.decoding,
+        labels=written.labels,
+        extractor=extractor,
+        swap=written.swap,
+        images=written.images,
+        in_flight=written.in_flight,
+        prices=written.prices,
+        title=written.title or name,
+    )
+    pinned: dict[str, JsonValue] = judging.model_dump(mode="json")
+    return pinned

@@ -1,0 +1,153 @@
+"""The metric `judge`: what an LLM's verdicts on an answer are worth; one that cannot be read is worth nothing known.
+
+It reads verdicts that were asked for already (`domain.judging`), and never asks by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from statistics import fmean
+
+from pydantic import TypeAdapter, ValidationError
+
+from vlmhyperbench.domain.judging import Judging, Order
+from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.scoring.extraction import extract
+from vlmhyperbench_sdk.protocols import MetricDescription
+from vlmhyperbench_sdk.types import JsonObject, JsonValue, Measures
+
+PROFILE = "v1"
+VERSION = "1.0.0"
+KEY = "verdicts"
+"""Where in a sample's metadata the verdicts stand; absent where there was no answer to judge."""
+
+UNREADABLE = "unreadable verdict"
+NO_VERDICT = "no verdict"
+_STRIPPED = " \t\r\n.,;:!\"'`*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """One thing that a judge said."""
+
+    order: Order
+    repeat: int
+    text: str | None
+    """None: the request failed."""
+
+
+_VERDICTS = TypeAdapter(tuple[Verdict, ...])
+
+
+class Judge:
+    """The mean worth of the verdicts on an answer, from 0 to 1; of both orders, where both were asked for."""
+
+    def __init__(self, *, profile: str = PROFILE, **params: JsonValue) -> None:
+        if profile != PROFILE:
+            raise InvalidInput(f"A judge has no profile {profile!r}.", cure=f"Write {PROFILE}.")
+        try:
+            self._judging = Judging.model_validate(params)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise InvalidInput(f"A judge's params: {'.'.join(map(str, first['loc']))}: {first['msg']}.") from error
+
+    @property
+    def description(self) -> MetricDescription:
+        judging = self._judging
+        return MetricDescription(
+            name="judge",
+            profile=PROFILE,
+            version=VERSION,
+            title=judging.title,
+            kind="text",
+            unit="worth of the verdict",
+            range=(0.0, 1.0),
+            direction="higher",
+            aggregation="mean",
+            proportion=False,
+            normaliser=f"{judging.extractor.label}, small letters",
+            formula=(
+                f"mean worth of {len(judging.orders)} × {judging.decoding.n} verdicts by {judging.target.served_name}"
+            ),
+            source=f"prompt {judging.prompt.name} {judging.prompt.version}",
+        )
+
+    def measure(
+        self,
+        predictions: Sequence[str],
+        references: Sequence[Sequence[str]],  # noqa: ARG002 (part of the contract)
+        *,
+        metadata: Sequence[JsonObject] | None = None,
+    ) -> Measures:
+        """Value the verdicts that stand in the metadata; an answer that was never judged counts as wrong."""
+        said = [_verdicts(one) for one in metadata or [{}] * len(predictions)]
+        worths = iter(self._worths([verdict for one in said if one is not None for verdict in one]))
+        found = [self._value(None if one is None else [(verdict, next(worths)) for verdict in one]) for one in said]
+        return Measures(
+            values=[one.value for one in found],
+            reasons=[one.reason for one in found],
+            statistics={name: [one.statistics.get(name, 0.0) for one in found] for name in _STATISTICS},
+        )
+
+    def combine(self, sums: Mapping[str, float]) -> float | None:
+        return sums["worth"] / sums["count"] if sums.get("count") else None
+
+    def _worths(self, said: Sequence[Verdict]) -> list[float | None]:
+        """Return what each verdict is worth; None where it cannot be read, or never came."""
+        labels = {_plain(label): worth for label, worth in self._judging.labels.items()}
+        texts = extract([one.text or "" for one in said], extractor=self._judging.extractor).texts
+        return [_worth(labels, one, text) for one, text in zip(said, texts, strict=True)]
+
+    def _value(self, read: Sequence[tuple[Verdict, float | None]] | None) -> _Valued:
+        if read is None:
+            return _Valued(value=0.0, statistics={"worth": 0.0, "count": 1.0})
+        by_order = {
+            order: [worth for verdict, worth in read if verdict.order == order and worth is not None]
+            for order in self._judging.orders
+        }
+        if not all(by_order.values()):
+            is_silent = all(verdict.text is None for verdict, _ in read)
+            return _Valued(reason=NO_VERDICT if is_silent else UNREADABLE)
+        value = fmean(fmean(worths) for worths in by_order.values())
+        return _Valued(value=value, statistics={"worth": value, "count": 1.0, **_agreement(by_order.values())})
+
+
+_STATISTICS = ("worth", "count", "orders", "orders_agree", "repeats", "repeats_agree")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Valued:
+    value: float | None = None
+    reason: str | None = None
+    statistics: Mapping[str, float] = field(default_factory=dict)
+
+
+def _worth(labels: Mapping[str, float | str], verdict: Verdict, text: str | None) -> float | None:
+    worth = labels.get(_plain(text)) if verdict.text is not None and text is not None else None
+    if isinstance(worth, str):
+        stood = "second" if verdict.order == "reference_first" else "first"
+        return float(worth == stood)
+    return worth
+
+
+def _agreement(by_order: Iterable[Sequence[float]]) -> dict[str, float]:
+    """Count pairs of verdicts on one answer: of both orders, and of two repeats in one order; and those that agree."""
+    orders = list(by_order)
+    swapped = [(a, b) for one, other in combinations(orders, 2) for a, b in zip(one, other, strict=False)]
+    repeated = [pair for worths in orders for pair in combinations(worths, 2)]
+    return {
+        "orders": float(len(swapped)),
+        "orders_agree": float(sum(a == b for a, b in swapped)),
+        "repeats": float(len(repeated)),
+        "repeats_agree": float(sum(a == b for a, b in repeated)),
+    }
+
+
+def _verdicts(metadata: JsonObject) -> tuple[Verdict, ...] | None:
+    return _VERDICTS.validate_python(metadata[KEY]) if KEY in metadata else None
+
+
+def _plain(text: str) -> str:
+    return text.strip(_STRIPPED).casefold()

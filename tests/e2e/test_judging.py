@@ -1,0 +1,185 @@
+"""An LLM judges a run's answers: its verdicts are no answers of the run, and what cannot be read is worth nothing."""
+
+import json
+
+import pytest
+
+from tests.support.audit import audit
+from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.registry.schemas import RunEntry
+from vlmhyperbench.wire.runs import RunRescore
+
+SAMPLES = 12
+DATASET = {"name": "synthetic-questions", "limit": SAMPLES}
+
+JUDGE = """\
+description: A judge for tests.
+class_path: vlmhyperbench.scoring.judge:Judge
+profile: v1
+params:
+  target: {{model: {model}}}
+  prompt: judge-same-answer
+  prices: {{prompt_per_million: 2.0, completion_per_million: 10.0}}
+  {more}
+"""
+
+ANSWERS = {"says-yes": "Yes.", "says-nonsense": "I would rather talk about harbors", "says-first": "first"}
+
+
+@pytest.fixture(scope="module")
+def registries(registries):
+    """Add engines that always say the same, and judges that ask them."""
+    for name, answer in ANSWERS.items():
+        params = json.dumps({"ttft_ms": 0, "gap_ms": 0, "usage": "always", "answer": answer})
+        (registries / "models" / f"{name}.yaml").write_text(
+            f"description: No model.\nbackends: [simulated]\nengine_params: {params}\n"
+        )
+    judges = {
+        "judged-yes": ("says-yes", "decoding: {n: 2}"),
+        "judged-nonsense": ("says-nonsense", "swap: true"),
+        "judged-first": ("says-first", "labels: {first: first, second: second, tie: 0.5}"),
+        "judged-by-tiny": ("tiny-doc-vlm", "images: true\n  labels: {receipt: 1, invoice: 1, passport: 0, ticket: 0}"),
+    }
+    for name, (model, more) in judges.items():
+        (registries / "metrics" / f"{name}.yaml").write_text(JUDGE.format(model=model, more=more))
+    (registries / "prompts" / "judge-kind.yaml").write_text(
+        'description: What kind.\nuser_prompt: "What kind of document is this?"\n'
+    )
+    tiny = registries / "metrics" / "judged-by-tiny.yaml"
+    tiny.write_text(tiny.read_text().replace("judge-same-answer", "judge-kind"))
+    return registries
+
+
+def entry(*metrics, **changes):
+    given = {
+        "target": {"model": "simulated-instant"},
+        "task": "synthetic-questions",
+        "dataset": DATASET,
+        "metrics": ["exact_match", *metrics],
+        "reports": ["markdown", "json"],
+    }
+    return RunEntry.model_validate({**given, **changes})
+
+
+def values(stack, run, metric):
+    found = stack.client.results(run_id=run.id, limit=100).items
+    return [one.value for result in found for one in result.measures if one.metric == metric]
+
+
+def reasons(stack, run, metric):
+    found = stack.client.results(run_id=run.id, limit=100).items
+    return {one.reason for result in found for one in result.measures if one.metric == metric}
+
+
+def report_of(stack, run, name="report.md"):
+    files = {one.name: one.id for one in stack.client.artifacts(run_id=run.id).items}
+    return stack.client.artifact_content(files[name]).decode().replace("\u00a0", " ")
+
+
+def verdict_rows(stack, run):
+    """Rows of judges: (asked here, kept)."""
+    (asked,) = stack.query(
+        "SELECT count(*) FROM fact f JOIN phase p ON p.run_id = f.run_id AND p.no = f.phase "
+        "WHERE f.run_id = %s AND p.kind = 'judge'",
+        run.id,
+    )[0]
+    (kept,) = stack.query("SELECT count(*) FROM kept_fact WHERE run_id = %s", run.id)[0]
+    return asked, kept
+
+
+@pytest.fixture(scope="module")
+def judged(stack):
+    run = stack.wait(stack.client.runs.create(entry("judged-yes")).id)
+    assert (run.state, run.reason) == ("SUCCEEDED", None), stack.logs()
+    return run
+
+
+def test_verdicts_become_a_metric_and_are_no_answers_of_the_run(stack, judged):
+    assert (judged.total, judged.done, judged.failed) == (SAMPLES, SAMPLES, 0)
+    assert len(stack.client.results(run_id=judged.id, limit=100).items) == SAMPLES
+    assert values(stack, judged, "judged-yes") == [1.0] * SAMPLES
+    assert verdict_rows(stack, judged) == (SAMPLES * 2 * 2, 0)
+    assert [(phase.kind, phase.state, phase.count) for phase in judged.phases if phase.kind == "judge"] == [
+        ("judge", "COMPLETE", SAMPLES * 2 * 2)
+    ]
+    document = json.loads(report_of(stack, judged, "report.json"))
+    text = json.dumps(document)
+    assert '"requested": 12' in text
+    assert '"requested": 60' not in text
+    audit(stack)
+
+
+def test_the_report_says_who_judged_how_alike_and_what_it_took(stack, judged):
+    text = report_of(stack, judged)
+    assert "judged-yes gave 48 verdicts" in text
+    assert "says-yes (both orders, 2 times)" in text
+    used = json.loads(report_of(stack, judged, "report.json"))
+    (use,) = next(iter(used["runs"].values()))["judges"]
+    assert (use["requests"], use["kept"], use["failed"], use["completion_tokens"]) == (48, 0, 0, 48)
+    cost = (use["prompt_tokens"] * 2 + use["completion_tokens"] * 10) / 1e6
+    assert f"{cost:.4f} USD" in text
+
+
+def test_known_verdicts_are_not_asked_for_again(stack, judged):
+    again = stack.wait(stack.client.runs.create(entry("judged-yes")).id)
+    assert again.state == "SUCCEEDED"
+    assert verdict_rows(stack, again) == (0, 48)
+    assert values(stack, again, "judged-yes") == [1.0] * SAMPLES
+    assert "of which 48 were known already" in report_of(stack, again)
+    audit(stack)
+
+
+def test_a_finished_run_is_judged_without_asking_its_target_again(stack):
+    plain = stack.wait(stack.client.runs.create(entry(dataset={**DATASET, "limit": 5})).id)
+    child = stack.wait(stack.client.runs.rescore(plain.id, RunRescore(metrics=("exact_match", "judged-first"))).id)
+    assert (child.state, child.reason, child.done) == ("SUCCEEDED", None, 5)
+    assert values(stack, child, "judged-first") == [0.5] * 5
+    assert "| 0.0 % |" in report_of(stack, child)
+    third = stack.wait(stack.client.runs.rescore(child.id, RunRescore(metrics=("exact_match", "judged-yes"))).id)
+    assert (third.state, values(stack, third, "judged-yes")) == ("SUCCEEDED", [1.0] * 5)
+    audit(stack)
+
+
+def test_nonsense_is_no_verdict_and_never_zero(stack):
+    run = stack.wait(stack.client.runs.create(entry("judged-nonsense")).id)
+    assert run.state == "SUCCEEDED"
+    assert values(stack, run, "judged-nonsense") == [None] * SAMPLES
+    assert reasons(stack, run, "judged-nonsense") == {"unreadable verdict"}
+    assert "judged-nonsense gave 24 verdicts" in report_of(stack, run)
+    audit(stack)
+
+
+def test_a_real_model_judges_pages(stack):
+    asked = {
+        "task": "document-kind",
+        "dataset": {"name": "synthetic-document-kinds", "limit": 8},
+        "metrics": ["exact_match", "judged-by-tiny"],
+    }
+    run = stack.wait(stack.client.runs.create(entry(**asked)).id, timeout_s=120)
+    assert (run.state, run.reason) == ("SUCCEEDED", None)
+    kinds = [one.references[0] for one in stack.client.results(run_id=run.id, limit=10).items]
+    wanted = [float(kind in {"receipt", "invoice"}) for kind in kinds]
+    assert values(stack, run, "judged-by-tiny") == wanted
+    audit(stack)
+
+
+def test_what_has_no_answer_is_not_judged(stack, registries):
+    flaky = entry("judged-yes", target={"model": "simulated-instant", "engine_params": {"failure_rate": 0.5}})
+    run = stack.wait(
+        stack.client.runs.create(flaky.model_copy(update={"limits": flaky.limits.model_copy(update={"tries": 1})})).id
+    )
+    found = stack.client.results(run_id=run.id, limit=100).items
+    assert run.reason is None
+    assert run.state == "PARTIAL"
+    assert 0 < run.failed < SAMPLES
+    by_outcome = {
+        (one.outcome, measure.value) for one in found for measure in one.measures if measure.metric == "judged-yes"
+    }
+    assert by_outcome == {("answered", 1.0), ("infrastructure_failure", None)}
+    audit(stack)
+
+
+def test_a_judge_and_a_stop_rule_do_not_go_together(stack, judged):
+    stop = {"rule": "better", "baseline": str(judged.id)}
+    with pytest.raises(InvalidInput, match="is not judged while it runs"):
+        stack.client.runs.create(entry("judged-yes", stop=stop))

@@ -1,0 +1,54 @@
+"""The samples of a judge: one per answer and order; an answer that there is none of keeps its place."""
+
+from __future__ import annotations
+
+import json
+
+import polars
+
+from tests.shared.domain.builders_of_jobs import JUDGING
+from vlmhyperbench.data import manifest
+from vlmhyperbench_inference_worker.judging import NO_ANSWER, judged_samples
+
+IMAGE = {"sha256": "a" * 64, "media_type": "image/png", "width": 2, "height": 3, "size_bytes": 4}
+
+
+def answers(*rows: tuple[int, str, str | None]) -> polars.DataFrame:
+    """Rows of (ordinal, status, text), as `read_facts` returns them."""
+    return polars.DataFrame(
+        [
+            {
+                "ordinal": ordinal,
+                "key": f"k{ordinal}",
+                "question": "How much?",
+                "references": ["12", "12.00"],
+                "images": [IMAGE],
+                "metadata": json.dumps({"doc_class": "receipt", "first": "mine"}),
+                "status": status,
+                "text": text,
+            }
+            for ordinal, status, text in rows
+        ],
+        schema_overrides={"text": polars.String(), "images": manifest.SCHEMA["images"]},
+    )
+
+
+def test_an_answer_is_shown_in_both_orders() -> None:
+    one, other = judged_samples(answers((0, "ok", "twelve")), JUDGING, 1)
+    assert (one.index, other.index, one.question, one.error) == (0, 1, "How much?", None)
+    assert (one.metadata["first"], one.metadata["second"]) == ("12 or 12.00", "twelve")
+    assert (other.metadata["first"], other.metadata["second"]) == ("twelve", "12 or 12.00")
+    assert (one.metadata["doc_class"], one.key, other.key) == ("receipt", "k0, reference first", "k0, answer first")
+    assert one.images == ()
+
+
+def test_images_are_shown_where_the_judge_wants_them() -> None:
+    seeing = JUDGING.model_copy(update={"images": True, "swap": False})
+    [sample] = judged_samples(answers((0, "ok", "x")), seeing, 1)
+    assert [image.sha256 for image in sample.images] == ["a" * 64]
+
+
+def test_what_failed_or_was_never_asked_keeps_its_place() -> None:
+    once = JUDGING.model_copy(update={"swap": False})
+    samples = list(judged_samples(answers((0, "error", None), (2, "ok", "")), once, 3))
+    assert [(one.index, one.error) for one in samples] == [(0, NO_ANSWER), (1, NO_ANSWER), (2, None)]

@@ -1,0 +1,52 @@
+"""A judge's requests: which verdict each asks for, and by which spec."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.shared.domain.builders_of_jobs import JUDGING, METRIC, judge_metric, run_spec
+from vlmhyperbench.domain.judging import (
+    Place,
+    is_judge,
+    judge_of,
+    judging_of,
+    judging_spec,
+    label_of,
+    place_of,
+    verdicts,
+)
+from vlmhyperbench.domain.specs import Decoding
+
+
+@given(st.integers(1, 9), st.integers(1, 4), st.booleans())
+def test_every_ordinal_asks_for_another_verdict(answers: int, repeats: int, swap: bool) -> None:
+    judging = JUDGING.model_copy(update={"swap": swap, "decoding": Decoding(n=repeats)})
+    count = verdicts(judging, answers)
+    places = {place_of(judging, ordinal, answers) for ordinal in range(count)}
+    assert len(places) == count == answers * repeats * (2 if swap else 1)
+
+
+def test_an_ordinal_counts_answers_then_orders_then_repeats() -> None:
+    judging = JUDGING.model_copy(update={"decoding": Decoding(n=2)})
+    assert place_of(judging, 0, 3) == Place(answer=0, order="reference_first", repeat=0)
+    assert place_of(judging, 4, 3) == Place(answer=1, order="answer_first", repeat=0)
+    assert place_of(judging, 11, 3) == Place(answer=2, order="answer_first", repeat=1)
+
+
+def test_a_judge_is_found_by_its_label() -> None:
+    spec = run_spec(metrics=(METRIC, judge_metric()))
+    found = judge_of(spec, "judged@v1")
+    assert (is_judge(found), label_of(found), is_judge(METRIC)) == (True, "judged@v1", False)
+    assert judging_of(found) == JUDGING.model_copy(update={"decoding": Decoding()})
+    with pytest.raises(LookupError, match="no judge exact_match@default"):
+        judge_of(spec, "exact_match@default")
+
+
+def test_a_judge_is_asked_by_its_own_target_prompt_and_decoding() -> None:
+    spec = judging_spec(run_spec(answers=5), JUDGING)
+    assert (spec.target, spec.prompt, spec.decoding) == (JUDGING.target, JUDGING.prompt, JUDGING.decoding)
+    assert (spec.scenario.kind, spec.scenario.warmup_requests, spec.reuse) == ("offline", 0, "cache")
+    afresh = run_spec().model_copy(update={"reuse": "nothing"})
+    assert judging_spec(afresh, JUDGING).reuse == "nothing"

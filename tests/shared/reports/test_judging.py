@@ -1,0 +1,102 @@
+"""What a report says of judges: who they are, how alike they judge, what it took."""
+
+from __future__ import annotations
+
+import polars
+import pytest
+
+from tests.shared.domain.builders_of_jobs import JUDGING, judge_metric
+from tests.shared.reports.builders import evidence, fact, metric_spec, run_spec
+from vlmhyperbench.domain.judging import Prices
+from vlmhyperbench.domain.specs import EndpointTarget
+from vlmhyperbench.reports.document import Table, write_cell
+from vlmhyperbench.reports.evidence import OpenedMetric, RunEvidence, ScoredMetric, name_metrics
+from vlmhyperbench.reports.judging import agreement, judges
+from vlmhyperbench.reports.records import JudgeUse
+from vlmhyperbench.reports.wording import public_spec
+from vlmhyperbench.scoring.metrics import open_metric
+from vlmhyperbench_text_metrics import ExactMatch
+
+USE = JudgeUse(metric="judged@v1", requests=8, kept=2, failed=1, prompt_tokens=600, completion_tokens=12, busy_s=1.5)
+
+
+def scored(spec_values: list[float | None], **changes: object) -> ScoredMetric:
+    """A judge that gave these values to the answers, each in both orders; the first time it changed its mind."""
+    spec = judge_metric(**changes)
+    known = [value is not None for value in spec_values]
+    measures = polars.DataFrame(
+        {
+            "phase": polars.Series([1] * len(spec_values), dtype=polars.Int32()),
+            "ordinal": list(range(len(spec_values))),
+            "field": polars.Series([None] * len(spec_values), dtype=polars.String()),
+            "outcome": ["scored" if one else "unscored" for one in known],
+            "value": polars.Series(spec_values, dtype=polars.Float64()),
+            "stat.orders": [float(one) for one in known],
+            "stat.orders_agree": [float(one and no > 0) for no, one in enumerate(known)],
+            "stat.repeats": [0.0] * len(known),
+            "stat.repeats_agree": [0.0] * len(known),
+        }
+    )
+    opened = OpenedMetric(spec=spec, metric=open_metric(spec), environment="1" * 64, measures=measures)
+    return name_metrics([opened])[0]
+
+
+def judged(values: list[float | None], **changes: object) -> RunEvidence:
+    rows = [fact(0, "yes", "yes"), fact(1, "no", "yes"), fact(2, "no", "yes"), fact(3, "yes", "yes")]
+    plain = evidence(rows, metrics=(ExactMatch(),))
+    one = scored(values, **changes)
+    spec = run_spec(metrics=(ExactMatch(),)).model_copy(update={"metrics": (metric_spec(ExactMatch()), one.spec)})
+    return evidence(rows, metrics=(ExactMatch(),), spec=spec, scored=[*plain.scored, one], judged=(USE,))
+
+
+def cells(run: RunEvidence) -> dict[str, str]:
+    [section] = judges(run)
+    tables = [block for block in section.blocks if isinstance(block, Table)]
+    pairs = [pair for table in tables for pair in zip(table.columns, table.rows[0], strict=True)]
+    return {column.title: write_cell(cell) for column, cell in pairs}
+
+
+def test_verdicts_are_laid_beside_the_first_metric() -> None:
+    found = cells(judged([0.5, 0.0, 1.0, None]))
+    assert (found["verdicts"], found["answers without a verdict"]) == ("8", "1")
+    assert found["asked of"] == "wise (both orders, 1 time)"
+    assert found["same in both orders"] == "66.7\u00a0%"
+    assert found["same when repeated"] == "–"
+    assert found["same as Exact match"] == "66.7\u00a0%"
+    assert found["kappa"] == "0.40"
+
+
+def test_what_judging_took_is_said_with_its_cost() -> None:
+    prices = Prices(currency="EUR", prompt_per_million=3.0, completion_per_million=100.0)
+    found = cells(judged([1.0] * 4, prices=prices))
+    assert (found["asked here"], found["known already"], found["failed"]) == ("6", "2", "1")
+    assert (found["prompt tokens"], found["completion tokens"], found["seconds of answering"]) == ("600", "12", "1.5")
+    assert found["cost"] == "0.0030 EUR"
+    assert cells(judged([1.0] * 4))["cost"] == "no price given"
+
+
+def test_judges_that_call_everything_alike_have_no_kappa() -> None:
+    all_right = scored([1.0, 1.0])
+    found = agreement(all_right, all_right)
+    assert found is not None
+    assert (found.answers, found.same, found.kappa) == (2, 1.0, None)
+    assert agreement(all_right, scored([None, None])) is None
+
+
+def test_a_run_without_judges_has_no_such_section() -> None:
+    assert judges(evidence()) == ()
+
+
+def test_the_address_of_a_judge_hides_what_could_be_secret() -> None:
+    target = EndpointTarget(endpoint="https://me:key@judge.example/v1?token=abc", model_name="wise")
+    spec = run_spec().model_copy(update={"metrics": (judge_metric(target=target),)})
+    shown = public_spec(spec).metrics[0].params["target"]
+    assert isinstance(shown, dict)
+    assert shown["endpoint"] == "judge.example/v1"
+    assert public_spec(run_spec(metrics=(ExactMatch(),))) == run_spec(metrics=(ExactMatch(),))
+
+
+@pytest.mark.parametrize("swap", [True, False])
+def test_the_number_of_orders_is_said(swap: bool) -> None:
+    assert JUDGING.model_copy(update={"swap": swap}).orders[0] == "reference_first"
+    assert ("both orders" in cells(judged([1.0] * 4, swap=swap))["asked of"]) is swap
