@@ -83,10 +83,10 @@ class Ours:
         command = Path(sys.executable).with_name("vlmhyperbench")
         argv = [str(command), "load", url, "--model", "simulated", "--warmup", "0", "--json"]
         argv += ["--requests", str(workload.requests), "--output-tokens", str(workload.tokens)]
-        if workload.rate_per_s is not None:
-            return None
         argv += ["--prompt-tokens", str(PROMPT_TOKENS), "--record", str(out / "record")]
-        return [*argv, "--scenario", "offline", "--concurrency", str(workload.streams)]
+        if workload.rate_per_s is None:
+            return [*argv, "--scenario", "offline", "--concurrency", str(workload.streams)]
+        return [*argv, "--scenario", "server", "--rate", f"{workload.rate_per_s:g}", "--arrivals", workload.arrivals]
 
     def read(self, out: Path) -> Reported:
         data = json.loads((out / "log").read_text().splitlines()[-1])["data"]

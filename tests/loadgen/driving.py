@@ -135,14 +135,7 @@ async def drive_open(
     how: dict[str, JsonValue] = {"arrivals": "trace", "in_flight": 2, **(params or {})}
     plan = LoadPlan(
         version=PLAN_VERSION,
-        phases=(
-            PhasePlan(
-                no=1,
-                kind="server",
-                count=len(bodies),
-                params={"arrivals": "trace", "in_flight": 2} | dict(params or {}),
-            ),
-        ),
+        phases=(PhasePlan(no=1, kind="server", count=len(bodies), params=how),),
         endpoint=Endpoint(url=url),
         limits=LoadLimits(request_timeout_s=60.0),
         seed=7,

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import dataclasses
-import json
 import mimetypes
 import os
-import random
 import re
+import signal
 import tempfile
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit, urlunsplit
@@ -23,29 +23,32 @@ from vlmhyperbench.analysis.performance import Distribution, slo_metric
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.output import emit, note, say, table
 from vlmhyperbench.cli.shown import HUMAN, Shown
-from vlmhyperbench.load.plan import join_tables, make_requests, write_bodies, write_plan
+from vlmhyperbench.domain.arrivals import Arrivals
+from vlmhyperbench.load.images import parse_size
 from vlmhyperbench.load.process import LoadProcess
 from vlmhyperbench.load.results import LoadResult, read_record, result_of
-from vlmhyperbench_sdk.errors import InvalidInput, NotFound, Unavailable
-from vlmhyperbench_sdk.load import (
-    PLAN_VERSION,
-    EndLine,
-    Endpoint,
-    LoadLimits,
-    LoadPlan,
-    PhaseKind,
-    PhasePlan,
-    ProgressLine,
+from vlmhyperbench.load.trace import read_trace
+from vlmhyperbench.load.workload import (
+    MEASURED_PHASE,
+    Asked,
+    Images,
+    Scenario,
+    Workload,
+    WrittenLoad,
+    data_url,
+    write_load,
 )
+from vlmhyperbench_sdk.errors import InvalidInput, NotFound, Unavailable
+from vlmhyperbench_sdk.load import EndLine, Endpoint, ProgressLine
 
 PROMPT = "Describe what you see, or tell a short story."
-_WORDS = [f"w{number}" for number in range(1000)]
-WARMUP_PHASE, MEASURED_PHASE = 0, 1
+REQUESTS = 100
 _KEY = "api_key"
 
 Positive = Annotated[int, Parameter(validator=Number(gte=1))]
 NotNegative = Annotated[int, Parameter(validator=Number(gte=0))]
 Seconds = Annotated[float, Parameter(validator=Number(gt=0, lte=86_400))]
+Share = Annotated[float, Parameter(validator=Number(gte=0, lte=1))]
 
 
 def load(
@@ -53,74 +56,121 @@ def load(
     /,
     *,
     model: str,
-    scenario: Literal["offline", "single_stream"] = "offline",
-    requests: Positive = 100,
+    scenario: Scenario = "offline",
+    requests: Positive | None = None,
+    duration: Seconds | None = None,
     concurrency: Positive = 8,
+    rate: float | None = None,
+    arrivals: Literal["constant", "poisson", "gamma", "burst", "ramp"] = "poisson",
+    cv: float = 1.0,
+    burst_size: Positive = 1,
+    to_rate: float | None = None,
+    trace: Path | None = None,
+    speed: float = 1.0,
     prompt: str = PROMPT,
     prompt_tokens: NotNegative = 0,
     image: Annotated[Sequence[Path], Parameter(negative=())] = (),
+    images: NotNegative = 0,
+    image_size: str = "512x512",
+    image_reuse: Share = 0.0,
     output_tokens: Positive = 128,
     warmup: NotNegative = 2,
     slo: str = "",
     timeout: Seconds = 300.0,
     seed: int = 0,
     processes: Positive = 1,
+    insecure: bool = False,
     api_key_env: str | None = None,
     record: Path | None = None,
     shown: Shown = HUMAN,
 ) -> int:
     """Measure any OpenAI-compatible URL, without a stack.
 
-    Without `prompt_tokens` every request is the same, so a server that caches prompts shows its cache.
+    Without `prompt_tokens` and `images` every request is the same, so a server that caches prompts shows its cache.
 
     Args:
         url: Base URL (http://host:port), or the whole URL of chat completions.
         model: The model's name as the server knows it.
-        scenario: offline keeps `concurrency` requests under way, single_stream one.
-        requests: How many requests are measured.
-        concurrency: How many are under way at a time.
+        scenario: offline keeps `concurrency` requests under way, single_stream one, multi_stream one on each of
+            `concurrency` streams; server sends at a rate, whatever becomes of the answers.
+        requests: How many requests are measured; 100 if nothing else says it.
+        duration: Seconds in which the requests of server are sent, in place of their number.
+        concurrency: How many are under way at a time; of server, connections that are ready before the start.
+        rate: Requests a second on average, of server.
+        arrivals: The process by which requests of server arrive.
+        cv: Of gamma: standard deviation of the gaps over their mean.
+        burst_size: Of burst: how many leave at once.
+        to_rate: Of ramp: the rate at its end.
+        trace: Send at the instants of this file, JSON lines with timestamp_s, prompt_tokens and output_tokens.
+        speed: How many times as fast the trace is played.
         prompt: What is asked.
         prompt_tokens: Ask with so many seeded words instead, others in every request; about one token each.
         image: Pictures that go with the prompt.
+        images: So many synthetic images go with every request, no two alike.
+        image_size: Their size.
+        image_reuse: Share of them that was sent before.
         output_tokens: The longest answer, in tokens.
         warmup: Requests before those that count.
         slo: Limits in ms for goodput, as 'ttft<500,tpot<50'.
         timeout: Seconds that one request may take.
         seed: Seed of whatever is drawn.
         processes: Measuring processes that share the streams.
+        insecure: Do not check the server's certificate.
         api_key_env: Name of the environment variable with the server's key.
         record: Keep the record in this folder.
         shown: How the answer is shown.
     """
     limits_ms = parse_slo(slo)
     secrets = {_KEY: f"Bearer {_read_key(api_key_env)}"} if api_key_env else {}
-    count = requests + warmup
-    prompts = draw_prompts(count, words=prompt_tokens, seed=seed) if prompt_tokens else [prompt]
-    bodies = [_make_body(model, one, image, output_tokens) for one in prompts]
-    streams = 1 if scenario == "single_stream" else min(concurrency, requests)
-    plan = LoadPlan(
-        version=PLAN_VERSION,
-        phases=_phases(scenario, requests, warmup, streams),
-        endpoint=Endpoint(url=complete_url(url), headers={"Authorization": _KEY} if secrets else {}),
-        limits=LoadLimits(request_timeout_s=timeout),
+    width, height = parse_size(image_size)
+    traced = tuple(read_trace(trace)) if trace is not None else ()
+    is_counted = requests is not None or duration is not None or bool(traced)
+    workload = Workload(
+        scenario=scenario,
+        asked=Asked(
+            model=model,
+            prompt=prompt,
+            prompt_tokens=prompt_tokens,
+            output_tokens=output_tokens,
+            media=tuple(map(_read_image, image)),
+            images=Images(count=images, width=width, height=height, reuse=image_reuse) if images else None,
+        ),
+        requests=requests if is_counted else REQUESTS,
+        duration_s=duration,
+        streams=concurrency,
+        arrivals=None
+        if rate is None
+        else Arrivals(process=arrivals, rate_per_s=rate, cv=cv, burst_size=burst_size, last_rate_per_s=to_rate),
+        trace=traced,
+        speed=speed,
+        warmup=warmup,
+        timeout_s=timeout,
         seed=seed,
         processes=processes,
     )
+    endpoint = Endpoint(url=complete_url(url), headers={"Authorization": _KEY} if secrets else {}, verify=not insecure)
     with tempfile.TemporaryDirectory(prefix="vlmhyperbench-load-") as scratch:
         plan_folder, record_folder = Path(scratch) / "plan", record or Path(scratch) / "record"
         if record is not None and any(record.glob("*.parquet")):
             raise InvalidInput(f"{record} holds the record of another run.", cure="Give a new folder.")
-        _write(plan_folder, plan, bodies)
-        end = asyncio.run(_drive(plan_folder, record_folder, secrets, shown))
-        if end.outcome != "complete":
+        end, written, stopped_by = asyncio.run(_drive(workload, endpoint, plan_folder, record_folder, secrets, shown))
+        if end.outcome == "failed" or not any(record_folder.glob(f"{MEASURED_PHASE}-*.parquet")):
             raise _failure(end)
         result = result_of(
-            read_record(record_folder), end, measured_phase=MEASURED_PHASE, scheduled=requests, slo=limits_ms
+            read_record(record_folder),
+            end,
+            measured_phase=MEASURED_PHASE,
+            scheduled=written.requests,
+            slo=limits_ms,
+            open_loop=written.open_loop,
+            driver_cpu_s=time.process_time(),
         )
     if shown.json:
         emit("load", result)
     else:
         _print(result)
+    if stopped_by is not None:
+        return exits.TERMINATED if stopped_by == signal.SIGTERM else exits.INTERRUPTED
     return exits.OK if result.valid else exits.RUN_FAILED
 
 
@@ -169,62 +219,54 @@ def _read_key(name: str) -> str:
     return key
 
 
-def _make_body(model: str, prompt: str, images: Sequence[Path], output_tokens: int) -> bytes:
-    content: list[dict[str, object]] = []
-    for path in images:
-        try:
-            data = base64.b64encode(path.read_bytes()).decode("ascii")
-        except OSError as error:
-            raise NotFound(f"The image {path} cannot be read: {error.strerror}.") from error
-        media_type = mimetypes.guess_type(path.name)[0] or "image/png"
-        content.append({"type": "image_url", "image_url": {"url": f"data:{media_type};base64,{data}"}})
-    content.append({"type": "text", "text": prompt})
-    request = {
-        "model": model,
-        "messages": [{"role": "user", "content": content if images else prompt}],
-        "max_tokens": output_tokens,
-        "temperature": 0.0,
-        "stream": True,
-        "stream_options": {"include_usage": True},
-    }
-    return json.dumps(request).encode()
+def _read_image(path: Path) -> str:
+    try:
+        return data_url(path.read_bytes(), mimetypes.guess_type(path.name)[0] or "image/png")
+    except OSError as error:
+        raise NotFound(f"The image {path} cannot be read: {error.strerror}.") from error
 
 
-def _phases(scenario: PhaseKind, requests: int, warmup: int, streams: int) -> tuple[PhasePlan, ...]:
-    phases = [PhasePlan(no=MEASURED_PHASE, kind=scenario, count=requests, params={"in_flight": streams})]
-    if warmup:
-        phases.insert(0, PhasePlan(no=WARMUP_PHASE, kind="warmup", count=warmup, params={"in_flight": streams}))
-    return tuple(phases)
-
-
-def draw_prompts(count: int, *, words: int, seed: int) -> list[str]:
-    """Draw `count` prompts of `words` seeded words, no two alike where that many exist."""
-    drawn = random.Random(seed)  # noqa: S311 - drawn, not secret
-    return [" ".join(drawn.choices(_WORDS, k=words)) for _ in range(count)]
-
-
-def _write(folder: Path, plan: LoadPlan, bodies: Sequence[bytes]) -> None:
-    """Write the plan; its phases take the bodies one after the other, and begin anew where they are fewer."""
-    written = write_bodies(folder, bodies)
-    tables, used = [], 0
-    for phase in plan.phases:
-        numbers = range(phase.count or 0)
-        planned = [
-            dataclasses.replace(written[(used + number) % len(written)], ordinal=number, sample=number)
-            for number in numbers
-        ]
-        tables.append(make_requests(phase.no, planned))
-        used += len(numbers)
-    write_plan(folder, plan=plan, requests=join_tables(tables))
-
-
-async def _drive(plan_folder: Path, record_folder: Path, secrets: dict[str, str], shown: Shown) -> EndLine:
+async def _drive(
+    workload: Workload,
+    endpoint: Endpoint,
+    plan_folder: Path,
+    record_folder: Path,
+    secrets: dict[str, str],
+    shown: Shown,
+) -> tuple[EndLine, WrittenLoad, signal.Signals | None]:
+    """Plan while the process starts, then hear it out; a signal ends it early and keeps what is done."""
+    stopped_by: list[signal.Signals] = []
     async with await LoadProcess.start(plan_folder, record_folder) as process:
-        await process.ready(secrets)
-        async for line in process.lines():
-            if isinstance(line, ProgressLine) and line.phase == MEASURED_PHASE:
-                note(f"{line.done} done, {line.failed} failed, {line.in_flight} under way", shown)
-        return await process.wait()
+        written = await asyncio.to_thread(write_load, plan_folder, workload, endpoint)
+
+        def stop(number: signal.Signals) -> None:
+            stopped_by.append(number)
+            process.cancel_soon()
+
+        with _told_of_signals(stop):
+            await process.ready(secrets)
+            async for line in process.lines():
+                if isinstance(line, ProgressLine) and line.phase == MEASURED_PHASE:
+                    note(f"{line.done} done, {line.failed} failed, {line.in_flight} under way", shown)
+        return await process.wait(), written, stopped_by[0] if stopped_by else None
+
+
+@contextmanager
+def _told_of_signals(stop: Callable[[signal.Signals], None]) -> Iterator[None]:
+    """Call `stop` for Ctrl-C and SIGTERM in place of what they do else; only a main thread hears signals."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        loop.add_signal_handler(number, stop, number)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            loop.remove_signal_handler(number)
+            signal.signal(number, handler)
 
 
 def _failure(end: EndLine) -> Unavailable:
@@ -248,6 +290,14 @@ def _print(result: LoadResult) -> None:
         rate = result.metrics[name]
         if isinstance(rate, float):
             say(f"{name}: {rate:.2f}")
+    if result.arrivals is not None and result.arrivals.achieved is not None:
+        sent = result.arrivals.achieved
+        say(f"sent: {sent.rate_per_s:.2f} per s, CV of gaps {sent.cv:.2f}, dispersion {sent.dispersion:.2f}")
+    client = result.client
+    say(f"client: {client['cpu_s']:.2f} CPU-s, instants by the {client['instants']}, over {client['transport']}")
+    if result.outcome != "complete":
+        say(f"INVALID: it was {result.outcome}; this is what was done by then.")
     for gate in result.gates:
         if not gate.ok:
-            say(f"INVALID: {gate.name} is {gate.value}, the limit is {gate.limit:g}.")
+            least = " at least" if gate.is_least else ""
+            say(f"INVALID: {gate.name} is {gate.value}, the limit is{least} {gate.limit:g}.")

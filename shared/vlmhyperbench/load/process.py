@@ -75,10 +75,16 @@ class LoadProcess:
         """Ask the process to seal what is done and to end; one that has ended is no error."""
         await self._tell(ReadyLine(event="cancel"))
 
+    def cancel_soon(self) -> None:
+        """Ask as `cancel` does, without waiting until the line has left: what a signal's handler may do."""
+        assert self._child.stdin is not None  # noqa: S101
+        if not self._child.stdin.is_closing():
+            self._child.stdin.write(_encode(ReadyLine(event="cancel")))
+
     async def _tell(self, line: ReadyLine) -> None:
         assert self._child.stdin is not None  # noqa: S101
         try:
-            self._child.stdin.write(json.dumps(dataclasses.asdict(line)).encode() + b"\n")
+            self._child.stdin.write(_encode(line))
             await self._child.stdin.drain()
         except (BrokenPipeError, ConnectionResetError):
             # It ended first; `lines` says how.
@@ -137,6 +143,10 @@ class LoadProcess:
     def _log_tail(self) -> str:
         data = (self.record_folder / LOG_NAME).read_bytes()[-_LOG_TAIL_BYTES:]
         return data.decode("utf-8", "replace").strip() or "it wrote nothing."
+
+
+def _encode(line: ReadyLine) -> bytes:
+    return json.dumps(dataclasses.asdict(line)).encode() + b"\n"
 
 
 def _open_log(record_folder: Path) -> BinaryIO:

@@ -41,15 +41,15 @@ def times_of_frame(frame: pl.DataFrame) -> Times:
     import polars as pl
 
     requests = frame.height
-    scheduled, sent, completion = (
-        frame[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
-        for name in ("scheduled_ns", "sent_ns", "completion_tokens")
+    # Differences are formed before they become floats, which hold no instant of a machine that is up for long.
+    queue, completion = (
+        series.cast(pl.Float64).fill_null(np.nan).to_numpy()
+        for series in (frame["sent_ns"] - frame["scheduled_ns"], frame["completion_tokens"])
     )
     request, at, tokens = _bursts(frame)
     opens = np.concatenate(([True], request[1:] != request[:-1])) if request.size else np.zeros(0, dtype=bool)
     first, last, first_tokens = (np.full(requests, np.nan) for _ in range(3))
     starts = request[opens]
-    # Times within a request are differences of large numbers, so they are formed before they become floats.
     origin = frame["scheduled_ns"].to_numpy()
     since = (at - origin[request]).astype(np.float64)
     first[starts], first_tokens[starts] = since[opens], tokens[opens]
@@ -64,7 +64,6 @@ def times_of_frame(frame: pl.DataFrame) -> Times:
     gap, of = _gaps(request, since, tokens, opens)
     longest = np.full(requests, np.nan)
     np.fmax.at(longest, of, gap)
-    queue = sent - scheduled
     return Times(
         queue=queue,
         ttft_user=first,

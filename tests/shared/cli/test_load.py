@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import socket
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from vlmhyperbench.cli.load import complete_url, draw_prompts, load, parse_slo
+from vlmhyperbench.cli.load import complete_url, load, parse_slo
 from vlmhyperbench.cli.shown import Shown
 from vlmhyperbench.load.results import read_record
+from vlmhyperbench.load.workload import draw_prompts
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound, Unavailable
+from vlmhyperbench_simulated.process import SimulatedProcess
 from vlmhyperbench_simulated.server import start_server
 from vlmhyperbench_simulated.simulation import Simulation
 
@@ -54,7 +60,11 @@ async def test_a_result_is_one_envelope(tmp_path: Path, capsys: pytest.CaptureFi
     assert data["phases"] == [{"no": 0, "requests": 2, "ok": 2}, {"no": 1, "requests": 20, "ok": 20}]
     assert {gate["name"] for gate in data["gates"]} >= {"unaccounted", "error_share", "send_lag_p99_ms"}
     assert data["valid"] is all(gate["ok"] for gate in data["gates"])
-    assert len(read_record(tmp_path / "record")) == 22
+    assert data["outcome"] == "complete"
+    assert data["arrivals"] is None
+    assert data["client"]["transport"] == "tcp"
+    assert data["client"]["driver_cpu_s"] > 0
+    assert read_record(tmp_path / "record").height == 22
 
 
 async def test_errors_over_the_limit_end_with_4(capsys: pytest.CaptureFixture[str]) -> None:
@@ -132,3 +142,104 @@ async def test_every_request_asks_something_else(capsys: pytest.CaptureFixture[s
         await asyncio.to_thread(load, server.url, model="m", requests=6, warmup=2, prompt_tokens=8, shown=JSON)
         assert len({record.body_sha256 for record in server.records}) == 8
     assert json.loads(capsys.readouterr().out)["data"]["tokens"]["prompt"] == 6 * 8
+
+
+async def _run(server_url: str, capsys: pytest.CaptureFixture[str], **arguments: object) -> dict[str, Any]:
+    """Run `load --json` in a thread and return its data."""
+    await asyncio.to_thread(load, server_url, model="m", shown=JSON, **arguments)  # type: ignore[arg-type]
+    data: dict[str, Any] = json.loads(capsys.readouterr().out)["data"]
+    return data
+
+
+async def test_server_sends_at_a_rate_and_says_how_well_it_did(capsys: pytest.CaptureFixture[str]) -> None:
+    async with await start_server(Simulation(tokens=1, record=True)) as server:
+        data = await _run(server.url, capsys, scenario="server", rate=200.0, requests=60, seed=4, warmup=0)
+        sent_ns = [record.received_ns for record in server.records]
+    assert data["requests"] == {"scheduled": 60, "sent": 60, "ok": 60, "error": 0, "timeout": 0}
+    assert data["arrivals"]["process"] == "poisson"
+    assert data["arrivals"]["offered"]["rate_per_s"] == pytest.approx(200.0, rel=0.5)
+    assert {"rate_error_share", "dispersion_error", "sends_like_process_p"} <= {gate["name"] for gate in data["gates"]}
+    assert (max(sent_ns) - min(sent_ns)) / 1e9 >= 59 / data["arrivals"]["offered"]["rate_per_s"] - 0.1
+
+
+async def test_the_same_seed_sends_the_same_schedule(capsys: pytest.CaptureFixture[str]) -> None:
+    async with await start_server(Simulation(tokens=1)) as server:
+        asked: dict[str, object] = {"scenario": "server", "rate": 500.0, "duration": 0.1, "prompt_tokens": 4}
+        one, same, other = [await _run(server.url, capsys, seed=seed, **asked) for seed in (1, 1, 2)]
+    assert one["schedule_sha256"] == same["schedule_sha256"] != other["schedule_sha256"]
+    assert one["requests"]["scheduled"] == same["requests"]["scheduled"] > 20
+
+
+async def test_a_trace_is_replayed_with_its_lengths(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [
+        {"timestamp_s": 7.0, "prompt_tokens": 3, "output_tokens": 2},
+        {"timestamp_s": 7.1, "prompt_tokens": 5},
+        {"timestamp_s": 7.2},
+    ]
+    (tmp_path / "trace.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n\n")
+    async with await start_server(Simulation(tokens=9)) as server:
+        data = await _run(
+            server.url, capsys, scenario="server", trace=tmp_path / "trace.jsonl", prompt="four words for it",
+            output_tokens=4, warmup=0, record=tmp_path / "record",
+        )  # fmt: skip
+    rows = read_record(tmp_path / "record")
+    assert data["arrivals"]["process"] == "trace"
+    assert (rows["prompt_tokens"].to_list(), rows["completion_tokens"].to_list()) == ([3, 5, 4], [2, 4, 4])
+    assert (rows["scheduled_ns"] - rows["scheduled_ns"][0]).to_list() == [0, 100_000_000, 200_000_000]
+
+
+async def test_multi_stream_gives_every_stream_its_share(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async with await start_server(Simulation(tokens=1)) as server:
+        await _run(
+            server.url, capsys, scenario="multi_stream", concurrency=3, requests=8, warmup=0, record=tmp_path / "record"
+        )
+    assert read_record(tmp_path / "record")["stream"].to_list() == [0, 1, 2, 0, 1, 2, 0, 1]
+
+
+async def test_synthetic_images_are_new_in_every_request_or_sent_again(capsys: pytest.CaptureFixture[str]) -> None:
+    async with await start_server(Simulation(tokens=1, record=True)) as server:
+        new = await _run(server.url, capsys, images=2, image_size="32x16", requests=6, warmup=0)
+        assert new["tokens"]["prompt"] == 6 * (2 * 64 + 9)
+        assert len({record.body_sha256 for record in server.records}) == 6
+        server.records.clear()
+        await _run(server.url, capsys, images=1, image_size="32x16", image_reuse=1.0, requests=6, warmup=0)
+        assert len({record.body_sha256 for record in server.records}) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"scenario": "server"}, "server needs a rate"),
+        ({"scenario": "server", "rate": 0.0}, "rate_per_s must lie between"),
+        ({"scenario": "server", "rate": 1e9}, "rate_per_s must lie between"),
+        ({"scenario": "server", "rate": float("nan")}, "rate_per_s must lie between"),
+        ({"scenario": "server", "rate": 1.0, "arrivals": "ramp"}, "rate at its end"),
+        ({"scenario": "server", "rate": 1.0, "requests": 5, "duration": 2.0}, "exclude each other"),
+        ({"scenario": "server", "rate": 0.001, "duration": 0.1}, "nothing to send"),
+        ({"scenario": "server", "rate": 1e5, "duration": 80_000.0}, "number of arrivals"),
+        ({"rate": 5.0}, "offline sends when the one before has ended"),
+        ({"duration": 5.0}, "offline sends when the one before has ended"),
+        ({"images": 1, "image_size": "big"}, "no size"),
+        ({"images": 1, "image_size": "0x5"}, "0x5 cannot be made"),
+    ],
+)
+def test_what_cannot_be_sent_is_refused_before_anything_is(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        load("http://127.0.0.1:9", model="m", **arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_keeps_and_marks_what_is_done(number: signal.Signals, tmp_path: Path) -> None:
+    with SimulatedProcess(Simulation(ttft_ms=5.0, tokens=1)) as engine:
+        argv = [sys.executable, "-m", "vlmhyperbench.cli.main", "load", engine.url, "--model", "m", "--json"]
+        argv += ["--requests", "20000", "--concurrency", "2", "--record", str(tmp_path / "record")]
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+            assert running.stderr is not None
+            assert "done" in running.stderr.readline()
+            running.send_signal(number)
+            out, _ = running.communicate(timeout=120)
+    data = json.loads(out)["data"]
+    assert running.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143}[number]
+    assert (data["outcome"], data["valid"]) == ("cancelled", False)
+    assert 0 < data["requests"]["ok"] < 20_000
+    assert read_record(tmp_path / "record").filter(phase=1).height == data["requests"]["ok"]

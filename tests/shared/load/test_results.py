@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from pathlib import Path
 
+import numpy as np
+import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from vlmhyperbench.analysis.performance import Distribution, MeasuredRequest, times_of
-from vlmhyperbench.load.results import RecordedRequest, read_record, result_of
-from vlmhyperbench_sdk.errors import NotFound
+from vlmhyperbench.analysis.performance import Distribution, meets, times_of
+from vlmhyperbench.domain.arrivals import Arrivals, draw_arrivals
+from vlmhyperbench.load.results import LoadResult, OpenLoop, read_record, result_of
+from vlmhyperbench.load.times import times_of_frame
+from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 from vlmhyperbench_sdk.load import EndLine
 
 MS = 1_000_000
+S = 1_000 * MS
 END = EndLine(
     event="end",
     outcome="complete",
@@ -26,47 +34,68 @@ END = EndLine(
     loop_busy_share=0.1,
     schedule_sha256="ab",
 )
+SCHEMA = {
+    "phase": pl.Int32(),
+    "ordinal": pl.Int64(),
+    "status": pl.String(),
+    "error": pl.String(),
+    "scheduled_ns": pl.Int64(),
+    "sent_ns": pl.Int64(),
+    "event_ns": pl.List(pl.Int64()),
+    "event_kind": pl.List(pl.String()),
+    "event_tokens": pl.List(pl.Int32()),
+    "stream_end_ns": pl.Int64(),
+    "prompt_tokens": pl.Int32(),
+    "completion_tokens": pl.Int32(),
+    "token_source": pl.String(),
+}
 
 
-def row(*, ttft_ms: int = 100, phase: int = 1, error: str | None = None, tokens: int | None = 2) -> RecordedRequest:
-    events = [] if error else [ttft_ms * MS, (ttft_ms + 10) * MS]
-    return RecordedRequest(
-        phase=phase,
-        status="error" if error else "ok",
-        error=error,
-        sent_ns=0,
-        token_source=None if error else "usage",
-        measured=MeasuredRequest(
-            is_ok=error is None,
-            scheduled_ns=0,
-            end_ns=1000 * MS,
-            times=times_of(
-                scheduled_ns=0,
-                sent_ns=0,
-                event_ns=events,
-                event_kind=["content"] * len(events),
-                event_tokens=[1] * len(events),
-            ),
-            prompt_tokens=7,
-            completion_tokens=None if error else tokens,
-        ),
-    )
+def row(
+    *, ttft_ms: int = 100, phase: int = 1, error: str | None = None, tokens: int | None = 2, at_ns: int = 0
+) -> dict[str, object]:
+    events = [] if error else [at_ns + ttft_ms * MS, at_ns + (ttft_ms + 10) * MS]
+    return {
+        "phase": phase,
+        "ordinal": at_ns,
+        "status": "error" if error else "ok",
+        "error": error,
+        "scheduled_ns": at_ns,
+        "sent_ns": at_ns,
+        "event_ns": events,
+        "event_kind": ["content"] * len(events),
+        "event_tokens": [1] * len(events),
+        "stream_end_ns": at_ns + S,
+        "prompt_tokens": None if error else 7,
+        "completion_tokens": None if error else tokens,
+        "token_source": None if error else "usage",
+    }
 
 
-def gates(rows: list[RecordedRequest], end: EndLine = END, *, scheduled: int | None = None) -> dict[str, bool]:
-    result = result_of(rows, end, measured_phase=1, scheduled=len(rows) if scheduled is None else scheduled)
-    assert result.valid is all(gate.ok for gate in result.gates)
-    return {gate.name: gate.ok for gate in result.gates}
+def frame(rows: list[dict[str, object]]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema=SCHEMA)
+
+
+def result(rows: list[dict[str, object]], end: EndLine = END, *, scheduled: int | None = None) -> LoadResult:
+    return result_of(frame(rows), end, measured_phase=1, scheduled=len(rows) if scheduled is None else scheduled)
+
+
+def gates(rows: list[dict[str, object]], end: EndLine = END, *, scheduled: int | None = None) -> dict[str, bool]:
+    found = result(rows, end, scheduled=scheduled)
+    assert found.valid is all(gate.ok for gate in found.gates)
+    return {gate.name: gate.ok for gate in found.gates}
 
 
 def test_a_good_record_is_valid() -> None:
-    result = result_of([row(), row(ttft_ms=200), row(phase=0)], END, measured_phase=1, scheduled=2)
-    assert result.valid
-    latency = result.metrics["latency_ms"]
+    found = result_of(frame([row(), row(ttft_ms=200), row(phase=0)]), END, measured_phase=1, scheduled=2)
+    assert found.valid
+    latency = found.metrics["latency_ms"]
     assert isinstance(latency, Distribution)
     assert (latency.n, latency.p50, latency.max) == (2, 110.0, 210.0)
-    assert (result.metrics["requests_per_s"], result.metrics["output_tokens_per_s"]) == (2.0, 4.0)
-    assert result.tokens == {"prompt": 14, "completion": 4, "source": "usage"}
+    assert (found.metrics["requests_per_s"], found.metrics["output_tokens_per_s"]) == (2.0, 4.0)
+    assert found.tokens == {"prompt": 14, "completion": 4, "source": "usage"}
+    assert [(phase.no, phase.requests, phase.ok) for phase in found.phases] == [(0, 1, 1), (1, 2, 2)]
+    assert found.arrivals is None
 
 
 def test_one_gate_that_is_shut_makes_it_invalid() -> None:
@@ -81,15 +110,136 @@ def test_a_slow_service_allows_a_later_send() -> None:
     assert gates([row(ttft_ms=500)], dataclasses.replace(END, send_lag_p99_ms=4.9))["send_lag_p99_ms"]
 
 
+def test_what_was_cancelled_is_marked_and_never_valid() -> None:
+    found = result([row()], dataclasses.replace(END, outcome="cancelled"), scheduled=5)
+    assert (found.outcome, found.valid, found.requests["ok"]) == ("cancelled", False, 1)
+
+
 def test_errors_are_counted_by_code() -> None:
-    rows = [row(error="http_503: a"), row(error="http_503: b"), row(error="timeout: c")]
-    result = result_of(rows, END, measured_phase=1, scheduled=3)
-    assert result.errors == {"http_503": 2, "timeout": 1}
-    assert result.tokens == {"prompt": None, "completion": None, "source": None}
+    found = result([row(error="http_503: a"), row(error="http_503: b"), row(error="timeout: c")])
+    assert found.errors == {"http_503": 2, "timeout": 1}
+    assert found.tokens == {"prompt": None, "completion": None, "source": None}
+    assert found.metrics["output_tokens_per_s"] == 0.0
 
 
 def test_an_unknown_count_has_no_sum() -> None:
-    assert result_of([row(), row(tokens=None)], END, measured_phase=1, scheduled=2).tokens["completion"] is None
+    found = result([row(), row(tokens=None)])
+    assert found.tokens["completion"] is None
+    assert found.metrics["output_tokens_per_s"] is None
+
+
+def test_nothing_that_was_measured_has_no_rates() -> None:
+    found = result([], scheduled=3)
+    assert (found.duration_s, found.metrics["requests_per_s"], found.valid) == (0.0, None, False)
+
+
+def test_goodput_counts_what_keeps_every_limit() -> None:
+    record = frame([row(), row(ttft_ms=200), row(error="http_503: busy")])
+    some = result_of(record, END, measured_phase=1, scheduled=3, slo={"ttft_p99": 150.0, "itl": 10.0})
+    none = result_of(record, END, measured_phase=1, scheduled=3, slo={"ttft": 250.0, "tpot": 9.9})
+    assert (some.metrics["goodput_per_s"], none.metrics["goodput_per_s"]) == (1.0, 0.0)
+    with pytest.raises(InvalidInput, match="not measured"):
+        result_of(record, END, measured_phase=1, scheduled=3, slo={"speed": 1.0})
+
+
+def _open_loop(sent_late_ns: np.ndarray, *, process: str = "poisson") -> LoadResult:
+    scheduled = draw_arrivals(Arrivals(process=process, rate_per_s=40.0), count=600, seed=3)  # type: ignore[arg-type]
+    rows = [row(at_ns=int(at)) | {"sent_ns": int(at + late)} for at, late in zip(scheduled, sent_late_ns, strict=True)]
+    return result_of(
+        frame(rows),
+        END,
+        measured_phase=1,
+        scheduled=600,
+        open_loop=OpenLoop(process=process, scheduled_ns=scheduled),  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize("process", ["poisson", "constant", "gamma"])
+def test_sends_that_keep_to_their_schedule_pass(process: str) -> None:
+    found = _open_loop(np.full(600, MS // 10), process=process)
+    assert found.valid
+    assert found.arrivals is not None
+    assert found.arrivals.achieved is not None
+    assert found.arrivals.achieved.rate_per_s == pytest.approx(40.0, rel=0.1)
+    assert ("sends_like_process_p" in {gate.name for gate in found.gates}) is (process != "constant")
+
+
+def test_sends_that_go_out_in_clumps_are_invalid() -> None:
+    scheduled = draw_arrivals(Arrivals(process="poisson", rate_per_s=40.0), count=600, seed=3)
+    # A client that wakes up every half a second sends all that was due by then.
+    found = _open_loop(-scheduled % (S // 2))
+    shut = {gate.name for gate in found.gates if not gate.ok}
+    assert shut == {"dispersion_error", "sends_like_process_p"}
+
+
+def test_sends_that_fall_behind_are_invalid() -> None:
+    found = _open_loop(np.arange(600) * 2 * MS)
+    assert "rate_error_share" in {gate.name for gate in found.gates if not gate.ok}
+
+
+EVENTS = st.lists(
+    st.tuples(st.integers(0, 3), st.sampled_from(["content", "reasoning", "tool", "role", "usage"]), st.integers(0, 3)),
+    max_size=12,
+)
+
+
+@given(st.lists(st.tuples(EVENTS, st.none() | st.integers(0, 30), st.booleans()), max_size=6))
+def test_many_requests_at_once_are_timed_as_each_by_itself(
+    requests: list[tuple[list[tuple[int, str, int]], int | None, bool]],
+) -> None:
+    rows = []
+    for events, completion, is_sent in requests:
+        instants = np.cumsum([step for step, _, _ in events], dtype=int).tolist()
+        rows.append(
+            row()
+            | {
+                "scheduled_ns": 10**15,
+                "sent_ns": 10**15 + 5 if is_sent else None,
+                "event_ns": [10**15 + 7 * at for at in instants],
+                "event_kind": [kind for _, kind, _ in events],
+                "event_tokens": [tokens for _, _, tokens in events],
+                "completion_tokens": completion,
+            }
+        )
+    found = times_of_frame(frame(rows))
+    for index, one in enumerate(rows):
+        alone = times_of(
+            scheduled_ns=one["scheduled_ns"],  # type: ignore[arg-type]
+            sent_ns=one["sent_ns"],  # type: ignore[arg-type]
+            event_ns=one["event_ns"],  # type: ignore[arg-type]
+            event_kind=one["event_kind"],  # type: ignore[arg-type]
+            event_tokens=one["event_tokens"],  # type: ignore[arg-type]
+            completion_tokens=one["completion_tokens"],  # type: ignore[arg-type]
+        )
+        for value, other in (
+            (found.queue, alone.queue_ns),
+            (found.ttft_user, alone.ttft_user_ns),
+            (found.ttft_service, alone.ttft_service_ns),
+            (found.latency, alone.latency_ns),
+            (found.tpot, alone.tpot_ns),
+            (found.longest_itl, max(alone.itl_ns, default=None)),
+        ):
+            assert value[index] == other or (other is None and math.isnan(value[index]))
+        assert found.itl[found.itl_request == index].tolist() == list(alone.itl_ns)
+    slo = {"ttft": 1e-5, "tpot": 5e-6, "itl": 8e-6, "latency": 2e-5}
+    all_sent = [one | {"status": "ok", "error": None} for one in rows]
+    counted = result_of(frame(all_sent), END, measured_phase=1, scheduled=len(rows), slo=slo)
+    wanted = sum(
+        meets(
+            times_of(
+                scheduled_ns=one["scheduled_ns"],  # type: ignore[arg-type]
+                sent_ns=one["sent_ns"],  # type: ignore[arg-type]
+                event_ns=one["event_ns"],  # type: ignore[arg-type]
+                event_kind=one["event_kind"],  # type: ignore[arg-type]
+                event_tokens=one["event_tokens"],  # type: ignore[arg-type]
+                completion_tokens=one["completion_tokens"],  # type: ignore[arg-type]
+            ),
+            slo,
+        )
+        for one in rows
+    )
+    goodput = counted.metrics["goodput_per_s"]
+    assert counted.duration_s == 0.0 or goodput == wanted / counted.duration_s
 
 
 def test_an_empty_record_is_no_record(tmp_path: Path) -> None:

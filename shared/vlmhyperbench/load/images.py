@@ -1,0 +1,52 @@
+"""Synthetic images for load: PNGs of any size with a patch of seeded noise, so that no two are alike to a cache."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+import numpy as np
+
+from vlmhyperbench_sdk.errors import InvalidInput
+
+PATCH_PIXELS = 64
+"""Side of the noise; the rest is of one colour, so that the file stays small whatever its size."""
+
+MOST_PIXELS = 16_384
+_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_RGB_8 = (8, 2, 0, 0, 0)
+
+
+def noise_png(width: int, height: int, *, seed: int) -> bytes:
+    """Make an RGB image; the same arguments make the same bytes, another seed makes another image.
+
+    Raises:
+        InvalidInput: a side is below 1 or above `MOST_PIXELS`.
+    """
+    if not (1 <= width <= MOST_PIXELS and 1 <= height <= MOST_PIXELS):
+        raise InvalidInput(f"An image of {width}x{height} cannot be made.", cure=f"Sides are 1 to {MOST_PIXELS}.")
+    rng = np.random.default_rng([seed, width, height])
+    # One byte more a line: its filter, 0 for none.
+    lines = np.zeros((height, 1 + 3 * width), dtype=np.uint8)
+    lines[:, 1:] = np.tile(rng.integers(64, 192, 3, dtype=np.uint8), width)
+    side_x, side_y = min(PATCH_PIXELS, width), min(PATCH_PIXELS, height)
+    lines[:side_y, 1 : 1 + 3 * side_x] = rng.integers(0, 256, (side_y, 3 * side_x), dtype=np.uint8)
+    data = zlib.compress(lines.tobytes(), 1)
+    head = struct.pack(">II5B", width, height, *_RGB_8)
+    return _SIGNATURE + _chunk(b"IHDR", head) + _chunk(b"IDAT", data) + _chunk(b"IEND", b"")
+
+
+def parse_size(text: str) -> tuple[int, int]:
+    """Read a size like `1024x768`.
+
+    Raises:
+        InvalidInput: it has another form.
+    """
+    width, _, height = text.lower().partition("x")
+    if not (width.isascii() and width.isdigit() and height.isascii() and height.isdigit()):
+        raise InvalidInput(f"{text!r} is no size.", cure="Write WIDTHxHEIGHT: 1024x768.")
+    return int(width), int(height)
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

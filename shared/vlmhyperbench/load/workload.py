@@ -1,0 +1,216 @@
+"""Make a load out of its description: the bodies, the phases and the schedule, complete before any clock starts."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from vlmhyperbench.domain.arrivals import Arrivals, Instants, arrivals_within, draw_arrivals, trace_instants
+from vlmhyperbench.load.images import noise_png
+from vlmhyperbench.load.plan import join_tables, make_requests, write_bodies, write_plan
+from vlmhyperbench.load.results import OpenLoop
+from vlmhyperbench.load.trace import TracedRequest
+from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.load import PLAN_VERSION, Endpoint, LoadLimits, LoadPlan, PhasePlan
+
+Scenario = Literal["offline", "single_stream", "multi_stream", "server"]
+
+WARMUP_PHASE, MEASURED_PHASE = 0, 1
+_WORDS = [f"w{number}" for number in range(1000)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Images:
+    """Synthetic images of a request."""
+
+    count: int
+    width: int
+    height: int
+    reuse: float = 0.0
+    """Share of images that were sent before: 0 defeats caches of prefixes and encodings, 1 shows them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What requests ask."""
+
+    model: str
+    prompt: str
+    prompt_tokens: int = 0
+    """So many seeded words in place of `prompt`, others in every request; 0: none."""
+    output_tokens: int = 128
+    media: tuple[str, ...] = ()
+    """Data URLs of pictures that go with every request."""
+    images: Images | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """A load as a user describes it."""
+
+    scenario: Scenario
+    asked: Asked
+    requests: int | None
+    """How many are measured; None: as many as `duration_s` holds."""
+    duration_s: float | None
+    streams: int
+    """Requests under way at a time; of `server`, connections that are ready before the clock starts."""
+    arrivals: Arrivals | None
+    """Of `server`, unless a trace is given."""
+    trace: tuple[TracedRequest, ...]
+    speed: float
+    warmup: int
+    timeout_s: float
+    seed: int
+    processes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenLoad:
+    """What was planned."""
+
+    requests: int
+    open_loop: OpenLoop | None
+
+
+def write_load(folder: Path, workload: Workload, endpoint: Endpoint) -> WrittenLoad:
+    """Write the plan's folder.
+
+    Raises:
+        InvalidInput: the description contradicts itself or asks for too much.
+        OSError: the disk is full.
+    """
+    instants = _instants(workload)
+    count = workload.requests or 0 if instants is None else int(instants.size)
+    if count == 0:
+        raise InvalidInput("There is nothing to send.", cure="Give --requests, or a longer --duration.")
+    streams = 1 if workload.scenario == "single_stream" else min(workload.streams, count)
+    measured = PhasePlan(
+        no=MEASURED_PHASE,
+        kind=workload.scenario,
+        count=count,
+        params={"in_flight": streams} if instants is None else {"in_flight": streams, "arrivals": _process(workload)},
+    )
+    phases = [measured]
+    if workload.warmup:
+        warmup = min(streams, workload.warmup)
+        phases.insert(0, PhasePlan(no=WARMUP_PHASE, kind="warmup", count=workload.warmup, params={"in_flight": warmup}))
+    written = write_bodies(folder, _bodies(workload, workload.warmup + count))
+    tables, used = [], 0
+    for phase in phases:
+        planned = [
+            dataclasses.replace(
+                written[(used + number) % len(written)],
+                ordinal=number,
+                sample=number,
+                stream=number % streams if phase.kind == "multi_stream" else -1,
+            )
+            for number in range(phase.count or 0)
+        ]
+        tables.append(make_requests(phase.no, planned))
+        used += len(planned)
+    plan = LoadPlan(
+        version=PLAN_VERSION,
+        phases=tuple(phases),
+        endpoint=endpoint,
+        limits=LoadLimits(request_timeout_s=workload.timeout_s),
+        seed=workload.seed,
+        processes=workload.processes,
+    )
+    schedules = {} if instants is None else {MEASURED_PHASE: instants}
+    write_plan(folder, plan=plan, requests=join_tables(tables), schedules=schedules)
+    open_loop = None
+    if instants is not None:
+        cv = workload.arrivals.cv if workload.arrivals is not None else 1.0
+        open_loop = OpenLoop(process=_process(workload), scheduled_ns=instants, cv=cv)
+    return WrittenLoad(requests=count, open_loop=open_loop)
+
+
+def draw_prompts(count: int, *, words: int, seed: int) -> list[str]:
+    """Draw `count` prompts of `words` seeded words, no two alike where that many exist."""
+    drawn = random.Random(seed)  # noqa: S311 - drawn, not secret
+    return [" ".join(drawn.choices(_WORDS, k=words)) for _ in range(count)]
+
+
+def _process(workload: Workload) -> Literal["constant", "poisson", "gamma", "burst", "ramp", "trace"]:
+    return "trace" if workload.trace or workload.arrivals is None else workload.arrivals.process
+
+
+def _instants(workload: Workload) -> Instants | None:
+    """Draw or read when the requests of an open loop leave; None of a closed loop."""
+    if workload.scenario != "server":
+        if workload.arrivals is not None or workload.trace or workload.duration_s is not None:
+            raise InvalidInput(
+                f"{workload.scenario} sends when the one before has ended: it has no rate, trace or duration.",
+                cure="Take --scenario server, or leave them out.",
+            )
+        return None
+    if workload.trace:
+        instants = trace_instants([one.timestamp_s for one in workload.trace], speed=workload.speed)
+        if workload.duration_s is not None:
+            instants = instants[instants < workload.duration_s * 1e9]
+        return instants[: workload.requests]
+    if workload.arrivals is None:
+        raise InvalidInput("server needs a rate.", cure="Give --rate, or --trace.")
+    if workload.duration_s is not None:
+        if workload.requests is not None:
+            raise InvalidInput("The number of requests and their duration exclude each other.")
+        return arrivals_within(workload.arrivals, duration_s=workload.duration_s, seed=workload.seed)
+    return draw_arrivals(workload.arrivals, count=workload.requests or 0, seed=workload.seed)
+
+
+def _bodies(workload: Workload, count: int) -> Iterator[bytes]:
+    """Make the bodies, one for each request, or one for all where all ask the same."""
+    asked, traced = workload.asked, workload.trace
+    if not asked.prompt_tokens and asked.images is None and not traced:
+        yield _body(asked, asked.prompt, asked.media, asked.output_tokens)
+        return
+    words = random.Random(workload.seed)  # noqa: S311 - drawn, not secret
+    pictures = _pictures(asked.images, workload.seed)
+    for number in range(count):
+        # Warm-up requests come first and are as long as the trace's first ones.
+        one = traced[(number - workload.warmup) % len(traced)] if traced else TracedRequest(timestamp_s=0.0)
+        length = one.prompt_tokens or asked.prompt_tokens
+        prompt = " ".join(words.choices(_WORDS, k=length)) if length else asked.prompt
+        media = (*asked.media, *(next(pictures) for _ in range(asked.images.count if asked.images else 0)))
+        yield _body(asked, prompt, media, one.output_tokens or asked.output_tokens)
+
+
+def _pictures(images: Images | None, seed: int) -> Iterator[str]:
+    """Yield data URLs without end; of those to be reused, any that was sent before."""
+    if images is None:
+        return
+    drawn = random.Random(seed)  # noqa: S311 - drawn, not secret
+    seeds: list[int] = []
+    while True:
+        if seeds and drawn.random() < images.reuse:
+            chosen = drawn.choice(seeds)
+        else:
+            chosen = seed * 1_000_003 + len(seeds)
+            seeds.append(chosen)
+        yield data_url(noise_png(images.width, images.height, seed=chosen), "image/png")
+
+
+def data_url(data: bytes, media_type: str) -> str:
+    """Write bytes as a URL that holds them."""
+    return f"data:{media_type};base64,{base64.b64encode(data).decode('ascii')}"
+
+
+def _body(asked: Asked, prompt: str, media: Sequence[str], output_tokens: int) -> bytes:
+    parts: list[dict[str, object]] = [{"type": "image_url", "image_url": {"url": url}} for url in media]
+    parts.append({"type": "text", "text": prompt})
+    request = {
+        "model": asked.model,
+        "messages": [{"role": "user", "content": parts if media else prompt}],
+        "max_tokens": output_tokens,
+        "temperature": 0.0,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    return json.dumps(request).encode()
