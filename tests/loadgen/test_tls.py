@@ -67,3 +67,9 @@ async def test_the_check_can_be_left_out(tmp_path: Path) -> None:
     async with serving_tls() as (url, _):
         driven = await drive(tmp_path, url, bodies=[chat_body()], verify=False)
     assert [row["status"] for row in driven.rows] == ["ok"]
+
+
+async def test_it_is_said_that_tls_was_used_and_who_took_the_instants(tmp_path: Path) -> None:
+    async with serving_tls() as (url, _):
+        driven = await drive(tmp_path, url, bodies=[chat_body()], verify=False)
+    assert (driven.end.transport, driven.end.instants) == ("tls", "process")
