@@ -102,6 +102,7 @@ async def _add_measures(session: AsyncSession, api: Served, shard: Shard, sample
         metrics=[{"name": "anls", "profile": "paper", "evaluation": {"judge": None, "metric": {"name": "anls"}}}],
         environment="e",
         evaluation_id=EVALUATION,
+        fingerprint=None,
     )
 
 

@@ -9,7 +9,7 @@ from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.main import main
 from vlmhyperbench.errors import Conflict, NotFound
 from vlmhyperbench.registry.schemas import RunEntry
-from vlmhyperbench.wire.runs import RunRerun
+from vlmhyperbench.wire.runs import RunRerun, RunRescore
 
 
 def entry(**changes):
@@ -65,6 +65,35 @@ def test_a_run_that_has_not_changed_asks_nothing_again(stack, parent):
     assert own_rows(stack, third) == 0
     sources = stack.query("SELECT DISTINCT source_run_id FROM kept_fact WHERE run_id = %s", third.id)
     assert [str(source) for (source,) in sources] == [str(parent.id)]
+
+
+def kept_measures(run):
+    """Metrics whose measures were kept of the parent."""
+    return next(job for job in run.jobs if job.kind == "SCORE").outcome["data"]["kept"]
+
+
+def test_measures_of_the_same_are_kept_until_evaluation_is_forced(stack, parent):
+    assert kept_measures(parent) == []
+    again = stack.wait(stack.client.runs.rerun(parent.id).id)
+    assert kept_measures(again) == ["exact_match@v1"]
+    forced = stack.wait(stack.client.runs.rerun(parent.id, RunRerun(force="evaluation")).id)
+    assert (kept_measures(forced), own_rows(stack, forced)) == ([], 0)
+    more = stack.wait(stack.client.runs.rescore(again.id, RunRescore(metrics=("exact_match", "anls"))).id)
+    assert kept_measures(more) == ["exact_match@v1"]
+    known = {key: measured[:1] for key, (_, measured) in values(stack, more).items()}
+    assert known == {key: measured for key, (_, measured) in values(stack, parent).items()}
+    stricter = stack.wait(stack.client.runs.rescore(again.id, RunRescore(on_invalid="zero")).id)
+    assert kept_measures(stricter) == []
+
+
+def test_measures_whose_file_is_not_the_one_that_was_written_are_made_again(stack):
+    run = stack.wait(stack.client.runs.create(entry()).id)
+    [(key,)] = stack.query("SELECT storage_key FROM measure_manifest WHERE run_id = %s", run.id)
+    file = stack.home.root / "storage" / key
+    file.chmod(0o600)
+    file.write_bytes(b"PAR1 not any more")
+    again = stack.wait(stack.client.runs.rerun(run.id).id)
+    assert (again.state, kept_measures(again)) == ("SUCCEEDED", [])
 
 
 def test_only_what_is_new_is_asked(stack, parent):

@@ -231,7 +231,8 @@ def _resolve_rerun(catalogue: Catalogue, parent: RunView, body: RunRerun) -> tup
     if body.run is not None:
         _, spec = _resolve_run(catalogue, RunCreate(run=body.run))
     kept = "cache" if spec.reuse == "cache" else "equal"
-    keeps = "nothing" if body.force in {"index", "inference"} else kept
+    forced = {"index": "nothing", "inference": "nothing", "evaluation": "answers"}
+    keeps = forced.get(body.force or "", kept)
     return body.name or f"{parent.name}, again", spec.model_copy(update={"reuse": keeps})
 
 

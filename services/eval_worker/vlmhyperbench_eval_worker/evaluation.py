@@ -4,39 +4,47 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 import polars
 from pydantic import JsonValue
 
 from vlmhyperbench.db import evidence, measures, runs
-from vlmhyperbench.db.views import RunView
+from vlmhyperbench.db.views import MeasureManifestView, RunView
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.identity import id_of, identify
 from vlmhyperbench.domain.judging import is_judge
 from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted, outcome_of
-from vlmhyperbench.domain.specs import ImportTarget, RunSpec
+from vlmhyperbench.domain.specs import ExtractorSpec, ImportTarget, MetricSpec, RunSpec
 from vlmhyperbench.errors import Fenced, NotFound, VlmHyperBenchError
 from vlmhyperbench.facts.read import read_facts
 from vlmhyperbench.scoring.extraction import TEXT
-from vlmhyperbench.storage import Stored
 from vlmhyperbench.worker.claims import ClaimedJob
-from vlmhyperbench_eval_worker.measuring import FACT_COLUMNS, MeasuredMetric, measure_metric
+from vlmhyperbench_eval_worker.kept_measures import environment_of, fingerprint, measures_of_parent, verified
+from vlmhyperbench_eval_worker.measuring import FACT_COLUMNS, measure_metric
 from vlmhyperbench_eval_worker.stopping import watch
 from vlmhyperbench_eval_worker.verdicts import beside, read_verdicts
+from vlmhyperbench_sdk.types import JsonObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """One metric on what one extractor read: measured, and stored."""
+    """One metric on what one extractor read: measured and stored, or kept of the parent."""
 
-    measured: MeasuredMetric
-    stored: Stored
+    storage_key: str
+    sha256: str
+    size_bytes: int
+    rows: int
+    values: int
+    """Rows that have a value."""
+    identity: JsonObject
     environment: str
+    fingerprint: str | None
     evaluation: dict[str, JsonValue]
     """Components of its evaluation identity."""
+    is_kept: bool
 
 
 async def handle_score(job: ClaimedJob) -> Outcome:
@@ -63,31 +71,19 @@ async def _score(job: ClaimedJob) -> Outcome:
     rows = facts.select(*FACT_COLUMNS, *payload[1:])
     wanted = [(metric, extractor) for extractor in spec.extractors for metric in spec.metrics if not is_judge(metric)]
     wanted += [(metric, TEXT) for metric in spec.metrics if is_judge(metric)]  # a judge reads what the model wrote
-    total = rows.height * len(wanted)
-    await job.progress(done=0, total=total)
+    known = await measures_of_parent(job, run, spec)
+    await job.progress(done=0, total=rows.height * len(wanted))
     written: list[Written] = []
     for no, (metric, extractor) in enumerate(wanted):
         if job.draining.is_set():
             return Preempted()
-        judged_by: list[tuple[str, str]] = []
-        judged = rows
+        judged, judged_by = rows, list[tuple[str, str]]()
         if is_judge(metric):
             said = await read_verdicts(job, metric)
             judged = await asyncio.to_thread(beside, rows, said, metric, answers=run.total or 0)
             judged_by = await _engines(job, said)
-        measured = await job.run_cpu(
-            measure_metric,
-            judged,
-            metric,
-            extractor=extractor,
-            on_model_failure=spec.on_model_failure,
-            on_invalid=spec.on_invalid,
-        )
-        key = f"runs/{job.run_id}/measures/{job.claim_id}/{no}-{_slug(metric.name)}.parquet"
-        stored = await asyncio.to_thread(
-            runtime.storage.put, key, measured.content, media_type="application/vnd.apache.parquet"
-        )
-        environment = digest_of(dict(measured.packages))
+        made = await _kept(job, run, spec, metric, extractor, judged, known)
+        made = made or await _measured(job, run, spec, metric, extractor, judged, no=no)
         evaluation = identify(
             spec,
             metric=metric,
@@ -95,18 +91,95 @@ async def _score(job: ClaimedJob) -> Outcome:
             manifest_id=run.manifest_id,
             engines=engines,
             judges=judged_by,
-            environment=environment,
+            environment=made.environment,
         )
-        written.append(Written(measured=measured, stored=stored, environment=environment, evaluation=evaluation))
-        await job.progress(done=rows.height * (no + 1), total=total)
+        written.append(replace(made, evaluation=evaluation))
+        await job.progress(done=rows.height * (no + 1), total=rows.height * len(wanted))
     await _commit(job, written)
     return Complete(
         data={
             "metrics": len(written),
+            "kept": [f"{one.identity['name']}@{one.identity['profile']}" for one in written if one.is_kept],
             "rows": rows.height,
-            "unscored": sum(one.measured.rows - one.measured.values for one in written),
+            "unscored": sum(one.rows - one.values for one in written),
             **({"stopping": stopping} if stopping else {}),
         }
+    )
+
+
+async def _kept(
+    job: ClaimedJob,
+    run: RunView,
+    spec: RunSpec,
+    metric: MetricSpec,
+    extractor: ExtractorSpec,
+    rows: polars.DataFrame,
+    known: Mapping[str, MeasureManifestView],
+) -> Written | None:
+    """Return what the parent measured of the same inputs, or None where it has to be measured."""
+    if not known:
+        return None
+    environment = await job.run_cpu(environment_of, metric)
+    mark = await asyncio.to_thread(
+        fingerprint, spec, metric, extractor, rows, manifest_id=run.manifest_id, environment=environment
+    )
+    found = known.get(mark)
+    kept = await asyncio.to_thread(verified, job, found) if found is not None else None
+    if kept is None:
+        return None
+    manifest = kept.manifest
+    return Written(
+        storage_key=manifest.storage_key,
+        sha256=manifest.sha256,
+        size_bytes=manifest.size_bytes,
+        rows=manifest.rows,
+        values=kept.values,
+        identity={name: value for name, value in manifest.metrics[0].items() if name != "evaluation"},
+        environment=environment,
+        fingerprint=mark,
+        evaluation={},
+        is_kept=True,
+    )
+
+
+async def _measured(
+    job: ClaimedJob,
+    run: RunView,
+    spec: RunSpec,
+    metric: MetricSpec,
+    extractor: ExtractorSpec,
+    rows: polars.DataFrame,
+    *,
+    no: int,
+) -> Written:
+    measured = await job.run_cpu(
+        measure_metric,
+        rows,
+        metric,
+        extractor=extractor,
+        on_model_failure=spec.on_model_failure,
+        on_invalid=spec.on_invalid,
+    )
+    key = f"runs/{job.run_id}/measures/{job.claim_id}/{no}-{_slug(metric.name)}.parquet"
+    stored = await asyncio.to_thread(
+        job.runtime.storage.put, key, measured.content, media_type="application/vnd.apache.parquet"
+    )
+    environment = digest_of(dict(measured.packages))
+    mark = await asyncio.to_thread(
+        fingerprint, spec, metric, extractor, rows, manifest_id=run.manifest_id, environment=environment
+    )
+    return Written(
+        storage_key=stored.key,
+        sha256=stored.sha256,
+        size_bytes=stored.size_bytes,
+        rows=measured.rows,
+        values=measured.values,
+        identity=measured.identity,
+        environment=environment,
+        # Code that nobody gave a version may change unseen: what it made is never taken for what it would make.
+        fingerprint=mark if metric.package is not None or is_judge(metric) else None,
+        evaluation={},
+        is_kept=False,
     )
 
 
@@ -142,11 +215,12 @@ async def _commit(job: ClaimedJob, written: Sequence[Written]) -> None:
                 claim_id=job.claim_id,
                 no=no,
                 job_id=job.job.id,
-                storage_key=one.stored.key,
-                sha256=one.stored.sha256,
-                size_bytes=one.stored.size_bytes,
-                rows=one.measured.rows,
-                metrics=[{**one.measured.identity, "evaluation": one.evaluation}],
+                storage_key=one.storage_key,
+                sha256=one.sha256,
+                size_bytes=one.size_bytes,
+                rows=one.rows,
+                metrics=[{**one.identity, "evaluation": one.evaluation}],
                 environment=one.environment,
                 evaluation_id=id_of(one.evaluation),
+                fingerprint=one.fingerprint,
             )

@@ -32,6 +32,7 @@ async def add(
     metrics: Sequence[JsonObject],
     environment: str,
     evaluation_id: str,
+    fingerprint: str | None,
 ) -> None:
     """Add the manifest of a file that lies in storage already; the caller holds the job by its claim."""
     await session.execute(
@@ -47,6 +48,7 @@ async def add(
             metrics=[dict(metric) for metric in metrics],
             environment=environment,
             evaluation_id=evaluation_id,
+            fingerprint=fingerprint,
         )
     )
 

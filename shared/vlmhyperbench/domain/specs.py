@@ -281,8 +281,9 @@ class RunSpec(Spec):
     on_model_failure: Literal["zero", "exclude"] = "zero"
     on_invalid: Literal["zero", "exclude"] = "exclude"
     """What an answer counts as in which an extractor finds nothing."""
-    reuse: Literal["equal", "nothing", "cache"] = "equal"
-    """Which answers are kept that are ok, to the same request, by the same target and engine: a parent's; none; or
-    with `cache` those of any run of the project too, unless answers are sampled."""
+    reuse: Literal["equal", "answers", "nothing", "cache"] = "equal"
+    """What is kept of other runs. `equal`: answers of a parent that are ok, to the same request, by the same target and
+    engine, and measures made of the same; `answers`: only those; `cache`: answers of any run of the project too, unless
+    they are sampled; or nothing."""
     stop: StopRule | None = None
     """Ends the inference early; every sample is asked without one."""

@@ -139,6 +139,7 @@ async def test_measures_of_a_job_are_those_of_its_newest_claim(database: Databas
                 metrics=[{"name": "anls"}],
                 environment="e",
                 evaluation_id="e0123456789ab",
+                fingerprint=None,
             )
 
     async with database.transaction() as session:

@@ -118,4 +118,6 @@ class MeasureManifestRow(SQLModel, table=True):
     """Metric environment: digest of the packages that computed it."""
     evaluation_id: str | None = Field(default=None, index=True)
     """Short id of the evaluation identity, whose components are in `metrics`."""
+    fingerprint: str | None = None
+    """Of the stage: a rerun with an equal one keeps the file. None where a source has no version."""
     created_at: datetime = now_column()

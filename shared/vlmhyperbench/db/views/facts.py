@@ -112,4 +112,5 @@ class MeasureManifestView:
     metrics: tuple[JsonObject, ...]
     environment: str
     evaluation_id: str | None
+    fingerprint: str | None
     created_at: datetime

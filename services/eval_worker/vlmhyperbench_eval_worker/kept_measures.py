@@ -1,0 +1,98 @@
+"""Measures that a parent's SCORE made of the same inputs, by their stage fingerprint: they need not be made again."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+
+import polars
+
+from vlmhyperbench.db import measures
+from vlmhyperbench.db.views import MeasureManifestView, RunView
+from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec, RunSpec
+from vlmhyperbench.domain.states import Stage
+from vlmhyperbench.errors import NotFound
+from vlmhyperbench.scoring.metrics import open_metric
+from vlmhyperbench.worker.claims import ClaimedJob
+from vlmhyperbench_eval_worker.measuring import REPORTED, VERDICTS, packages_of
+
+_ROW = ("phase", "ordinal", "status", "failure", "error_code", "text", REPORTED, VERDICTS)
+"""What scoring reads of a row beside its sample, which the manifest's hash stands for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptMeasures:
+    """A file of measures of another run, verified."""
+
+    manifest: MeasureManifestView
+    values: int
+    """Rows that have a value."""
+
+
+def fingerprint(
+    spec: RunSpec,
+    metric: MetricSpec,
+    extractor: ExtractorSpec,
+    rows: polars.DataFrame,
+    *,
+    manifest_id: str | None,
+    environment: str,
+) -> str:
+    """Hash everything that decides a metric's measures: configuration, inputs, packages and our own version.
+
+    Args:
+        spec: the run, for its policies.
+        metric: the metric.
+        extractor: what reads the answers for it.
+        rows: the answers; columns as SCORE reads them.
+        manifest_id: hash of the samples.
+        environment: digest of the packages that compute the metric.
+    """
+    read = rows.select(name for name in _ROW if name in rows.columns)
+    return digest_of(
+        {
+            "stage": Stage.EVALUATION.value,
+            "config": {
+                "metric": metric.model_dump(mode="json"),
+                "extractor": extractor.model_dump(mode="json"),
+                "on_model_failure": spec.on_model_failure,
+                "on_invalid": spec.on_invalid,
+            },
+            "inputs": {
+                "samples": manifest_id,
+                "answers": hashlib.sha256(read.write_ndjson().encode()).hexdigest(),
+            },
+            "packages": environment,
+            "code": version("vlmhyperbench"),
+        }
+    )
+
+
+def environment_of(metric: MetricSpec) -> str:
+    """Return the digest of the packages that compute a metric; its code runs in a child only."""
+    return digest_of(dict(packages_of(type(open_metric(metric)))))
+
+
+async def measures_of_parent(job: ClaimedJob, run: RunView, spec: RunSpec) -> Mapping[str, MeasureManifestView]:
+    """Read what may be kept of the parent's measures, by fingerprint; nothing where evaluation is to run anew."""
+    if run.parent_run_id is None or spec.reuse not in {"equal", "cache"}:
+        return {}
+    async with job.runtime.database.transaction() as session:
+        found = await measures.of_run(session, run.parent_run_id)
+    return {one.fingerprint: one for one in found if one.fingerprint is not None}
+
+
+def verified(job: ClaimedJob, manifest: MeasureManifestView) -> KeptMeasures | None:
+    """Read a file of measures; None where it is gone or not the one that was committed: then it is made again."""
+    try:
+        content = job.runtime.storage.get(manifest.storage_key)
+    except NotFound:
+        return None
+    if hashlib.sha256(content).hexdigest() != manifest.sha256:
+        return None
+    values = polars.read_parquet(io.BytesIO(content), columns=["value"])["value"]
+    return KeptMeasures(manifest=manifest, values=len(values) - values.null_count())
