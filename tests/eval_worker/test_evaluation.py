@@ -153,7 +153,7 @@ async def test_every_extractor_is_measured_and_every_number_has_its_own_identity
     extractors = (ExtractorSpec(), ExtractorSpec(name="regex", params={"pattern": "one"}))
     run_id = await _answered_run(runtime, tmp_path, EXACT, extractors=extractors)
     assert await handle_score(await _claimed(runtime, cpu, run_id)) == Complete(
-        data={"metrics": 2, "rows": 4, "unscored": 2}
+        data={"metrics": 2, "kept": [], "rows": 4, "unscored": 2}
     )
     (text, _), (pattern, rows) = await _measures(runtime, run_id)
     assert rows["reason"].to_list() == [None, "invalid_output: no_match", "invalid_output: no_match", None]
