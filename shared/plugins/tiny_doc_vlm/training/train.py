@@ -22,8 +22,8 @@ from training.steps import Optimizers, Tally, train_step
 
 CHECKPOINT = "checkpoint.pt"
 WARM_STEPS = 100
-MEMORY = 0.998
-"""The averaged weights, which are the ones exported, keep so much of themselves in a step."""
+LONGEST_MEMORY_STEPS = 500
+"""The averaged weights, which are the ones exported, forget over a tenth of the run, and over so many steps at most."""
 LOG_STEPS, SAVE_STEPS = 25, 200
 
 
@@ -100,7 +100,7 @@ def train(plan: Plan) -> None:
         stage, _ = plan.recipe.stage_at(step)
         rate = stage.learning_rate * rate_at(plan, step, began=began)
         train_step(reader, optimizers, batch, stage, learning_rate=rate, tally=tally)
-        _follow(mean, reader)
+        _follow(mean, reader, memory_steps=min(LONGEST_MEMORY_STEPS, 1 + (step - began) // 10))
         if (step + 1) % LOG_STEPS == 0:
             seconds = (time.monotonic() - since) / tally.steps
             print(f"{time.strftime('%H:%M:%S')} {stage.name} {step + 1} {seconds:.2f} s {tally.line()}", flush=True)
@@ -141,9 +141,9 @@ def _batches(plan: Plan, first: int) -> Iterator[Batch]:
 
 
 @torch.no_grad()
-def _follow(mean: torch.nn.Module, reader: Reader) -> None:
+def _follow(mean: torch.nn.Module, reader: Reader, *, memory_steps: int) -> None:
     for kept, new in zip(mean.parameters(), reader.model.parameters(), strict=True):
-        kept.lerp_(new, 1 - MEMORY)
+        kept.lerp_(new, 1 / memory_steps)
 
 
 def _save(file: Path, step: int, began: int, reader: Reader, mean: torch.nn.Module, optimizers: Optimizers) -> None:
