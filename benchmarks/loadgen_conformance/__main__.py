@@ -28,15 +28,24 @@ def main() -> int:
     wanted = [part for part in args.clients.split(",") if part]
     clients = [one for one in installed if not wanted or any(part in one.name for part in wanted)]
     findings = Findings()
-    play_streams(clients, findings, _say, names=[name for name in args.streams.split(",") if name])
+    report = ""
+
+    def write() -> None:
+        nonlocal report
+        report = write_report([*CLIENTS, *ABSENT], findings, command=" ".join(sys.argv[1:]))
+        if args.out is not None:
+            args.out.parent.mkdir(parents=True, exist_ok=True)
+            args.out.write_text(report)
+
+    # Written after every part: an interrupted half an hour is not lost.
     for _ in range(args.rounds):
         play_round(clients, findings, _say)
+        write()
     if not args.no_arrivals:
         play_arrivals(clients, findings, _say)
-    report = write_report([*CLIENTS, *ABSENT], findings, command=" ".join(sys.argv[1:]))
-    if args.out is not None:
-        args.out.parent.mkdir(parents=True, exist_ok=True)
-        args.out.write_text(report)
+        write()
+    play_streams(clients, findings, _say, names=[name for name in args.streams.split(",") if name])
+    write()
     print(report)
     return 0
 

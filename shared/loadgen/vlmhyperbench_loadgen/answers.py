@@ -180,9 +180,10 @@ class _Pattern:
     an event with the same surroundings says the same of another text, and need not be parsed.
     """
 
-    __slots__ = ("_after", "_before", "_least", "kind")
+    __slots__ = ("_after", "_before", "_has_seen", "_least", "kind")
 
     def __init__(self) -> None:
+        self._has_seen = False
         self._before = self._after = b""
         self._least = 0
         self.kind: EventKind = "content"
@@ -205,6 +206,10 @@ class _Pattern:
         """Take an event for the pattern of those to come, if it is nothing but a piece of text."""
         found = _plain_text(event)
         if found is None or not found[1].isprintable():
+            return
+        if not self._has_seen:
+            # An answer of one piece has nothing to gain.
+            self._has_seen = True
             return
         kind, text = found
         try:

@@ -21,6 +21,8 @@ STAMP_SPACE = socket.CMSG_SPACE(_TIMESPEC.size) if hasattr(socket, "CMSG_SPACE")
 MOST_SLEW = 600e-6
 """A wall clock that is adjusted gains or loses at most 500 ppm of the monotonic one; what is more was set."""
 
+_READINGS = 5
+_GOOD_READING_NS = 2_000
 _READING_ERROR_NS = 30_000
 _AHEAD_NS = 30_000
 """By so much a stamp may lie after the read that brought its bytes, from errors of the readings."""
@@ -35,15 +37,18 @@ class Reading(NamedTuple):
 
 
 def read_clocks() -> Reading:
-    """Read both clocks; of three readings the one that took the least time counts."""
-    best = (1 << 62, 0, 0)
-    for _ in range(3):
+    """Read both clocks; where a reading was interrupted, the best of a few counts."""
+    best_ns, best = 1 << 62, Reading(0, 0)
+    for _ in range(_READINGS):
         before_ns = time.monotonic_ns()
         wall_ns = time.time_ns()
-        after_ns = time.monotonic_ns()
-        middle_ns = (before_ns + after_ns) // 2
-        best = min(best, (after_ns - before_ns, middle_ns, wall_ns - middle_ns))
-    return Reading(best[1], best[2])
+        took_ns = time.monotonic_ns() - before_ns
+        if took_ns < best_ns:
+            middle_ns = before_ns + took_ns // 2
+            best_ns, best = took_ns, Reading(middle_ns, wall_ns - middle_ns)
+        if took_ns < _GOOD_READING_NS:
+            break
+    return best
 
 
 def ask_for_stamps(sock: socket.socket) -> bool:

@@ -12,6 +12,10 @@ _SIZES: dict[bytes, int] = {}
 """What size lines say, for the few that most chunks have."""
 
 _MOST_SIZES = 4096
+_HEADS: dict[bytes, Head] = {}
+"""Heads that were read: those of a server's answers are mostly the same."""
+
+_MOST_HEADS = 64
 
 Framing = Literal["length", "chunked", "close"]
 
@@ -60,10 +64,18 @@ def read_head(received: bytearray) -> Head | None:
             if not received[start : start + 5] == b"HTTP/"[: len(received) - start]:
                 raise NotHttp(f"it begins with {bytes(received[start : start + 20])!r}")
             return None
-        lines = bytes(received[start:end]).split(b"\r\n")
+        text = bytes(received[start:end])
+        if start == 0 and text in _HEADS:
+            return _HEADS[text]
+        lines = text.split(b"\r\n")
         status = _read_status(lines[0])
         if status >= 200:
-            return _finish(lines, status, end + 4)
+            head = _finish(lines, status, end + 4)
+            if start == 0:
+                if len(_HEADS) >= _MOST_HEADS:
+                    _HEADS.clear()
+                _HEADS[text] = head
+            return head
         start = end + 4
 
 

@@ -1,0 +1,79 @@
+"""The kernel's instants on the monotonic clock, and when they are not believed."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vlmhyperbench_loadgen.clocks import STAMP_SPACE, Reading, ask_for_stamps, read_clocks, to_monotonic
+
+MS = 1_000_000
+WALL_NS = 1_700_000_000 * 1_000_000_000
+BEGAN = Reading(1000 * MS, WALL_NS)
+
+
+def stamp(wall_ns: int) -> bytes:
+    return struct.pack("@ll", *divmod(wall_ns, 1_000_000_000))
+
+
+def at(monotonic_ns: int) -> bytes:
+    return stamp(WALL_NS + monotonic_ns)
+
+
+def test_stamps_are_carried_over() -> None:
+    stamps = [at(1001 * MS), at(1005 * MS)]
+    assert to_monotonic(stamps, [1002 * MS, 1009 * MS], BEGAN, Reading(1010 * MS, WALL_NS)) == [1001 * MS, 1005 * MS]
+
+
+def test_a_clock_that_is_slewed_is_followed() -> None:
+    # Over 1 s the wall clock gains 0.2 ms: halfway it is 0.1 ms ahead.
+    ended = Reading(2000 * MS, WALL_NS + MS // 5)
+    assert to_monotonic([stamp(WALL_NS + 1500 * MS + MS // 10)], [1500 * MS], BEGAN, ended) == [1500 * MS]
+
+
+@pytest.mark.parametrize(
+    ("stamps", "moved_ns"),
+    [
+        ([at(1001 * MS)], 1000 * MS),
+        ([at(1001 * MS)], -MS),
+        ([at(1003 * MS)], 0),
+        ([at(999 * MS)], 0),
+        ([at(1001 * MS), at(1000 * MS + 500_000)], 0),
+        ([b""], 0),
+    ],
+    ids=["set_forth", "set_back", "after_its_read", "before_the_request", "out_of_order", "missing"],
+)
+def test_what_cannot_be_is_not_believed(stamps: list[bytes], moved_ns: int) -> None:
+    ended = Reading(1010 * MS, WALL_NS + moved_ns)
+    assert to_monotonic(stamps, [1002 * MS] * len(stamps), BEGAN, ended) is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**7)), max_size=20))
+def test_no_instant_lies_after_its_read(pairs: list[tuple[int, int]]) -> None:
+    arrived = sorted(1000 * MS + step for step, _ in pairs)
+    reads = [came + late for came, (_, late) in zip(arrived, pairs, strict=True)]
+    found = to_monotonic([at(came) for came in arrived], reads, BEGAN, Reading(3000 * MS, WALL_NS))
+    assert found == arrived
+
+
+def test_the_kernel_stamps_what_a_socket_receives() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as client,
+        server.accept()[0] as peer,
+    ):
+        if not ask_for_stamps(client):
+            pytest.skip("this system does not stamp")
+        began = read_clocks()
+        peer.sendall(b"hello")
+        data, said, _, _ = client.recvmsg(100, STAMP_SPACE)
+        read_ns = time.monotonic_ns()
+        found = to_monotonic([said[0][2]], [read_ns], began, read_clocks())
+    assert data == b"hello"
+    assert found is not None
+    assert began.monotonic_ns - 30_000 <= found[0] <= read_ns
