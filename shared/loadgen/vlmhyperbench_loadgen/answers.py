@@ -18,6 +18,7 @@ from vlmhyperbench_loadgen.http1 import Body
 EventKind = Literal["content", "reasoning", "tool", "role", "usage"]
 TOKEN_KINDS: tuple[EventKind, ...] = ("content", "reasoning", "tool")
 MAX_TOKENS = 2**31 - 1
+_LONG_BYTES = 2048
 _PLAIN_KEYS: dict[str, EventKind] = {"content": "content", "reasoning_content": "reasoning", "reasoning": "reasoning"}
 _MESSAGE_CHARACTERS = 500
 _FINISH_CHARACTERS = 64
@@ -68,6 +69,8 @@ def read_stream(body: Body, ends: list[int], times: list[int], *, is_complete: b
     answer = reading.answer
     is_done = False
     pattern = _Pattern()
+    # An answer of a few pieces has nothing to gain.
+    is_long = len(body.payload) >= _LONG_BYTES
     for data, at_ns in _events(body, ends, times):
         text = pattern.match(data)
         if text is not None:
@@ -87,7 +90,8 @@ def read_stream(body: Body, ends: list[int], times: list[int], *, is_complete: b
         if event.get("error"):
             answer.error, answer.is_transient = _stated_error(event["error"])
             break
-        pattern.learn(data, event)
+        if is_long:
+            pattern.learn(data, event)
         _take_event(reading, event, at_ns, "delta")
     if answer.error is None and is_complete and not is_done and answer.finish_reason is None:
         answer.error, answer.is_transient = "incomplete_stream: it ended without finish_reason and [DONE]", True
@@ -180,10 +184,9 @@ class _Pattern:
     an event with the same surroundings says the same of another text, and need not be parsed.
     """
 
-    __slots__ = ("_after", "_before", "_has_seen", "_least", "kind")
+    __slots__ = ("_after", "_before", "_least", "kind")
 
     def __init__(self) -> None:
-        self._has_seen = False
         self._before = self._after = b""
         self._least = 0
         self.kind: EventKind = "content"
@@ -206,10 +209,6 @@ class _Pattern:
         """Take an event for the pattern of those to come, if it is nothing but a piece of text."""
         found = _plain_text(event)
         if found is None or not found[1].isprintable():
-            return
-        if not self._has_seen:
-            # An answer of one piece has nothing to gain.
-            self._has_seen = True
             return
         kind, text = found
         try:

@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeAlias
 
@@ -42,9 +43,8 @@ class PlannedRequest:
 
 def make_requests(phase: int, requests: Iterable[PlannedRequest]) -> RequestTable:
     """Lay the requests of one phase out as rows of the table; `numpy.concatenate` joins phases."""
-    names = [name for name, _ in REQUEST_DTYPE]
-    rows = [tuple(phase if name == "phase" else getattr(request, name) for name in names) for request in requests]
-    return np.array(rows, dtype=REQUEST_DTYPE)
+    columns = attrgetter(*(name for name, _ in REQUEST_DTYPE if name != "phase"))
+    return np.array([(phase, *columns(request)) for request in requests], dtype=REQUEST_DTYPE)
 
 
 def write_plan(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import json
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+import numpy as np
 
 from vlmhyperbench.domain.arrivals import Arrivals, Instants, arrivals_within, draw_arrivals, trace_instants
 from vlmhyperbench.load.images import noise_png
@@ -23,6 +24,7 @@ Scenario = Literal["offline", "single_stream", "multi_stream", "server"]
 
 WARMUP_PHASE, MEASURED_PHASE = 0, 1
 _WORDS = [f"w{number}" for number in range(1000)]
+_MARK = "@@the prompt@@"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,17 +106,13 @@ def write_load(folder: Path, workload: Workload, endpoint: Endpoint) -> WrittenL
     written = write_bodies(folder, _bodies(workload, workload.warmup + count))
     tables, used = [], 0
     for phase in phases:
-        planned = [
-            dataclasses.replace(
-                written[(used + number) % len(written)],
-                ordinal=number,
-                sample=number,
-                stream=number % streams if phase.kind == "multi_stream" else -1,
-            )
-            for number in range(phase.count or 0)
-        ]
-        tables.append(make_requests(phase.no, planned))
-        used += len(planned)
+        length = phase.count or 0
+        table = make_requests(phase.no, [written[(used + number) % len(written)] for number in range(length)])
+        table["ordinal"] = table["sample"] = np.arange(length)
+        if phase.kind == "multi_stream":
+            table["stream"] = np.arange(length) % streams
+        tables.append(table)
+        used += length
     plan = LoadPlan(
         version=PLAN_VERSION,
         phases=tuple(phases),
@@ -130,12 +128,6 @@ def write_load(folder: Path, workload: Workload, endpoint: Endpoint) -> WrittenL
         cv = workload.arrivals.cv if workload.arrivals is not None else 1.0
         open_loop = OpenLoop(process=_process(workload), scheduled_ns=instants, cv=cv)
     return WrittenLoad(requests=count, open_loop=open_loop)
-
-
-def draw_prompts(count: int, *, words: int, seed: int) -> list[str]:
-    """Draw `count` prompts of `words` seeded words, no two alike where that many exist."""
-    drawn = random.Random(seed)  # noqa: S311 - drawn, not secret
-    return [" ".join(drawn.choices(_WORDS, k=words)) for _ in range(count)]
 
 
 def _process(workload: Workload) -> Literal["constant", "poisson", "gamma", "burst", "ramp", "trace"]:
@@ -172,6 +164,12 @@ def _bodies(workload: Workload, count: int) -> Iterator[bytes]:
         yield _body(asked, asked.prompt, asked.media, asked.output_tokens)
         return
     words = random.Random(workload.seed)  # noqa: S311 - drawn, not secret
+    if asked.images is None and not traced:
+        # Words need no escapes, so what all bodies share is written once.
+        before, _, after = _body(asked, _MARK, asked.media, asked.output_tokens).partition(_MARK.encode())
+        for _ in range(count):
+            yield before + " ".join(words.choices(_WORDS, k=asked.prompt_tokens)).encode() + after
+        return
     pictures = _pictures(asked.images, workload.seed)
     for number in range(count):
         # Warm-up requests come first and are as long as the trace's first ones.
