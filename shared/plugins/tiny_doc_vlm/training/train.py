@@ -40,6 +40,8 @@ class Plan:
     until: int
     """The number of the step before which it ends."""
     decay_steps: int
+    workers: int
+    """Processes that draw ahead; what they draw does not depend on how many they are."""
 
 
 def main(arguments: list[str]) -> None:
@@ -52,6 +54,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--until", type=int, help="end before this step (default: the recipe's steps)")
     parser.add_argument("--decay", type=int, help="steps at the end in which the learning rate falls to 0")
+    parser.add_argument("--workers", type=int, default=1, help="processes that draw pages (default 1)")
     given = parser.parse_args(arguments)
     recipe = RECIPES[given.recipe]
     train(
@@ -63,6 +66,7 @@ def main(arguments: list[str]) -> None:
             device=given.device,
             until=recipe.steps if given.until is None else given.until,
             decay_steps=recipe.decay_steps if given.decay is None else given.decay,
+            workers=given.workers,
         )
     )
 
@@ -136,8 +140,8 @@ class _Steps(Dataset[Batch]):
 
 
 def _batches(plan: Plan, first: int) -> Iterator[Batch]:
-    """Draw ahead in a process of its own; its order is that of the steps."""
-    return iter(DataLoader(_Steps(plan, first), batch_size=None, num_workers=1, prefetch_factor=8))
+    """Draw ahead in processes of their own; the order is that of the steps."""
+    return iter(DataLoader(_Steps(plan, first), batch_size=None, num_workers=plan.workers, prefetch_factor=8))
 
 
 @torch.no_grad()
