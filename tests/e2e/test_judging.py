@@ -132,6 +132,7 @@ def test_known_verdicts_are_not_asked_for_again(stack, judged):
 def test_a_finished_run_is_judged_without_asking_its_target_again(stack):
     plain = stack.wait(stack.client.runs.create(entry(dataset={**DATASET, "limit": 5})).id)
     child = stack.wait(stack.client.runs.rescore(plain.id, RunRescore(metrics=("exact_match", "judged-first"))).id)
+    assert stack.query("SELECT stop_decision IS NULL FROM run WHERE id = %s", child.id) == [(True,)]
     assert (child.state, child.reason, child.done) == ("SUCCEEDED", None, 5)
     assert values(stack, child, "judged-first") == [0.5] * 5
     assert "| 0.0 % |" in report_of(stack, child)

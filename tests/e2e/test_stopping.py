@@ -23,6 +23,14 @@ def registries(registries):
         "description: 100 ms an answer.\nbackends: [simulated]\n"
         "engine_params: {ttft_ms: 50, gap_ms: 10, tokens: 6, usage: always}\n"
     )
+    (registries / "models" / "says-yes.yaml").write_text(
+        "description: It agrees.\nbackends: [simulated]\n"
+        "engine_params: {ttft_ms: 100, gap_ms: 0, usage: always, answer: 'yes'}\n"
+    )
+    (registries / "metrics" / "agreeable.yaml").write_text(
+        "description: A judge slower than a heartbeat.\nclass_path: vlmhyperbench.scoring.judge:Judge\nprofile: v1\n"
+        "params: {target: {model: says-yes}, prompt: judge-same-answer, swap: false}\n"
+    )
     return registries
 
 
@@ -113,6 +121,9 @@ def test_the_report_says_that_it_stopped_and_re_scored_answers_know_it(stack, ri
     child = stack.wait(stack.client.runs.rescore(run.id, RunRescore(metrics=("anls",))).id)
     assert (child.state, child.total, child.done) == ("SUCCEEDED", run.total, run.done)
     assert said in report_of(stack, child).replace("\u00a0", " ")
+    judged = stack.wait(stack.client.runs.rescore(run.id, RunRescore(metrics=("exact_match", "agreeable"))).id)
+    found = [one.value for row in results_of(stack, judged) for one in row.measures if one.metric == "agreeable"]
+    assert (judged.state, found) == ("SUCCEEDED", [1.0] * run.done)
     audit(stack)
 
 

@@ -214,7 +214,8 @@ RETURNING
     ELSE (SELECT e.cancel_requested_at IS NOT NULL FROM experiment e WHERE e.id = j.experiment_id)
   END AS is_cancelled,
   COALESCE((SELECT r.is_paused FROM run r WHERE r.id = j.run_id), false) AS is_paused,
-  COALESCE((SELECT r.stop_decision IS NOT NULL FROM run r WHERE r.id = j.run_id), false) AS is_stopping
+  j.params ->> 'judge' IS NULL
+    AND COALESCE((SELECT r.stop_decision IS NOT NULL FROM run r WHERE r.id = j.run_id), false) AS is_stopping
 """
 
 _HOLD = "SELECT id FROM job WHERE id = :job AND claim_id = :claim AND state = 'RUNNING' FOR NO KEY UPDATE"

@@ -10,8 +10,8 @@ from sqlmodel import Field
 
 
 def json_column(*, nullable: bool = False) -> Any:
-    """Return a JSONB column."""
-    return Field(sa_column=Column(JSONB, nullable=nullable))
+    """Return a JSONB column; what is None in one that may be null is no value, not the JSON null."""
+    return Field(sa_column=Column(JSONB(none_as_null=nullable), nullable=nullable))
 
 
 def now_column() -> Any:
