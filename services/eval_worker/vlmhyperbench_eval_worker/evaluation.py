@@ -17,12 +17,12 @@ from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.identity import id_of, identify
 from vlmhyperbench.domain.judging import is_judge
 from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted, outcome_of
-from vlmhyperbench.domain.specs import ExtractorSpec, ImportTarget, MetricSpec, RunSpec
+from vlmhyperbench.domain.specs import ImportTarget, RunSpec
 from vlmhyperbench.errors import Fenced, NotFound, VlmHyperBenchError
 from vlmhyperbench.facts.read import read_facts
 from vlmhyperbench.scoring.extraction import TEXT
 from vlmhyperbench.worker.claims import ClaimedJob
-from vlmhyperbench_eval_worker.kept_measures import environment_of, fingerprint, measures_of_parent, verified
+from vlmhyperbench_eval_worker.kept_measures import Asked, environment_of, fingerprint, measures_of_parent, verified
 from vlmhyperbench_eval_worker.measuring import FACT_COLUMNS, measure_metric
 from vlmhyperbench_eval_worker.stopping import watch
 from vlmhyperbench_eval_worker.verdicts import beside, read_verdicts
@@ -82,8 +82,8 @@ async def _score(job: ClaimedJob) -> Outcome:
             said = await read_verdicts(job, metric)
             judged = await asyncio.to_thread(beside, rows, said, metric, answers=run.total or 0)
             judged_by = await _engines(job, said)
-        made = await _kept(job, run, spec, metric, extractor, judged, known)
-        made = made or await _measured(job, run, spec, metric, extractor, judged, no=no)
+        asked = Asked(spec=spec, manifest_id=run.manifest_id, metric=metric, extractor=extractor, rows=judged)
+        made = await _kept(job, asked, known) or await _measured(job, asked, no=no)
         evaluation = identify(
             spec,
             metric=metric,
@@ -107,22 +107,12 @@ async def _score(job: ClaimedJob) -> Outcome:
     )
 
 
-async def _kept(
-    job: ClaimedJob,
-    run: RunView,
-    spec: RunSpec,
-    metric: MetricSpec,
-    extractor: ExtractorSpec,
-    rows: polars.DataFrame,
-    known: Mapping[str, MeasureManifestView],
-) -> Written | None:
+async def _kept(job: ClaimedJob, asked: Asked, known: Mapping[str, MeasureManifestView]) -> Written | None:
     """Return what the parent measured of the same inputs, or None where it has to be measured."""
     if not known:
         return None
-    environment = await job.run_cpu(environment_of, metric)
-    mark = await asyncio.to_thread(
-        fingerprint, spec, metric, extractor, rows, manifest_id=run.manifest_id, environment=environment
-    )
+    environment = await job.run_cpu(environment_of, asked.metric)
+    mark = await asyncio.to_thread(fingerprint, asked, environment=environment)
     found = known.get(mark)
     kept = await asyncio.to_thread(verified, job, found) if found is not None else None
     if kept is None:
@@ -142,32 +132,22 @@ async def _kept(
     )
 
 
-async def _measured(
-    job: ClaimedJob,
-    run: RunView,
-    spec: RunSpec,
-    metric: MetricSpec,
-    extractor: ExtractorSpec,
-    rows: polars.DataFrame,
-    *,
-    no: int,
-) -> Written:
+async def _measured(job: ClaimedJob, asked: Asked, *, no: int) -> Written:
+    metric = asked.metric
     measured = await job.run_cpu(
         measure_metric,
-        rows,
+        asked.rows,
         metric,
-        extractor=extractor,
-        on_model_failure=spec.on_model_failure,
-        on_invalid=spec.on_invalid,
+        extractor=asked.extractor,
+        on_model_failure=asked.spec.on_model_failure,
+        on_invalid=asked.spec.on_invalid,
     )
     key = f"runs/{job.run_id}/measures/{job.claim_id}/{no}-{_slug(metric.name)}.parquet"
     stored = await asyncio.to_thread(
         job.runtime.storage.put, key, measured.content, media_type="application/vnd.apache.parquet"
     )
     environment = digest_of(dict(measured.packages))
-    mark = await asyncio.to_thread(
-        fingerprint, spec, metric, extractor, rows, manifest_id=run.manifest_id, environment=environment
-    )
+    mark = await asyncio.to_thread(fingerprint, asked, environment=environment)
     return Written(
         storage_key=stored.key,
         sha256=stored.sha256,

@@ -25,6 +25,20 @@ _ROW = ("phase", "ordinal", "status", "failure", "error_code", "text", REPORTED,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One metric on what one extractor reads, and the answers."""
+
+    spec: RunSpec
+    """For its policies."""
+    manifest_id: str | None
+    """Hash of the samples."""
+    metric: MetricSpec
+    extractor: ExtractorSpec
+    rows: polars.DataFrame
+    """Columns as SCORE reads them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KeptMeasures:
     """A file of measures of another run, verified."""
 
@@ -33,37 +47,25 @@ class KeptMeasures:
     """Rows that have a value."""
 
 
-def fingerprint(
-    spec: RunSpec,
-    metric: MetricSpec,
-    extractor: ExtractorSpec,
-    rows: polars.DataFrame,
-    *,
-    manifest_id: str | None,
-    environment: str,
-) -> str:
+def fingerprint(asked: Asked, *, environment: str) -> str:
     """Hash everything that decides a metric's measures: configuration, inputs, packages and our own version.
 
     Args:
-        spec: the run, for its policies.
-        metric: the metric.
-        extractor: what reads the answers for it.
-        rows: the answers; columns as SCORE reads them.
-        manifest_id: hash of the samples.
+        asked: what is to be measured.
         environment: digest of the packages that compute the metric.
     """
-    read = rows.select(name for name in _ROW if name in rows.columns)
+    spec, read = asked.spec, asked.rows.select(name for name in _ROW if name in asked.rows.columns)
     return digest_of(
         {
             "stage": Stage.EVALUATION.value,
             "config": {
-                "metric": metric.model_dump(mode="json"),
-                "extractor": extractor.model_dump(mode="json"),
+                "metric": asked.metric.model_dump(mode="json"),
+                "extractor": asked.extractor.model_dump(mode="json"),
                 "on_model_failure": spec.on_model_failure,
                 "on_invalid": spec.on_invalid,
             },
             "inputs": {
-                "samples": manifest_id,
+                "samples": asked.manifest_id,
                 "answers": hashlib.sha256(read.write_ndjson().encode()).hexdigest(),
             },
             "packages": environment,
