@@ -144,3 +144,4 @@ def test_an_engine_that_differs_in_anything_is_another(recorded: dict[str, objec
     assert _is_same(RECORDED, ENGINE)
     assert not _is_same(recorded, ENGINE)  # type: ignore[arg-type]
     assert not _is_same(RECORDED | {"version": ""}, replace(ENGINE, version=""))
+    assert not _is_same(RECORDED | {"version": "unknown"}, replace(ENGINE, version="unknown"))

@@ -6,10 +6,11 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from vlmhyperbench.db import runs
-from vlmhyperbench.domain.planning import are_paired
+from vlmhyperbench.db import phases, runs
+from vlmhyperbench.domain.judging import is_judge, label_of
+from vlmhyperbench.domain.planning import ACCURACY_PHASE, are_paired
 from vlmhyperbench.domain.specs import RunSpec
-from vlmhyperbench.domain.states import RunState
+from vlmhyperbench.domain.states import PhaseState, RunState
 from vlmhyperbench.errors import InvalidInput
 
 _CURE = "Name a run of the same task and samples, asked equally often, that was not cancelled and did not fail."
@@ -27,6 +28,7 @@ async def pin_baseline(
     """
     if spec.stop is None:
         return spec
+    _check_metric(spec, spec.stop.metric)
     baseline = spec.stop.baseline
     if baseline is None and experiment_id is not None:
         others = await runs.of_experiment(session, experiment_id)
@@ -36,6 +38,16 @@ async def pin_baseline(
     pinned = spec.model_copy(update={"stop": spec.stop.model_copy(update={"baseline": baseline})})
     await check_baseline(session, pinned, project_id=project_id)
     return pinned
+
+
+def _check_metric(spec: RunSpec, wanted: str) -> None:
+    """Refuse to run again what was re-scored in the meantime by metrics that its rule cannot work with."""
+    labels = [label_of(metric) for metric in spec.metrics]
+    if wanted not in labels or any(map(is_judge, spec.metrics)):
+        raise InvalidInput(
+            f"stop.metric: the run is scored by {', '.join(labels)}; its rule needs {wanted}, and no judge beside it.",
+            cure="Say what the run is now, with its metrics and its rule.",
+        )
 
 
 async def check_baseline(session: AsyncSession, spec: RunSpec, *, project_id: str) -> None:
@@ -54,6 +66,8 @@ async def check_baseline(session: AsyncSession, spec: RunSpec, *, project_id: st
     if not are_paired(found.pinned_spec(), spec):
         message = f"stop.baseline: the run {found.name!r} asked other samples, or asked them another number of times."
         raise InvalidInput(message, cure=_CURE)
-    if found.stop_decision is not None:
-        message = f"stop.baseline: the run {found.name!r} stopped early itself, so it lacks answers to compare with."
+    phase = await phases.get(session, found.id, ACCURACY_PHASE)
+    may_stop = found.pinned_spec().stop is not None and not found.state.is_terminal
+    if may_stop or (phase is not None and phase.state is PhaseState.STOPPED):
+        message = f"stop.baseline: the run {found.name!r} stops early itself, so it lacks answers to compare with."
         raise InvalidInput(message, cure=_CURE)

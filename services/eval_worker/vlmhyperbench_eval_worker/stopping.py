@@ -21,6 +21,7 @@ from vlmhyperbench.analysis.sequential import (
     Decision,
     PairedSequence,
     Rule,
+    certain_after,
     decide,
     gains,
     range_of_gains,
@@ -29,6 +30,7 @@ from vlmhyperbench.analysis.sequential import (
 from vlmhyperbench.data import manifest
 from vlmhyperbench.db import facts, manifests, phases, runs
 from vlmhyperbench.db.views import RunView
+from vlmhyperbench.domain.judging import label_of
 from vlmhyperbench.domain.planning import ACCURACY_PHASE, are_paired
 from vlmhyperbench.domain.specs import MetricSpec, RunSpec, StopRule
 from vlmhyperbench.domain.states import PhaseState, RunState
@@ -47,7 +49,8 @@ WORTH_SCORING = 0.02
 """Of what is scored already: so many new answers are scored at once."""
 
 UNDECIDED = "undecided"
-_OVER = frozenset({PhaseState.COMPLETE, PhaseState.STOPPED, PhaseState.VOID})
+_ANSWERED = frozenset({PhaseState.COMPLETE, PhaseState.STOPPED})
+_OVER = _ANSWERED | {PhaseState.VOID}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +80,14 @@ async def watch(job: ClaimedJob, run: RunView, spec: RunSpec, rule: StopRule) ->
         NotFound: the baseline or a file of it does not exist any more.
         Fenced: the claim is lost.
     """
-    metric = next(one for one in spec.metrics if f"{one.name}@{one.profile}" == rule.metric)
+    metric = next((one for one in spec.metrics if label_of(one) == rule.metric), None)
+    if metric is None:
+        raise NotFound(f"The run is not scored by {rule.metric}, by which it should stop.")
     description = await job.run_cpu(describe, metric)
     low, high = range_of_gains(description)
     keys = await _keys(job, run)
     sequence = PairedSequence(alpha=rule.alpha, low=low, high=high, total_units=len(keys), largest_unit=spec.decoding.n)
+    certain_after(_rule(rule, len(keys)), sequence)  # a margin that no gain can reach is refused before anything
     baseline = await _baseline(job, run, spec, rule)
     while not await _is_answered(job, baseline):
         if not await _is_asking(job, run.id):
@@ -117,7 +123,7 @@ async def _follow(
         waited_s = time.monotonic() - fed_at
         if new and (len(new) >= fed * WORTH_SCORING or waited_s >= LONGEST_WAIT_S or not is_asking):
             await _feed(job, run, spec, pairing, sequence, new)
-            fed_at, decision = time.monotonic(), decide(_rule(pairing.rule), sequence)
+            fed_at, decision = time.monotonic(), decide(_rule(pairing.rule, len(pairing.keys)), sequence)
             told = _told(pairing.rule, pairing.baseline, sequence, decision)
             if decision is not None:
                 await _stop(job, run, told)
@@ -191,7 +197,7 @@ async def _is_answered(job: ClaimedJob, baseline: RunView) -> bool:
     async with job.runtime.database.transaction() as session:
         now = await runs.get(session, baseline.id)
         phase = await phases.get(session, baseline.id, ACCURACY_PHASE)
-    is_asked = phase is not None and phase.kind == "accuracy" and phase.state is not PhaseState.OPEN
+    is_asked = phase is not None and phase.kind == "accuracy" and phase.state in _ANSWERED
     return is_asked or (now is not None and now.state in {RunState.SUCCEEDED, RunState.PARTIAL})
 
 
@@ -224,8 +230,8 @@ def _is_let_go(job: ClaimedJob) -> bool:
     return job.cancelled.is_set() or job.draining.is_set()
 
 
-def _rule(rule: StopRule) -> Rule:
-    return Rule(kind=rule.rule, margin=rule.margin, min_units=rule.min_samples)
+def _rule(rule: StopRule, samples: int) -> Rule:
+    return Rule(kind=rule.rule, margin=rule.margin, min_units=min(rule.min_samples, samples))
 
 
 def _told(

@@ -10,6 +10,7 @@ import polars
 from vlmhyperbench.db import phases
 from vlmhyperbench.domain.judging import PARAM, judging_of, label_of, place_of
 from vlmhyperbench.domain.specs import MetricSpec
+from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.facts.read import read_facts
 from vlmhyperbench.worker.claims import ClaimedJob
@@ -25,10 +26,12 @@ async def read_verdicts(job: ClaimedJob, metric: MetricSpec) -> polars.DataFrame
     label = label_of(metric)
     async with job.runtime.database.transaction() as session:
         found = await phases.of_run(session, job.run_id)
-    no = next((one.no for one in found if one.kind == "judge" and one.params.get(PARAM) == label), None)
-    if no is None:
+    phase = next((one for one in found if one.kind == "judge" and one.params.get(PARAM) == label), None)
+    if phase is None:
         raise NotFound(f"The judge {label} was never asked about the run {job.run_id}.")
-    return await read_facts(job.runtime.database, job.runtime.storage, job.run_id, phases=[no], payload=("text",))
+    # A phase counts as a whole: of a judge that failed on the way no verdict does.
+    numbers = [] if phase.state is PhaseState.VOID else [phase.no]
+    return await read_facts(job.runtime.database, job.runtime.storage, job.run_id, phases=numbers, payload=("text",))
 
 
 def beside(rows: polars.DataFrame, said: polars.DataFrame, metric: MetricSpec, *, answers: int) -> polars.DataFrame:

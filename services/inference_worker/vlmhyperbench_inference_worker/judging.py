@@ -19,6 +19,9 @@ from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_inference_worker.work import Work
 
 NO_ANSWER = "There is no answer to judge."
+LONGEST = 200_000
+"""Characters of answer and reference together: no judge reads more, and one answer must not keep others from it."""
+TOO_LONG = f"The answer and its reference are longer than {LONGEST} characters together."
 
 
 async def read_judging(job: ClaimedJob, label: str) -> Work:
@@ -59,6 +62,8 @@ def _sample(index: int, row: Mapping[str, Any] | None, order: Order, *, images: 
     if row is None or row["status"] != "ok":
         return ManifestSample(index=index, key=f"{index}", question="", error=NO_ANSWER)
     reference, answer = " or ".join(row["references"] or ()), row["text"] or ""
+    if len(reference) + len(answer) > LONGEST:
+        return ManifestSample(index=index, key=f"{index}", question="", error=TOO_LONG)
     first, second = (reference, answer) if order == "reference_first" else (answer, reference)
     shown = {"reference": reference, "answer": answer, "first": first, "second": second, "order": order}
     return ManifestSample(

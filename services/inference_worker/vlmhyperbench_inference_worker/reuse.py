@@ -25,6 +25,7 @@ from vlmhyperbench_inference_worker.work import Work, plan_requests
 from vlmhyperbench_sdk.gateway import EngineIdentity
 from vlmhyperbench_sdk.types import JsonObject
 
+_UNKNOWN = frozenset({"", "unknown"})
 KEPT = "same request, ok"
 CACHED = "same request, ok, of another run"
 
@@ -140,7 +141,7 @@ def _keys(job: ClaimedJob, storage_key: str) -> list[str]:
 def _is_same(recorded: JsonObject, engine: EngineIdentity) -> bool:
     """Say whether an engine is the recorded one; one whose version nobody knows is not."""
     known = {"name": engine.name, "version": engine.version, "weights_sha256": dict(engine.weights_sha256)}
-    return bool(engine.version) and all(recorded.get(name) == value for name, value in known.items())
+    return engine.version not in _UNKNOWN and all(recorded.get(name) == value for name, value in known.items())
 
 
 def _row(run_id: UUID, phase: int, ordinal: int, source: KeepableView) -> KeptFactView:

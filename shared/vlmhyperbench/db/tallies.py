@@ -57,6 +57,13 @@ WITH rows AS (
     SELECT kept.run_id, count(*), count(*) FILTER (WHERE fact.status <> 'ok')
     FROM kept_phase kept JOIN fact ON fact.run_id = kept.source_run_id AND fact.phase = kept.source_phase
     WHERE kept.run_id = ANY(:ids) GROUP BY kept.run_id
+    UNION ALL
+    SELECT row.run_id, count(*), count(*) FILTER (WHERE fact.status <> 'ok')
+    FROM kept_fact row
+    JOIN kept_phase kept ON kept.run_id = row.run_id AND kept.phase = row.phase
+    JOIN fact ON fact.run_id = row.source_run_id AND fact.phase = row.source_phase
+             AND fact.ordinal = row.source_ordinal
+    WHERE row.run_id = ANY(:ids) GROUP BY row.run_id
 )
 SELECT run_id, CAST(sum(done) AS bigint) AS done, CAST(sum(failed) AS bigint) AS failed FROM rows GROUP BY run_id
 """

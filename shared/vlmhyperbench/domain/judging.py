@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from vlmhyperbench.domain.specs import (
     Decoding,
@@ -64,6 +64,14 @@ class Judging(Spec):
     prices: Prices | None = None
     title: Name
 
+    @field_validator("labels")
+    @classmethod
+    def _labels_differ(cls, labels: dict[str, Worth]) -> dict[str, Worth]:
+        read = [plain(label) for label in labels]
+        if "" in read or len(set(read)) < len(read):
+            raise ValueError("labels are words that differ in more than case and punctuation")
+        return labels
+
     @property
     def orders(self) -> tuple[Order, ...]:
         """In which orders each answer is shown."""
@@ -78,6 +86,11 @@ class Place:
     """Ordinal of the answer in the phase that is judged."""
     order: Order
     repeat: int
+
+
+def plain(text: str) -> str:
+    """Return a verdict as it is compared: in small letters, without punctuation around it."""
+    return text.strip(" \t\r\n.,;:!\"'`*").casefold()
 
 
 def is_judge(metric: MetricSpec) -> bool:

@@ -154,12 +154,20 @@ def _with_closing(
             jobs.append(replace(shard, needs=closing, target_digest=digest_of(judging.target)))
     closing = tuple(range(len(jobs)))
     if spec.metrics:
-        watches = spec.stop is not None and bool(shards)
-        jobs.append(PlannedJob(kind=JobKind.SCORE, needs=closing, needs_state="STARTED" if watches else "DONE"))
+        jobs.append(PlannedJob(kind=JobKind.SCORE, needs=closing, needs_state=_scores_when(spec, shards, jobs)))
         closing = (len(jobs) - 1,)
     if spec.reports:
         jobs.append(PlannedJob(kind=JobKind.REPORT, needs=closing))
     return Expansion(total=total, phases=tuple(opened), jobs=tuple(jobs))
+
+
+def _scores_when(
+    spec: RunSpec, shards: Sequence[PlannedJob], before: Sequence[PlannedJob]
+) -> Literal["DONE", "ENDED", "STARTED"]:
+    """Say when SCORE may begin: beside inference that it watches, and after judges even if one of them failed."""
+    if spec.stop is not None and shards:
+        return "STARTED"
+    return "ENDED" if len(before) > len(shards) else "DONE"
 
 
 def _shard(spec: RunSpec, kind: JobKind, phase: int | None, start: int, end: int) -> PlannedJob:

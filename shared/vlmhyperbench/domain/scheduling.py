@@ -157,7 +157,9 @@ class CloseInference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloseJudging:
-    """Every judge has ended: close the phases that the scheduler opened for them."""
+    """Every judge has ended: close the phases that the scheduler opened for them, all void where one failed."""
+
+    is_void: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,12 +198,18 @@ def advance(run: RunNow, jobs: Sequence[JobNow]) -> list[Step]:
         steps.append(StopWaiting())
     if all(job.state is JobState.DONE for job in shards):
         steps.append(CloseInference(is_stopped=any(job.is_stopped for job in shards)))
-    if judges and all(job.state is JobState.DONE for job in judges):
-        steps.append(CloseJudging())
-    if run.state is RunState.RUNNING and all(job.state is JobState.DONE for job in own):
-        has_errors = run.keeps_errors or any(job.failed for job in shards)
+    unjudged = any(job.state is JobState.FAILED for job in judges)
+    if judges and all(job.state.is_terminal for job in judges):
+        steps.append(CloseJudging(is_void=unjudged))
+    if run.state is RunState.RUNNING and all(_is_over(job) for job in own):
+        has_errors = run.keeps_errors or unjudged or any(job.failed for job in shards)
         steps.append(End(event=RunEvent.END_PARTIAL if has_errors else RunEvent.SUCCEED))
     return steps
+
+
+def _is_over(job: JobNow) -> bool:
+    """Whether a job keeps its run open no longer; a judge that failed costs its verdicts, and nothing else."""
+    return job.state is JobState.DONE or (job.is_judging and job.state.is_terminal)
 
 
 def _wind_up(run: RunNow, own: Sequence[JobNow], reason: str | None) -> list[Step]:
@@ -213,7 +221,7 @@ def _wind_up(run: RunNow, own: Sequence[JobNow], reason: str | None) -> list[Ste
 
 
 def _failure(jobs: Sequence[JobNow]) -> str | None:
-    failed = next((job for job in jobs if job.state is JobState.FAILED), None)
+    failed = next((job for job in jobs if job.state is JobState.FAILED and not job.is_judging), None)
     if failed is not None:
         return f"{STAGE_OF[failed.kind]}: {failed.message or 'failed'}"
     lost = any(job.is_shared and job.state is JobState.CANCELLED for job in jobs)

@@ -227,7 +227,7 @@ class StopRule(Spec):
     rule: Literal["better", "worse", "not_worse", "equivalent"]
     margin: Annotated[float, Field(ge=0)] = 0.0
     """In the metric's unit."""
-    alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    alpha: Annotated[float, Field(ge=1e-6, lt=1)] = 0.05
     """Probability of ever stopping on what is not so."""
     min_samples: Annotated[int, Field(ge=1)] = 30
     seed: int = 0

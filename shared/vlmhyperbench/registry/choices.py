@@ -96,7 +96,7 @@ class StopChoice(Strict):
     """One of the run's metrics, a mean of values between two ends; by default the first."""
     baseline: UUID | None = None
     """A run that asked the same samples; in an experiment by default its first run that does."""
-    alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    alpha: Annotated[float, Field(ge=1e-6, lt=1)] = 0.05
     min_samples: Annotated[int, Field(ge=1)] = 30
     seed: int = 0
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, JsonValue
 
-from vlmhyperbench.domain.judging import Judging, Prices, Worth, is_judge
+from vlmhyperbench.domain.judging import Judging, Prices, Worth, is_judge, plain
 from vlmhyperbench.domain.specs import Decoding, MetricSpec
 from vlmhyperbench.registry.choices import ExtractorRef, TargetChoice
 from vlmhyperbench.registry.errors import Path
@@ -71,6 +71,10 @@ def pin_judge(references: References, name: str, params: Params, path: Path) -> 
     prompt = pin_prompt(references, written.prompt, (*path, "prompt"))
     [extractor] = pin_extractors(references, (written.extractor,), (*path, "extractor"))
     if target is None or prompt is None or extractor is None:
+        return None
+    if len({plain(label) for label in written.labels} - {""}) < len(written.labels):
+        message = "two labels differ in case or punctuation only, or one is no word."
+        references.say((*path, "labels"), message, "Verdicts are compared in small letters.")
         return None
     judging = Judging(
         target=target,

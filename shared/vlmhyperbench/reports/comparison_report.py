@@ -28,6 +28,7 @@ from vlmhyperbench.reports.document import (
 )
 from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.headline import final_state, finished_at, headline_row, run_data, tone_of
+from vlmhyperbench.reports.judging import judges_of
 from vlmhyperbench.reports.limitations import limitations
 from vlmhyperbench.reports.parity import parity_section
 from vlmhyperbench.reports.performance import Performance, performance_of, times_table
@@ -90,6 +91,7 @@ def comparison_document(experiment_id: str, name: str, state: str, runs: Sequenc
             differences(paired),
             *parity_section(named[: 1 + MAX_FLIP_BLOCKS]),
             *ranking(named, paired),
+            *judges_of(named),
             _quality(summarised),
             _flips(named, paired, found),
             _performance(summarised),

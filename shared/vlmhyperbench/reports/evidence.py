@@ -145,6 +145,11 @@ class RunEvidence:
         return is_certain and isinstance(of, int) and self.facts.height < of * self.spec.decoding.n
 
     @property
+    def is_unjudged(self) -> bool:
+        """Whether a judge could not be asked to the end, so that none of its verdicts counts."""
+        return any(phase.kind == "judge" and phase.state == "VOID" for phase in self.phases)
+
+    @property
     def generating(self) -> tuple[ClaimEvidence, ...]:
         """Claims that measured something."""
         return tuple(claim for claim in self.claims if claim.job == "GENERATE")

@@ -19,7 +19,7 @@ def final_state(run: RunEvidence, counts: Counts) -> str:
     """Return the state in which a run ends: a report is made while the run is still open."""
     if RunState(run.state).is_terminal:
         return run.state
-    is_whole = counts.answered == counts.requested
+    is_whole = counts.answered == counts.requested and not run.is_unjudged
     return RunState.SUCCEEDED.value if is_whole else RunState.PARTIAL.value
 
 

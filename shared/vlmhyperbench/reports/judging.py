@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import polars
 
@@ -15,6 +16,8 @@ from vlmhyperbench.reports.wording import listed, percent, plural
 RIGHT = 0.5
 """From here on a value counts as right, where a judge is compared with another metric."""
 
+UNJUDGED = "a judge could not be asked to the end, so none of its verdicts counts and its values are missing."
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
@@ -24,7 +27,23 @@ class Agreement:
     same: float
     """Share of the answers that both have a value for."""
     kappa: float | None
-    """Cohen's kappa; None where one of them calls everything alike."""
+    """Cohen's kappa; None where both of them call everything alike."""
+
+
+def judges_of(runs: Sequence[RunEvidence]) -> tuple[Section, ...]:
+    """Show the judges of several runs, a section for each run that has any."""
+    return tuple(
+        replace(
+            section,
+            name=f"judges-{no}",
+            title=f"Judges of {run.name}",
+            blocks=tuple(
+                replace(block, name=f"{block.name}-{no}") for block in section.blocks if isinstance(block, Table)
+            ),
+        )
+        for no, run in enumerate(runs, 1)
+        for section in judges(run)
+    )
 
 
 def judges(run: RunEvidence) -> tuple[Section, ...]:

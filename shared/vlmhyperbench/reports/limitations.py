@@ -9,6 +9,7 @@ from vlmhyperbench.reports.counting import Counts
 from vlmhyperbench.reports.document import Points, Section, write_number
 from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.extraction import spread
+from vlmhyperbench.reports.judging import UNJUDGED
 from vlmhyperbench.reports.performance import Performance
 from vlmhyperbench.reports.quality import digits_of
 from vlmhyperbench.reports.stopping import STOPPED
@@ -33,7 +34,7 @@ def limitations(runs: Sequence[tuple[RunEvidence, Counts, Performance]]) -> Sect
     """List the limitations of one or several runs; what holds for all of them is said once."""
     found: dict[str, list[str]] = {}
     for run, counts, performance in runs:
-        for item in (*_of_quality(run, counts), *_of_speed(run, performance)):
+        for item in (*_of_the_end(run), *_of_quality(run, counts), *_of_speed(run, performance)):
             found.setdefault(item, []).append(run.name)
     timed = [run.name for run, _, performance in runs if performance.times.get("latency_ms")]
     once = [MEASURED_ONCE] if len(timed) > 1 else []
@@ -45,6 +46,11 @@ def limitations(runs: Sequence[tuple[RunEvidence, Counts, Performance]]) -> Sect
     )
 
 
+def _of_the_end(run: RunEvidence) -> list[str]:
+    items = [STOPPED] if run.is_stopped else []
+    return [*items, UNJUDGED] if run.is_unjudged else items
+
+
 def _of_quality(run: RunEvidence, counts: Counts) -> list[str]:
     items = []
     is_imported = isinstance(run.spec.target, ImportTarget)
@@ -52,8 +58,6 @@ def _of_quality(run: RunEvidence, counts: Counts) -> list[str]:
         items.append(
             "the answers were imported: what was asked, and how, is as their file says, and nothing was timed."
         )
-    if run.is_stopped:
-        items.append(STOPPED)
     if run.left_out:
         items.append(f"{plural(run.left_out, 'answer')} of the file belong to no sample that is in the run.")
     if run.differing:

@@ -12,7 +12,7 @@ from statistics import fmean
 
 from pydantic import TypeAdapter, ValidationError
 
-from vlmhyperbench.domain.judging import Judging, Order
+from vlmhyperbench.domain.judging import Judging, Order, plain
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.scoring.extraction import extract
 from vlmhyperbench_sdk.protocols import MetricDescription
@@ -25,7 +25,6 @@ KEY = "verdicts"
 
 UNREADABLE = "unreadable verdict"
 NO_VERDICT = "no verdict"
-_STRIPPED = " \t\r\n.,;:!\"'`*"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +95,7 @@ class Judge:
 
     def _worths(self, said: Sequence[Verdict]) -> list[float | None]:
         """Return what each verdict is worth; None where it cannot be read, or never came."""
-        labels = {_plain(label): worth for label, worth in self._judging.labels.items()}
+        labels = {plain(label): worth for label, worth in self._judging.labels.items()}
         texts = extract([one.text or "" for one in said], extractor=self._judging.extractor).texts
         return [_worth(labels, one, text) for one, text in zip(said, texts, strict=True)]
 
@@ -104,13 +103,13 @@ class Judge:
         if read is None:
             return _Valued(value=0.0, statistics={"worth": 0.0, "count": 1.0})
         by_order = {
-            order: [worth for verdict, worth in read if verdict.order == order and worth is not None]
+            order: {verdict.repeat: worth for verdict, worth in read if verdict.order == order and worth is not None}
             for order in self._judging.orders
         }
         if not all(by_order.values()):
             is_silent = all(verdict.text is None for verdict, _ in read)
             return _Valued(reason=NO_VERDICT if is_silent else UNREADABLE)
-        value = fmean(fmean(worths) for worths in by_order.values())
+        value = fmean(fmean(worths.values()) for worths in by_order.values())
         return _Valued(value=value, statistics={"worth": value, "count": 1.0, **_agreement(by_order.values())})
 
 
@@ -125,18 +124,24 @@ class _Valued:
 
 
 def _worth(labels: Mapping[str, float | str], verdict: Verdict, text: str | None) -> float | None:
-    worth = labels.get(_plain(text)) if verdict.text is not None and text is not None else None
+    worth = labels.get(plain(text)) if verdict.text is not None and text is not None else None
     if isinstance(worth, str):
         stood = "second" if verdict.order == "reference_first" else "first"
         return float(worth == stood)
     return worth
 
 
-def _agreement(by_order: Iterable[Sequence[float]]) -> dict[str, float]:
-    """Count pairs of verdicts on one answer: of both orders, and of two repeats in one order; and those that agree."""
+def _agreement(by_order: Iterable[Mapping[int, float]]) -> dict[str, float]:
+    """Count pairs of verdicts on one answer: of both orders in one repeat, of two repeats in one order; and the same.
+
+    Args:
+        by_order: of each order, repeat → worth, as far as verdicts can be read.
+    """
     orders = list(by_order)
-    swapped = [(a, b) for one, other in combinations(orders, 2) for a, b in zip(one, other, strict=False)]
-    repeated = [pair for worths in orders for pair in combinations(worths, 2)]
+    swapped = [
+        (one[repeat], other[repeat]) for one, other in combinations(orders, 2) for repeat in one.keys() & other.keys()
+    ]
+    repeated = [pair for worths in orders for pair in combinations(worths.values(), 2)]
     return {
         "orders": float(len(swapped)),
         "orders_agree": float(sum(a == b for a, b in swapped)),
@@ -147,7 +152,3 @@ def _agreement(by_order: Iterable[Sequence[float]]) -> dict[str, float]:
 
 def _verdicts(metadata: JsonObject) -> tuple[Verdict, ...] | None:
     return _VERDICTS.validate_python(metadata[KEY]) if KEY in metadata else None
-
-
-def _plain(text: str) -> str:
-    return text.strip(_STRIPPED).casefold()

@@ -22,7 +22,6 @@ from vlmhyperbench.analysis.sequential import (
     gains,
     random_order,
     range_of_gains,
-    request_order,
 )
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_text_metrics import Anls, Cer
@@ -394,12 +393,3 @@ def test_every_random_order_is_as_likely_as_any_other() -> None:
     found = Counter(tuple(random_order("abcd", seed=seed)) for seed in range(6000))
     assert len(found) == 24
     assert stats.chisquare(list(found.values())).pvalue > 0.001
-
-
-def test_requests_are_asked_sample_by_sample_in_a_random_order() -> None:
-    keys = ["a", "b", "c"]
-    places = random_order(keys, seed=5)
-    assert request_order(keys, repeats=1, seed=5) == places
-    asked = request_order(keys, repeats=2, seed=5)
-    assert asked[:2] == [places[0], 3 + places[0]]
-    assert sorted(asked) == list(range(6))

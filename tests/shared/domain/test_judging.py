@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.shared.domain.builders_of_jobs import JUDGING, METRIC, judge_metric, run_spec
 from vlmhyperbench.domain.judging import (
+    Judging,
     Place,
     is_judge,
     judge_of,
@@ -50,3 +51,9 @@ def test_a_judge_is_asked_by_its_own_target_prompt_and_decoding() -> None:
     assert (spec.scenario.kind, spec.scenario.warmup_requests, spec.reuse) == ("offline", 0, "cache")
     afresh = run_spec().model_copy(update={"reuse": "nothing"})
     assert judging_spec(afresh, JUDGING).reuse == "nothing"
+
+
+@pytest.mark.parametrize("labels", [{"Yes": 1, "yes.": 0}, {"": 1}, {"...": 1, "no": 0}])
+def test_labels_that_would_be_read_alike_are_refused(labels: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="labels are words that differ"):
+        Judging.model_validate({**JUDGING.model_dump(), "labels": labels})

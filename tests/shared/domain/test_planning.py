@@ -159,7 +159,7 @@ def test_a_judge_is_asked_after_the_inference_and_before_scoring() -> None:
     ]
     assert {job.params["judge"] for job in judging} == {"judged@v1"}
     assert {job.target_digest for job in judging} == {digest_of(JUDGING.target)}
-    assert (shard.target_digest, score.needs) == (None, (0, 1, 2, 3))
+    assert (shard.target_digest, score.needs, score.needs_state) == (None, (0, 1, 2, 3), "ENDED")
 
 
 def test_judges_of_kept_answers_have_phases_of_their_own() -> None:

@@ -40,6 +40,11 @@ def test_repeats_that_differ_are_counted() -> None:
     assert (found.statistics["repeats"], found.statistics["repeats_agree"]) == ([2.0], [1.0])
 
 
+def test_orders_are_compared_repeat_by_repeat() -> None:
+    found = measured(said("yes", "no", "perhaps", "yes", "no", "no"), repeats=3)
+    assert (found.statistics["orders"], found.statistics["orders_agree"]) == ([2.0], [1.0])
+
+
 @pytest.mark.parametrize("texts", [("yes", "perhaps"), ("yes", None), ("", ""), ("yes and no", "yes")])
 def test_a_verdict_that_cannot_be_read_is_unavailable_and_never_zero(texts: tuple[str | None, ...]) -> None:
     found = measured(said(*texts))
