@@ -34,10 +34,15 @@ def registries(registries):
         (registries / "models" / f"{name}.yaml").write_text(
             f"description: No model.\nbackends: [simulated]\nengine_params: {params}\n"
         )
+    (registries / "models" / "hangs-up.yaml").write_text(
+        "description: No model.\nbackends: [simulated]\n"
+        "engine_params: {ttft_ms: 0, gap_ms: 0, failure_rate: 1.0, failure: reset}\n"
+    )
     judges = {
         "judged-yes": ("says-yes", "decoding: {n: 2}"),
         "judged-nonsense": ("says-nonsense", "swap: true"),
         "judged-first": ("says-first", "labels: {first: first, second: second, tie: 0.5}"),
+        "judged-by-nobody": ("hangs-up", "in_flight: 1"),
         "judged-by-tiny": ("tiny-doc-vlm", "images: true\n  labels: {receipt: 1, invoice: 1, passport: 0, ticket: 0}"),
     }
     for name, (model, more) in judges.items():
@@ -177,6 +182,17 @@ def test_what_has_no_answer_is_not_judged(stack, registries):
         (one.outcome, measure.value) for one in found for measure in one.measures if measure.metric == "judged-yes"
     }
     assert by_outcome == {("answered", 1.0), ("infrastructure_failure", None)}
+    audit(stack)
+
+
+def test_a_judge_that_cannot_be_asked_costs_its_verdicts_and_nothing_else(stack):
+    run = stack.wait(stack.client.runs.create(entry("judged-by-nobody", "judged-yes")).id)
+    assert (run.state, run.reason, run.failed) == ("PARTIAL", None, 0)
+    assert values(stack, run, "judged-by-nobody") == [None] * SAMPLES
+    assert reasons(stack, run, "judged-by-nobody") == {"no verdict"}
+    assert values(stack, run, "judged-yes") == [1.0] * SAMPLES
+    assert None not in values(stack, run, "exact_match")
+    assert "A judge could not be asked to the end" in report_of(stack, run)
     audit(stack)
 
 

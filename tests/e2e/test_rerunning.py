@@ -96,6 +96,12 @@ def test_measures_whose_file_is_not_the_one_that_was_written_are_made_again(stac
     assert (again.state, kept_measures(again)) == ("SUCCEEDED", [])
 
 
+def test_a_re_scored_rerun_counts_the_rows_that_it_keeps(stack, parent):
+    again = stack.wait(stack.client.runs.rerun(parent.id).id)
+    child = stack.wait(stack.client.runs.rescore(again.id, RunRescore(metrics=("anls",))).id)
+    assert (child.state, child.total, child.done, child.failed) == ("SUCCEEDED", 30, 30, 0)
+
+
 def test_only_what_is_new_is_asked(stack, parent):
     more = entry(dataset={"name": "synthetic-questions", "limit": 40})
     again = stack.wait(stack.client.runs.rerun(parent.id, RunRerun(run=more)).id)

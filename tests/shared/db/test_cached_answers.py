@@ -1,0 +1,110 @@
+"""Answers that may serve another run: of equal ones the earliest, and nothing of another project, target or kind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+from sqlalchemy import insert, text
+
+from tests.support.builders import PROJECT, SHA, add_shard, new_fact, unstored_chunk
+from vlmhyperbench.db import kept
+from vlmhyperbench.db.engine import Database
+from vlmhyperbench.db.queries import table_of
+from vlmhyperbench.db.tables import ClaimRow
+from vlmhyperbench.domain.states import FactStatus
+from vlmhyperbench.facts.append import append
+from vlmhyperbench_sdk.load import PhaseKind
+
+pytestmark = pytest.mark.anyio
+
+TARGET = "t" * 64
+EARLY = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+async def answered(
+    database: Database,
+    *,
+    version: str = "b1",
+    kind: PhaseKind = "accuracy",
+    late_s: float = 0.0,
+    phase_state: str = "COMPLETE",
+    status: FactStatus = FactStatus.OK,
+) -> UUID:
+    """Add a run that got one answer, and return the run's id."""
+    async with database.transaction() as session:
+        shard = await add_shard(session, kind=kind, end=1)
+        await append(
+            session,
+            job_id=shard.job_id,
+            claim_id=shard.claim_id,
+            chunk=unstored_chunk(shard),
+            rows=[replace(new_fact(0), status=status)],
+        )
+        job = text("UPDATE job SET target_digest = :target WHERE id = :id RETURNING worker_id, attempt_id")
+        row = (await session.execute(job, {"target": TARGET, "id": shard.job_id})).one()
+        await session.execute(
+            insert(table_of(ClaimRow)).values(
+                id=shard.claim_id,
+                job_id=shard.job_id,
+                run_id=shard.run.id,
+                attempt_id=row.attempt_id,
+                worker_id=row.worker_id,
+                host="h",
+                boot_id=shard.claim_id,
+                machine={},
+                packages={},
+                engine={"name": "llama.cpp", "version": version},
+                started_at=EARLY + timedelta(seconds=late_s),
+            )
+        )
+        closing = text("UPDATE phase SET state = :state WHERE run_id = :run")
+        await session.execute(closing, {"state": phase_state, "run": shard.run.id})
+    return shard.run.id
+
+
+async def found(
+    database: Database,
+    *,
+    project: str = PROJECT,
+    target: str = TARGET,
+    request: str = SHA,
+    kind: PhaseKind = "accuracy",
+) -> list[UUID]:
+    """Runs whose answers may serve."""
+    async with database.transaction() as session:
+        rows = await kept.cached(session, project_id=project, target_digest=target, request_sha256=[request], kind=kind)
+    return [row.source_run_id for row in rows]
+
+
+async def test_of_two_runs_that_asked_the_same_at_once_the_earlier_answer_serves(fresh_database: Database) -> None:
+    await answered(fresh_database, late_s=1)
+    earliest = await answered(fresh_database)
+    await answered(fresh_database, late_s=2)
+    assert await found(fresh_database) == [earliest]
+
+
+async def test_answers_of_each_version_of_an_engine_are_kept_apart(fresh_database: Database) -> None:
+    old, new = await answered(fresh_database, version="b1"), await answered(fresh_database, version="b2", late_s=1)
+    assert set(await found(fresh_database)) == {old, new}
+
+
+async def test_nothing_of_another_project_target_request_or_kind_serves(fresh_database: Database) -> None:
+    await answered(fresh_database)
+    assert await found(fresh_database, project="another") == []
+    assert await found(fresh_database, target="u" * 64) == []
+    assert await found(fresh_database, request="0" * 64) == []
+    assert await found(fresh_database, kind="judge") == []
+    verdict = await answered(fresh_database, kind="judge")
+    assert await found(fresh_database, kind="judge") == [verdict]
+
+
+async def test_what_failed_or_is_not_closed_serves_nobody(fresh_database: Database) -> None:
+    await answered(fresh_database, status=FactStatus.ERROR)
+    await answered(fresh_database, phase_state="OPEN")
+    await answered(fresh_database, phase_state="VOID")
+    assert await found(fresh_database) == []
+    stopped = await answered(fresh_database, phase_state="STOPPED")
+    assert await found(fresh_database) == [stopped]
