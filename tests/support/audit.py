@@ -39,7 +39,8 @@ INVARIANTS = {
         GROUP BY c.run_id, c.claim_id, c.phase, c.no, c.rows HAVING count(f.ordinal) = 0""",
     "V12 no measure before the last row": """
         SELECT j.id FROM job j JOIN job g ON g.run_id = j.run_id AND g.kind IN ('GENERATE', 'IMPORT')
-        WHERE j.kind = 'SCORE' AND j.state = 'DONE' AND g.state <> 'DONE'""",
+        WHERE j.kind = 'SCORE' AND j.state = 'DONE' AND g.state <> 'DONE'
+            AND NOT (g.params ->> 'judge' IS NOT NULL AND g.state = 'FAILED')""",
 }
 
 

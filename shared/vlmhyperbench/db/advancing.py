@@ -118,9 +118,8 @@ async def _apply(session: AsyncSession, owner: Owner, spec: JsonObject, found: S
         case CloseInference(is_stopped=is_stopped):
             state = PhaseState.STOPPED if is_stopped else PhaseState.COMPLETE
             await claim_phases.close_of_run(session, owner.id, state, judging=False)
-        case CloseJudging(is_void=is_void):
-            state = PhaseState.VOID if is_void else PhaseState.COMPLETE
-            await claim_phases.close_of_run(session, owner.id, state, judging=True)
+        case CloseJudging():
+            await claim_phases.close_judging(session, owner.id)
         case CancelWaiting(reason=reason):
             if reason is not None:
                 await session.execute(text(_FAILING), {"run": owner.id, "reason": reason})

@@ -82,6 +82,11 @@ async def close_of_run(session: AsyncSession, run_id: UUID, state: PhaseState, *
     return await _closed(session, run_id, closed)
 
 
+async def close_judging(session: AsyncSession, run_id: UUID) -> Mark | None:
+    """Close the phases of a run's judges, whose jobs have ended: void where one of them failed."""
+    return await _closed(session, run_id, await session.execute(text(_CLOSE_JUDGING), {"run": run_id}))
+
+
 async def void_earlier(session: AsyncSession, run_id: UUID, job_id: UUID, claim_id: UUID) -> bool:
     """Void what earlier claims of the job left open; True where the job's own phase is void, so that it restarts."""
     closed = await session.execute(text(_VOID_EARLIER), {"run": run_id, "job": job_id, "claim": claim_id})
@@ -127,6 +132,13 @@ _CLOSE_RUN = """
 UPDATE phase SET state = :state, closed_at = now()
 WHERE run_id = :run AND claim_id IS NULL AND state = 'OPEN' AND (kind = 'judge') = :judging
 RETURNING no, kind, count AS requests, state
+"""
+
+_CLOSE_JUDGING = """
+UPDATE phase SET closed_at = now(), state = CASE WHEN EXISTS (
+    SELECT 1 FROM job WHERE job.run_id = phase.run_id AND job.phase = phase.no AND job.state = 'FAILED')
+  THEN 'VOID' ELSE 'COMPLETE' END
+WHERE run_id = :run AND kind = 'judge' AND state = 'OPEN' RETURNING no, kind, count AS requests, state
 """
 
 _VOID_EARLIER = """

@@ -157,9 +157,7 @@ class CloseInference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloseJudging:
-    """Every judge has ended: close the phases that the scheduler opened for them, all void where one failed."""
-
-    is_void: bool
+    """Every judge has ended: close the phases that the scheduler opened for them, void where a job of one failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +198,7 @@ def advance(run: RunNow, jobs: Sequence[JobNow]) -> list[Step]:
         steps.append(CloseInference(is_stopped=any(job.is_stopped for job in shards)))
     unjudged = any(job.state is JobState.FAILED for job in judges)
     if judges and all(job.state.is_terminal for job in judges):
-        steps.append(CloseJudging(is_void=unjudged))
+        steps.append(CloseJudging())
     if run.state is RunState.RUNNING and all(_is_over(job) for job in own):
         has_errors = run.keeps_errors or unjudged or any(job.failed for job in shards)
         steps.append(End(event=RunEvent.END_PARTIAL if has_errors else RunEvent.SUCCEED))

@@ -224,7 +224,7 @@ def test_judges_close_their_phases_and_not_those_of_the_inference() -> None:
     judge = JobNow(kind=JobKind.GENERATE, state=JobState.RUNNING, is_judging=True, failed=3)
     assert advance(run, [asked, judge]) == [CloseInference(is_stopped=False)]
     told = advance(run, [asked, replace(judge, state=JobState.DONE)])
-    assert told == [CloseInference(is_stopped=False), CloseJudging(is_void=False), End(event=RunEvent.SUCCEED)]
+    assert told == [CloseInference(is_stopped=False), CloseJudging(), End(event=RunEvent.SUCCEED)]
 
 
 def test_a_judge_that_fails_takes_no_other_score_away() -> None:
@@ -235,4 +235,4 @@ def test_a_judge_that_fails_takes_no_other_score_away() -> None:
         JobNow(kind=JobKind.SCORE, state=JobState.DONE),
     ]
     told = advance(run, jobs)
-    assert told == [CloseInference(is_stopped=False), CloseJudging(is_void=True), End(event=RunEvent.END_PARTIAL)]
+    assert told == [CloseInference(is_stopped=False), CloseJudging(), End(event=RunEvent.END_PARTIAL)]
