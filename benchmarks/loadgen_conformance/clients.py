@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 
 import polars as pl
 
-from vlmhyperbench.analysis.performance import times_of
+from vlmhyperbench.analysis.performance import times_of_record
 
 PEERS = Path(os.environ.get("LOADGEN_PEERS", "/var/tmp/loadgen-peers"))
 """Where `install_peers.sh` puts each peer's virtual environment."""
@@ -91,17 +91,7 @@ class Ours:
     def read(self, out: Path) -> Reported:
         data = json.loads((out / "log").read_text().splitlines()[-1])["data"]
         rows = pl.read_parquet(out / "record" / "*.parquet").filter(pl.col("status") == "ok").to_dicts()
-        times = [
-            times_of(
-                scheduled_ns=row["scheduled_ns"],
-                sent_ns=row["sent_ns"],
-                event_ns=row["event_ns"],
-                event_kind=row["event_kind"],
-                event_tokens=row["event_tokens"],
-                completion_tokens=row["completion_tokens"],
-            )
-            for row in rows
-        ]
+        times = [times_of_record(row) for row in rows]
         metrics = data["metrics"]
         return Reported(
             completed=data["requests"]["ok"],

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.loadgen_conformance.clients import Reported
-from vlmhyperbench.analysis.performance import nearest_rank, times_of
+from vlmhyperbench.analysis.performance import nearest_rank, times_of_record
 
 TTFT_SLACK_MS, GAP_SLACK_MS = 5.0, 0.5
 """Within these a reported median is right: a client that is misled is off by a factor, a busy machine by less."""
@@ -59,21 +59,14 @@ class Errors:
     """Requests that were found in the server's record by their text."""
 
 
-def truth_of(records: Sequence[Mapping[str, Any]]) -> Truth:
+def truth_of(records: Sequence[dict[str, Any]]) -> Truth:
     """Read the server's record; the clock of a request starts when its last byte has arrived."""
     requests = []
     late = sorted(late for record in records for late in record["late_ns"][1:])
     for record in records:
         if record["status"] != 200:
             continue
-        times = times_of(
-            scheduled_ns=record["received_ns"],
-            sent_ns=record["received_ns"],
-            event_ns=record["event_ns"],
-            event_kind=record["event_kind"],
-            event_tokens=record["event_tokens"],
-            completion_tokens=record["completion_tokens"],
-        )
+        times = times_of_record(record | {"scheduled_ns": record["received_ns"], "sent_ns": record["received_ns"]})
         assert times.ttft_service_ns is not None
         requests.append(
             TrueRequest(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.loadgen.driving import chat_body, drive
-from vlmhyperbench.analysis.performance import RequestTimes, distribution_of, times_of
+from vlmhyperbench.analysis.performance import RequestTimes, distribution_of, times_of_record
 from vlmhyperbench_simulated.record import SendRecord
 from vlmhyperbench_simulated.server import start_server
 from vlmhyperbench_simulated.streams import STREAMS, TRUTH
@@ -45,19 +45,9 @@ async def measure(tmp_path: Path, name: str) -> list[Measured]:
         sent: dict[str, SendRecord] = {record.body_sha256: record for record in server.records}
     assert driven.end.outcome == "complete"
     return [
-        Measured(row=row, times=_times(row), sent=sent[str(row["request_sha256"])].to_json()) for row in driven.rows
+        Measured(row=row, times=times_of_record(row), sent=sent[str(row["request_sha256"])].to_json())
+        for row in driven.rows
     ]
-
-
-def _times(row: dict[str, object]) -> RequestTimes:
-    return times_of(
-        scheduled_ns=row["scheduled_ns"],  # type: ignore[arg-type]
-        sent_ns=row["sent_ns"],  # type: ignore[arg-type]
-        event_ns=row["event_ns"],  # type: ignore[arg-type]
-        event_kind=row["event_kind"],  # type: ignore[arg-type]
-        event_tokens=row["event_tokens"],  # type: ignore[arg-type]
-        completion_tokens=row["completion_tokens"],  # type: ignore[arg-type]
-    )
 
 
 def assert_true(measured: Measured) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.load import TOKEN_EVENTS
@@ -74,6 +75,18 @@ def times_of(
         latency_ns=None if last is None else last - scheduled_ns,
         tpot_ns=_tpot(bursts, completion_tokens),
         itl_ns=_gaps(bursts),
+    )
+
+
+def times_of_record(row: Mapping[str, Any]) -> RequestTimes:
+    """Derive the times of one row of a load record, or of a mapping with the same columns."""
+    return times_of(
+        scheduled_ns=row["scheduled_ns"],
+        sent_ns=row["sent_ns"],
+        event_ns=row["event_ns"],
+        event_kind=row["event_kind"],
+        event_tokens=row["event_tokens"],
+        completion_tokens=row["completion_tokens"],
     )
 
 

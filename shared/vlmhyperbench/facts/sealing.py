@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 from uuid import UUID
 
-from vlmhyperbench.analysis.performance import RequestTimes, times_of
+from vlmhyperbench.analysis.performance import RequestTimes, times_of_record
 from vlmhyperbench.domain.states import FactStatus
 from vlmhyperbench.facts.append import NewChunk, NewFact, chunk_key
 from vlmhyperbench.facts.schema import polars_schema, write_chunk
@@ -112,11 +112,4 @@ def _times(row: Mapping[str, Any]) -> RequestTimes | None:
     """The times of an answer; a failed request has none, however far it came."""
     if row["failure"] is not None or row["sent_ns"] is None or row["stream_end_ns"] is None:
         return None
-    return times_of(
-        scheduled_ns=row["scheduled_ns"],
-        sent_ns=row["sent_ns"],
-        event_ns=row["event_ns"],
-        event_kind=row["event_kind"],
-        event_tokens=row["event_tokens"],
-        completion_tokens=row["completion_tokens"],
-    )
+    return times_of_record(row)

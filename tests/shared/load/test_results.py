@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vlmhyperbench.analysis.performance import Distribution, meets, times_of
+from vlmhyperbench.analysis.performance import Distribution, meets, times_of_record
 from vlmhyperbench.domain.arrivals import Arrivals, draw_arrivals
 from vlmhyperbench.load.results import LoadResult, OpenLoop, read_record, result_of
 from vlmhyperbench.load.times import times_of_frame
@@ -203,14 +203,7 @@ def test_many_requests_at_once_are_timed_as_each_by_itself(
         )
     found = times_of_frame(frame(rows))
     for index, one in enumerate(rows):
-        alone = times_of(
-            scheduled_ns=one["scheduled_ns"],  # type: ignore[arg-type]
-            sent_ns=one["sent_ns"],  # type: ignore[arg-type]
-            event_ns=one["event_ns"],  # type: ignore[arg-type]
-            event_kind=one["event_kind"],  # type: ignore[arg-type]
-            event_tokens=one["event_tokens"],  # type: ignore[arg-type]
-            completion_tokens=one["completion_tokens"],  # type: ignore[arg-type]
-        )
+        alone = times_of_record(one)
         for value, other in (
             (found.queue, alone.queue_ns),
             (found.ttft_user, alone.ttft_user_ns),
@@ -226,14 +219,7 @@ def test_many_requests_at_once_are_timed_as_each_by_itself(
     counted = result_of(frame(all_sent), END, measured_phase=1, scheduled=len(rows), slo=slo)
     wanted = sum(
         meets(
-            times_of(
-                scheduled_ns=one["scheduled_ns"],  # type: ignore[arg-type]
-                sent_ns=one["sent_ns"],  # type: ignore[arg-type]
-                event_ns=one["event_ns"],  # type: ignore[arg-type]
-                event_kind=one["event_kind"],  # type: ignore[arg-type]
-                event_tokens=one["event_tokens"],  # type: ignore[arg-type]
-                completion_tokens=one["completion_tokens"],  # type: ignore[arg-type]
-            ),
+            times_of_record(one),
             slo,
         )
         for one in rows

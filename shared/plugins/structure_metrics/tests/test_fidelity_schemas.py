@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any
 
@@ -189,8 +190,8 @@ def test_a_loop_that_an_answer_does_not_reach_harms_nobody() -> None:
 
 def test_a_schema_that_consumes_what_it_refers_to_is_no_loop() -> None:
     tree = {"type": "object", "properties": {"next": {"anyOf": [{"type": "null"}, {"$ref": "#"}]}}}
-    assert is_valid(tree, json.loads('{"next":' * 60 + "null" + "}" * 60))
-    assert not is_valid(tree, json.loads('{"next":' * 60 + "5" + "}" * 60))
+    assert is_valid(tree, json.loads('{"next":' * 45 + "null" + "}" * 45))
+    assert not is_valid(tree, json.loads('{"next":' * 45 + "5" + "}" * 45))
 
 
 def doubled(depth: int, one: Any) -> Any:
@@ -214,8 +215,21 @@ def test_a_schema_that_doubles_its_work_runs_out_of_steps(schema: Any, monkeypat
     assert refused.value.code == "schema_too_costly"
 
 
-def test_a_chain_of_references_that_is_too_long_is_too_deep() -> None:
-    with pytest.raises(InvalidInput) as refused:
+def from_a_caller_inside(frames: int, callee: Callable[[], None]) -> None:
+    if frames:
+        from_a_caller_inside(frames - 1, callee)
+    else:
+        callee()
+
+
+@pytest.mark.parametrize("frames", range(0, 200, 4))
+def test_a_chain_of_references_that_is_too_long_is_too_deep_from_everywhere(frames: int) -> None:
+    from_a_caller_inside(frames, assert_that_a_chain_ends)
+
+
+def assert_that_a_chain_ends() -> None:
+    assert is_valid(doubled(keywords.MAX_NESTED - 1, lambda ref: {"$ref": ref}), None)
+    with pytest.raises(InvalidInput, match="more than 180 keywords") as refused:
         is_valid(doubled(2000, lambda ref: {"$ref": ref}), None)
     assert refused.value.code == "schema_too_deep"
 

@@ -26,6 +26,12 @@ from vlmhyperbench_structure_metrics.unevaluated import STEPS_OF_A_REFERENCE, er
 MAX_STEPS = 1_000_000
 """Evaluated keywords of one answer: ten to twenty seconds."""
 
+MAX_NESTED = 180
+"""Keywords inside keywords, at about four of Python's 1,000 frames each: 45 levels of a schema that refers to itself.
+
+Where the frames end instead depends on the caller, and inside the library's hash maps it ends the process.
+"""
+
 Keyword = Callable[[Any, Any, Any, Any], Iterable[ValidationError] | None]
 """(validator, the keyword's value, instance, schema) → errors, as jsonschema calls it."""
 
@@ -37,10 +43,11 @@ _EXACT = Context(prec=10_000)
 class _Run:
     """What one validation has spent, and the references that it is inside of."""
 
-    __slots__ = ("left", "open")
+    __slots__ = ("left", "nested", "open")
 
     def __init__(self) -> None:
         self.left = MAX_STEPS
+        self.nested = 0
         self.open: set[tuple[int, int]] = set()
 
     def spend(self, steps: int) -> None:
@@ -68,8 +75,17 @@ def _bounded(keyword: Keyword) -> Keyword:
     """Count a keyword as a step, and stop at its first error: only whether there is one matters."""
 
     def evaluate(validator: Any, value: Any, instance: Any, schema: Any) -> Iterable[ValidationError]:
-        _RUN.get().spend(1)
-        first = next(iter(keyword(validator, value, instance, schema) or ()), None)
+        run = _RUN.get()
+        run.spend(1)
+        if run.nested == MAX_NESTED:
+            raise InvalidInput(
+                f"The JSON Schema nests more than {MAX_NESTED} keywords for this answer.", code="schema_too_deep"
+            )
+        run.nested += 1
+        try:
+            first = next(iter(keyword(validator, value, instance, schema) or ()), None)
+        finally:
+            run.nested -= 1
         return () if first is None else (first,)
 
     return evaluate
