@@ -36,6 +36,8 @@ COLUMNS = (
     "text",
     "reasoning",
     "request_sha256",
+    "conversation",
+    "build_ns",
 )
 """The names of `vlmhyperbench_sdk.load.RECORD_COLUMNS`, in order; a test compares the two."""
 
@@ -87,6 +89,8 @@ def make_row(done: Try, answer: Answer, mask: Callable[[str], str]) -> Row:
         answer.text if status == "ok" or answer.text else None,
         answer.reasoning or None,
         request.request_sha256.rstrip(b"\0").decode("ascii", "replace"),
+        done.conversation,
+        done.build_ns,
     ]
 
 

@@ -39,6 +39,10 @@ class Try:
     reply: Reply | None = None
     failure: str | None = None
     """`code: message` where no whole answer came."""
+    conversation: int | None = None
+    """Number of the conversation whose turn this is."""
+    build_ns: int | None = None
+    """What it took to read the answer before and to build this turn's body."""
 
     @property
     def http_status(self) -> int | None:

@@ -2,8 +2,19 @@
 
 **Plan**: a folder. `plan.json` is a `LoadPlan`; `requests.npy` is a structured array of `REQUEST_DTYPE`, one row per
 request; `bodies.bin` holds the JSON bodies that its rows point into; `schedule-<phase>.npy` (int64 ns from the phase's
-start) exists for open-loop phases. The folder may be filled after the process has started: one line on the process's
-stdin, a `ReadyLine`, says that it is complete and carries secret header values, which are never written to disk.
+start) exists for open-loop phases; `turns.npy` and `places.npy` for conversations. The folder may be filled after the
+process has started: one line on the process's stdin, a `ReadyLine`, says that it is complete and carries secret header
+values, which are never written to disk.
+
+**Conversations** (phases of kind `interactive`; `warmup` and `baseline` may hold them too): every request of the phase
+is a turn and has a row of `TURN_DTYPE` in `turns.npy`; `turn` in `requests.npy` counts from 0 without a gap, and all
+turns of a conversation name one `stream` (-1: any). Each of `in_flight` streams takes a conversation and drives it to
+its end before it takes the next, in order of their first rows. Turn n+1 is due `think_ns` (its own) after the answer to
+turn n has ended: that instant is its `scheduled_ns`. A turn's body is whole JSON in which every earlier answer that it
+quotes is an empty string; each of those has a row of `PLACE_DTYPE` in `places.npy`, and the load generator puts the
+text of the real answer there (`text` of the record: content without reasoning, escaped), between turns, and records
+how long that took. A turn that does not end `ok` ends its conversation: the later turns are never sent, and their rows
+have the status `skipped`.
 
 **Record**: a folder, append-only: sealed segments `<phase>-<no>.parquet` with `RECORD_COLUMNS`, in order of
 completion, each announced by one `SegmentLine` on stdout; phases by `PhaseLine`; the process's own cost by `EndLine`.
@@ -40,6 +51,13 @@ REQUEST_DTYPE: list[tuple[str, str]] = [
 ]
 """Columns of `requests.npy`, as numpy wants them; `sample` is the index in the sample manifest."""
 
+TURN_DTYPE: list[tuple[str, str]] = [("phase", "<i4"), ("ordinal", "<i8"), ("conversation", "<i8")]
+"""Columns of `turns.npy`: to which conversation a request belongs; its number, from 0, is unique within the phase."""
+
+PLACE_DTYPE: list[tuple[str, str]] = [("phase", "<i4"), ("ordinal", "<i8"), ("answer_of", "<i4"), ("offset", "<i8")]
+"""Columns of `places.npy`: the body of a request holds an empty JSON string, whose closing quote is `offset` bytes from
+the body's start, for the answer to the earlier turn `answer_of`; a request's rows ascend by `offset`."""
+
 RECORD_COLUMNS: dict[str, str] = {
     "phase": "i4",
     "ordinal": "i8",
@@ -56,7 +74,7 @@ RECORD_COLUMNS: dict[str, str] = {
     "event_token_source": "str?",  # who counted event_tokens: usage (running) | tokenizer | estimated (spread)
     "last_event_ns": "i8?",
     "stream_end_ns": "i8?",
-    "status": "str",  # ok | error | timeout
+    "status": "str",  # ok | error | timeout | skipped (never sent: an earlier turn of its conversation failed)
     "http_status": "i4?",
     "finish_reason": "str?",
     "error": "str?",
@@ -66,7 +84,9 @@ RECORD_COLUMNS: dict[str, str] = {
     "token_source": "str?",  # who counted prompt_tokens and completion_tokens: usage | tokenizer | estimated
     "text": "str?",
     "reasoning": "str?",
-    "request_sha256": "str",
+    "request_sha256": "str",  # of the planned body: that of a later turn as it is without the answers
+    "conversation": "i8?",  # null: the request is no turn of one
+    "build_ns": "i8?",  # what it took to read the answer before and to build this turn's body; null of first turns
 }
 """Columns of a segment, in order: `i4 i8 str`, `?` nullable, `[]` list; the `event_*` lists run in parallel."""
 
