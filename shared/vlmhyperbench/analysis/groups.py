@@ -1,0 +1,136 @@
+"""The times of requests by stream, turn or size of image, and how evenly streams were served. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from vlmhyperbench.analysis.performance import Distribution, distribution_of
+from vlmhyperbench_sdk.errors import InvalidInput
+
+Floats = npt.NDArray[np.float64]
+Key = TypeVar("Key", int, tuple[float, str])
+
+_MEGAPIXEL = 1_000_000
+_BOUNDS_MP = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """What the requests of one group took, in milliseconds; times are those of the requests that succeeded."""
+
+    name: str
+    requests: int
+    ok: int
+    ttft_user_ms: Distribution
+    tpot_ms: Distribution
+    latency_ms: Distribution
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fairness:
+    """How evenly streams were served: 1 is evenly, 1 / streams is one stream alone."""
+
+    streams: int
+    requests: float | None
+    """Jain's index of the streams' requests a second that succeeded; None where none did."""
+    output_tokens: float | None
+    """Jain's index of their output tokens a second; None where a count is unknown."""
+
+
+def groups_of(
+    keys: Sequence[Key],
+    *,
+    is_ok: Sequence[bool],
+    ttft_ns: Floats,
+    tpot_ns: Floats,
+    latency_ns: Floats,
+    name_of: Callable[[Key], str] = str,
+) -> tuple[Group, ...]:
+    """Summarise the requests of each key, in order of the keys.
+
+    Args:
+        keys: Of each request; a stream's or turn's number, a `size_bucket`. Shape: (requests,).
+        is_ok: Whether it succeeded. Shape: (requests,).
+        ttft_ns: First token minus scheduled, NaN where undefined. Shape: (requests,).
+        tpot_ns: Time of each token after the first, NaN where undefined. Shape: (requests,).
+        latency_ns: Last token minus scheduled, NaN where undefined. Shape: (requests,).
+        name_of: Makes the group's name of its key.
+
+    Raises:
+        InvalidInput: the columns differ in length.
+    """
+    if len({len(keys), len(is_ok), len(ttft_ns), len(tpot_ns), len(latency_ns)}) != 1:
+        raise InvalidInput("Every column needs a value for each request.")
+    places: dict[Key, list[int]] = {}
+    for place, key in enumerate(keys):
+        places.setdefault(key, []).append(place)
+    return tuple(
+        _group(name_of(key), np.array(places[key]), np.asarray(is_ok, dtype=np.bool_), (ttft_ns, tpot_ns, latency_ns))
+        for key in sorted(places)
+    )
+
+
+def jain_index(rates: Sequence[float]) -> float | None:
+    """Return (Σx)² / (n·Σx²) of what each of n got (Jain et al. 1984, DEC-TR-301); None where nobody got any."""
+    squares = sum(rate * rate for rate in rates)
+    return sum(rates) ** 2 / (len(rates) * squares) if squares > 0 else None
+
+
+def fairness_of(
+    streams: npt.NDArray[np.int64],
+    *,
+    is_ok: npt.NDArray[np.bool_],
+    scheduled_ns: npt.NDArray[np.int64],
+    end_ns: npt.NDArray[np.int64],
+    tokens: Floats,
+) -> Fairness | None:
+    """Compare what the streams got, each over the time from its first scheduled instant to its last end.
+
+    Args:
+        streams: Of each request. Shape: (requests,).
+        is_ok: Whether it succeeded; one that failed takes its time and brings nothing. Shape: (requests,).
+        scheduled_ns: When it was due. Shape: (requests,).
+        end_ns: When it ended. Shape: (requests,).
+        tokens: What it brought, NaN where unknown. Shape: (requests,).
+    """
+    names = np.unique(streams)
+    if names.size < 2:
+        return None
+    requests, output = [], []
+    for name in names:
+        own = streams == name
+        span_s = (int(end_ns[own].max()) - int(scheduled_ns[own].min())) / 1e9
+        good = own & is_ok
+        if span_s <= 0:
+            return None
+        requests.append(int(good.sum()) / span_s)
+        output.append(float(tokens[good].sum()) / span_s)
+    known = not np.isnan(output).any()
+    return Fairness(
+        streams=len(names), requests=jain_index(requests), output_tokens=jain_index(output) if known else None
+    )
+
+
+def size_bucket(pixels: int) -> tuple[float, str]:
+    """Return the bucket of a request's images, all their pixels together: what orders it, and its name."""
+    for bound in _BOUNDS_MP:
+        if pixels <= bound * _MEGAPIXEL:
+            return bound, f"up to {bound:g} MP"
+    return float("inf"), f"above {_BOUNDS_MP[-1]:g} MP"
+
+
+def _group(name: str, own: npt.NDArray[np.int64], is_ok: npt.NDArray[np.bool_], columns: tuple[Floats, ...]) -> Group:
+    good = own[is_ok[own]]
+    ttft, tpot, latency = (_described(column[good]) for column in columns)
+    return Group(
+        name=name, requests=int(own.size), ok=int(good.size), ttft_user_ms=ttft, tpot_ms=tpot, latency_ms=latency
+    )
+
+
+def _described(values: Floats) -> Distribution:
+    return distribution_of(values[~np.isnan(values)].tolist())
