@@ -19,7 +19,7 @@ def _file(location: str, content: bytes) -> ModelFile:
 
 
 def test_a_file_of_a_package_is_found_by_its_distribution() -> None:
-    assert locate(f"{TINY}/files/config.json").name == "config.json"
+    assert locate(f"{TINY}/files/0.1/config.json").name == "config.json"
 
 
 def test_an_absolute_path_is_taken_as_it_is(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_an_absolute_path_is_taken_as_it_is(tmp_path: Path) -> None:
     [
         ("weights/w.gguf", InvalidInput, "no absolute path"),
         ("/no/such/w.gguf", NotFound, "does not exist"),
-        (f"{TINY}/files/q2.gguf", NotFound, "does not exist"),
+        (f"{TINY}/files/0.1/q2.gguf", NotFound, "does not exist"),
         (f"{TINY}/files", NotFound, "does not exist"),
         (f"{TINY}/../../pyproject.toml", InvalidInput, "leaves its package"),
         (f"{TINY}//etc/passwd", InvalidInput, "leaves its package"),

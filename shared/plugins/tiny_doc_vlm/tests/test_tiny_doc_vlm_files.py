@@ -1,4 +1,4 @@
-"""The packaged files are the ones that were trained and measured."""
+"""The packaged files of every version are the ones that were trained and measured."""
 
 from __future__ import annotations
 
@@ -14,20 +14,30 @@ import pytest
 
 import vlmhyperbench_tiny_doc_vlm as tiny
 
-
-@pytest.mark.parametrize("name", tiny.names())
-def test_every_listed_file_has_its_declared_hash(name: str) -> None:
-    assert hashlib.sha256(tiny.path(name).read_bytes()).hexdigest() == tiny.sha256(name)
+FILES = [(version, name) for version in tiny.versions() for name in tiny.names(version)]
+WEIGHTS = [(version, name) for version, name in FILES if name.endswith((".gguf", ".safetensors"))]
 
 
-def test_every_file_in_the_folder_is_listed() -> None:
-    folder = tiny.path("config.json").parent
-    assert {entry.name for entry in folder.iterdir()} == {*tiny.names(), "SHA256SUMS"}
+@pytest.mark.parametrize(("version", "name"), FILES)
+def test_every_listed_file_has_its_declared_hash(version: str, name: str) -> None:
+    assert hashlib.sha256(tiny.path(name, version).read_bytes()).hexdigest() == tiny.sha256(name, version)
 
 
-def test_the_weights_come_in_four_precisions_and_one_projector() -> None:
-    weights = {name for name in tiny.names() if name.endswith((".gguf", ".safetensors"))}
-    assert weights == {
+@pytest.mark.parametrize("version", tiny.versions())
+def test_every_file_in_the_folder_is_listed(version: str) -> None:
+    folder = tiny.path("config.json", version).parent
+    assert {entry.name for entry in folder.iterdir()} == {*tiny.names(version), "SHA256SUMS"}
+
+
+def test_every_folder_of_files_is_a_version_and_the_first_is_meant_where_none_is_named() -> None:
+    first = tiny.path("config.json").parent
+    assert sorted(entry.name for entry in first.parent.iterdir()) == tiny.versions()
+    assert first.name == tiny.FIRST == tiny.versions()[0] == "0.1"
+
+
+@pytest.mark.parametrize("version", tiny.versions())
+def test_the_weights_come_in_four_precisions_and_one_projector(version: str) -> None:
+    assert {name for of, name in WEIGHTS if of == version} == {
         "model.safetensors",
         "tiny-doc-vlm-f16.gguf",
         "tiny-doc-vlm-mmproj-f16.gguf",
@@ -37,21 +47,28 @@ def test_the_weights_come_in_four_precisions_and_one_projector() -> None:
 
 
 def test_an_unknown_file_is_refused_with_the_list_of_known_ones() -> None:
-    with pytest.raises(KeyError, match=r"no file 'q2.gguf'.*tiny-doc-vlm-q4_0\.gguf"):
+    with pytest.raises(KeyError, match=r"0\.1 has no file 'q2.gguf'.*tiny-doc-vlm-q4_0\.gguf"):
         tiny.path("q2.gguf")
     with pytest.raises(KeyError, match=r"\.\./SHA256SUMS"):
         tiny.sha256("../SHA256SUMS")
 
 
+@pytest.mark.parametrize("version", ["9.9", "", ".", "0.1/..", "../files/0.1"])
+def test_an_unknown_version_is_refused_with_the_list_of_known_ones(version: str) -> None:
+    with pytest.raises(KeyError, match=re.escape(f"no version {version!r}. It has: 0.1")):
+        tiny.path("config.json", version)
+
+
 def test_every_gguf_file_starts_with_its_magic_and_a_version() -> None:
-    for name in (name for name in tiny.names() if name.endswith(".gguf")):
-        magic, version = struct.unpack("<4sI", tiny.path(name).read_bytes()[:8])
-        assert (magic, version) == (b"GGUF", 3), name
+    for version, name in (one for one in WEIGHTS if one[1].endswith(".gguf")):
+        assert struct.unpack("<4sI", tiny.path(name, version).read_bytes()[:8]) == (b"GGUF", 3), (version, name)
 
 
-def test_the_safetensors_hold_the_advertised_number_of_parameters() -> None:
-    with tiny.path("model.safetensors").open("rb") as file:
-        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+@pytest.mark.parametrize("version", tiny.versions())
+def test_the_safetensors_hold_the_advertised_number_of_parameters(version: str) -> None:
+    file = tiny.path("model.safetensors", version).read_bytes()
+    assert len(file) <= 8_000_000
+    header = json.loads(file[8 : 8 + struct.unpack("<Q", file[:8])[0]])
     shapes = [tensor["shape"] for key, tensor in header.items() if key != "__metadata__"]
     parameters = sum(_product(shape) for shape in shapes)
     assert round(parameters / 1e6, 2) == 1.87
@@ -66,7 +83,7 @@ def test_importing_it_imports_nothing_heavy() -> None:
 def test_the_model_card_states_every_hash_of_a_weights_file() -> None:
     card = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
     stated = set(re.findall(r"\b[0-9a-f]{64}\b", card))
-    assert stated == {tiny.sha256(name) for name in tiny.names() if name.endswith((".gguf", ".safetensors"))}
+    assert stated == {tiny.sha256(name, version) for version, name in WEIGHTS}
 
 
 def _product(shape: list[int]) -> int:

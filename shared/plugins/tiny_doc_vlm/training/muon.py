@@ -27,7 +27,7 @@ class Muon(torch.optim.Optimizer):
         super().__init__(weights, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
     @torch.no_grad()
-    def step(self) -> None:  # type: ignore[override]
+    def step(self, closure: None = None) -> None:  # noqa: ARG002 - every optimizer has it
         """Change the weights that have gradients; matrices of one shape are made orthogonal together."""
         for group in self.param_groups:
             by_shape: defaultdict[torch.Size, list[tuple[nn.Parameter, Tensor]]] = defaultdict(list)

@@ -64,7 +64,7 @@ def _stages(reading_steps: int) -> tuple[Stage, ...]:
     return (
         Stage(name="tower", steps=1500, rows=32, learning_rate=1e-3, tower=1, connector=0, text=0),
         Stage(name="connector", steps=500, rows=32, learning_rate=1e-3, tower=1, connector=1, text=0),
-        Stage(name="reading", steps=reading_steps, rows=16, learning_rate=5e-4, tower=0, connector=1, text=1),
+        Stage(name="reading", steps=reading_steps, rows=16, learning_rate=5e-4, tower=0, connector=2, text=1),
     )
 
 
@@ -76,7 +76,7 @@ RECIPES = {
     ),
     "v2": Recipe(
         mixture=Mixture(
-            tiers={"clean": 0.24, "noisy": 0.26, "shifted": 0.34, "fonts": 0.16},
+            tiers={"clean": 0.16, "noisy": 0.2, "shifted": 0.46, "fonts": 0.18},
             dense=0.14,
             digits=0.08,
             habits=ALL_HABITS,

@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - its usual name
 from torch import Tensor, nn
+from torch.nn import functional
 
 from training.batches import NO_TARGET, Batch
 from training.drawing import CLASSES, UNKNOWN
@@ -98,7 +98,7 @@ def _name_characters(name: str, head: nn.Linear, out: Tensor, characters: Tensor
     known = wanted != UNKNOWN
     if not known.any():
         return logits.sum() * 0
-    loss = F.cross_entropy(logits[known], wanted[known])
+    loss = functional.cross_entropy(logits[known], wanted[known])
     is_ink = wanted > 0
     tally.losses[name] += loss.item()
     tally.right[name] += int((logits.argmax(-1) == wanted)[is_ink].sum())
@@ -115,7 +115,7 @@ def _read_text(reader: Reader, batch: Batch, tokens: Tensor, tally: Tally) -> Te
     is_wanted = targets != NO_TARGET
     logits = hidden[is_wanted] @ reader.model.model.text_model.embed_tokens.weight.T
     wanted = targets[is_wanted]
-    loss = F.cross_entropy(logits, wanted)
+    loss = functional.cross_entropy(logits, wanted)
     tally.losses["text"] += loss.item()
     _count_answers(batch.tiers, is_wanted, segments, logits.argmax(-1) == wanted, tally)
     return loss

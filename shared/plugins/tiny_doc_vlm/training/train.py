@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import copy
-import os
 import signal
 import sys
 import time
@@ -162,7 +161,7 @@ def _save(file: Path, step: int, began: int, reader: Reader, mean: torch.nn.Modu
         "optimizers": optimizers.state(),
     }
     torch.save(state, unfinished)
-    os.replace(unfinished, file)  # noqa: PTH105 - Path.replace is the same
+    unfinished.replace(file)
 
 
 if __name__ == "__main__":

@@ -1,49 +1,63 @@
 """The files of tiny-doc-vlm, a vision-language model of 1.87 M parameters that reads small documents.
 
-The files are package data; this module only says where they are and what they must hash to.
+The files are package data, a folder for each version; this module only says where they are and what they must hash to.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["names", "path", "sha256"]
+__all__ = ["FIRST", "names", "path", "sha256", "versions"]
 
+FIRST = "0.1"
+"""The version that is meant where none is named: what is pinned to a hash does not change under its name."""
 _FILES = Path(__file__).parent / "files"
-_SUMS = _FILES / "SHA256SUMS"
+_SUMS = "SHA256SUMS"
 
 
-def names() -> list[str]:
-    """Every file of the model, sorted."""
-    return sorted(_read_sums())
+def versions() -> list[str]:
+    """Every version of the model, the oldest first."""
+    found = (sums.parent.name for sums in _FILES.glob(f"*/{_SUMS}"))
+    return sorted(found, key=lambda version: [int(part) for part in version.split(".")])
 
 
-def path(name: str) -> Path:
+def names(version: str = FIRST) -> list[str]:
+    """Every file of a version, sorted.
+
+    Raises:
+        KeyError: there is no such version; the message lists those that there are.
+    """
+    return sorted(_read_sums(version))
+
+
+def path(name: str, version: str = FIRST) -> Path:
     """Return the absolute path of a file, as `tiny-doc-vlm-f16.gguf`.
 
     Raises:
-        KeyError: the model has no such file; the message lists those that it has.
+        KeyError: there is no such version, or it has no such file; the message lists those that there are.
     """
-    _known(name)
-    return _FILES / name
+    _known(name, version)
+    return _FILES / version / name
 
 
-def sha256(name: str) -> str:
+def sha256(name: str, version: str = FIRST) -> str:
     """Return the SHA-256 that a file must have, 64 hex digits.
 
     Raises:
-        KeyError: the model has no such file; the message lists those that it has.
+        KeyError: there is no such version, or it has no such file; the message lists those that there are.
     """
-    return _known(name)
+    return _known(name, version)
 
 
-def _known(name: str) -> str:
-    sums = _read_sums()
+def _known(name: str, version: str) -> str:
+    sums = _read_sums(version)
     if name not in sums:
-        raise KeyError(f"tiny-doc-vlm has no file {name!r}. It has: {', '.join(sorted(sums))}.")
+        raise KeyError(f"tiny-doc-vlm {version} has no file {name!r}. It has: {', '.join(sorted(sums))}.")
     return sums[name]
 
 
-def _read_sums() -> dict[str, str]:
-    lines = _SUMS.read_text(encoding="ascii").splitlines()
+def _read_sums(version: str) -> dict[str, str]:
+    if version not in versions():
+        raise KeyError(f"tiny-doc-vlm has no version {version!r}. It has: {', '.join(versions())}.")
+    lines = (_FILES / version / _SUMS).read_text(encoding="ascii").splitlines()
     return {name: digest for digest, name in (line.split(maxsplit=1) for line in lines)}
