@@ -14,6 +14,7 @@ from vlmhyperbench_loadgen.failures import PlanError
 from vlmhyperbench_loadgen.openloop import ScheduledWork
 from vlmhyperbench_loadgen.table import Request, read_schedule
 from vlmhyperbench_loadgen.usage import check_files
+from vlmhyperbench_loadgen.work import Try
 from vlmhyperbench_simulated.server import start_server
 from vlmhyperbench_simulated.simulation import Simulation
 
@@ -95,8 +96,8 @@ def test_nothing_is_given_before_its_instant() -> None:
     work = ScheduledWork([_request(0), _request(1)], [10, 20], report=lambda *_: None)
     assert work.take(0, 9) is None
     assert work.idle == [0]
-    assert work.take(0, 25) == (_request(0), 1, 10)
-    assert work.take(1, 25) == (_request(1), 1, 20)
+    assert work.take(0, 25) == Try(request=_request(0), number=1, scheduled_ns=10, stream=0)
+    assert work.take(1, 25) == Try(request=_request(1), number=1, scheduled_ns=20, stream=1)
     assert (work.take(2, 99), work.next_ns, work.idle) == (None, None, [0, 2])
 
 

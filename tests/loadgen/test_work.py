@@ -32,6 +32,10 @@ def ended(
     return done
 
 
+def due(asked: Request, *, stream: int, number: int = 1, at_ns: int = 0) -> Try:
+    return Try(request=asked, number=number, scheduled_ns=at_ns, stream=stream)
+
+
 class Reported(list[tuple[int, str | None]]):
     """(ordinal, error) of what was reported."""
 
@@ -45,17 +49,17 @@ def work(*requests: Request, tries: int = 1, reported: Reported | None = None) -
 
 def test_free_streams_take_requests_in_order() -> None:
     some = work(request(0), request(1))
-    assert some.take(5, 0) == (request(0), 1, 0)
-    assert some.take(2, 0) == (request(1), 1, 0)
+    assert some.take(5, 0) == due(request(0), stream=5)
+    assert some.take(2, 0) == due(request(1), stream=2)
     assert some.take(2, 0) is None
 
 
 def test_a_request_with_a_stream_waits_for_it() -> None:
     some = work(request(0, stream=1), request(1), request(2, stream=1))
-    assert some.take(0, 0) == (request(1), 1, 0)
+    assert some.take(0, 0) == due(request(1), stream=0)
     assert some.take(0, 0) is None
-    assert some.take(1, 0) == (request(0, stream=1), 1, 0)
-    assert some.take(1, 0) == (request(2, stream=1), 1, 0)
+    assert some.take(1, 0) == due(request(0, stream=1), stream=1)
+    assert some.take(1, 0) == due(request(2, stream=1), stream=1)
 
 
 def test_a_transient_failure_comes_back_after_a_while() -> None:
@@ -66,7 +70,7 @@ def test_a_transient_failure_comes_back_after_a_while() -> None:
     assert due_ns is not None
     assert 10 * S <= due_ns <= 10.5 * S
     assert some.take(0, 0) == due_ns
-    assert some.take(0, due_ns) == (request(0), 2, due_ns)
+    assert some.take(0, due_ns) == due(request(0), stream=0, number=2, at_ns=due_ns)
     assert some.finish(ended(number=2, failure="timeout: late")) is None
     some.read_one()
     assert reported == [(0, "timeout: late")]

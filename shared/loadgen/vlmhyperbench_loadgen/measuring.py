@@ -14,13 +14,24 @@ import time
 from pathlib import Path
 
 from vlmhyperbench_loadgen.answers import Answer
+from vlmhyperbench_loadgen.conversations import Conversation, ConversationWork, make_conversations
 from vlmhyperbench_loadgen.eventloop import EventLoop
 from vlmhyperbench_loadgen.failures import LoadError
 from vlmhyperbench_loadgen.frames import Frame, Inbox, Outbox
 from vlmhyperbench_loadgen.openloop import Departures, ScheduledWork
 from vlmhyperbench_loadgen.rows import Row, make_row, pack_rows
 from vlmhyperbench_loadgen.streams import Bounds, Stream
-from vlmhyperbench_loadgen.table import Request, open_bodies, read_requests, read_schedule, schedule_path
+from vlmhyperbench_loadgen.table import (
+    Place,
+    Request,
+    RequestKey,
+    open_bodies,
+    read_places,
+    read_requests,
+    read_schedule,
+    read_turns,
+    schedule_path,
+)
 from vlmhyperbench_loadgen.target import Target, open_target
 from vlmhyperbench_loadgen.usage import die_with_parent, peak_rss_bytes
 from vlmhyperbench_loadgen.work import Try, Work
@@ -39,6 +50,8 @@ class Measurement:
         self._outbox = outbox
         self._share, self._of = 0, 1
         self._requests: list[Request] = []
+        self._turns: dict[RequestKey, int] = {}
+        self._places: dict[RequestKey, list[Place]] = {}
         self._bodies = memoryview(b"")
         self._target: Target | None = None
         self._bounds = Bounds(request_timeout_s=0.0, connect_timeout_s=0.0, max_answer_bytes=0)
@@ -79,6 +92,7 @@ class Measurement:
         self._share, self._of = command["share"], command["of"]
         folder = self._folder = Path(command["folder"])
         self._requests = read_requests(folder / "requests.npy")
+        self._turns, self._places = read_turns(folder), read_places(folder)
         self._bodies = open_bodies(folder / "bodies.bin")
         self._target = open_target(
             command["url"],
@@ -184,8 +198,19 @@ class Measurement:
         ]
 
     def _make_work(self, phase: int, tries: int) -> Work:
+        if any(number == phase for number, _ in self._turns):
+            return ConversationWork(self._my_conversations(phase), bodies=self._bodies, report=self._report)
         rng = random.Random(f"{self._seed}/{phase}/{self._share}")  # noqa: S311 - drawn, not secret
         return Work([request for _, request in self._mine(phase)], tries=tries, rng=rng, report=self._report)
+
+    def _my_conversations(self, phase: int) -> list[Conversation]:
+        """This process's share of a phase's conversations."""
+        requests = [row for row in self._requests if row.phase == phase]
+        return [
+            one
+            for number, one in enumerate(make_conversations(requests, self._turns, self._places))
+            if (number if one.stream < 0 else one.stream) % self._of == self._share
+        ]
 
     def _schedule_work(self, phase: int, start_ns: int) -> ScheduledWork:
         instants = read_schedule(schedule_path(self._folder, phase))

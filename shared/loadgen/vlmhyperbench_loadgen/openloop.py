@@ -44,7 +44,7 @@ class ScheduledWork(Work):
         """When the next request is due; None after the last."""
         return self._instants_ns[self._next] if self._next < len(self._instants_ns) else None
 
-    def take(self, stream: int, now_ns: int) -> tuple[Request, int, int] | int | None:
+    def take(self, stream: int, now_ns: int) -> Try | int | None:
         """Give a free stream the next request, if that is due; else note that the stream is idle."""
         due_ns = self.next_ns
         if due_ns is None or due_ns > now_ns:
@@ -55,7 +55,7 @@ class ScheduledWork(Work):
         if self.is_waiting and ((after_ns := self.next_ns) is None or after_ns > now_ns):
             self.is_waiting = False
             self.resumed()
-        return request, 1, due_ns
+        return Try(request=request, number=1, scheduled_ns=due_ns, stream=stream)
 
 
 class Departures:

@@ -10,16 +10,30 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from vlmhyperbench_loadgen.conversations import check_places, make_conversations
 from vlmhyperbench_loadgen.failures import PlanError
-from vlmhyperbench_loadgen.table import Request, read_requests, read_schedule, schedule_path
+from vlmhyperbench_loadgen.table import (
+    Request,
+    open_bodies,
+    read_places,
+    read_requests,
+    read_schedule,
+    read_turns,
+    schedule_path,
+)
 from vlmhyperbench_loadgen.target import parse_url
 from vlmhyperbench_sdk.load import PLAN_VERSION, Endpoint, LoadLimits, LoadPlan, PhasePlan
 
-CLOSED_LOOP_KINDS = frozenset({"accuracy", "warmup", "offline", "judge", "baseline", "single_stream", "multi_stream"})
+CLOSED_LOOP_KINDS = frozenset(
+    {"accuracy", "warmup", "offline", "judge", "baseline", "single_stream", "multi_stream", "interactive"}
+)
 """Kinds that N streams drive, each with one request at a time."""
 
 OPEN_LOOP_KINDS = frozenset({"server", "warmup", "baseline"})
 """Kinds whose requests may leave at instants of a schedule; `server` always does."""
+
+CONVERSATION_KINDS = frozenset({"interactive", "warmup", "baseline"})
+"""Kinds whose requests may be turns of conversations; those of `interactive` always are."""
 
 RESUMABLE_KINDS = frozenset({"accuracy", "offline", "judge"})
 """Kinds in which a request may be tried again: no timing of a whole phase hangs on it."""
@@ -91,6 +105,7 @@ def read_plan(folder: Path) -> CheckedPlan:
     rows = read_requests(folder / "requests.npy")
     _check_plan(plan)
     _check_rows(plan, rows, _size(folder / "bodies.bin"))
+    _check_conversations(plan, rows, folder)
     counts = Counter(row.phase for row in rows)
     digest = hashlib.sha256((folder / "requests.npy").read_bytes())
     for phase in filter(is_open_loop, plan.phases):
@@ -99,6 +114,8 @@ def read_plan(folder: Path) -> CheckedPlan:
         if len(instants) != counts[phase.no]:
             raise PlanError(f"{path.name} has {len(instants)} instants for {counts[phase.no]} requests.")
         digest.update(path.read_bytes())
+    for path in (folder / "turns.npy", folder / "places.npy"):
+        digest.update(path.read_bytes() if path.exists() else b"")
     return CheckedPlan(plan=plan, requests=dict(counts), schedule_sha256=digest.hexdigest())
 
 
@@ -195,14 +212,31 @@ def _check_rows(plan: LoadPlan, rows: list[Request], body_bytes: int) -> None:
             raise PlanError(f"A request belongs to phase {row.phase}, which the plan does not have.")
         if not 0 <= row.body_offset <= row.body_offset + row.body_bytes <= body_bytes:
             raise PlanError(f"The body of request {row.ordinal} of phase {row.phase} lies outside bodies.bin.")
-        if row.turn != 0:
-            raise PlanError("Requests of a conversation's later turns need a kind of phase that builds them.")
         if row.think_ns < 0 or not -1 <= row.stream < MOST_STREAMS:
             raise PlanError(f"Request {row.ordinal} of phase {row.phase} has a wrong stream or think time.")
         seen.add((row.phase, row.ordinal))
     if len(seen) != len(rows):
         raise PlanError("Two requests have the same phase and ordinal.")
     _check_streams(known, rows)
+
+
+def _check_conversations(plan: LoadPlan, rows: list[Request], folder: Path) -> None:
+    turns, places = read_turns(folder), read_places(folder)
+    keys = {(row.phase, row.ordinal) for row in rows}
+    if not (turns.keys() <= keys and places.keys() <= turns.keys()):
+        raise PlanError("turns.npy or places.npy names a request that the plan does not have, or that is no turn.")
+    talking = {phase for phase, _ in turns}
+    for phase in plan.phases:
+        mine = [row for row in rows if row.phase == phase.no]
+        if phase.kind == "interactive" or phase.no in talking:
+            if phase.kind not in CONVERSATION_KINDS or is_open_loop(phase):
+                raise PlanError(
+                    f"Phase {phase.no} of kind {phase.kind!r} has conversations; they are driven as closed loops of "
+                    f"kind {', '.join(sorted(CONVERSATION_KINDS))}."
+                )
+            check_places(make_conversations(mine, turns, places), open_bodies(folder / "bodies.bin"))
+        elif any(row.turn != 0 for row in mine):
+            raise PlanError(f"Phase {phase.no} has later turns of conversations that turns.npy does not name.")
 
 
 def _check_streams(phases: dict[int, PhasePlan], rows: list[Request]) -> None:

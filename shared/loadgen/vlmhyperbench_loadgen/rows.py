@@ -47,6 +47,7 @@ Row: TypeAlias = list[int | str | bytes | None]
 KINDS: tuple[EventKind, ...] = ("content", "reasoning", "tool", "role", "usage")
 """What the bytes of `event_kind` stand for."""
 
+_STATUSES = {"timeout": "timeout", "conversation_ended": "skipped"}
 _CODES = {kind: code for code, kind in enumerate(KINDS)}
 _BEARING = len(TOKEN_KINDS)
 _EVENT_NS, _EVENT_TOKENS, _EVENT_KIND = (COLUMNS.index(name) for name in ("event_ns", "event_tokens", "event_kind"))
@@ -58,9 +59,7 @@ def make_row(done: Try, answer: Answer, mask: Callable[[str], str]) -> Row:
     request = done.request
     kinds = bytes([_CODES[kind] for kind in answer.event_kind])
     last = next((at for at in range(len(kinds) - 1, -1, -1) if kinds[at] < _BEARING), None)
-    status = "ok"
-    if answer.error is not None:
-        status = "timeout" if answer.error.startswith("timeout:") else "error"
+    status = status_of(answer)
     is_counted = answer.prompt_tokens is not None or answer.completion_tokens is not None
     return [
         request.phase,
@@ -92,6 +91,13 @@ def make_row(done: Try, answer: Answer, mask: Callable[[str], str]) -> Row:
         done.conversation,
         done.build_ns,
     ]
+
+
+def status_of(answer: Answer) -> str:
+    """Say in one word how a request ended."""
+    if answer.error is None:
+        return "ok"
+    return _STATUSES.get(answer.error.partition(":")[0], "error")
 
 
 def pack_rows(rows: Sequence[Row]) -> tuple[list[list[object]], bytes]:

@@ -88,12 +88,12 @@ class Stream:
         elif isinstance(taken, int):
             self._wait(taken)
         else:
-            request, number, due_ns = taken
-            self._try = Try(request=request, number=number, scheduled_ns=due_ns or free_ns, stream=self.index)
+            self._try = taken
+            taken.scheduled_ns = taken.scheduled_ns or free_ns
             self._has_resent = False
-            if request.think_ns > 0 and number == 1:
-                self._try.scheduled_ns += request.think_ns
-                self._wait(self._try.scheduled_ns)
+            if taken.request.think_ns > 0 and taken.number == 1:
+                taken.scheduled_ns += taken.request.think_ns
+                self._wait(taken.scheduled_ns)
             else:
                 self._begin(now_ns)
 
@@ -143,8 +143,9 @@ class Stream:
 
     def _send(self) -> None:
         assert self._try is not None  # noqa: S101
-        request = self._try.request
-        body = self._bodies[request.body_offset : request.body_offset + request.body_bytes]
+        request, body = self._try.request, self._try.body
+        if body is None:
+            body = self._bodies[request.body_offset : request.body_offset + request.body_bytes]
         self.state = "busy"
         self._try.reply = Reply(read_clocks())
         sent_ns = self._try.sent_ns = time.monotonic_ns()

@@ -7,9 +7,10 @@ import mmap
 import struct
 import sys
 from array import array
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from vlmhyperbench_loadgen.failures import PlanError
 
@@ -45,6 +46,21 @@ DTYPE = (
 )
 """`REQUEST_DTYPE` again, so that a measuring process need not import the SDK; a test compares the two."""
 
+TURN_DTYPE = (("phase", "<i4"), ("ordinal", "<i8"), ("conversation", "<i8"))
+PLACE_DTYPE = (("phase", "<i4"), ("ordinal", "<i8"), ("answer_of", "<i4"), ("offset", "<i8"))
+"""Those of the SDK again, for the same reason."""
+
+RequestKey: TypeAlias = tuple[int, int]
+"""(phase, ordinal)."""
+
+
+class Place(NamedTuple):
+    """Where an earlier answer goes into a body."""
+
+    answer_of: int
+    offset: int
+
+
 _ROW = struct.Struct("<" + "".join(_FORMATS[kind] for _, kind in DTYPE))
 
 
@@ -60,6 +76,42 @@ def read_requests(path: Path) -> list[Request]:
     if len(rows) != count * _ROW.size:
         raise PlanError(f"{path.name} should have {count} rows and is cut or too long.")
     return [Request._make(row) for row in _ROW.iter_unpack(rows)]
+
+
+def read_turns(folder: Path) -> dict[RequestKey, int]:
+    """Read to which conversation each request belongs; nothing where the plan has none.
+
+    Raises:
+        PlanError: the file is not a structured array of `TURN_DTYPE`, or names a request twice.
+    """
+    turns: dict[RequestKey, int] = {}
+    for phase, ordinal, conversation in _read_rows(folder / "turns.npy", TURN_DTYPE):
+        if (phase, ordinal) in turns or conversation < 0:
+            raise PlanError(f"turns.npy names request {ordinal} of phase {phase} twice, or a conversation below 0.")
+        turns[phase, ordinal] = conversation
+    return turns
+
+
+def read_places(folder: Path) -> dict[RequestKey, list[Place]]:
+    """Read where each body quotes earlier answers; nothing where the plan has no such place.
+
+    Raises:
+        PlanError: the file is not a structured array of `PLACE_DTYPE`.
+    """
+    places: dict[RequestKey, list[Place]] = {}
+    for phase, ordinal, answer_of, offset in _read_rows(folder / "places.npy", PLACE_DTYPE):
+        places.setdefault((phase, ordinal), []).append(Place(answer_of, offset))
+    return places
+
+
+def _read_rows(path: Path, kinds: Sequence[tuple[str, str]]) -> Iterator[tuple[int, ...]]:
+    if not path.exists():
+        return iter(())
+    columns, count, rows = _read_array(path)
+    layout = struct.Struct("<" + "".join(_FORMATS[kind] for _, kind in kinds))
+    if columns != list(kinds) or len(rows) != count * layout.size:
+        raise PlanError(f"{path.name} does not have the columns {', '.join(name for name, _ in kinds)}, or is cut.")
+    return layout.iter_unpack(rows)
 
 
 def schedule_path(folder: Path, phase: int) -> Path:

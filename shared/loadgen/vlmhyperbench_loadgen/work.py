@@ -39,6 +39,8 @@ class Try:
     reply: Reply | None = None
     failure: str | None = None
     """`code: message` where no whole answer came."""
+    body: memoryview | None = None
+    """What is sent in place of the planned body."""
     conversation: int | None = None
     """Number of the conversation whose turn this is."""
     build_ns: int | None = None
@@ -87,17 +89,17 @@ class Work:
         """So many wait that reading must not be put off any longer."""
         return len(self._backlog) > BACKLOG_ANSWERS or self._backlog_bytes > BACKLOG_BYTES
 
-    def take(self, stream: int, now_ns: int) -> tuple[Request, int, int] | int | None:
-        """Give a free stream its next (request, try, instant it was due), or when to ask again, or None.
+    def take(self, stream: int, now_ns: int) -> Try | int | None:
+        """Give a free stream its next try, or when to ask again, or None.
 
-        The instant is 0 where the request is due at once.
+        `scheduled_ns` of the try is 0 where the request is due at once.
         """
         if self._delayed and self._delayed[0][0] <= now_ns:
             due_ns, _, request, number = heapq.heappop(self._delayed)
-            return request, number, due_ns
+            return Try(request=request, number=number, scheduled_ns=due_ns, stream=stream)
         queue = self._own.get(stream) or self._shared
         if queue:
-            return queue.popleft(), 1, 0
+            return Try(request=queue.popleft(), number=1, scheduled_ns=0, stream=stream)
         return self._delayed[0][0] if self._delayed else None
 
     def finish(self, done: Try) -> int | None:
