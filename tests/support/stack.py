@@ -100,7 +100,7 @@ class Stack:
         return int(
             self.query(
                 "SELECT count(*) FROM fact f JOIN phase p ON p.run_id = f.run_id AND p.no = f.phase "
-                "WHERE f.run_id = %s AND p.kind <> 'warmup' AND p.state <> 'VOID'",
+                "WHERE f.run_id = %s AND p.kind NOT IN ('warmup', 'baseline') AND p.state <> 'VOID'",
                 run_id,
             )[0][0]
         )

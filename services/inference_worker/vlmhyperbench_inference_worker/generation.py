@@ -23,6 +23,7 @@ from vlmhyperbench_inference_worker.drive import Driven, EngineLost, drive
 from vlmhyperbench_inference_worker.files import PARQUET, add, store
 from vlmhyperbench_inference_worker.fleet import Fleet
 from vlmhyperbench_inference_worker.judging import read_judging
+from vlmhyperbench_inference_worker.phases import measured_kind, measured_params, open_phases
 from vlmhyperbench_inference_worker.reserve import Reserve, end, folder_of
 from vlmhyperbench_inference_worker.reuse import keep_equal
 from vlmhyperbench_inference_worker.secrets import read_secrets
@@ -30,7 +31,6 @@ from vlmhyperbench_inference_worker.serving import Serving
 from vlmhyperbench_inference_worker.sink import Sink
 from vlmhyperbench_inference_worker.watch import Watch, machine
 from vlmhyperbench_inference_worker.work import Work, plan_requests, read_work
-from vlmhyperbench_sdk.load import PhaseKind, PhasePlan
 
 
 async def handle_generate(job: ClaimedJob, *, fleet: Fleet, reserve: Reserve, devices: Sequence[DeviceInfo]) -> Outcome:
@@ -74,31 +74,22 @@ async def _generate(job: ClaimedJob, fleet: Fleet, reserve: Reserve, watch: Watc
 
 async def _measure(job: ClaimedJob, work: Work, serving: Serving, watch: Watch, process: LoadProcess) -> Outcome:
     folder = folder_of(process)
-    params = {"in_flight": work.in_flight}
-    kind: PhaseKind = "single_stream" if work.is_timed else work.kind
     phase = job.job.phase
     if work.is_timed or phase is None:
-        phase = await job.open_phase(kind, params=params, count=len(work.missing))
+        phase = await job.open_phase(measured_kind(work), params=measured_params(work), count=len(work.missing))
     sink = Sink(
         job.runtime.storage, run_id=job.run_id, claim_id=job.claim_id, folder=folder, secrets=serving.secret_values
     )
     readable = await _write_unreadable(job, work, sink, phase)
     if not readable:
         return await _complete(job, work, phase, requests=0)
-    warmup = work.warmup()
-    phases = [PhasePlan(no=phase, kind=kind, count=len(readable), params=params)]
-    planned = await asyncio.to_thread(plan_requests, work, readable, phase=phase)
-    if warmup:
-        no = await job.open_phase("warmup", params=params, count=len(warmup))
-        phases.insert(0, PhasePlan(no=no, kind="warmup", count=len(warmup), params=params))
-        planned = [*plan_requests(work, warmup, phase=no), *planned]
+    phases = await open_phases(job, work, readable, phase=phase)
     cache = DatasetCache(job.settings.home / "cache" / "images")
     await plan.fill(
         folder / "plan",
         work,
         serving,
         phases=phases,
-        planned=planned,
         storage=job.runtime.storage,
         cache=cache,
     )
@@ -109,7 +100,7 @@ async def _measure(job: ClaimedJob, work: Work, serving: Serving, watch: Watch, 
         sink=sink,
         watch=watch,
         record=folder / "record",
-        planned=planned,
+        planned=phases.requests,
         phase=phase,
     )
     await _record_cost(job, driven, watch)

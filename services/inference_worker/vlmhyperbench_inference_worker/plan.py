@@ -12,6 +12,7 @@ import numpy as np
 from vlmhyperbench.data.cache import DatasetCache
 from vlmhyperbench.load.plan import write_plan
 from vlmhyperbench.storage import Storage
+from vlmhyperbench_inference_worker.phases import Phases
 from vlmhyperbench_inference_worker.requests import PlannedRequest
 from vlmhyperbench_inference_worker.serving import Serving
 from vlmhyperbench_inference_worker.work import Work
@@ -21,7 +22,6 @@ from vlmhyperbench_sdk.load import (
     Endpoint,
     LoadLimits,
     LoadPlan,
-    PhasePlan,
 )
 
 BODIES = "bodies.bin"
@@ -32,8 +32,7 @@ async def fill(
     work: Work,
     serving: Serving,
     *,
-    phases: Sequence[PhasePlan],
-    planned: Sequence[PlannedRequest],
+    phases: Phases,
     storage: Storage,
     cache: DatasetCache,
 ) -> None:
@@ -43,24 +42,26 @@ async def fill(
         InvalidInput: the engine cannot do what a request asks.
         Unavailable: the child that writes bodies ended, or an image cannot be read.
     """
-    hashes = {image.sha256 for request in planned for image in request.images}
+    hashes = {image.sha256 for request in phases.requests for image in request.images}
     images = await asyncio.to_thread(lambda: {digest: cache.fetch(storage, digest) for digest in hashes})
     rendered = folder / "rendered.jsonl"
-    await asyncio.to_thread(_write_rendered, rendered, planned)
+    await asyncio.to_thread(_write_rendered, rendered, phases.requests)
     await serving.write_bodies(work.spec.target.backend_class, rendered, folder / BODIES, images)
     await asyncio.to_thread(rendered.unlink)
     measured, spec = serving.measured, work.spec
     plan = LoadPlan(
         version=PLAN_VERSION,
-        phases=tuple(phases),
+        phases=tuple(phases.plans),
         endpoint=Endpoint(url=measured.url, headers=measured.headers),
         limits=LoadLimits(
             request_timeout_s=spec.limits.request_timeout_s, tries=1 if work.is_timed else spec.limits.tries
         ),
         seed=spec.scenario.seed,
-        counts={"requests": len(planned)},
+        counts={"requests": len(phases.requests)},
     )
-    await asyncio.to_thread(lambda: write_plan(folder, plan=plan, requests=_table(folder, planned)))
+    await asyncio.to_thread(
+        lambda: write_plan(folder, plan=plan, requests=_table(folder, phases), schedules=phases.schedules)
+    )
 
 
 def _write_rendered(path: Path, planned: Sequence[PlannedRequest]) -> None:
@@ -69,13 +70,18 @@ def _write_rendered(path: Path, planned: Sequence[PlannedRequest]) -> None:
             lines.write(json.dumps({"ordinal": place, "request": request.request}) + "\n")
 
 
-def _table(folder: Path, planned: Sequence[PlannedRequest]) -> np.ndarray:
+def _table(folder: Path, phases: Phases) -> np.ndarray:
     offsets_path = folder / f"{BODIES}.npy"
     offsets = np.load(offsets_path, allow_pickle=False)
     offsets_path.unlink()
+    planned = phases.requests
     table = np.zeros(len(planned), dtype=REQUEST_DTYPE)
     for name in ("phase", "ordinal", "sample", "repeat", "request_sha256"):
         table[name] = [getattr(request, name) for request in planned]
     table["body_offset"], table["body_bytes"] = offsets["offset"], offsets["bytes"]
     table["stream"] = table["prompt_tokens"] = table["output_tokens"] = -1
+    for phase in phases.plans:
+        if phase.kind == "multi_stream":
+            own = table["phase"] == phase.no
+            table["stream"][own] = np.arange(np.count_nonzero(own)) % int(str(phase.params["in_flight"]))
     return table

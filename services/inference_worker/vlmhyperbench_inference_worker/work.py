@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
 from uuid import UUID
 
@@ -49,21 +50,16 @@ class Work:
     @property
     def is_timed(self) -> bool:
         """The scenario restarts whole: its phase belongs to the claim that measures it."""
-        return self.spec.scenario.kind == "single_stream"
-
-    @property
-    def in_flight(self) -> int:
-        """Closed-loop streams."""
-        return 1 if self.is_timed else self.spec.scenario.in_flight
+        return self.spec.scenario.is_timed
 
     def sample_of(self, ordinal: int) -> manifest.ManifestSample:
         """The sample of an ordinal: ordinal = repeat · samples + sample."""
         return self.samples[ordinal % len(self.samples)]
 
-    def warmup(self) -> list[int]:
-        """Ordinals of the warm-up phase: the first samples that can be asked."""
+    def first(self, count: int) -> list[int]:
+        """Ordinals of the first so many samples that can be asked: what is asked aside is asked of them."""
         readable = (sample.index for sample in self.samples if sample.error is None)
-        return [index for index, _ in zip(readable, range(self.spec.scenario.warmup_requests), strict=False)]
+        return list(islice(readable, count))
 
 
 async def read_work(job: ClaimedJob) -> Work:

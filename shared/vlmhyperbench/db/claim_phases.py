@@ -12,13 +12,10 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from vlmhyperbench.db import events
 from vlmhyperbench.db.owners import Mark
 from vlmhyperbench.domain.planning import PlannedPhase
-from vlmhyperbench.domain.states import PhaseState
+from vlmhyperbench.domain.states import PHASES_ASIDE, PhaseState
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.events import EventType
 from vlmhyperbench_sdk.types import JsonObject
-
-ASIDE = frozenset({"warmup"})
-"""Kinds of phases that never are what a job is about."""
 
 
 async def open_of_claim(
@@ -35,7 +32,7 @@ async def open_of_claim(
     no = int((await session.execute(text(_NEXT), {"run": run_id})).scalar_one())
     values = {"run": run_id, "no": no, "kind": kind, "params": json.dumps(params), "claim": claim_id, "count": count}
     await session.execute(text(_OPEN), values)
-    if kind not in ASIDE:
+    if kind not in PHASES_ASIDE:
         await session.execute(text(_OF_JOB), {"job": job_id, "no": no})
     await _event(session, run_id, "opened", no=no, kind=kind, count=count, job_id=job_id)
     return no

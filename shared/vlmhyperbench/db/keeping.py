@@ -12,7 +12,7 @@ from vlmhyperbench.db import events, kept, phases
 from vlmhyperbench.db.queries import table_of
 from vlmhyperbench.db.tables import RunRow
 from vlmhyperbench.db.views import KeptPhaseView, PhaseView, RunView
-from vlmhyperbench.domain.states import PhaseState, RunState
+from vlmhyperbench.domain.states import PHASES_UNCOUNTED, PhaseState, RunState
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.events import EventType
 from vlmhyperbench_sdk.load import PhaseKind
@@ -20,7 +20,6 @@ from vlmhyperbench_sdk.types import JsonObject
 
 _RUN = table_of(RunRow)
 _OVER = frozenset({PhaseState.COMPLETE, PhaseState.STOPPED})
-_NOT_COUNTED = frozenset({"warmup", "judge"})
 
 
 async def keep_answers(session: AsyncSession, run: RunView, parent: RunView) -> list[int]:
@@ -62,4 +61,4 @@ async def keep_answers(session: AsyncSession, run: RunView, parent: RunView) -> 
 
 
 def _counts(phase: PhaseView) -> bool:
-    return phase.state in _OVER and phase.kind not in _NOT_COUNTED
+    return phase.state in _OVER and phase.kind not in PHASES_UNCOUNTED

@@ -106,8 +106,8 @@ def expand_run(spec: RunSpec, *, samples: int) -> Expansion:
     scenario is one job that restarts whole: its phase is opened by the claim that measures it. A run that may stop
     early is one shard, since its samples are asked in one random order, and SCORE watches it.
     """
-    if spec.scenario.kind == "single_stream":
-        total = spec.scenario.requests or samples * spec.decoding.n
+    if spec.scenario.is_timed:
+        total = spec.scenario.bound or samples * spec.decoding.n
         phases: tuple[PlannedPhase, ...] = ()
         shards = [_shard(spec, JobKind.GENERATE, None, 0, total)]
     else:

@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from vlmhyperbench.db import chunks, manifests, runs
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.views import ChunkView, SampleManifestView
+from vlmhyperbench.domain.states import PHASES_UNCOUNTED
 from vlmhyperbench.errors import Conflict, NotFound
 from vlmhyperbench.facts.schema import PAYLOAD_COLUMNS, polars_schema
 from vlmhyperbench.storage import Storage
@@ -108,6 +109,7 @@ async def _read_rows(
     values = {
         "run": run_id,
         "mode": mode,
+        "uncounted": sorted(PHASES_UNCOUNTED),
         "phases": [] if isinstance(phases, str) else list(phases),
         "samples": samples,
         "ordinals": None if ordinals is None else list(ordinals),
@@ -194,7 +196,7 @@ WITH part AS (
 ), chosen AS (
     SELECT * FROM part
     WHERE :mode = 'all' OR (:mode = 'listed' AND phase = ANY(CAST(:phases AS integer[]))) OR (
-        :mode = 'counting' AND phase_kind NOT IN ('warmup', 'judge')
+        :mode = 'counting' AND phase_kind <> ALL(CAST(:uncounted AS text[]))
         AND (state IN ('COMPLETE', 'STOPPED') OR (state = 'OPEN' AND phase_kind = 'accuracy'))
     )
 ), found AS (

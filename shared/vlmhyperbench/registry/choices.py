@@ -7,7 +7,14 @@ from uuid import UUID
 
 from pydantic import Discriminator, Field, Tag
 
-from vlmhyperbench.domain.specs import Decoding, Limits, Slo
+from vlmhyperbench.domain.specs import (
+    MOST_REQUESTS,
+    ArrivalSpec,
+    Decoding,
+    Limits,
+    ScenarioKind,
+    Slo,
+)
 from vlmhyperbench.registry.values import ExtractorName, MetricRef, Params, SecretName, Slug, Strict
 
 
@@ -62,10 +69,13 @@ class ScenarioChoice(Strict):
     """A registered scenario with some values of its own; or, with `kind`, a scenario of one's own."""
 
     name: Slug
-    kind: Literal["offline", "single_stream"] | None = None
+    kind: ScenarioKind | None = None
     in_flight: Annotated[int, Field(ge=1, le=4096)] | None = None
     warmup_requests: Annotated[int, Field(ge=0, le=10_000)] | None = None
-    requests: Annotated[int, Field(ge=1)] | None = None
+    requests: Annotated[int, Field(ge=1, le=MOST_REQUESTS)] | None = None
+    duration_s: Annotated[float, Field(gt=0, le=86_400)] | None = None
+    arrivals: ArrivalSpec | None = None
+    baseline_requests: Annotated[int, Field(ge=0, le=10_000)] | None = None
     seed: int | None = None
     slo: Slo | None = None
 

@@ -19,6 +19,7 @@ from vlmhyperbench.registry.choices import DatasetChoice, ExtractorChoice, Scena
 from vlmhyperbench.registry.errors import Path, RegistryError, RegistryErrors, did_you_mean, field_of
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import Entry, TaskEntry
+from vlmhyperbench.registry.validation import validate
 
 T = TypeVar("T")
 
@@ -75,15 +76,19 @@ def pin_scenario(
 ) -> ScenarioSpec | None:
     """Pin a scenario: a registered one, or one of the choice's own kind."""
     chosen = ScenarioChoice(name=choice) if isinstance(choice, str) else choice
-    own = chosen.model_dump(exclude_none=True)
-    if chosen.kind is not None and chosen.name not in references.catalogue.scenarios:
-        return ScenarioSpec.model_validate(own)
-    entry = references.find(references.catalogue.scenarios, "scenarios", chosen.name, path)
-    if entry is None:
-        return None
-    check_supported(references, "scenario", chosen.name, task.scenarios, task, path)
-    written = entry.model_dump(exclude={"description", "metadata"})
-    return ScenarioSpec.model_validate({**written, "name": chosen.name, **own})
+    own, written = chosen.model_dump(mode="json", exclude_none=True), {}
+    if chosen.kind is None or chosen.name in references.catalogue.scenarios:
+        entry = references.find(references.catalogue.scenarios, "scenarios", chosen.name, path)
+        if entry is None:
+            return None
+        check_supported(references, "scenario", chosen.name, task.scenarios, task, path)
+        # A bound of the choice's own stands in place of either of the entry's.
+        replaced = {"requests", "duration_s"} if own.keys() & {"requests", "duration_s"} else set()
+        written = entry.model_dump(mode="json", exclude={"description", "metadata", "name", *replaced})
+    found, problems = validate(ScenarioSpec, {**written, **own})
+    for problem in problems:
+        references.say((*path, *problem.path), problem.message, problem.cure)
+    return found
 
 
 def pin_stop(

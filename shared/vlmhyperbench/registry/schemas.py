@@ -13,7 +13,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from vlmhyperbench.domain.specs import Decoding, PromptText, Sha256, Slo
+from vlmhyperbench.domain.specs import Decoding, PromptText, ScenarioFields, ScenarioKind, Sha256
 from vlmhyperbench.registry.choices import Extractors, RunChoices, ScenarioRef, TargetChoice, name_tag
 from vlmhyperbench.registry.values import MetricRef, Params, RelativePath, Semver, Slug, Strict
 
@@ -155,15 +155,10 @@ class ReportEntry(Entry):
     package: Slug | None = None
 
 
-class ScenarioEntry(Entry):
+class ScenarioEntry(Entry, ScenarioFields):
     """How requests are driven."""
 
-    kind: Literal["offline", "single_stream"]
-    in_flight: Annotated[int, Field(ge=1, le=4096)] = 4
-    warmup_requests: Annotated[int, Field(ge=0, le=10_000)] = 2
-    requests: Annotated[int, Field(ge=1)] | None = None
-    seed: int = 0
-    slo: Slo = Slo()
+    kind: ScenarioKind
 
 
 class TaskEntry(Entry):

@@ -91,11 +91,12 @@ def _of_speed(run: RunEvidence, performance: Performance) -> list[str]:
     if latency is None:
         return []
     spec, items = run.spec, []
-    if spec.scenario.kind == "offline":
+    if spec.scenario.kind in {"offline", "multi_stream"}:
         items.append(
-            f"latency was measured in a closed loop with {spec.scenario.in_flight} in flight; alone, or under open "
-            "traffic, it is another number."
+            f"latency was measured in {spec.scenario.in_words}; alone, or under open traffic, it is another number."
         )
+    if (spec.scenario.bound or 0) > (run.samples or 0):
+        items.append("samples were asked more than once, so an engine that keeps what it has read answers faster.")
     if latency.n < FEW_FOR_P99:
         items.append(
             f"the p99 rests on {plural(latency.n, 'request')}; {FEW_FOR_P99} are the least that bound it well."

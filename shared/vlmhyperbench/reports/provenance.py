@@ -102,7 +102,7 @@ def _asking(spec: RunSpec) -> tuple[tuple[str, str], ...]:
         ("prompt", f"{spec.prompt.name} {spec.prompt.version}"),
         ("decoding", plain(decoding)),
         ("response format", plain(spec.response_format)),
-        ("scenario", f"{scenario.name} {scenario.version} ({scenario.kind}), {scenario.in_flight} in flight"),
+        ("scenario", f"{scenario.name} {scenario.version} ({scenario.kind}), {scenario.in_words}"),
         ("warm-up", plural(scenario.warmup_requests, "request")),
     )
 

@@ -254,16 +254,12 @@ def _performance(run: RunEvidence, performance: Performance) -> Section:
     if not performance.times:
         return Section(name="performance", title="Performance", lead="No request of this run was timed.", blocks=())
     scenario = run.spec.scenario
-    streams = 1 if scenario.kind == "single_stream" else scenario.in_flight
     window = f"{performance.window_s:.1f} s" if performance.window_s is not None else "an unknown time"
     warm = f", after {plural(scenario.warmup_requests, 'warm-up request')}" if scenario.warmup_requests else ""
     return Section(
         name="performance",
         title="Performance",
-        lead=(
-            f"Scenario {scenario.name}: a closed loop with {plural(streams, 'request')} in flight over {window}{warm}. "
-            "Timed at the client only."
-        ),
+        lead=(f"Scenario {scenario.name}: {scenario.in_words} over {window}{warm}. Timed at the client only."),
         blocks=(
             cdf_figure(
                 "latency",

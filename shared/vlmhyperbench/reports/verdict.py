@@ -120,11 +120,10 @@ def _how_fast(run: RunEvidence, performance: Performance) -> str:
     if first is not None:
         sentence += f", and the first token came within {milliseconds(first.p50)} at the median"
     if performance.samples_per_s is not None:
-        streams = 1 if run.spec.scenario.kind == "single_stream" else run.spec.scenario.in_flight
         rates = [f"{write_number(performance.samples_per_s, 1)} answers"]
         if performance.output_tokens_per_s is not None:
             rates.append(f"{write_number(performance.output_tokens_per_s, 0)} output tokens")
-        sentence += f"; {plural(streams, 'request')} in flight gave {listed(rates)} per second"
+        sentence += f"; {run.spec.scenario.in_words} gave {listed(rates)} per second"
     return f"{sentence}."
 
 

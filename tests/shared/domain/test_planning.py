@@ -19,7 +19,7 @@ from vlmhyperbench.domain.planning import (
     plan_run,
     target_digest,
 )
-from vlmhyperbench.domain.specs import ImportTarget, ScenarioSpec, StopRule
+from vlmhyperbench.domain.specs import ArrivalSpec, ImportTarget, ScenarioSpec, StopRule
 from vlmhyperbench.domain.states import JobKind
 
 
@@ -99,6 +99,14 @@ def test_a_single_stream_is_one_job_whose_phase_its_claim_opens() -> None:
     assert (expansion.total, expansion.phases) == (7, ())
     generate = expansion.jobs[0]
     assert (generate.phase, generate.range_start, generate.range_end) == (None, 0, 7)
+
+
+def test_every_timed_scenario_is_one_job_and_a_duration_bounds_it() -> None:
+    server = ScenarioSpec(name="x", kind="server", arrivals=ArrivalSpec(rate_per_s=2.5), duration_s=10)
+    streams = ScenarioSpec(name="y", kind="multi_stream", in_flight=4, requests=40, baseline_requests=8)
+    expansions = [expand_run(run_spec(scenario=scenario), samples=5) for scenario in (server, streams)]
+    assert [(one.total, one.phases) for one in expansions] == [(25, ()), (40, ())]
+    assert [[job.kind for job in one.jobs].count(JobKind.GENERATE) for one in expansions] == [1, 1]
 
 
 def test_a_single_stream_without_a_bound_asks_every_sample_once() -> None:

@@ -328,7 +328,7 @@ def test_limitations_follow_from_the_numbers() -> None:
     assert "Only 3 answers could be scored" in said
     assert "2 samples of the data set could not be asked" in said
     assert "asked once" in said
-    assert "closed loop with 4 in flight" in said
+    assert "closed loop with 4 requests in flight" in said
     assert "The p99 rests on 3 requests" in said
     assert "shared the machine" in said
     assert "they are estimated" in said

@@ -1,0 +1,70 @@
+"""The phases of one claim, in the order in which they are driven: warm-up, baseline, then what the job is about."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from vlmhyperbench.domain.arrivals import Arrivals, Instants, draw_arrivals
+from vlmhyperbench.worker.claims import ClaimedJob
+from vlmhyperbench_inference_worker.requests import PlannedRequest
+from vlmhyperbench_inference_worker.work import Work, plan_requests
+from vlmhyperbench_sdk.load import PhaseKind, PhasePlan
+from vlmhyperbench_sdk.types import JsonObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phases:
+    """What a claim is to drive."""
+
+    plans: list[PhasePlan]
+    requests: list[PlannedRequest]
+    schedules: dict[int, Instants]
+    """Phase → when its requests are sent, of open loops."""
+
+
+def measured_kind(work: Work) -> PhaseKind:
+    """Return the kind of the phase that the job is about."""
+    return work.spec.scenario.kind if work.is_timed else work.kind
+
+
+def measured_params(work: Work) -> JsonObject:
+    """Say how that phase is driven."""
+    scenario = work.spec.scenario
+    params: JsonObject = {"in_flight": min(scenario.streams, len(work.missing))}
+    return params if scenario.arrivals is None else {**params, "arrivals": scenario.arrivals.process}
+
+
+async def open_phases(job: ClaimedJob, work: Work, ordinals: list[int], *, phase: int) -> Phases:
+    """Open what is asked aside, and plan the requests of everything.
+
+    Args:
+        job: the claim.
+        work: what it has to do.
+        ordinals: what is asked in the phase that the job is about, which is open.
+        phase: number of that phase.
+
+    Raises:
+        Fenced: the claim is lost.
+    """
+    scenario = work.spec.scenario
+    aside: list[tuple[PhaseKind, int, int]] = [
+        ("warmup", scenario.warmup_requests, scenario.streams),
+        ("baseline", scenario.baseline_requests, 1),
+    ]
+    plans, requests = list[PhasePlan](), list[PlannedRequest]()
+    for kind, count, streams in aside:
+        first = work.first(count)
+        if not first:
+            continue
+        params: JsonObject = {"in_flight": streams}
+        no = await job.open_phase(kind, params=params, count=len(first))
+        plans.append(PhasePlan(no=no, kind=kind, count=len(first), params=params))
+        requests += plan_requests(work, first, phase=no)
+    plans.append(PhasePlan(no=phase, kind=measured_kind(work), count=len(ordinals), params=measured_params(work)))
+    requests += await asyncio.to_thread(plan_requests, work, ordinals, phase=phase)
+    schedules = {}
+    if scenario.arrivals is not None:
+        arrivals = Arrivals(**scenario.arrivals.model_dump())
+        schedules[phase] = draw_arrivals(arrivals, count=len(ordinals), seed=scenario.seed)
+    return Phases(plans=plans, requests=requests, schedules=schedules)

@@ -1,0 +1,84 @@
+"""Timed scenarios through every service: arrivals that nothing moves, streams of their own, a baseline aside."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tests.support.audit import audit
+from vlmhyperbench.domain.arrivals import Arrivals, draw_arrivals
+from vlmhyperbench.registry.schemas import RunEntry
+
+ARRIVALS = {"process": "gamma", "rate_per_s": 20, "cv": 1.5}
+
+
+@pytest.fixture(scope="module")
+def registries(registries):
+    """Add a model that answers in 30 ms."""
+    (registries / "models" / "simulated-quick.yaml").write_text(
+        "backends: [simulated]\nengine_params: {ttft_ms: 20, gap_ms: 10, tokens: 2, usage: always}\n"
+    )
+    return registries
+
+
+def measure(stack, scenario, *, limit=30, model="simulated-quick"):
+    dataset = {"name": "synthetic-questions", "limit": limit}
+    given = {"target": {"model": model}, "task": "synthetic-questions", "dataset": dataset, "scenario": scenario}
+    run = stack.wait(stack.client.runs.create(RunEntry.model_validate(given)).id)
+    assert run.state == "SUCCEEDED", run.reason
+    audit(stack)
+    return run
+
+
+def rows_of(stack, run, kind, columns):
+    return stack.query(
+        f"SELECT {columns} FROM fact f JOIN phase p ON p.run_id = f.run_id AND p.no = f.phase "
+        "WHERE f.run_id = %s AND p.kind = %s AND p.state = 'COMPLETE' ORDER BY ordinal",
+        run.id,
+        kind,
+    )
+
+
+def test_requests_of_an_open_loop_are_scheduled_as_they_were_drawn(stack):
+    scenario = {"name": "mine", "kind": "server", "arrivals": ARRIVALS, "requests": 50, "seed": 3, "in_flight": 2}
+    run = measure(stack, scenario)
+    assert (run.total, run.done) == (50, 50)
+    rows = rows_of(stack, run, "server", "scheduled_ns, sent_ns, sample, repeat")
+    scheduled = np.array([row[0] for row in rows])
+    drawn = draw_arrivals(Arrivals(**ARRIVALS), count=50, seed=3)
+    assert np.diff(scheduled).tolist() == np.diff(drawn).tolist()
+    assert all(sent >= at for at, sent, *_ in rows)
+    # More requests than samples: the twenty last ask the first samples once more.
+    assert [row[2:] for row in rows[28:32]] == [(28, 0), (29, 0), (0, 1), (1, 1)]
+
+
+def test_a_slow_engine_moves_no_arrival(stack):
+    arrivals = {"process": "constant", "rate_per_s": 20}
+    scenario = {"name": "mine", "kind": "server", "arrivals": arrivals, "duration_s": 1, "warmup_requests": 0}
+    run = measure(stack, scenario, model="simulated-slow")
+    rows = rows_of(stack, run, "server", "scheduled_ns, latency_ns, stream_end_ns")
+    # Twenty requests within a second, though each takes half of one: several are under way at a time.
+    assert [b[0] - a[0] for a, b in itertools.pairwise(rows)] == [50_000_000] * 19
+    assert rows[1][0] < rows[0][2]
+    assert all(row[1] >= 500_000_000 for row in rows)
+
+
+def test_streams_send_one_request_at_a_time_each_and_their_baseline_is_no_answer_of_the_run(stack):
+    scenario = {"name": "mine", "kind": "multi_stream", "in_flight": 3, "requests": 24, "baseline_requests": 5}
+    run = measure(stack, scenario | {"warmup_requests": 2})
+    assert (run.total, run.done) == (24, 24)
+    rows = rows_of(stack, run, "multi_stream", "stream, sent_ns, stream_end_ns")
+    by_stream = [[row for row in rows if row[0] == stream] for stream in range(3)]
+    assert [len(own) for own in by_stream] == [8, 8, 8]
+    for own in by_stream:
+        assert all(before[2] <= after[1] for before, after in itertools.pairwise(own))
+    assert rows[1][1] < rows[0][2]
+    assert stack.query("SELECT kind, count FROM phase WHERE run_id = %s ORDER BY kind", run.id) == [
+        ("baseline", 5),
+        ("multi_stream", 24),
+        ("warmup", 2),
+    ]
+    baseline = rows_of(stack, run, "baseline", "sent_ns, stream_end_ns")
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(baseline))
+    assert baseline[-1][1] <= min(row[1] for row in rows)
+    assert len(stack.client.results(run_id=run.id, limit=100).items) == 24
