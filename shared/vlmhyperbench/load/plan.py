@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vlmhyperbench_sdk.errors import InvalidInput
-from vlmhyperbench_sdk.load import REQUEST_DTYPE, LoadPlan
+from vlmhyperbench_sdk.load import PLACE_DTYPE, REQUEST_DTYPE, TURN_DTYPE, LoadPlan
 
 RequestTable: TypeAlias = npt.NDArray[np.void]
 """Rows of `REQUEST_DTYPE`. Shape: (requests,)."""
@@ -53,14 +53,18 @@ def write_plan(
     plan: LoadPlan,
     requests: RequestTable,
     schedules: Mapping[int, npt.NDArray[np.int64]] | None = None,
+    turns: Sequence[tuple[int, int, int]] = (),
+    places: Sequence[tuple[int, int, int, int]] = (),
 ) -> None:
-    """Write `plan.json`, `requests.npy` and schedules; `bodies.bin` is there or is written before the ready line.
+    """Write `plan.json`, the tables and schedules; `bodies.bin` is there or is written before the ready line.
 
     Args:
         folder: Made if it is not there.
         plan: What is driven.
         requests: Rows of all phases.
         schedules: Phase → instants of its requests, in their order; for each open loop. Shape of each: (requests,).
+        turns: Of conversations: rows of `TURN_DTYPE`.
+        places: Of conversations: rows of `PLACE_DTYPE`.
 
     Raises:
         InvalidInput: the table's columns are not those of `REQUEST_DTYPE`, or the counts disagree.
@@ -79,6 +83,9 @@ def write_plan(
     np.save(folder / "requests.npy", requests, allow_pickle=False)
     for no, instants in (schedules or {}).items():
         np.save(folder / f"schedule-{no}.npy", np.asarray(instants, dtype="<i8"), allow_pickle=False)
+    for name, rows, columns in (("turns", turns, TURN_DTYPE), ("places", places, PLACE_DTYPE)):
+        if rows:
+            np.save(folder / f"{name}.npy", np.array(rows, dtype=columns), allow_pickle=False)
     counted = dataclasses.replace(plan, counts={**plan.counts, "requests": len(requests)})
     (folder / "plan.json").write_text(json.dumps(dataclasses.asdict(counted)))
 
