@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import pairwise
+
 import pytest
 
 from vlmhyperbench.analysis import figures
 from vlmhyperbench.analysis.figures import (
     Axis,
+    Load,
     Point,
     Spot,
     bars_figure,
@@ -14,12 +18,16 @@ from vlmhyperbench.analysis.figures import (
     front_figure,
     histogram_figure,
     interval_figure,
+    load_figure,
+    log_histogram_figure,
     matrix_figure,
     stacked_figure,
+    timeline_figure,
 )
 from vlmhyperbench.analysis.figures.distributions import MAX_CURVE_POINTS
 from vlmhyperbench.analysis.figures.scatters import MAX_LABELLED
 from vlmhyperbench.analysis.labels import clean, short, slug
+from vlmhyperbench.analysis.ordered import ordered
 
 AXIS = Axis(title="t")
 
@@ -106,6 +114,59 @@ def test_a_histogram_of_equal_values_has_bins_all_the_same() -> None:
 
 def test_a_histogram_of_nothing_says_so() -> None:
     assert histogram_figure("t", "T", axis=Axis(title="t"), series={"a": []}).alt == "T. Nothing was measured."
+
+
+def test_a_logarithmic_histogram_marks_its_percentiles_and_says_of_how_many() -> None:
+    values = [10.0] * 50 + [100.0] * 40 + [1000.0] * 10
+    figure = log_histogram_figure("t", "TTFT", axis=Axis(title="ttft", unit="ms"), series={"a": values}, note="Yes.")
+    assert figure.x.is_log
+    assert [(mark.label, mark.at) for mark in figure.marks] == [("p50 10", 10), ("p90 100", 100), ("p99 1 000", 1000)]
+    assert figure.note == "n = 100. Yes."
+    assert figure.alt == "TTFT. a: the fullest bin is 10–15.8 ms; p50 10, p90 100, p99 1 000."
+    assert sum(figure.series[0].y) == 100
+    ratios = [high / low for low, high in pairwise(figure.series[0].x) if low and high]
+    assert ratios == pytest.approx([10**0.2] * 11)
+
+
+def test_bins_of_equal_ratio_have_the_same_edges_in_every_figure() -> None:
+    one, other = (
+        log_histogram_figure("t", "T", axis=AXIS, series={"a": values}) for values in ([3.0, 30.0] * 9, [2.0, 25.0] * 9)
+    )
+    shared = {round(float(edge or 0), 6) for edge in one.series[0].x} & {
+        round(float(edge or 0), 6) for edge in other.series[0].x
+    }
+    assert len(shared) >= 8
+
+
+def test_equal_values_lie_in_one_of_eight_narrow_bins_of_equal_ratio() -> None:
+    figure = log_histogram_figure("t", "T", axis=AXIS, series={"a": [5.0] * 3, "b": [5.0] * 2})
+    assert (len(figure.series[0].y), max(figure.series[0].y), figure.note) == (8, 3, "n: a 3, b 2.")
+
+
+def test_eight_decades_have_as_many_bins_as_they_need() -> None:
+    figure = log_histogram_figure("t", "T", axis=AXIS, series={"a": [1e-3, 1e6]})
+    assert len(figure.series[0].y) == 46
+
+
+def test_what_has_no_place_on_a_logarithmic_axis_is_drawn_on_another() -> None:
+    figure = log_histogram_figure("t", "T", axis=AXIS, series={"a": [0.0, 1.0]})
+    assert (figure.x.is_log, figure.marks, sum(figure.series[0].y)) == (False, (), 2)
+    assert log_histogram_figure("t", "T", axis=AXIS, series={}).alt == "T. Nothing was measured."
+
+
+def test_the_axis_of_a_cdf_is_logarithmic_where_the_slowest_is_a_hundred_times_as_slow() -> None:
+    scales = [cdf_figure("l", "L", axis=AXIS, series={"a": [1.0, most]}).x.is_log for most in (99.0, 100.0)]
+    assert scales == [False, True]
+    assert not cdf_figure("l", "L", axis=AXIS, series={"a": [0.0, 100.0]}).x.is_log
+
+
+def test_values_that_are_counted_already_are_drawn_like_others() -> None:
+    values = ordered([1.0, 2.0, 2.0, 4.0])
+    counted = replace(values, values=values.values[[0, 2, 3]], up_to=values.up_to[[0, 2, 3]])
+    plain, figure = (cdf_figure("l", "L", axis=AXIS, series={"a": one}) for one in ([1.0, 2.0, 2.0, 4.0], counted))
+    assert figure == plain
+    bars = [histogram_figure("l", "L", axis=AXIS, series={"a": one}) for one in ([1.0, 2.0, 2.0, 4.0], counted)]
+    assert bars[0] == bars[1]
 
 
 def test_bars_keep_a_place_for_what_only_one_series_has() -> None:
@@ -226,3 +287,37 @@ def test_a_slug_is_plain_and_tells_different_texts_apart(text: str, name: str) -
 
 def test_slugs_of_texts_that_look_alike_differ() -> None:
     assert len({slug(text) for text in ("a_b", "a-b", "a b", "A_b", "a__b", "a" * 60, "a" * 61)}) == 7
+
+
+def test_a_timeline_says_its_highest_steps_and_when_they_were() -> None:
+    figure = timeline_figure(
+        "t",
+        "Arrivals",
+        y=Axis(title="requests", unit="1/s"),
+        edges_s=[0.0, 2.0, 4.0],
+        series={"sent": [3.0, 4.0], "failed": [0.0, 0.0]},
+        dotted=["failed"],
+    )
+    assert figure.alt == "Arrivals. sent: at most 4 1/s, after 2 s."
+    assert figure.table.columns == ("s", "sent", "failed")
+    assert figure.table.rows == (("0–2", 3.0, 0.0), ("2–4", 4.0, 0.0))
+    assert [(one.is_joined, one.tone) for one in figure.series] == [(True, None), (False, "bad")]
+
+
+def test_levels_of_one_target_lie_on_one_line_from_the_lowest_rate_on() -> None:
+    loads = [
+        Load(group="a", label="fast", rate_per_s=9.0, value=50.0, goodput_per_s=2.0),
+        Load(group="b", label="other", rate_per_s=7.0, value=30.0),
+        Load(group="a", label="slow", rate_per_s=5.0, value=20.0, goodput_per_s=5.0),
+    ]
+    figure = load_figure("l", "L", y=Axis(title="p99", unit="ms"), loads=loads, limits={"limit": 40.0})
+    assert [(one.name, one.x, one.y, one.is_joined) for one in figure.series] == [
+        ("a", (5.0, 9.0), (20.0, 50.0), True),
+        ("b", (7.0,), (30.0,), False),
+        ("within the SLO (goodput)", (5.0, 2.0), (20.0, 50.0), False),
+    ]
+    assert [(mark.axis, mark.at, mark.label) for mark in figure.marks] == [("y", 40.0, "limit")]
+    assert figure.alt == "L. slow at 5/s: 20 ms; other at 7/s: 30 ms; fast at 9/s: 50 ms."
+    assert figure.table.rows[1] == ("other", "b", 7.0, 30.0, None)
+    alone = load_figure("l", "L", y=Axis(title="p99", unit="ms"), loads=loads[1:2])
+    assert [one.name for one in alone.series] == ["b"]

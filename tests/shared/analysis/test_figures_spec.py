@@ -19,8 +19,10 @@ from vlmhyperbench.analysis.figures import (
     front_figure,
     histogram_figure,
     interval_figure,
+    log_histogram_figure,
     matrix_figure,
     stacked_figure,
+    timeline_figure,
 )
 from vlmhyperbench.analysis.figures.spec import MAX_THINGS
 from vlmhyperbench_sdk.errors import InvalidInput
@@ -29,6 +31,8 @@ AXIS = Axis(title="t")
 POINTS = [Point(label="a", value=0.5, low=0.4, high=0.6), Point(label="b", value=None)]
 INTERVAL = interval_figure("i", "I", axis=AXIS, groups="g", series={"s": POINTS})
 CURVE = cdf_figure("c", "C", axis=AXIS, series={"s": [1.0, 2.0]})
+LOGARITHMIC = log_histogram_figure("l", "L", axis=AXIS, series={"s": [1.0, 2.0]})
+TIMELINE = timeline_figure("t", "T", y=AXIS, edges_s=[0.0, 1.0, 2.0], series={"s": [3.0, 4.0]})
 HISTOGRAM = histogram_figure("h", "H", axis=AXIS, series={"s": [1.0, 2.0]})
 BARS = bars_figure("b", "B", axis=AXIS, groups="g", series={"s": {"a": 1, "b": 2}})
 MATRIX = matrix_figure("m", "M", rows=("r", ["a", "b"]), columns=("c", ["x"]), cells={("a", "x"): (0.5, "1\u00a0%")})
@@ -81,6 +85,10 @@ def _series(spec: FigureSpec, **changes: object) -> dict[str, object]:
         (FRONT, _series(FRONT, low=(1.0,)), "the intervals or labels of the series 'best' do not fit"),
         (FRONT, _series(FRONT, labels=("a", "b\x00")), "cannot be printed"),
         (FRONT, _series(FRONT, x=(None, 1.0)), "has a hole"),
+        (LOGARITHMIC, _series(LOGARITHMIC, x=(0.0, *LOGARITHMIC.series[0].x[1:])), "not above 0"),
+        (LOGARITHMIC, {"marks": (Mark(axis="x", at=-1.0, label="m"),)}, "not above 0"),
+        (TIMELINE, _series(TIMELINE, x=(0.0, 2.0)), "x and y of the series 's' do not fit"),
+        (TIMELINE, {"table": FigureTable(columns=("s",), rows=())}, "the table does not fit the bins"),
         (MATRIX, {"cells": ((0.5,),)}, "do not fit its rows and columns"),
         (MATRIX, {"cell_labels": (("a", "b"), ("c", "d"))}, "do not fit its rows and columns"),
     ],

@@ -10,6 +10,7 @@ import pytest
 from vlmhyperbench.analysis.figures import (
     Axis,
     FigureSpec,
+    Load,
     Point,
     Spot,
     bars_figure,
@@ -17,8 +18,11 @@ from vlmhyperbench.analysis.figures import (
     front_figure,
     histogram_figure,
     interval_figure,
+    load_figure,
+    log_histogram_figure,
     matrix_figure,
     stacked_figure,
+    timeline_figure,
 )
 from vlmhyperbench.reports.plots import to_matplotlib, to_plotly, to_svg
 from vlmhyperbench.reports.plots.palette import DARK, LIGHT
@@ -36,6 +40,11 @@ SPOTS = [
     Spot(label="b", x=30.0, y=0.9, low=0.8, is_front=True),
     Spot(label="c", x=29.0, y=0.4, is_front=False),
 ]
+LOADS = [
+    Load(group=HOSTILE, label="one", rate_per_s=5.0, value=20.0, goodput_per_s=4.0),
+    Load(group=HOSTILE, label="two", rate_per_s=9.0, value=50.0, goodput_per_s=2.0),
+    Load(group="other", label=HOSTILE, rate_per_s=7.0, value=30.0),
+]
 
 FIGURES = [
     interval_figure("interval", "I", axis=AXIS, groups="g", series={"one": POINTS}),
@@ -46,6 +55,19 @@ FIGURES = [
     histogram_figure("histogram", "H", axis=AXIS, series={"one": TIMES["one"]}),
     histogram_figure("histogram-of-two", "H", axis=AXIS, series=TIMES),
     histogram_figure("histogram-of-none", "H", axis=AXIS, series={}),
+    cdf_figure("wide-cdf", "C", axis=AXIS, series={HOSTILE: [1.0, 10.0, 1000.0], "two": [5.0]}),
+    log_histogram_figure("logarithmic", "H", axis=AXIS, series={"one": [1.0, 10.0, 10.5, 1000.0]}),
+    log_histogram_figure("logarithmic-of-two", "H", axis=AXIS, series={HOSTILE: [1.0, 10.0], "two": [5.0, 5.0]}),
+    timeline_figure(
+        "timeline",
+        "T",
+        y=Axis(title="requests", unit="1/s"),
+        edges_s=[0.0, 0.5, 1.0],
+        series={HOSTILE: [3.0, 4.0], "failed": [0.0, 1.0]},
+        dotted=["failed"],
+    ),
+    load_figure("load", "L", y=AXIS, loads=LOADS, limits={"SLO, p99": 40.0}),
+    load_figure("load-of-one", "L", y=AXIS, loads=LOADS[:1]),
     bars_figure("bars", "B", axis=AXIS, groups="kind", series={"one": {HOSTILE: 3, "b": 0}}),
     bars_figure("no-bars", "B", axis=AXIS, groups="kind", series={}),
     matrix_figure(

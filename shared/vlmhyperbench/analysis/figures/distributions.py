@@ -4,62 +4,68 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
 
 import numpy
-import numpy.typing as npt
 
 from vlmhyperbench.analysis.figures.spec import Axis, Cell, FigureSpec, FigureTable, Mark, Series
 from vlmhyperbench.analysis.labels import distinct, short
-from vlmhyperbench.analysis.performance import nearest_rank
+from vlmhyperbench.analysis.ordered import FloatArray, IntArray, Ordered, ordered
 
 MAX_CURVE_POINTS = 400
 """A longer distribution is drawn by that many of its exact order statistics."""
 PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99, 100)
+MARKED = (50, 90, 99)
+WIDE = 100.0
+"""Slowest over fastest: from there on an axis is logarithmic, or everything would lie at its left end."""
+FEWEST_BINS, MOST_BINS = 8, 40
+_PER_DECADE = (500, 200, 100, 50, 20, 10, 5)
 
-FloatArray = npt.NDArray[numpy.float64]
+Values: TypeAlias = Sequence[float] | FloatArray | Ordered
+"""One value per request, in any order, or counted already."""
 
 
 def cdf_figure(
-    name: str, title: str, *, axis: Axis, series: Mapping[str, Sequence[float]], note: str = ""
+    name: str,
+    title: str,
+    *,
+    axis: Axis,
+    series: Mapping[str, Values],
+    of: str = "requests",
+    note: str = "",
 ) -> FigureSpec:
     """Draw the share of requests that were at least so fast, from exact order statistics.
 
-    `series` maps a name to one value per request, in any order; an empty series is left out. The table holds
-    nearest-rank percentiles.
+    `series` maps a name to its values; an empty series is left out. The table holds nearest-rank percentiles. The axis
+    is logarithmic where the slowest takes `WIDE` times as long as the fastest.
     """
+    known = _known(series)
     drawn: list[Series] = []
     marks: list[Mark] = []
-    columns: list[tuple[str, list[float]]] = []
     said: list[str] = []
-    names = distinct(series)
-    for series_name, values in series.items():
-        if not values:
-            continue
-        ordered = sorted(values)
-        ranks = _ranks(len(ordered))
-        shown = names[series_name]
-        drawn.append(
-            Series(name=shown, x=tuple(ordered[r - 1] for r in ranks), y=tuple(r / len(ordered) for r in ranks))
-        )
-        columns.append((shown, [_percentile(ordered, q) for q in PERCENTILES]))
-        p50, p99 = _percentile(ordered, 50), _percentile(ordered, 99)
+    for shown, values in known.items():
+        ranks = _ranks(values.n)
+        places = tuple(values.at(ranks).tolist())
+        drawn.append(Series(name=shown, x=places, y=tuple((ranks / values.n).tolist())))
+        p50, p99 = values.percentile(50), values.percentile(99)
         marks += [
             Mark(axis="x", at=at, label=f"p{q} {short(at)}", series=len(drawn) - 1) for q, at in ((50, p50), (99, p99))
         ]
-        said.append(f"{shown}: p50 {short(p50)}, p99 {short(p99)}, slowest {short(ordered[-1])} {axis.unit}".rstrip())
+        said.append(f"{shown}: p50 {short(p50)}, p99 {short(p99)}, slowest {short(places[-1])} {axis.unit}".rstrip())
     rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (f"p{q}" if q < 100 else "max", *(values[i] for _, values in columns)) for i, q in enumerate(PERCENTILES)
+        (f"p{q}" if q < 100 else "max", *(values.percentile(q) for values in known.values())) for q in PERCENTILES
     )
     return FigureSpec(
         name=name,
         kind="curve",
         title=title,
         alt=f"{title}. {'; '.join(said) or 'Nothing was measured'}.",
-        x=axis,
-        y=Axis(title="share of requests", low=0.0, high=1.0),
+        x=replace(axis, is_log=_is_wide(list(known.values()))),
+        y=Axis(title=f"share of {of}", low=0.0, high=1.0),
         table=FigureTable(
-            columns=("percentile", *(f"{shown}, {axis.unit}" if axis.unit else shown for shown, _ in columns)),
-            rows=rows if columns else (),
+            columns=("percentile", *(f"{shown}, {axis.unit}" if axis.unit else shown for shown in known)),
+            rows=rows if known else (),
         ),
         series=tuple(drawn),
         marks=tuple(marks),
@@ -68,42 +74,68 @@ def cdf_figure(
 
 
 def histogram_figure(
-    name: str,
-    title: str,
-    *,
-    axis: Axis,
-    series: Mapping[str, Sequence[float]],
-    is_whole: bool = False,
-    note: str = "",
+    name: str, title: str, *, axis: Axis, series: Mapping[str, Values], is_whole: bool = False, note: str = ""
 ) -> FigureSpec:
     """Draw how often values fell into equal bins, the same bins for every series; the last takes all beyond p99.5.
 
     Bins of whole numbers (`is_whole`) hold the same number of them each: `3–5` is 3, 4 and 5.
     """
-    names = distinct(series)
-    known = {names[series_name]: sorted(values) for series_name, values in series.items() if values}
+    known = _known(series)
     if not known:
-        empty = FigureTable(columns=("bin",), rows=())
-        alt = f"{title}. Nothing was measured."
-        return FigureSpec(
-            name=name, kind="histogram", title=title, alt=alt, x=axis, y=Axis(title="requests"), table=empty
-        )
-    low = min(values[0] for values in known.values())
-    high = max(_percentile(values, 99.5) for values in known.values())
-    fewest = min(len(values) for values in known.values())
-    bins = max(8, min(40, math.ceil(2 * fewest ** (1 / 3) * 1.5)))
-    edges = _whole_edges(low, high, bins) if is_whole else _edges(low, high, bins)
+        return _empty(name, title, axis)
+    low = min(float(values.values[0]) for values in known.values())
+    high = max(values.percentile(99.5) for values in known.values())
+    edges = _whole_edges(low, high, _bins(known)) if is_whole else _edges(low, high, _bins(known))
+    return _histogram(name, title, axis=axis, known=known, edges=edges, is_whole=is_whole, note=note)
+
+
+def log_histogram_figure(
+    name: str, title: str, *, axis: Axis, series: Mapping[str, Values], note: str = ""
+) -> FigureSpec:
+    """Draw how often values fell into bins of equal ratio on a logarithmic axis, with p50, p90 and p99 marked.
+
+    The bins' edges are the same whole fractions of decades in every figure. Values that are not above 0 have no place
+    on such an axis: with one of them the figure is `histogram_figure`.
+    """
+    known = _known(series)
+    if not known or any(values.values[0] <= 0 for values in known.values()):
+        return histogram_figure(name, title, axis=axis, series=series, note=note)
+    low = min(float(values.values[0]) for values in known.values())
+    high = max(float(values.values[-1]) for values in known.values())
+    edges = _log_edges(low, high, _bins(known))
+    marks = tuple(
+        Mark(axis="x", at=at, label=f"p{percent} {short(at)}", series=place)
+        for place, values in enumerate(known.values())
+        for percent in MARKED
+        for at in (values.percentile(percent),)
+    )
+    return _histogram(
+        name, title, axis=replace(axis, is_log=True), known=known, edges=edges, is_whole=False, note=note, marks=marks
+    )
+
+
+def _histogram(
+    name: str,
+    title: str,
+    *,
+    axis: Axis,
+    known: Mapping[str, Ordered],
+    edges: FloatArray,
+    is_whole: bool,
+    note: str,
+    marks: tuple[Mark, ...] = (),
+) -> FigureSpec:
     drawn: list[Series] = []
     said: list[str] = []
-    for shown, values in known.items():
-        counts, _ = numpy.histogram(numpy.minimum(values, edges[-1]), bins=edges)
-        drawn.append(
-            Series(name=shown, x=tuple(float(edge) for edge in edges), y=tuple(float(count) for count in counts))
-        )
+    for place, (shown, values) in enumerate(known.items()):
+        counts = _counts(values, edges)
+        drawn.append(Series(name=shown, x=tuple(edges.tolist()), y=tuple(counts.tolist())))
         fullest = int(numpy.argmax(counts))
+        of = ", ".join(mark.label for mark in marks if mark.series == place)
         said.append(
             f"{shown}: the fullest bin is {_bin(float(edges[fullest]), float(edges[fullest + 1]), is_whole=is_whole)}"
             f" {axis.unit}".rstrip()
+            + (f"; {of}" if of else "")
         )
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (_bin(float(edges[i]), float(edges[i + 1]), is_whole=is_whole), *(int(one.y[i]) for one in drawn))
@@ -118,20 +150,61 @@ def histogram_figure(
         y=Axis(title="requests", low=0.0),
         table=FigureTable(columns=(axis.label, *(one.name for one in drawn)), rows=rows),
         series=tuple(drawn),
-        note=note,
+        marks=marks,
+        note=f"{_counted(known)} {note}".rstrip() if marks else note,
     )
 
 
-def _percentile(ordered: Sequence[float], percent: float) -> float:
-    found = nearest_rank(ordered, percent)
-    assert found is not None, "empty series are left out"  # noqa: S101
-    return found
+def _empty(name: str, title: str, axis: Axis) -> FigureSpec:
+    return FigureSpec(
+        name=name,
+        kind="histogram",
+        title=title,
+        alt=f"{title}. Nothing was measured.",
+        x=axis,
+        y=Axis(title="requests"),
+        table=FigureTable(columns=("bin",), rows=()),
+    )
 
 
-def _ranks(count: int) -> list[int]:
+def _known(series: Mapping[str, Values]) -> dict[str, Ordered]:
+    """Series that are not empty, in order, under names that can be drawn."""
+    names = distinct(series)
+    found = {names[name]: values if isinstance(values, Ordered) else ordered(values) for name, values in series.items()}
+    return {name: values for name, values in found.items() if values.n}
+
+
+def _counted(known: Mapping[str, Ordered]) -> str:
+    """Say of how many requests, as `n = 20` or `n: a 20, b 30`."""
+    counts = {name: f"{values.n:,}".replace(",", "\u202f") for name, values in known.items()}
+    if len(counts) == 1:
+        return f"n = {next(iter(counts.values()))}."
+    return f"n: {', '.join(f'{name} {count}' for name, count in counts.items())}."
+
+
+def _is_wide(known: Sequence[Ordered]) -> bool:
+    low = min((float(values.values[0]) for values in known), default=0.0)
+    high = max((float(values.values[-1]) for values in known), default=0.0)
+    return low > 0 and high / low >= WIDE
+
+
+def _ranks(count: int) -> IntArray:
     if count <= MAX_CURVE_POINTS:
-        return list(range(1, count + 1))
-    return sorted({max(1, math.ceil(i / (MAX_CURVE_POINTS - 1) * count)) for i in range(MAX_CURVE_POINTS)})
+        return numpy.arange(1, count + 1)
+    steps = numpy.arange(MAX_CURVE_POINTS) / (MAX_CURVE_POINTS - 1) * count
+    return numpy.unique(numpy.maximum(1, numpy.ceil(steps).astype(numpy.int64)))
+
+
+def _bins(known: Mapping[str, Ordered]) -> int:
+    fewest = min(values.n for values in known.values())
+    return max(FEWEST_BINS, min(MOST_BINS, math.ceil(3 * math.cbrt(fewest))))
+
+
+def _counts(values: Ordered, edges: FloatArray) -> FloatArray:
+    """Count the values in every bin; the first and the last take what lies beyond them."""
+    below = numpy.searchsorted(values.values, edges[1:-1])
+    ends = numpy.concatenate(([0], values.up_to))[numpy.concatenate(([0], below, [values.values.size]))]
+    return numpy.diff(ends).astype(numpy.float64)
 
 
 def _edges(low: float, high: float, bins: int) -> FloatArray:
@@ -142,6 +215,19 @@ def _whole_edges(low: float, high: float, bins: int) -> FloatArray:
     width = math.ceil((high - low + 1) / bins)
     count = math.ceil((high - low + 1) / width)
     return low - 0.5 + width * numpy.arange(count + 1, dtype=numpy.float64)
+
+
+def _log_edges(low: float, high: float, bins: int) -> FloatArray:
+    """Lay the finest of the fixed grids that needs no more bins than that, and at least `FEWEST_BINS`."""
+    for per_decade in _PER_DECADE:
+        first = math.floor(math.log10(low) * per_decade)
+        last = math.floor(math.log10(high) * per_decade) + 1
+        if last - first <= bins:
+            break
+    missing = max(0, FEWEST_BINS - (last - first))
+    exponents = numpy.arange(first - missing // 2, last + missing - missing // 2 + 1)
+    edges: FloatArray = 10.0 ** (exponents / per_decade)
+    return edges
 
 
 def _bin(low: float, high: float, *, is_whole: bool) -> str:

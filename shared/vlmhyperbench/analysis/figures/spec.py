@@ -23,7 +23,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,149}")
 _SPACES = str.maketrans("\u00a0\u202f", "  ")
 
 Cell = str | float | int | None
-FigureKind = Literal["interval", "curve", "histogram", "bars", "stacked", "scatter", "matrix"]
+FigureKind = Literal["interval", "curve", "histogram", "timeline", "bars", "stacked", "scatter", "matrix"]
 SeriesTone = Literal["good", "neutral", "bad"]
 
 
@@ -35,6 +35,8 @@ class Axis:
     unit: str = ""
     low: float | None = None
     high: float | None = None
+    is_log: bool = False
+    """Equal ratios take equal room, and everything on it is above 0: x of curves, histograms and scatters."""
 
     @property
     def label(self) -> str:
@@ -45,8 +47,8 @@ class Axis:
 class Series:
     """One line, one set of dots or one set of bars.
 
-    A histogram's `x` are bin edges and has one entry more than `y`; a bar's or an interval's `y` is the position of its
-    category. None in `x` leaves the place empty. Intervals are those of `x`, in a scatter those of `y`.
+    `x` of a histogram or a timeline are bin edges and has one entry more than `y`; a bar's or an interval's `y` is the
+    position of its category. None in `x` leaves the place empty. Intervals are those of `x`, in a scatter those of `y`.
     """
 
     name: str
@@ -59,7 +61,7 @@ class Series:
     labels: tuple[str, ...] = ()
     """Names of a scatter's points. Shape: (points,)."""
     is_joined: bool = False
-    """A scatter's points are joined by a line, in their order."""
+    """A scatter's points are joined by a line, in their order; a timeline's bins are steps instead of dots."""
     tone: SeriesTone | None = None
     """What it means; it is drawn in the colour of that instead of the next one."""
 
@@ -136,6 +138,8 @@ def _faults(spec: FigureSpec) -> Iterator[str]:
         yield f"it holds more than {MAX_THINGS} names and lines"
     if not all(math.isfinite(number) and abs(number) <= FURTHEST for number in _numbers(spec)):
         yield f"a number is not between -{FURTHEST} and {FURTHEST}"
+    if spec.x.is_log and any(number <= 0 for number in _places(spec)):
+        yield "a place on a logarithmic axis is not above 0"
     if any(mark.series is not None and not 0 <= mark.series < len(spec.series) for mark in spec.marks):
         yield "a line belongs to no series"
     for grid in (spec.cells, spec.cell_labels):
@@ -146,9 +150,10 @@ def _faults(spec: FigureSpec) -> Iterator[str]:
 
 
 def _series_faults(spec: FigureSpec, one: Series) -> Iterator[str]:
-    if len(one.x) != len(one.y) + (spec.kind == "histogram"):
+    is_binned = spec.kind in {"histogram", "timeline"}
+    if len(one.x) != len(one.y) + is_binned:
         yield f"x and y of the series {one.name!r} do not fit"
-    if spec.kind == "histogram" and len(spec.table.rows) != len(one.y):
+    if is_binned and len(spec.table.rows) != len(one.y):
         yield f"the table does not fit the bins of the series {one.name!r}"
     if any(len(ends) != len(one.x) for ends in _per_point(spec, one)):
         yield f"the intervals or labels of the series {one.name!r} do not fit"
@@ -156,9 +161,9 @@ def _series_faults(spec: FigureSpec, one: Series) -> Iterator[str]:
         yield f"the series {one.name!r} names a row that does not exist"
     if spec.kind == "scatter" and not one.x:
         yield f"the series {one.name!r} has no point"
-    if spec.kind in {"curve", "histogram", "scatter"} and None in one.x:
+    if (is_binned or spec.kind in {"curve", "scatter"}) and None in one.x:
         yield f"x of the series {one.name!r} has a hole"
-    elif spec.kind in {"curve", "histogram"} and any(low > high for low, high in pairwise(_known(one.x))):
+    elif (is_binned or spec.kind == "curve") and any(low > high for low, high in pairwise(_known(one.x))):
         yield f"x of the series {one.name!r} does not ascend"
 
 
@@ -181,6 +186,14 @@ def _labels(spec: FigureSpec) -> Iterator[str]:
     yield from (spec.title, spec.x.label, spec.y.label, *spec.categories, *spec.columns)
     yield from chain((one.name for one in spec.series), (mark.label for mark in spec.marks), *spec.cell_labels)
     yield from chain(*(one.labels for one in spec.series))
+
+
+def _places(spec: FigureSpec) -> Iterator[float]:
+    """Everything that lies on the x axis."""
+    bounds = (spec.x.low, spec.x.high)
+    marks = (mark.at for mark in spec.marks if mark.axis == "x")
+    found: Iterator[float | None] = chain(bounds, marks, *(one.x for one in spec.series))
+    return (number for number in found if number is not None)
 
 
 def _numbers(spec: FigureSpec) -> Iterator[float]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 
 from vlmhyperbench.analysis.figures import FigureSpec, Mark, Series
 from vlmhyperbench.analysis.labels import short
+from vlmhyperbench.reports.plots.axes import log_axis
 from vlmhyperbench.reports.plots.palette import DASHES, LIGHT, MATRIX_SHADE, colour_of, rgb, series_colour
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
@@ -24,6 +26,7 @@ CONFIG: JsonObject = {
 
 def to_plotly(spec: FigureSpec) -> dict[str, JsonValue]:
     """Return `{data, layout, config}` for `Plotly.newPlot`; labels are plain text, never markup."""
+    drawn = [mark for mark in spec.marks if mark.series is None or len(spec.series) == 1]
     layout: dict[str, JsonValue] = {
         "title": {"text": _plain(spec.title), "x": 0, "xanchor": "left"},
         "font": {"family": "system-ui, sans-serif", "color": LIGHT["ink"]},
@@ -49,8 +52,8 @@ def to_plotly(spec: FigureSpec) -> dict[str, JsonValue]:
         "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": LIGHT["muted"], "activecolor": LIGHT["ink"]},
         "xaxis": _axis_of(spec.x.label),
         "yaxis": _axis_of(spec.y.label),
-        "shapes": [_line(mark) for mark in spec.marks],
-        "annotations": [_label(mark) for mark in spec.marks if mark.series is None or len(spec.series) == 1],
+        "shapes": [_line(mark) for mark in drawn],
+        "annotations": [_label(spec, mark, place) for place, mark in enumerate(drawn)],
         "meta": {"alt": spec.alt, "kind": spec.kind, "name": spec.name, "note": spec.note, "unit": spec.x.unit},
     }
     return {"data": _traces(spec, layout), "layout": layout, "config": dict(CONFIG)}
@@ -64,12 +67,17 @@ def _traces(spec: FigureSpec, layout: dict[str, JsonValue]) -> list[JsonValue]:
                 _axis(layout, "xaxis")["range"] = [spec.x.low, spec.x.high]
             return [_interval(spec, series, index) for index, series in enumerate(spec.series)]
         case "curve":
-            _axis(layout, "xaxis")["rangemode"] = "tozero"
+            _axis(layout, "xaxis").update(_scale(spec))
             _axis(layout, "yaxis").update(tickformat=".0%", range=[0, 1.02])
             return [_curve(spec, series, index) for index, series in enumerate(spec.series)]
         case "histogram":
             layout["barmode"] = "overlay"
+            if spec.x.is_log:
+                _axis(layout, "xaxis").update(_scale(spec))
             return [_histogram(spec, series, index) for index, series in enumerate(spec.series)]
+        case "timeline":
+            _axis(layout, "yaxis")["rangemode"] = "tozero"
+            return [_steps(spec, series, index) for index, series in enumerate(spec.series)]
         case "bars":
             _name_rows(spec, layout)
             return [_bars(spec, series, index) for index, series in enumerate(spec.series)]
@@ -79,6 +87,7 @@ def _traces(spec: FigureSpec, layout: dict[str, JsonValue]) -> list[JsonValue]:
             return [_bars(spec, series, index) for index, series in enumerate(spec.series)]
         case "scatter":
             _axis(layout, "xaxis")["range"] = [spec.x.low, spec.x.high]
+            _axis(layout, "yaxis")["range"] = [spec.y.low, spec.y.high]
             return [_scatter(series, index) for index, series in enumerate(spec.series)]
         case _:
             _name_rows(spec, layout)
@@ -129,6 +138,40 @@ def _curve(spec: FigureSpec, series: Series, index: int) -> JsonValue:
         "y": list(series.y),
         "hovertemplate": _hover(spec, f"%{{y:.1%}} within %{{x:.4~g}} {_plain(spec.x.unit)}"),
         "line": {"shape": "hv", "color": colour_of(series, index), "dash": DASHES[index % len(DASHES)], "width": 2},
+    }
+
+
+def _scale(spec: FigureSpec) -> dict[str, JsonValue]:
+    """Make the x axis begin at 0, or logarithmic with round numbers on it; Plotly wants the logarithms of its ends."""
+    axis = log_axis(spec)
+    if axis is None:
+        return {"rangemode": "tozero"}
+    return {
+        "type": "log",
+        "range": [math.log10(axis.low), math.log10(axis.high)],
+        "tickvals": list(axis.ticks),
+        "ticktext": [short(tick) for tick in axis.ticks],
+    }
+
+
+def _steps(spec: FigureSpec, series: Series, index: int) -> JsonValue:
+    """A line of steps, or dots in the middle of the bins in which there is something."""
+    edges = [edge for edge in series.x if edge is not None]
+    colour = colour_of(series, index)
+    if series.is_joined:
+        places, heights = edges, [*series.y, *series.y[-1:]]
+    else:
+        dots = [((low + high) / 2, y) for (low, high), y in zip(pairwise(edges), series.y, strict=True) if y]
+        places, heights = [x for x, _ in dots], [y for _, y in dots]
+    return {
+        "type": "scatter",
+        "mode": "lines" if series.is_joined else "markers",
+        "name": _plain(series.name),
+        "x": places,
+        "y": heights,
+        "hovertemplate": _hover(spec, f"%{{y:.4~g}} at %{{x:.4~g}} {_plain(spec.x.unit)}"),
+        "line": {"shape": "hv", "color": colour, "dash": DASHES[index % len(DASHES)], "width": 2},
+        "marker": {"color": colour, "size": 9, "symbol": "x"},
     }
 
 
@@ -257,11 +300,12 @@ def _line(mark: Mark) -> JsonValue:
     }
 
 
-def _label(mark: Mark) -> JsonValue:
+def _label(spec: FigureSpec, mark: Mark, place: int) -> JsonValue:
     along, across = ("x", "y") if mark.axis == "x" else ("y", "x")
     return {
-        along: mark.at,
-        across: 1,
+        # Of all places only those of annotations are logarithms on a logarithmic axis.
+        along: math.log10(mark.at) if mark.axis == "x" and spec.x.is_log else mark.at,
+        across: 1 - 0.06 * place if spec.kind == "histogram" else 1,
         f"{across}ref": "paper",
         "text": _plain(mark.label),
         "showarrow": False,

@@ -5,15 +5,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 import numpy
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from vlmhyperbench.analysis.figures import FigureSpec, Series
+from vlmhyperbench.analysis.figures import FigureSpec, Mark, Series
 from vlmhyperbench.analysis.labels import short
+from vlmhyperbench.reports.plots.axes import log_axis
 from vlmhyperbench.reports.plots.palette import LIGHT, MARKERS, MATRIX_SHADE, colour_of, series_colour
 
 if TYPE_CHECKING:
@@ -79,6 +81,8 @@ def _height(spec: FigureSpec) -> float:
             return 0.85 + legend + 0.4 * len(spec.categories)
         case "scatter":
             return 4.4
+        case "timeline":
+            return 2.3 + legend
         case "matrix":
             return 1.0 + 0.42 * len(spec.categories)
         case _:
@@ -122,10 +126,11 @@ def _draw_curve(axes: Axes, spec: FigureSpec) -> None:
             color=colour_of(series, index),
             linewidth=2.0,
             linestyle=_LINES[index % len(_LINES)],
-            label=" · ".join([series.name, *(mark.label for mark in spec.marks if mark.series == index)]),
+            label=_with_marks(spec, index),
         )
     axes.set_ylim(0, 1.02)
-    axes.set_xlim(left=0)
+    if not _scale(axes, spec):
+        axes.set_xlim(left=0)
     axes.set_ylabel(spec.y.label)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0%}"))
     _draw_marks(axes, spec)
@@ -148,13 +153,66 @@ def _draw_histogram(axes: Axes, spec: FigureSpec) -> None:
                 color=colour,
                 linewidth=1.8,
                 linestyle=_LINES[index % len(_LINES)],
-                label=series.name,
+                label=_with_marks(spec, index),
             )
+    tallest = max((y for series in spec.series for y in series.y), default=0.0) or 1.0
     axes.set_ylabel(spec.y.label)
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, tallest * (1.3 if spec.marks and len(spec.series) == 1 else 1.05))
     axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.grid(visible=False, axis="x")
+    _scale(axes, spec)
+    _draw_marks(axes, spec)
     _add_legend(axes, spec)
+
+
+def _draw_timeline(axes: Axes, spec: FigureSpec) -> None:
+    for index, series in enumerate(spec.series):
+        edges = [value for value in series.x if value is not None]
+        colour = colour_of(series, index)
+        if series.is_joined:
+            axes.stairs(
+                series.y,
+                edges,
+                color=colour,
+                linewidth=1.8,
+                linestyle=_LINES[index % len(_LINES)],
+                label=series.name,
+            )
+            continue
+        dots = [((low + high) / 2, y) for (low, high), y in zip(pairwise(edges), series.y, strict=True) if y]
+        axes.plot(
+            [x for x, _ in dots],
+            [y for _, y in dots],
+            linestyle="none",
+            marker="x",
+            markersize=6.5,
+            markeredgewidth=1.8,
+            color=colour,
+            label=series.name,
+        )
+    axes.set_ylabel(spec.y.label)
+    axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_locator(MaxNLocator(4))
+    _draw_marks(axes, spec)
+    _add_legend(axes, spec)
+
+
+def _scale(axes: Axes, spec: FigureSpec) -> bool:
+    """Make the x axis logarithmic where the figure wants that, and say whether it did."""
+    axis = log_axis(spec)
+    if axis is None:
+        return False
+    axes.set_xscale("log")
+    axes.set_xlim(axis.low, axis.high)
+    axes.xaxis.set_major_locator(FixedLocator(list(axis.ticks)))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+    return True
+
+
+def _with_marks(spec: FigureSpec, index: int) -> str:
+    """Name a series with what is marked of it."""
+    return " · ".join([spec.series[index].name, *(mark.label for mark in spec.marks if mark.series == index)])
 
 
 def _draw_bars(axes: Axes, spec: FigureSpec) -> None:
@@ -215,6 +273,8 @@ def _draw_scatter(axes: Axes, spec: FigureSpec) -> None:
         )
     axes.set_xlim(spec.x.low, spec.x.high)
     axes.margins(x=0.08, y=0.14)
+    if spec.y.low is not None:
+        axes.set_ylim(bottom=spec.y.low)
     axes.set_ylabel(spec.y.label)
     for series in spec.series:
         _name_points(axes, series)
@@ -275,21 +335,40 @@ def _name_rows(axes: Axes, spec: FigureSpec) -> None:
 
 
 def _draw_marks(axes: Axes, spec: FigureSpec) -> None:
-    for mark in spec.marks:
+    for place, mark in enumerate(spec.marks):
         colour = LIGHT["muted"] if mark.series is None else series_colour(mark.series)
         draw = axes.axvline if mark.axis == "x" else axes.axhline
         if mark.series is None or len(spec.series) == 1:
             draw(mark.at, color=colour, linewidth=1.1, linestyle=(0, (2, 2)))
-        if mark.series is not None and len(spec.series) == 1:
-            low, high = axes.get_ylim()
+        if mark.axis == "y":
             axes.annotate(
                 mark.label,
-                (mark.at, low + 0.04 * (high - low)),
-                xytext=(4, 0),
+                (0.995, mark.at),
+                xycoords=("axes fraction", "data"),
+                xytext=(0, 3),
                 textcoords="offset points",
-                color=LIGHT["ink"],
+                ha="right",
+                color=LIGHT["muted"],
                 fontsize=9.5,
             )
+        elif mark.series is not None and len(spec.series) == 1:
+            _name_mark(axes, mark, height=0.93 - 0.085 * place if spec.kind == "histogram" else 0.04)
+
+
+def _name_mark(axes: Axes, mark: Mark, *, height: float) -> None:
+    """Write a line's name beside it, on the side where there is room; `height` is a share of the axis."""
+    from_left = axes.transAxes.inverted().transform(axes.transData.transform((mark.at, 0.0)))[0]
+    is_right = from_left > 0.85
+    axes.annotate(
+        mark.label,
+        (mark.at, height),
+        xycoords=("data", "axes fraction"),
+        xytext=(-4 if is_right else 4, 0),
+        textcoords="offset points",
+        ha="right" if is_right else "left",
+        color=LIGHT["ink"],
+        fontsize=9.5,
+    )
 
 
 def _add_legend(axes: Axes, spec: FigureSpec) -> None:
@@ -301,6 +380,7 @@ _DRAW: dict[str, Callable[[Axes, FigureSpec], None]] = {
     "interval": _draw_interval,
     "curve": _draw_curve,
     "histogram": _draw_histogram,
+    "timeline": _draw_timeline,
     "bars": _draw_bars,
     "stacked": _draw_stacked,
     "scatter": _draw_scatter,

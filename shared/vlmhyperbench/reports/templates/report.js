@@ -54,7 +54,7 @@
   const entities = { "&lt;": "<", "&gt;": ">", "&amp;": "&" };
   const plain = (text) => text.replace(/&(lt|gt|amp);/g, (entity) => entities[entity]);
 
-  for (const figure of document.querySelectorAll("figure.curve, figure.histogram")) {
+  for (const figure of document.querySelectorAll("figure.curve, figure.histogram, figure.timeline")) {
     const spec = data.figures[figure.id];
     const svg = figure.querySelector("svg");
     if (!spec || !svg.dataset.box) continue;
@@ -64,12 +64,14 @@
     svg.addEventListener("pointermove", (event) => {
       const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
       if (at.x < left || at.x > right) return;
-      const x = low + ((at.x - left) / (right - left)) * (high - low);
-      const parts = spec.data.map((one) => {
+      const share = (at.x - left) / (right - left);
+      const x = spec.layout.xaxis.type === "log" ? low * (high / low) ** share : low + share * (high - low);
+      const lines = spec.data.filter((one) => one.mode !== "markers");
+      const parts = lines.map((one) => {
         const starts = one.width ? one.x.map((middle, i) => middle - one.width[i] / 2) : one.x;
         const y = one.y[starts.filter((value) => value <= x).length - 1] || 0;
         const value = kind === "curve" ? `${short.format(100 * y)} %` : short.format(y);
-        return spec.data.length > 1 ? `${plain(one.name)} ${value}` : value;
+        return lines.length > 1 ? `${plain(one.name)} ${value}` : value;
       });
       readout.textContent = `${kind === "curve" ? "within" : "at"} ${short.format(x)} ${unit}: ${parts.join(" · ")}`;
     });

@@ -1,0 +1,72 @@
+"""What happened when: requests and tokens in equal bins of a run's time, all requests at once.
+
+Instants are integer nanoseconds on one clock. A bin holds its lower edge and not its upper one,
+the last holds both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy
+
+from vlmhyperbench.analysis.ordered import FloatArray, IntArray
+from vlmhyperbench.analysis.scales import round_step
+
+MOST_BINS = 120
+LEAST_WIDTH_NS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """Equal bins of time."""
+
+    start_ns: int
+    width_ns: int
+    bins: int
+
+    @property
+    def edges_s(self) -> FloatArray:
+        """Seconds from the start. Shape: (bins + 1,)."""
+        return numpy.arange(self.bins + 1, dtype=numpy.float64) * self.width_s
+
+    @property
+    def width_s(self) -> float:
+        return self.width_ns / 1e9
+
+    def count(self, instants_ns: IntArray, weights: FloatArray | None = None) -> FloatArray:
+        """Count instants by bin, or sum up their weights; what is outside is left out. Shape: (bins,)."""
+        since = instants_ns - self.start_ns
+        inside = (since >= 0) & (since <= self.bins * self.width_ns)
+        places = numpy.minimum(since // self.width_ns, self.bins - 1)
+        kept = None if weights is None else weights[inside]
+        return numpy.bincount(places[inside], weights=kept, minlength=self.bins).astype(numpy.float64)
+
+    def mean_under_way(self, began_ns: IntArray, ended_ns: IntArray) -> FloatArray:
+        """Return how many were under way on average over each bin. Shape: (bins,)."""
+        edges = self.start_ns + self.width_ns * numpy.arange(self.bins + 1, dtype=numpy.int64)
+        return numpy.diff(_waited(began_ns, edges) - _waited(ended_ns, edges)) / self.width_ns
+
+
+def grid_of(first_ns: int, last_ns: int) -> Grid:
+    """Lay at most `MOST_BINS` bins over a time, 1, 2 or 5 times a power of ten wide."""
+    width = int(max(LEAST_WIDTH_NS, round_step(max(1, last_ns - first_ns) / MOST_BINS)))
+    return Grid(start_ns=first_ns, width_ns=width, bins=max(1, -(-(last_ns - first_ns) // width)))
+
+
+def most_under_way(began_ns: IntArray, ended_ns: IntArray) -> int:
+    """Return the largest number that were under way at once; one that ends as another begins has made room."""
+    instants = numpy.concatenate((ended_ns, began_ns))
+    steps = numpy.concatenate((numpy.full(ended_ns.size, -1), numpy.full(began_ns.size, 1)))
+    order = numpy.argsort(instants, kind="stable")
+    return int(numpy.cumsum(steps[order]).max(initial=0))
+
+
+def _waited(instants_ns: IntArray, until_ns: IntArray) -> FloatArray:
+    """Sum up, for each end, how long ago the instants before it are. Shape: that of `until_ns`."""
+    origin = int(until_ns[0])
+    since = numpy.sort(instants_ns - origin).astype(numpy.float64)
+    sums = numpy.concatenate(([0.0], numpy.cumsum(since)))
+    until = (until_ns - origin).astype(numpy.float64)
+    before = numpy.searchsorted(since, until)
+    return before * until - sums[before]

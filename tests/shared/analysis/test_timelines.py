@@ -1,0 +1,51 @@
+"""Bins of time: what falls into them, and how much was under way."""
+
+from __future__ import annotations
+
+import numpy
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vlmhyperbench.analysis.timelines import MOST_BINS, Grid, grid_of, most_under_way
+
+S = 1_000_000_000
+
+
+def _ns(*seconds: float) -> numpy.ndarray:
+    return numpy.array([round(second * S) for second in seconds], dtype=numpy.int64)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "width_s", "bins"), [(0, 0.001, 1), (1, 0.01, 100), (60, 0.5, 120), (61, 1.0, 61), (3600, 50.0, 72)]
+)
+def test_bins_are_round_and_not_too_many(seconds: int, width_s: float, bins: int) -> None:
+    grid = grid_of(5 * S, (5 + seconds) * S)
+    assert (grid.width_s, grid.bins, grid.start_ns) == (width_s, bins, 5 * S)
+    assert grid.edges_s[-1] >= seconds
+
+
+@given(st.integers(0, 2**60), st.integers(0, 2**50))
+def test_a_grid_holds_all_of_its_time(first: int, length: int) -> None:
+    grid = grid_of(first, first + length)
+    assert 1 <= grid.bins <= MOST_BINS
+    assert grid.start_ns + grid.bins * grid.width_ns >= first + length
+
+
+def test_a_bin_holds_its_lower_edge_and_what_is_outside_is_left_out() -> None:
+    grid = Grid(start_ns=10 * S, width_ns=S, bins=2)
+    assert grid.count(_ns(9.9, 10, 10.5, 11, 12, 12.1)).tolist() == [2, 2]
+    assert grid.count(_ns(10, 11, 11.5, 12.1), numpy.array([1.0, 2.0, 3.0, 9.0])).tolist() == [1, 5]
+
+
+def test_half_a_bin_under_way_is_half_a_request() -> None:
+    grid = Grid(start_ns=10 * S, width_ns=S, bins=4)
+    began, ended = _ns(9, 10.5, 11), _ns(10.5, 12.5, 12)
+    assert grid.mean_under_way(began, ended).tolist() == pytest.approx([1.0, 2.0, 0.5, 0.0])
+    assert grid.mean_under_way(_ns(), _ns()).tolist() == [0, 0, 0, 0]
+
+
+def test_one_that_ends_as_another_begins_has_made_room() -> None:
+    assert most_under_way(_ns(1, 2, 3), _ns(2, 3, 4)) == 1
+    assert most_under_way(_ns(1, 2, 2.5), _ns(3, 3, 3)) == 3
+    assert most_under_way(_ns(), _ns()) == 0
