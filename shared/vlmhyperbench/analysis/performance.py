@@ -17,6 +17,9 @@ from vlmhyperbench_sdk.load import TOKEN_EVENTS
 SLO_METRICS = ("ttft", "tpot", "itl", "latency")
 """What an SLO may bound, with or without a percentile: `ttft_p99`, `latency`."""
 
+SLO_PERCENT = 99
+"""The percentile that a limit bounds where it names none."""
+
 CDF_POINTS = 500
 
 
@@ -232,6 +235,20 @@ def slo_metric(name: str) -> str:
             cure=f"Write one of {', '.join(SLO_METRICS)}, with a percentile if you like: ttft_p99.",
         )
     return metric
+
+
+def slo_percent(name: str) -> int:
+    """Return the percentile that a limit bounds: 90 of `ttft_p90`, `SLO_PERCENT` of `ttft`.
+
+    Raises:
+        InvalidInput: the name is no limit, or its percentile is not between 1 and 99.
+    """
+    slo_metric(name)
+    _, _, statistic = name.partition("_")
+    percent = int(statistic[1:]) if statistic else SLO_PERCENT
+    if not 1 <= percent <= 99:
+        raise InvalidInput(f"The limit {name!r} has a percentile beyond 1 to 99.", cure="Write ttft_p99, for example.")
+    return percent
 
 
 def _keeps(times: RequestTimes, metric: str, limit_ns: float) -> bool:

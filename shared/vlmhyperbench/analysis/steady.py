@@ -122,18 +122,19 @@ def goodput_of(met: int, *, scheduled: int, duration_s: float, confidence: float
     if not 0 <= met <= scheduled:
         raise InvalidInput(f"{met} of {scheduled} requests cannot have kept the SLO.")
     interval = wilson(met, scheduled, confidence=confidence)
-    per_s = scheduled / duration_s if duration_s > 0 else None
-    share = None if interval is None else met / scheduled
     low, high = (None, None) if interval is None else (interval.low, interval.high)
-    of_rate = [None if per_s is None or part is None else part * per_s for part in (share, low, high)]
+
+    def a_second(count: float | None) -> float | None:
+        return None if count is None or duration_s <= 0 else count / duration_s
+
     return Goodput(
         met=met,
         scheduled=scheduled,
-        share=share,
+        share=met / scheduled if scheduled else None,
         low=low,
         high=high,
-        per_s=of_rate[0],
-        low_per_s=of_rate[1],
-        high_per_s=of_rate[2],
+        per_s=a_second(met),
+        low_per_s=a_second(None if low is None else low * scheduled),
+        high_per_s=a_second(None if high is None else high * scheduled),
         confidence=confidence,
     )

@@ -19,14 +19,15 @@ from urllib.parse import urlsplit, urlunsplit
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from vlmhyperbench.analysis.performance import Distribution, slo_metric
+from vlmhyperbench.analysis.performance import slo_percent
 from vlmhyperbench.cli import exits
-from vlmhyperbench.cli.output import emit, note, say, table
+from vlmhyperbench.cli.load_text import print_result
+from vlmhyperbench.cli.output import emit, note
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.domain.arrivals import Arrivals
-from vlmhyperbench.load.images import parse_size
+from vlmhyperbench.load.images import parse_sizes
 from vlmhyperbench.load.process import LoadProcess
-from vlmhyperbench.load.results import LoadResult, read_record, result_of
+from vlmhyperbench.load.results import read_record, result_of
 from vlmhyperbench.load.trace import read_trace
 from vlmhyperbench.load.workload import (
     MEASURED_PHASE,
@@ -107,7 +108,7 @@ def load(
         prompt_tokens: Ask with so many seeded words instead, others in every request; about one token each.
         image: Pictures that go with the prompt.
         images: So many synthetic images go with every request, no two alike.
-        image_size: Their size.
+        image_size: Their size; of several, as 512x512,1024x768, each image has any.
         image_reuse: Share of them that was sent before.
         output_tokens: The longest answer, in tokens.
         warmup: Requests before those that count.
@@ -122,7 +123,7 @@ def load(
     """
     limits_ms = parse_slo(slo)
     secrets = {_KEY: f"Bearer {_read_key(api_key_env)}"} if api_key_env else {}
-    width, height = parse_size(image_size)
+    sizes = parse_sizes(image_size)
     traced = tuple(read_trace(trace)) if trace is not None else ()
     is_counted = requests is not None or duration is not None or bool(traced)
     workload = Workload(
@@ -133,7 +134,7 @@ def load(
             prompt_tokens=prompt_tokens,
             output_tokens=output_tokens,
             media=tuple(map(_read_image, image)),
-            images=Images(count=images, width=width, height=height, reuse=image_reuse) if images else None,
+            images=Images(count=images, sizes=sizes, reuse=image_reuse) if images else None,
         ),
         requests=requests if is_counted else REQUESTS,
         duration_s=duration,
@@ -163,12 +164,13 @@ def load(
             scheduled=written.requests,
             slo=limits_ms,
             open_loop=written.open_loop,
+            grouping=written.grouping,
             driver_cpu_s=time.process_time(),
         )
     if shown.json:
         emit("load", result)
     else:
-        _print(result)
+        print_result(result)
     if stopped_by is not None:
         return exits.TERMINATED if stopped_by == signal.SIGTERM else exits.INTERRUPTED
     return exits.OK if result.valid else exits.RUN_FAILED
@@ -207,7 +209,7 @@ def parse_slo(text: str) -> dict[str, float]:
         digits = value.strip().removesuffix("ms").strip()
         if not re.fullmatch(r"\d{1,9}(\.\d{1,9})?", digits):
             raise InvalidInput(f"{part!r} is no limit.", cure="Write name<milliseconds: ttft_p99<500.")
-        slo_metric(name.strip())
+        slo_percent(name.strip())
         limits[name.strip()] = float(digits)
     return limits
 
@@ -273,31 +275,3 @@ def _failure(end: EndLine) -> Unavailable:
     reason = end.error or "it was cancelled"
     cure = "Check that the server runs and the URL is right." if reason.startswith("connect_failed") else ""
     return Unavailable(f"Nothing was measured: {reason}", cure=cure, code=reason.partition(":")[0])
-
-
-def _print(result: LoadResult) -> None:
-    counts = result.requests
-    say(f"{counts['ok']} of {counts['scheduled']} requests succeeded in {result.duration_s:.2f} s.")
-    for code, count in result.errors.items():
-        say(f"  {count} x {code}")
-    rows = [
-        (name, *(f"{value:.2f}" if value is not None else None for value in (d.mean, d.p50, d.p90, d.p99, d.max)))
-        for name, d in result.metrics.items()
-        if isinstance(d, Distribution)
-    ]
-    table(["", "mean", "p50", "p90", "p99", "max"], rows, right=["mean", "p50", "p90", "p99", "max"])
-    for name in ("requests_per_s", "output_tokens_per_s", "goodput_per_s"):
-        rate = result.metrics[name]
-        if isinstance(rate, float):
-            say(f"{name}: {rate:.2f}")
-    if result.arrivals is not None and result.arrivals.achieved is not None:
-        sent = result.arrivals.achieved
-        say(f"sent: {sent.rate_per_s:.2f} per s, CV of gaps {sent.cv:.2f}, dispersion {sent.dispersion:.2f}")
-    client = result.client
-    say(f"client: {client['cpu_s']:.2f} CPU-s, instants by the {client['instants']}, over {client['transport']}")
-    if result.outcome != "complete":
-        say(f"INVALID: it was {result.outcome}; this is what was done by then.")
-    for gate in result.gates:
-        if not gate.ok:
-            least = " at least" if gate.is_least else ""
-            say(f"INVALID: {gate.name} is {gate.value}, the limit is{least} {gate.limit:g}.")

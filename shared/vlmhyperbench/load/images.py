@@ -36,6 +36,15 @@ def noise_png(width: int, height: int, *, seed: int) -> bytes:
     return _SIGNATURE + _chunk(b"IHDR", head) + _chunk(b"IDAT", data) + _chunk(b"IEND", b"")
 
 
+def parse_sizes(text: str) -> tuple[tuple[int, int], ...]:
+    """Read sizes like `512x512,1024x768`.
+
+    Raises:
+        InvalidInput: one of them has another form.
+    """
+    return tuple(parse_size(part.strip()) for part in text.split(","))
+
+
 def parse_size(text: str) -> tuple[int, int]:
     """Read a size like `1024x768`.
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from vlmhyperbench.analysis.performance import Distribution, slo_metric
+from vlmhyperbench.analysis.performance import Distribution
 from vlmhyperbench.domain.arrivals import Instants, Process
-from vlmhyperbench.load.times import Floats, Times, describe, times_of_frame
+from vlmhyperbench.load.times import Times, describe, times_of_frame
 from vlmhyperbench.load.validity import (
     ERROR_SHARE,
     LAG_MS,
@@ -27,6 +25,8 @@ from vlmhyperbench_sdk.load import EndLine
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from vlmhyperbench.load.statistics import Statistics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +49,17 @@ class OpenLoop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Grouping:
+    """By what requests are grouped."""
+
+    streams: int | None = None
+    """Requests under way at a time; 1 of an open loop, whose streams are no one's."""
+    is_by_stream: bool = False
+    pixels: Sequence[int] | None = None
+    """Of each request's synthetic images, in order of ordinals. Shape: (requests,)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoadResult:
     """`data` of `vlmhyperbench load --json`; times in milliseconds, of the requests that succeeded."""
 
@@ -65,6 +76,7 @@ class LoadResult:
     client: Mapping[str, float | int | str | Mapping[str, float | None] | None]
     schedule_sha256: str
     phases: tuple[PhaseResult, ...]
+    statistics: Statistics
     arrivals: Sends | None = None
     """Of an open loop."""
 
@@ -92,6 +104,7 @@ def result_of(
     scheduled: int,
     slo: Mapping[str, float] | None = None,
     open_loop: OpenLoop | None = None,
+    grouping: Grouping | None = None,
     driver_cpu_s: float | None = None,
 ) -> LoadResult:
     """State the result of one phase; `scheduled` is how many requests it was to have.
@@ -103,6 +116,7 @@ def result_of(
         scheduled: How many requests it was to have.
         slo: Limits in ms for goodput.
         open_loop: How it was to be sent; None for a closed loop.
+        grouping: How many streams there were, and what requests are grouped by; None: not known, and by nothing.
         driver_cpu_s: CPU time of whoever planned and read this, beside the load generator's own.
 
     Raises:
@@ -110,14 +124,27 @@ def result_of(
     """
     import polars as pl
 
+    from vlmhyperbench.load.statistics import describe_phase
+
     rows = record.filter(pl.col("phase") == measured_phase)
     good = rows.filter(pl.col("status") == "ok")
-    times = times_of_frame(good)
+    is_ok = (rows["status"] == "ok").to_numpy()
+    all_times = times_of_frame(rows)
+    times = all_times.of(is_ok)
     duration_s = _duration_s(rows)
     completion, prompt = (_sum(good[name]) for name in ("completion_tokens", "prompt_tokens"))
     distributions = _metrics(times)
     ttft_ms = distributions["ttft_user_ms"].p50
-    met = _count_meeting(times, slo) if slo else None
+    statistics = describe_phase(
+        rows,
+        all_times,
+        # What was cancelled before its turn did not fail.
+        scheduled=scheduled if end.outcome == "complete" else rows.height,
+        duration_s=duration_s,
+        slo=slo or {},
+        grouping=grouping or Grouping(),
+    )
+    goodput = statistics.goodput
     sends = None
     if open_loop is not None:
         sent_ns = rows["sent_ns"].drop_nulls().to_numpy()
@@ -146,7 +173,7 @@ def result_of(
             **distributions,
             "output_tokens_per_s": _rate(completion if good.height else 0, duration_s),
             "requests_per_s": _rate(good.height, duration_s),
-            "goodput_per_s": _rate(met, duration_s),
+            "goodput_per_s": None if goodput is None else goodput.per_s,
         },
         tokens={"prompt": prompt, "completion": completion, "source": sources[0] if len(sources) else None},
         client={
@@ -169,6 +196,7 @@ def result_of(
             .sort("phase")
             .iter_rows()
         ),
+        statistics=statistics,
         arrivals=sends,
     )
 
@@ -192,26 +220,6 @@ def _duration_s(rows: pl.DataFrame) -> float:
 
 def _rate(count: int | None, duration_s: float) -> float | None:
     return count / duration_s if count is not None and duration_s > 0 else None
-
-
-def _count_meeting(times: Times, slo: Mapping[str, float]) -> int:
-    """Count the requests that keep every limit, as `analysis.performance.meets` says of each."""
-    met = np.ones(times.latency.size, dtype=bool)
-    has_end = ~np.isnan(times.latency)
-    for name, limit_ms in slo.items():
-        met &= _keeps(times, slo_metric(name), limit_ms * 1e6) & has_end
-    return int(met.sum())
-
-
-def _keeps(times: Times, metric: str, limit_ns: float) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    values: Floats = {
-        "ttft": times.ttft_user,
-        "latency": times.latency,
-        "tpot": times.tpot,
-        "itl": times.longest_itl,
-    }[metric]
-    # An answer of one burst has no gaps to bound.
-    return (values <= limit_ns) | (np.isnan(values) & (metric in ("tpot", "itl")))
 
 
 def _count_errors(rows: pl.DataFrame) -> dict[str, int]:

@@ -35,6 +35,20 @@ class Times:
     itl_request: npt.NDArray[np.int64]
     """The request of each gap. Shape: that of `itl`."""
 
+    def of(self, kept: npt.NDArray[np.bool_]) -> Times:
+        """Return the times of some of the requests. `kept` has shape (requests,)."""
+        has_gap = kept[self.itl_request]
+        return Times(
+            queue=self.queue[kept],
+            ttft_user=self.ttft_user[kept],
+            ttft_service=self.ttft_service[kept],
+            latency=self.latency[kept],
+            tpot=self.tpot[kept],
+            longest_itl=self.longest_itl[kept],
+            itl=self.itl[has_gap],
+            itl_request=(np.cumsum(kept) - 1)[self.itl_request[has_gap]],
+        )
+
 
 def times_of_frame(frame: pl.DataFrame) -> Times:
     """Derive the times of the rows of a record, in their order."""
@@ -88,6 +102,23 @@ def describe(values_ns: Floats) -> Distribution:
         p99=nearest_rank(ranked, 99),
         max=ranked[-1] if ranked else None,
     )
+
+
+def token_instants(frame: pl.DataFrame) -> tuple[npt.NDArray[np.int64], Floats]:
+    """Return when the output tokens of rows arrived, and how many at each instant. Shape of both: (instants,).
+
+    The tokens of a row add up to its `completion_tokens`, which must be known; where its events do not say how many
+    they held, all count at its last event, or at its end where there is none.
+    """
+    import polars as pl
+
+    request, at, tokens = _bursts(frame)
+    completion = frame["completion_tokens"].cast(pl.Float64).to_numpy()
+    counted = np.bincount(request, weights=tokens, minlength=frame.height)
+    share = np.divide(completion, counted, out=np.zeros(frame.height), where=counted > 0)
+    silent = (counted == 0) & (completion > 0)
+    last = frame.select(pl.coalesce("last_event_ns", "stream_end_ns")).to_series().to_numpy()
+    return np.concatenate((at, last[silent])), np.concatenate((tokens * share[request], completion[silent]))
 
 
 def _bursts(frame: pl.DataFrame) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Floats]:

@@ -15,7 +15,7 @@ import numpy as np
 from vlmhyperbench.domain.arrivals import Arrivals, Instants, arrivals_within, draw_arrivals, trace_instants
 from vlmhyperbench.load.images import noise_png
 from vlmhyperbench.load.plan import join_tables, make_requests, write_bodies, write_plan
-from vlmhyperbench.load.results import OpenLoop
+from vlmhyperbench.load.results import Grouping, OpenLoop
 from vlmhyperbench.load.trace import TracedRequest
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.load import PLAN_VERSION, Endpoint, LoadLimits, LoadPlan, PhasePlan
@@ -32,8 +32,8 @@ class Images:
     """Synthetic images of a request."""
 
     count: int
-    width: int
-    height: int
+    sizes: tuple[tuple[int, int], ...]
+    """Width and height; each new image has one of them, drawn."""
     reuse: float = 0.0
     """Share of images that were sent before: 0 defeats caches of prefixes and encodings, 1 shows them."""
 
@@ -79,6 +79,7 @@ class WrittenLoad:
 
     requests: int
     open_loop: OpenLoop | None
+    grouping: Grouping
 
 
 def write_load(folder: Path, workload: Workload, endpoint: Endpoint) -> WrittenLoad:
@@ -103,7 +104,8 @@ def write_load(folder: Path, workload: Workload, endpoint: Endpoint) -> WrittenL
     if workload.warmup:
         warmup = min(streams, workload.warmup)
         phases.insert(0, PhasePlan(no=WARMUP_PHASE, kind="warmup", count=workload.warmup, params={"in_flight": warmup}))
-    written = write_bodies(folder, _bodies(workload, workload.warmup + count))
+    pixels: list[int] = []
+    written = write_bodies(folder, _bodies(workload, workload.warmup + count, pixels))
     tables, used = [], 0
     for phase in phases:
         length = phase.count or 0
@@ -127,7 +129,12 @@ def write_load(folder: Path, workload: Workload, endpoint: Endpoint) -> WrittenL
     if instants is not None:
         cv = workload.arrivals.cv if workload.arrivals is not None else 1.0
         open_loop = OpenLoop(process=_process(workload), scheduled_ns=instants, cv=cv)
-    return WrittenLoad(requests=count, open_loop=open_loop)
+    grouping = Grouping(
+        streams=streams if instants is None else 1,
+        is_by_stream=workload.scenario == "multi_stream",
+        pixels=pixels[workload.warmup :] or None,
+    )
+    return WrittenLoad(requests=count, open_loop=open_loop, grouping=grouping)
 
 
 def _process(workload: Workload) -> Literal["constant", "poisson", "gamma", "burst", "ramp", "trace"]:
@@ -157,8 +164,11 @@ def _instants(workload: Workload) -> Instants | None:
     return draw_arrivals(workload.arrivals, count=workload.requests or 0, seed=workload.seed)
 
 
-def _bodies(workload: Workload, count: int) -> Iterator[bytes]:
-    """Make the bodies, one for each request, or one for all where all ask the same."""
+def _bodies(workload: Workload, count: int, pixels: list[int]) -> Iterator[bytes]:
+    """Make the bodies, one for each request, or one for all where all ask the same.
+
+    The pixels of a body's synthetic images are added to `pixels`, where there are any.
+    """
     asked, traced = workload.asked, workload.trace
     if not asked.prompt_tokens and asked.images is None and not traced:
         yield _body(asked, asked.prompt, asked.media, asked.output_tokens)
@@ -176,23 +186,27 @@ def _bodies(workload: Workload, count: int) -> Iterator[bytes]:
         one = traced[(number - workload.warmup) % len(traced)] if traced else TracedRequest(timestamp_s=0.0)
         length = one.prompt_tokens or asked.prompt_tokens
         prompt = " ".join(words.choices(_WORDS, k=length)) if length else asked.prompt
-        media = (*asked.media, *(next(pictures) for _ in range(asked.images.count if asked.images else 0)))
+        shown = [next(pictures) for _ in range(asked.images.count if asked.images else 0)]
+        if shown:
+            pixels.append(sum(size for _, size in shown))
+        media = (*asked.media, *(url for url, _ in shown))
         yield _body(asked, prompt, media, one.output_tokens or asked.output_tokens)
 
 
-def _pictures(images: Images | None, seed: int) -> Iterator[str]:
-    """Yield data URLs without end; of those to be reused, any that was sent before."""
+def _pictures(images: Images | None, seed: int) -> Iterator[tuple[str, int]]:
+    """Yield data URLs and their pixels without end; of those to be reused, any that was sent before."""
     if images is None:
         return
     drawn = random.Random(seed)  # noqa: S311 - drawn, not secret
-    seeds: list[int] = []
+    sizes = random.Random(seed ^ 0x517E)  # noqa: S311 - drawn, not secret
+    known: list[tuple[int, int, int]] = []
     while True:
-        if seeds and drawn.random() < images.reuse:
-            chosen = drawn.choice(seeds)
+        if known and drawn.random() < images.reuse:
+            chosen, width, height = drawn.choice(known)
         else:
-            chosen = seed * 1_000_003 + len(seeds)
-            seeds.append(chosen)
-        yield data_url(noise_png(images.width, images.height, seed=chosen), "image/png")
+            chosen, (width, height) = seed * 1_000_003 + len(known), sizes.choice(images.sizes)
+            known.append((chosen, width, height))
+        yield data_url(noise_png(width, height, seed=chosen), "image/png"), width * height
 
 
 def data_url(data: bytes, media_type: str) -> str:

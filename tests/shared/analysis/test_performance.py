@@ -15,6 +15,7 @@ from vlmhyperbench.analysis.performance import (
     distribution_of,
     meets,
     nearest_rank,
+    slo_percent,
     throughput_of,
     times_of,
 )
@@ -209,3 +210,13 @@ def test_one_burst_keeps_limits_on_gaps_and_no_token_keeps_none() -> None:
 def test_an_unknown_limit_is_refused(name: str) -> None:
     with pytest.raises(InvalidInput, match="not measured"):
         meets(times(), {name: 1.0})
+
+
+def test_a_limit_without_a_percentile_is_on_p99() -> None:
+    assert (slo_percent("ttft"), slo_percent("ttft_p90"), slo_percent("latency_p5")) == (99, 90, 5)
+
+
+@pytest.mark.parametrize("name", ["ttft_p0", "ttft_p100", "ttft_p999", "speed_p99", "ttft_mean"])
+def test_a_strange_percentile_is_refused(name: str) -> None:
+    with pytest.raises(InvalidInput):
+        slo_percent(name)

@@ -85,7 +85,7 @@ def test_goodput_counts_over_all_that_were_scheduled() -> None:
 
 def test_without_requests_or_time_there_is_no_goodput() -> None:
     found = goodput_of(0, scheduled=0, duration_s=1.0)
-    assert (found.share, found.low, found.per_s, found.high_per_s) == (None, None, None, None)
+    assert (found.share, found.low, found.per_s, found.high_per_s) == (None, None, 0.0, None)
     found = goodput_of(1, scheduled=2, duration_s=0.0)
     assert (found.share, found.per_s, found.low_per_s) == (0.5, None, None)
 

@@ -122,7 +122,7 @@ def test_limits_are_read() -> None:
     assert parse_slo("") == {}
 
 
-@pytest.mark.parametrize("text", ["ttft", "ttft<soon", "ttft<-1", "ttft<nan", "speed<5"])
+@pytest.mark.parametrize("text", ["ttft", "ttft<soon", "ttft<-1", "ttft<nan", "speed<5", "ttft_p100<5", "ttft_p0<5"])
 def test_a_strange_limit_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput):
         parse_slo(text)
@@ -202,6 +202,47 @@ async def test_synthetic_images_are_new_in_every_request_or_sent_again(capsys: p
         server.records.clear()
         await _run(server.url, capsys, images=1, image_size="32x16", image_reuse=1.0, requests=6, warmup=0)
         assert len({record.body_sha256 for record in server.records}) == 1
+
+
+def _measure(capsys: pytest.CaptureFixture[str], url: str, **arguments: object) -> dict[str, Any]:
+    """Run `load --json` and return its data."""
+    load(url, model="m", shown=JSON, **arguments)  # type: ignore[arg-type]
+    data: dict[str, Any] = json.loads(capsys.readouterr().out)["data"]
+    return data
+
+
+def test_a_result_says_how_sure_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    with SimulatedProcess(Simulation(ttft_ms=20.0, gap_ms=5.0, tokens=4)) as engine:
+        data = _measure(
+            capsys, engine.url, scenario="multi_stream", concurrency=4, requests=80, slo="ttft_p90<5000,tpot_p90<1"
+        )
+    found = data["statistics"]
+    p90 = found["percentiles"]["ttft_user_ms"][1]
+    # 80 requests are above the floor of 64 and below that of 81: the longest is what is certain.
+    assert (p90["percent"], p90["n"], p90["failed"]) == (90.0, 80, 0)
+    assert 20.0 <= p90["low"] <= p90["adjusted"] <= p90["high"] <= p90["certified"]
+    assert p90["certified"] == data["metrics"]["ttft_user_ms"]["max"]
+    assert found["percentiles"]["ttft_user_ms"][2]["reason"] == "to certify p99 takes 662 requests, and there are 80"
+    assert (found["goodput"]["met"], found["goodput"]["scheduled"], found["goodput"]["low"]) == (0, 80, 0.0)
+    kept, missed = found["limits"]
+    assert (kept["name"], kept["over"], kept["is_kept"], kept["is_certain"]) == ("ttft_p90", 0, True, True)
+    assert (missed["name"], missed["over"], missed["is_kept"], missed["is_certain"]) == ("tpot_p90", 80, False, False)
+    assert [(group["name"], group["requests"]) for group in found["streams"]] == [(str(no), 20) for no in range(4)]
+    assert 0.5 < found["fairness"]["output_tokens"] <= 1.0
+    # 4 streams of 35 ms a request.
+    assert found["steady"]["requests_per_s"]["per_s"] <= 4 / 0.035
+    assert found["steady"]["start_s"] >= 0.035
+
+
+def test_times_are_told_by_size_of_image(capsys: pytest.CaptureFixture[str]) -> None:
+    with SimulatedProcess(Simulation(tokens=1)) as engine:
+        data = _measure(capsys, engine.url, images=1, image_size="32x16,1000x400", requests=20, warmup=2, seed=3)
+        load(engine.url, model="m", images=1, image_size="32x16,1000x400", requests=20, seed=3, shown=Shown(quiet=True))
+    small, large = data["statistics"]["image_sizes"]
+    assert (small["name"], large["name"]) == ("up to 0.1 MP", "up to 0.5 MP")
+    assert small["requests"] + large["requests"] == 20
+    assert small["requests"] > 3 < large["requests"]
+    assert "up to 0.5 MP" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,8 @@ END = EndLine(
 SCHEMA = {
     "phase": pl.Int32(),
     "ordinal": pl.Int64(),
+    "turn": pl.Int32(),
+    "stream": pl.Int32(),
     "status": pl.String(),
     "error": pl.String(),
     "scheduled_ns": pl.Int64(),
@@ -44,6 +46,7 @@ SCHEMA = {
     "event_ns": pl.List(pl.Int64()),
     "event_kind": pl.List(pl.String()),
     "event_tokens": pl.List(pl.Int32()),
+    "last_event_ns": pl.Int64(),
     "stream_end_ns": pl.Int64(),
     "prompt_tokens": pl.Int32(),
     "completion_tokens": pl.Int32(),
@@ -58,6 +61,8 @@ def row(
     return {
         "phase": phase,
         "ordinal": at_ns,
+        "turn": 0,
+        "stream": 0,
         "status": "error" if error else "ok",
         "error": error,
         "scheduled_ns": at_ns,
@@ -65,6 +70,7 @@ def row(
         "event_ns": events,
         "event_kind": ["content"] * len(events),
         "event_tokens": [1] * len(events),
+        "last_event_ns": max(events, default=None),
         "stream_end_ns": at_ns + S,
         "prompt_tokens": None if error else 7,
         "completion_tokens": None if error else tokens,

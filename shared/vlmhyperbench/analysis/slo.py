@@ -1,0 +1,60 @@
+"""Whether a load kept each limit of its SLO, and whether so many requests show it for certain. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vlmhyperbench.analysis.percentiles import CERTAINTY, is_certain, percentiles_of
+from vlmhyperbench.analysis.performance import slo_percent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitVerdict:
+    """One limit and what the requests say of it, in milliseconds."""
+
+    name: str
+    limit_ms: float
+    percent: int
+    n: int
+    """Requests with such a time, and those that failed."""
+    over: int
+    """How many exceeded it; a failed request exceeds every limit."""
+    value_ms: float | None
+    """The percentile, failures counting as infinite; None where it is infinite."""
+    is_kept: bool
+    """The percentile is within the limit."""
+    is_certain: bool
+    """So few of so many requests are over it that the true percentile is within the limit, at `certainty`."""
+    certainty: float = CERTAINTY
+
+
+def judge_limit(
+    name: str, limit_ms: float, values_ms: Sequence[float], *, failed: int, certainty: float = CERTAINTY
+) -> LimitVerdict:
+    """Judge one limit.
+
+    Args:
+        name: As `slo_percent` reads it.
+        limit_ms: Its largest value that is kept.
+        values_ms: Of the requests that succeeded and have such a time. Shape: (requests,).
+        failed: Requests that failed.
+        certainty: Of `is_certain`.
+
+    Raises:
+        InvalidInput: the name is no limit.
+    """
+    percent = slo_percent(name)
+    n, over = len(values_ms) + failed, failed + sum(value > limit_ms for value in values_ms)
+    (found,) = percentiles_of(values_ms, failed=failed, percents=[percent], certainty=certainty)
+    return LimitVerdict(
+        name=name,
+        limit_ms=limit_ms,
+        percent=percent,
+        n=n,
+        over=over,
+        value_ms=found.adjusted,
+        is_kept=found.adjusted is not None and found.adjusted <= limit_ms,
+        is_certain=is_certain(n, over, percent, certainty=certainty),
+        certainty=certainty,
+    )

@@ -1,0 +1,115 @@
+"""A load's result as text: one screen, the most important last, what makes it invalid at the very end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vlmhyperbench.analysis.performance import Distribution
+from vlmhyperbench.cli.output import say, table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vlmhyperbench.analysis.groups import Group
+    from vlmhyperbench.analysis.percentiles import Percentile
+    from vlmhyperbench.analysis.slo import LimitVerdict
+    from vlmhyperbench.analysis.steady import Rate
+    from vlmhyperbench.load.results import LoadResult
+
+MOST_GROUPS = 8
+"""Lines of one kind of groups; the rest is in the JSON."""
+
+
+def print_result(result: LoadResult) -> None:
+    """Print one result."""
+    counts = result.requests
+    say(f"{counts['ok']} of {counts['scheduled']} requests succeeded in {result.duration_s:.2f} s.")
+    for code, count in result.errors.items():
+        say(f"  {count} x {code}")
+    rows = [
+        (name, *map(_number, (d.mean, d.p50, d.p90, d.p99, d.max)))
+        for name, d in result.metrics.items()
+        if isinstance(d, Distribution)
+    ]
+    table(["", "mean", "p50", "p90", "p99", "max"], rows, right=["mean", "p50", "p90", "p99", "max"])
+    found = result.statistics
+    for name, percentiles in found.percentiles.items():
+        say(f"{name} p99 of all requests: {_percentile(percentiles[-1])}")
+    for title, groups in (("stream", found.streams), ("turn", found.turns), ("images", found.image_sizes)):
+        _print_groups(title, groups)
+    if found.fairness is not None and found.fairness.requests is not None:
+        say(f"fairness (Jain): {found.fairness.requests:.3f} over {found.fairness.streams} streams")
+    _print_rates(result)
+    if found.goodput is not None and found.goodput.share is not None:
+        one = found.goodput
+        say(f"SLO: kept by {one.share:.1%} of all requests ({one.low:.1%} to {one.high:.1%})")
+    for limit in found.limits:
+        say(f"  {_limit(limit)}")
+    _print_how(result)
+
+
+def _print_rates(result: LoadResult) -> None:
+    steady = result.statistics.steady
+    of_window: dict[str, Rate | None] = {}
+    if steady is not None:
+        of_window = {"requests_per_s": steady.requests_per_s, "output_tokens_per_s": steady.output_tokens_per_s}
+    for name in ("requests_per_s", "output_tokens_per_s", "goodput_per_s"):
+        rate, within = result.metrics[name], of_window.get(name)
+        if isinstance(rate, float):
+            say(f"{name}: {rate:.2f}" + (f"; steady {_rate(within)}" if within is not None else ""))
+    if steady is not None and steady.start_s is not None and steady.end_s is not None:
+        say(f"steady: {steady.start_s:.2f} s to {steady.end_s:.2f} s; {steady.cut_requests} requests ended outside")
+
+
+def _print_how(result: LoadResult) -> None:
+    if result.arrivals is not None and result.arrivals.achieved is not None:
+        sent = result.arrivals.achieved
+        say(f"sent: {sent.rate_per_s:.2f} per s, CV of gaps {sent.cv:.2f}, dispersion {sent.dispersion:.2f}")
+    client = result.client
+    say(f"client: {client['cpu_s']:.2f} CPU-s, instants by the {client['instants']}, over {client['transport']}")
+    if result.outcome != "complete":
+        say(f"INVALID: it was {result.outcome}; this is what was done by then.")
+    for gate in result.gates:
+        if not gate.ok:
+            least = " at least" if gate.is_least else ""
+            say(f"INVALID: {gate.name} is {gate.value}, the limit is{least} {gate.limit:g}.")
+
+
+def _print_groups(title: str, groups: Sequence[Group]) -> None:
+    if len(groups) < 2:
+        return
+    rows = [
+        (group.name, f"{group.ok}/{group.requests}", *map(_number, _times_of(group))) for group in groups[:MOST_GROUPS]
+    ]
+    columns = [title, "ok", "ttft p50", "ttft p99", "tpot p50", "tpot p99", "latency p99"]
+    table(columns, rows, right=columns[1:])
+    if len(groups) > MOST_GROUPS:
+        say(f"  and {len(groups) - MOST_GROUPS} more, which --json shows")
+
+
+def _times_of(group: Group) -> tuple[float | None, ...]:
+    ttft, tpot = group.ttft_user_ms, group.tpot_ms
+    return ttft.p50, ttft.p99, tpot.p50, tpot.p99, group.latency_ms.p99
+
+
+def _percentile(one: Percentile) -> str:
+    if one.adjusted is None:
+        return f"none, {one.reason}"
+    low, high = (_number(end) or "?" for end in (one.low, one.high))
+    certified = f"at most {one.certified:.2f} for certain" if one.certified is not None else one.reason
+    return f"{one.adjusted:.2f} ({low} to {high}); {certified}"
+
+
+def _limit(limit: LimitVerdict) -> str:
+    value = "infinite" if limit.value_ms is None else f"{limit.value_ms:.2f}"
+    said = "not kept" if not limit.is_kept else "kept for certain" if limit.is_certain else "kept, not for certain"
+    return f"{limit.name}<{limit.limit_ms:g}: {value}, {said}; {limit.over} of {limit.n} over"
+
+
+def _rate(rate: Rate) -> str:
+    ends = "" if rate.low is None else f" ({rate.low:.2f} to {rate.high:.2f})"
+    return f"{rate.per_s:.2f}{ends}"
+
+
+def _number(value: float | None) -> str | None:
+    return None if value is None else f"{value:.2f}"

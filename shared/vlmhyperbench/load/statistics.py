@@ -1,0 +1,196 @@
+"""What the rows of a measured phase say beyond plain times: uncertainty, the SLO, steady rates, groups.
+
+Imports scipy, so it is imported only once a load has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from vlmhyperbench.analysis.groups import Fairness, Group, fairness_of, groups_of, size_bucket
+from vlmhyperbench.analysis.percentiles import Percentile, percentiles_of
+from vlmhyperbench.analysis.performance import slo_metric
+from vlmhyperbench.analysis.slo import LimitVerdict, judge_limit
+from vlmhyperbench.analysis.steady import RULE, Goodput, Rate, goodput_of, rate_within, steady_window
+from vlmhyperbench.load.times import Floats, Times, token_instants
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from vlmhyperbench.load.results import Grouping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steady:
+    """Rates of the window in which the load was steady, beside those over all that was measured."""
+
+    rule: str
+    start_s: float | None
+    """From the first scheduled instant; None where there is no such window. `end_s` too."""
+    end_s: float | None
+    cut_requests: int
+    """Requests that succeeded and ended outside of the window."""
+    requests_per_s: Rate | None
+    output_tokens_per_s: Rate | None
+    """Tokens count when they arrived. None where a count is unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistics:
+    """Everything of this room for one phase."""
+
+    percentiles: Mapping[str, tuple[Percentile, ...]]
+    """Time → its percentiles in milliseconds."""
+    goodput: Goodput | None
+    """None without an SLO."""
+    limits: tuple[LimitVerdict, ...]
+    steady: Steady | None
+    """None where the number of streams is not known."""
+    streams: tuple[Group, ...]
+    fairness: Fairness | None
+    turns: tuple[Group, ...]
+    image_sizes: tuple[Group, ...]
+    """By the pixels of all synthetic images of a request."""
+
+
+def describe_phase(
+    rows: pl.DataFrame,
+    times: Times,
+    *,
+    scheduled: int,
+    duration_s: float,
+    slo: Mapping[str, float],
+    grouping: Grouping,
+) -> Statistics:
+    """Describe the rows of one phase.
+
+    Args:
+        rows: Of the phase, in order of ordinals.
+        times: Of all rows, failed ones too.
+        scheduled: How many requests were to be sent: what is missing from the rows failed.
+        duration_s: From the first scheduled instant to the last end.
+        slo: Limits in ms; empty for none.
+        grouping: What the requests are grouped by.
+
+    Raises:
+        InvalidInput: the SLO names something that is not measured.
+    """
+    is_ok = (rows["status"] == "ok").to_numpy()
+    failed = scheduled - int(is_ok.sum())
+    return Statistics(
+        percentiles={
+            name: percentiles_of(_milliseconds(values[is_ok]), failed=failed)
+            for name, values in (
+                ("ttft_user_ms", times.ttft_user),
+                ("tpot_ms", times.tpot),
+                ("latency_ms", times.latency),
+            )
+        },
+        goodput=_goodput(times, is_ok, slo, scheduled=scheduled, duration_s=duration_s) if slo else None,
+        limits=tuple(
+            judge_limit(name, limit, _milliseconds(bounded(times, slo_metric(name))[is_ok]), failed=failed)
+            for name, limit in slo.items()
+        ),
+        steady=_steady(rows, is_ok, grouping.streams) if grouping.streams else None,
+        streams=_groups(rows["stream"], is_ok, times) if grouping.is_by_stream else (),
+        fairness=_fairness(rows, is_ok) if grouping.is_by_stream else None,
+        turns=_groups(rows["turn"], is_ok, times) if rows["turn"].n_unique() > 1 else (),
+        image_sizes=_by_size(rows, is_ok, times, grouping.pixels) if grouping.pixels else (),
+    )
+
+
+def bounded(times: Times, metric: str) -> Floats:
+    """Return the times that a limit of an SLO bounds; of gaps, each request's longest."""
+    return {"ttft": times.ttft_user, "latency": times.latency, "tpot": times.tpot, "itl": times.longest_itl}[metric]
+
+
+def keeps_all(times: Times, slo: Mapping[str, float]) -> npt.NDArray[np.bool_]:
+    """Say of each request whether it keeps every limit, as `analysis.performance.meets` does. Shape: (requests,)."""
+    met = ~np.isnan(times.latency)
+    for name, limit_ms in slo.items():
+        metric = slo_metric(name)
+        values = bounded(times, metric)
+        # An answer of one burst has no gaps to bound.
+        met &= (values <= limit_ms * 1e6) | (np.isnan(values) & (metric in ("tpot", "itl")))
+    return met
+
+
+def _goodput(
+    times: Times, is_ok: npt.NDArray[np.bool_], slo: Mapping[str, float], *, scheduled: int, duration_s: float
+) -> Goodput:
+    return goodput_of(int((keeps_all(times, slo) & is_ok).sum()), scheduled=scheduled, duration_s=duration_s)
+
+
+def _steady(rows: pl.DataFrame, is_ok: npt.NDArray[np.bool_], streams: int) -> Steady:
+    has_ended = (rows["sent_ns"].is_not_null() & rows["stream_end_ns"].is_not_null()).to_numpy()
+    ended = rows.filter(has_ended)
+    window = steady_window(ended["sent_ns"].to_numpy(), ended["stream_end_ns"].to_numpy(), streams=streams)
+    if window is None:
+        return Steady(
+            rule=RULE,
+            start_s=None,
+            end_s=None,
+            cut_requests=int(is_ok.sum()),
+            requests_per_s=None,
+            output_tokens_per_s=None,
+        )
+    good = rows.filter(is_ok)
+    ends_ns = good["stream_end_ns"].to_numpy()
+    is_known = good["completion_tokens"].null_count() == 0
+    origin = rows["scheduled_ns"].min()
+    assert isinstance(origin, int)  # noqa: S101
+    return Steady(
+        rule=RULE,
+        start_s=(window.start_ns - origin) / 1e9,
+        end_s=(window.end_ns - origin) / 1e9,
+        cut_requests=int(((ends_ns <= window.start_ns) | (ends_ns > window.end_ns)).sum()),
+        requests_per_s=rate_within(window, ends_ns),
+        output_tokens_per_s=rate_within(window, *token_instants(good)) if is_known else None,
+    )
+
+
+def _groups(keys: pl.Series, is_ok: npt.NDArray[np.bool_], times: Times) -> tuple[Group, ...]:
+    return groups_of(
+        keys.to_list(),
+        is_ok=is_ok.tolist(),
+        ttft_ns=times.ttft_user,
+        tpot_ns=times.tpot,
+        latency_ns=times.latency,
+    )
+
+
+def _by_size(
+    rows: pl.DataFrame, is_ok: npt.NDArray[np.bool_], times: Times, pixels: Sequence[int]
+) -> tuple[Group, ...]:
+    return groups_of(
+        [size_bucket(pixels[ordinal]) for ordinal in rows["ordinal"]],
+        is_ok=is_ok.tolist(),
+        ttft_ns=times.ttft_user,
+        tpot_ns=times.tpot,
+        latency_ns=times.latency,
+        name_of=lambda key: key[1],
+    )
+
+
+def _fairness(rows: pl.DataFrame, is_ok: npt.NDArray[np.bool_]) -> Fairness | None:
+    import polars as pl
+
+    has_ended = rows["stream_end_ns"].is_not_null().to_numpy()
+    ended = rows.filter(has_ended)
+    return fairness_of(
+        ended["stream"].cast(pl.Int64).to_numpy(),
+        is_ok=is_ok[has_ended],
+        scheduled_ns=ended["scheduled_ns"].to_numpy(),
+        end_ns=ended["stream_end_ns"].to_numpy(),
+        tokens=ended["completion_tokens"].cast(pl.Float64).fill_null(np.nan).to_numpy(),
+    )
+
+
+def _milliseconds(values_ns: Floats) -> list[float]:
+    found: list[float] = (values_ns[~np.isnan(values_ns)] / 1e6).tolist()
+    return found

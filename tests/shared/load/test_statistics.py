@@ -1,0 +1,122 @@
+"""What the rows of a phase say beyond plain times."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.shared.load.test_results import END, MS, S, frame, row
+from vlmhyperbench.load.results import Grouping, LoadResult, result_of
+
+
+def described(
+    rows: list[dict[str, object]],
+    *,
+    scheduled: int | None = None,
+    slo: dict[str, float] | None = None,
+    grouping: Grouping | None = None,
+) -> LoadResult:
+    return result_of(
+        frame(rows),
+        END,
+        measured_phase=1,
+        scheduled=len(rows) if scheduled is None else scheduled,
+        slo=slo,
+        grouping=grouping,
+    )
+
+
+def numbered(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    return [one | {"ordinal": number} for number, one in enumerate(rows)]
+
+
+def test_failures_move_the_percentiles_of_all_requests_only() -> None:
+    rows = [row(ttft_ms=ms) for ms in range(1, 98)] + [row(error="http_503: busy")] * 3
+    found = described(rows)
+    p50, p90, p99 = found.statistics.percentiles["ttft_user_ms"]
+    assert (p50.plain, p50.adjusted) == (49.0, 50.0)
+    assert (p90.plain, p90.adjusted) == (88.0, 90.0)
+    assert (p99.plain, p99.adjusted) == (97.0, None)
+
+
+def test_a_request_without_a_row_has_failed() -> None:
+    (limit,) = described([row()] * 9, scheduled=10, slo={"ttft_p90": 100.0}).statistics.limits
+    assert (limit.n, limit.over, limit.is_kept) == (10, 1, True)
+
+
+def test_the_steady_rate_leaves_start_and_drain_out() -> None:
+    # One stream, a request of a second each: sent at 0, 1, … 4; the first end and the last send are 1 s and 4 s.
+    found = described([row(at_ns=second * S) for second in range(5)], grouping=Grouping(streams=1))
+    steady = found.statistics.steady
+    assert steady is not None
+    assert (steady.start_s, steady.end_s, steady.cut_requests) == (1.0, 4.0, 2)
+    assert steady.requests_per_s is not None
+    assert steady.output_tokens_per_s is not None
+    # Ends at 2, 3 and 4 s. Tokens arrive 100 and 110 ms after each send: those of 1, 2 and 3 s lie inside.
+    assert (steady.requests_per_s.per_s, steady.output_tokens_per_s.per_s) == (1.0, 2.0)
+    assert found.metrics["requests_per_s"] == 1.0
+
+
+def test_tokens_count_as_the_server_says_even_where_events_hold_fewer() -> None:
+    # Two tokens in the events, four by usage: each event counts twice.
+    found = described([row(at_ns=second * S, tokens=4) for second in range(5)], grouping=Grouping(streams=1))
+    steady = found.statistics.steady
+    assert steady is not None
+    assert steady.output_tokens_per_s is not None
+    assert steady.output_tokens_per_s.per_s == 4.0
+
+
+def test_an_answer_whose_events_say_nothing_counts_at_its_last_event() -> None:
+    silent = {"event_tokens": [0, 0]}
+    found = described([row(at_ns=second * S) | silent for second in range(5)], grouping=Grouping(streams=1))
+    steady = found.statistics.steady
+    assert steady is not None
+    assert steady.output_tokens_per_s is not None
+    assert steady.output_tokens_per_s.per_s == 2.0
+
+
+def test_where_nothing_is_steady_nothing_is_said_of_it() -> None:
+    steady = described([row(), row()], grouping=Grouping(streams=2)).statistics.steady
+    assert steady is not None
+    assert (steady.start_s, steady.requests_per_s, steady.cut_requests) == (None, None, 2)
+    unknown = described([row(at_ns=at * S, tokens=None) for at in range(5)], grouping=Grouping(streams=1))
+    assert unknown.statistics.steady is not None
+    assert unknown.statistics.steady.output_tokens_per_s is None
+    assert described([row()]).statistics.steady is None
+
+
+def test_streams_turns_and_sizes_are_groups() -> None:
+    rows = numbered(
+        [
+            row(ttft_ms=10) | {"stream": 0, "turn": 0},
+            row(ttft_ms=20) | {"stream": 1, "turn": 0},
+            row(ttft_ms=30) | {"stream": 0, "turn": 1},
+            row(error="timeout: slow") | {"stream": 1, "turn": 1},
+        ]
+    )
+    pixels = [100 * 100, 100 * 100, 1000 * 1000, 1000 * 1000]
+    found = described(rows, grouping=Grouping(streams=2, is_by_stream=True, pixels=pixels)).statistics
+    assert [(one.name, one.requests, one.ok, one.ttft_user_ms.max) for one in found.streams] == [
+        ("0", 2, 2, 30.0),
+        ("1", 2, 1, 20.0),
+    ]
+    assert [(one.name, one.ttft_user_ms.p50) for one in found.turns] == [("0", 10.0), ("1", 30.0)]
+    assert [(one.name, one.ok) for one in found.image_sizes] == [("up to 0.1 MP", 2), ("up to 1 MP", 1)]
+    assert found.fairness is not None
+    # 2 and 1 requests a second: (2+1)² / (2·5).
+    assert found.fairness.requests == pytest.approx(0.9)
+
+
+def test_nothing_is_grouped_unless_it_differs() -> None:
+    found = described([row(), row()]).statistics
+    assert (found.streams, found.turns, found.image_sizes, found.fairness) == ((), (), (), None)
+    assert (found.goodput, found.limits) == (None, ())
+
+
+def test_a_request_that_was_never_sent_fails_and_stops_nothing() -> None:
+    lost = row(error="connect_failed: refused") | {"sent_ns": None, "stream_end_ns": None, "last_event_ns": None}
+    rows = numbered([row(at_ns=MS), row(at_ns=S), lost, row(at_ns=2 * S)])
+    found = described(rows, slo={"latency": 500.0}, grouping=Grouping(streams=1, is_by_stream=True))
+    assert found.statistics.goodput is not None
+    assert (found.statistics.goodput.met, found.statistics.goodput.scheduled) == (3, 4)
+    assert found.statistics.steady is not None
+    assert found.statistics.steady.start_s == pytest.approx(1.001)
