@@ -7,7 +7,7 @@ UV := $(TOOLS)/bin/uv
 MEMBERS := . shared/sdk shared/gateway shared/loadgen $(sort $(wildcard shared/plugins/*)) $(sort $(wildcard services/*))
 PROJECTS := $(addsuffix /pyproject.toml,$(MEMBERS))
 SOURCES := shared services tests benchmarks
-TYPED := shared/sdk/vlmhyperbench_sdk shared/vlmhyperbench shared/gateway/vlmhyperbench_gateway shared/loadgen/vlmhyperbench_loadgen $(wildcard shared/plugins/*/vlmhyperbench_*) $(wildcard services/*/vlmhyperbench_*)
+TYPED := shared/sdk/vlmhyperbench_sdk shared/vlmhyperbench shared/gateway/vlmhyperbench_gateway shared/loadgen/vlmhyperbench_loadgen $(wildcard shared/plugins/*/vlmhyperbench_*) $(wildcard services/*/vlmhyperbench_*) benchmarks
 # What an interpreter of the machine says of itself must not reach the tests.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 export UV_NO_PROGRESS = 1

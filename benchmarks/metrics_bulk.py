@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 import jiwer
-from anls.metrics import anls_score
+from anls.metrics import anls_score  # type: ignore[import-untyped]  # it brings no types
 from rich.console import Console
 from rich.table import Table
 

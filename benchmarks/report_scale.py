@@ -130,6 +130,8 @@ def run_bundle(samples: int) -> RunBundle:
         parent_run_id=None,
         left_out=0,
         differing=0,
+        stopping=None,
+        judged=(),
         platform_version="0.1.0",
     )
 

@@ -95,7 +95,8 @@ def _asked(client: Client, run_id: UUID) -> int:
     """Requests that the run's own claims sent and got committed, its warm-up left out."""
     run = client.runs.get(run_id)
     shards = [job for job in run.jobs if job.kind == "GENERATE"]
-    return sum(int(str(((job.outcome or {}).get("data") or {}).get("requests", 0))) for job in shards)
+    said = [(job.outcome or {}).get("data") for job in shards]
+    return sum(int(str(data.get("requests", 0))) for data in said if isinstance(data, dict))
 
 
 if __name__ == "__main__":

@@ -49,16 +49,27 @@ class Reported:
     tokens_per_s: float | None
 
 
-class Client(Protocol):
-    """One load generator."""
+class Named(Protocol):
+    """A load generator as the report names it."""
 
-    name: str
-    env: Mapping[str, str]
-    statuses: frozenset[int]
-    """With which it ends where it has measured."""
+    @property
+    def name(self) -> str:
+        """What it is called."""
 
     def version(self) -> str | None:
         """Its version, or None where it is not installed."""
+
+
+class Client(Named, Protocol):
+    """One load generator that is driven."""
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """What is added to its environment."""
+
+    @property
+    def statuses(self) -> frozenset[int]:
+        """With which it ends where it has measured."""
 
     def argv(self, url: str, workload: Workload, out: Path) -> list[str] | None:
         """The command line, or None where it cannot send such a workload."""
@@ -168,22 +179,14 @@ class Absent:
 
     name: str
     program: str
-    env: Mapping[str, str] = field(default_factory=dict)
-    statuses: frozenset[int] = frozenset({0})
 
     def version(self) -> str | None:
         folder = PEERS / self.program / "bin"
         return "installed, not driven" if folder.is_dir() or shutil.which(self.program) else None
 
-    def argv(self, url: str, workload: Workload, out: Path) -> list[str] | None:  # noqa: ARG002
-        return None
-
-    def read(self, out: Path) -> Reported:
-        raise NotImplementedError(out)
-
 
 CLIENTS: Sequence[Client] = (Ours(), SglangBench(), VllmBench())
-ABSENT: Sequence[Client] = (
+ABSENT: Sequence[Named] = (
     Absent("aiperf", "aiperf"),
     Absent("guidellm", "guidellm"),
     Absent("evalscope perf", "evalscope"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import threading
@@ -88,12 +89,10 @@ class _Memory(threading.Thread):
 def _tree(pid: int) -> list[int]:
     found, at = [pid], 0
     while at < len(found):
-        try:
+        # It may have ended since it was found.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             for task in Path(f"/proc/{found[at]}/task").iterdir():
                 found.extend(map(int, (task / "children").read_text().split()))
-        except (FileNotFoundError, ProcessLookupError):
-            # It has ended since it was found.
-            pass
         at += 1
     return found
 

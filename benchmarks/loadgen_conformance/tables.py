@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.loadgen_conformance.clients import Client
-from benchmarks.loadgen_conformance.judging import GAP_SLACK_MS, TTFT_SLACK_MS
+from benchmarks.loadgen_conformance.clients import Named
+from benchmarks.loadgen_conformance.judging import GAP_SLACK_MS, TTFT_SLACK_MS, Errors
 from benchmarks.loadgen_conformance.rounds import Findings, Round
 
 Figure = tuple[str, Callable[[Round], float | None], str]
@@ -26,10 +26,10 @@ _FIGURES: Sequence[Figure] = (
     ),
     ("processes", lambda one: one.processes, ".0f"),
     ("connections, 64 streams", lambda one: one.connections, ".0f"),
-    ("TTFT error p50, 16 streams, ms", lambda one: one.accurate and one.accurate.ttft_p50, "+.2f"),
-    ("TTFT error p99, ms", lambda one: one.accurate and one.accurate.ttft_p99, "+.2f"),
-    ("gap error p50, ms", lambda one: one.accurate and one.accurate.gap_p50, ".3f"),
-    ("gap error p99, ms", lambda one: one.accurate and one.accurate.gap_p99, ".3f"),
+    ("TTFT error p50, 16 streams, ms", lambda one: _accuracy(one).ttft_p50, "+.2f"),
+    ("TTFT error p99, ms", lambda one: _accuracy(one).ttft_p99, "+.2f"),
+    ("gap error p50, ms", lambda one: _accuracy(one).gap_p50, ".3f"),
+    ("gap error p99, ms", lambda one: _accuracy(one).gap_p99, ".3f"),
     ("output tokens/s, reported over true", lambda one: one.tokens_per_s_share, ".3f"),
 )
 
@@ -48,7 +48,7 @@ _ABOUT_COST = (
 )
 
 
-def write_report(clients: Sequence[Client], findings: Findings, *, command: str) -> str:
+def write_report(clients: Sequence[Named], findings: Findings, *, command: str) -> str:
     """Write the page: machine, versions, streams, figures, arrivals, and what failed."""
     judged = [client for client in clients if client.name in findings.rounds or _has_faults(client, findings)]
     parts = [
@@ -80,7 +80,11 @@ def write_report(clients: Sequence[Client], findings: Findings, *, command: str)
     return "\n\n".join(parts) + "\n"
 
 
-def _has_faults(client: Client, findings: Findings) -> bool:
+def _accuracy(one: Round) -> Errors:
+    return one.accurate or Errors(ttft_p50=None, ttft_p99=None, gap_p50=None, gap_p99=None, paired=0)
+
+
+def _has_faults(client: Named, findings: Findings) -> bool:
     return any(name == client.name for _, name in findings.faults)
 
 
@@ -96,7 +100,7 @@ def _machine(findings: Findings, command: str) -> str:
     )
 
 
-def _streams(clients: Sequence[Client], findings: Findings) -> str:
+def _streams(clients: Sequence[Named], findings: Findings) -> str:
     names = list(dict.fromkeys(name for name, _ in findings.faults))
     rows = []
     for name in names:
@@ -105,7 +109,7 @@ def _streams(clients: Sequence[Client], findings: Findings) -> str:
     return _table(["stream", *(client.name for client in clients)], rows)
 
 
-def _figures(clients: Sequence[Client], findings: Findings) -> str:
+def _figures(clients: Sequence[Named], findings: Findings) -> str:
     rows = []
     for title, value_of, form in _FIGURES:
         cells = []
@@ -118,7 +122,7 @@ def _figures(clients: Sequence[Client], findings: Findings) -> str:
     return _table(["", *(client.name for client in clients)], rows)
 
 
-def _ratios(clients: Sequence[Client], findings: Findings, value_of: Callable[[Round], float | None]) -> list[str]:
+def _ratios(clients: Sequence[Named], findings: Findings, value_of: Callable[[Round], float | None]) -> list[str]:
     """Ratios within each round, then their median."""
     first = findings.rounds.get(clients[0].name, [])
     cells = []

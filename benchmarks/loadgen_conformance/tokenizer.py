@@ -8,7 +8,7 @@ from pathlib import Path
 
 folder = Path(sys.argv[1])
 vocabulary = {"<unk>": 0, "<s>": 1, "</s>": 2} | {f"w{number}": number + 3 for number in range(1000)}
-tokenizer = {
+tokenizer: dict[str, object] = {
     "version": "1.0",
     "truncation": None,
     "padding": None,

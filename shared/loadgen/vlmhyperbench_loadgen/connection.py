@@ -99,7 +99,7 @@ class Reply:
         Raises:
             NotHttp: the frames are broken.
         """
-        assert self.head is not None  # noqa: S101
+        assert self.head is not None  # noqa: S101 -- narrows the type
         return read_body(self.received, self.head, self._chunks)
 
     @property
@@ -203,7 +203,7 @@ class Connection:
         Raises:
             OSError: no address took it, or TLS failed (`ssl.SSLError`).
         """
-        assert self.sock is not None  # noqa: S101
+        assert self.sock is not None  # noqa: S101 -- narrows the type
         if self.state == "connecting":
             failure = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if failure:
@@ -220,7 +220,7 @@ class Connection:
                 self.sock, server_hostname=self._target.server_name, do_handshake_on_connect=False
             )
             self.state = "handshaking"
-        assert isinstance(self.sock, SSLSocket)  # noqa: S101
+        assert isinstance(self.sock, SSLSocket)  # noqa: S101 -- narrows the type
         try:
             self.sock.do_handshake()
         except SSLWantReadError:
@@ -249,7 +249,7 @@ class Connection:
             OSError: the connection is gone.
         """
         sock, out = self.sock, self._out
-        assert sock is not None  # noqa: S101
+        assert sock is not None  # noqa: S101 -- narrows the type
         try:
             while out:
                 sent = sock.send(out[0]) if isinstance(sock, SSLSocket) else sock.sendmsg(out)
@@ -279,7 +279,7 @@ class Connection:
                 data, said, _, _ = self._receive(READ_BYTES, STAMP_SPACE)
                 self.stamp = said[0][2] if said else b""
                 return data
-            assert self.sock is not None  # noqa: S101
+            assert self.sock is not None  # noqa: S101 -- narrows the type
             return self.sock.recv(READ_BYTES)
         except (BlockingIOError, SSLWantReadError, SSLWantWriteError):
             return None

@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from vlmhyperbench_loadgen.timerfd import Timer
+    from vlmhyperbench_sdk.timerfd import Timer
 
 READ, WRITE = 1, 4
 """What to wait for; the values are those of `EPOLLIN` and `EPOLLOUT`. Errors and hang-ups come as other bits."""
@@ -68,7 +68,7 @@ class EventLoop:
         self._events = 0
         self._events_since_ns = 0
         if sys.platform == "linux":
-            from vlmhyperbench_loadgen.timerfd import Timer
+            from vlmhyperbench_sdk.timerfd import Timer
 
             self._timer = Timer()
             self._poll.register(self._timer.fd, READ)
@@ -181,8 +181,8 @@ class _SelectorPoll:
     def unregister(self, fd: int, /) -> None:
         self._selector.unregister(fd)
 
-    def poll(self, timeout: float | None, maxevents: int, /) -> list[tuple[int, int]]:  # noqa: ARG002
-        ready = self._selector.select(timeout)
+    def poll(self, timeout: float | None, maxevents: int, /) -> list[tuple[int, int]]:
+        ready = self._selector.select(timeout)[:maxevents]
         return [
             (key.fd, (READ if mask & selectors.EVENT_READ else 0) | (WRITE if mask & selectors.EVENT_WRITE else 0))
             for key, mask in ready

@@ -106,7 +106,7 @@ class Measurement:
 
     def _open(self, phase: int, streams: int) -> None:
         """Open the pool; streams are numbered over all processes, and this one has every `of`-th."""
-        assert self._target is not None  # noqa: S101
+        assert self._target is not None  # noqa: S101 -- narrows the type
         for index in range(self._share + len(self._streams) * self._of, streams, self._of):
             self._streams.append(self._make_stream(index))
         taking_part = [stream for stream in self._streams if stream.index < streams]
@@ -126,11 +126,11 @@ class Measurement:
         )
 
     def _make_stream(self, index: int) -> Stream:
-        assert self._target is not None  # noqa: S101
+        assert self._target is not None  # noqa: S101 -- narrows the type
         return Stream(index, loop=self._loop, target=self._target, bounds=self._bounds, bodies=self._bodies)
 
     def _go(self, command: Frame) -> None:
-        assert self._target is not None  # noqa: S101
+        assert self._target is not None  # noqa: S101 -- narrows the type
         phase, streams = int(command["phase"]), int(command["streams"])
         taking_part = [stream for stream in self._streams if stream.index < streams]
         start_ns: int | None = command["start_ns"]
@@ -221,7 +221,7 @@ class Measurement:
 
     def _grow(self, taking_part: list[Stream], most: int) -> bool:
         """Open another stream for an open loop, numbered as those of `_open` are."""
-        assert self._departures is not None  # noqa: S101
+        assert self._departures is not None  # noqa: S101 -- narrows the type
         index = self._share + len(taking_part) * self._of
         if index >= most:
             return False
@@ -245,7 +245,7 @@ class Measurement:
                 return
 
     def _report(self, done: Try, answer: Answer) -> None:
-        assert self._target is not None  # noqa: S101
+        assert self._target is not None  # noqa: S101 -- narrows the type
         if not self._rows:
             self._rows_since_ns = time.monotonic_ns()
         if done.reply is not None and done.reply.times:

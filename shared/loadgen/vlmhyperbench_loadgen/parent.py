@@ -32,6 +32,9 @@ from vlmhyperbench_sdk.load import (
 
 PROGRESS_S = 0.5
 SEALING_NICENESS = 5
+SILENT_SECONDS = 2.0
+"""A measuring process that was told to end and says nothing for so long is ended."""
+
 COMMON_START_NS = 50_000_000
 """After so long all processes of an open loop begin at one instant."""
 
@@ -303,9 +306,10 @@ class Parent:
             except ChildDied:
                 continue
             waiting.append(child)
-        until_s = time.monotonic() + 2.0
-        while waiting and time.monotonic() < until_s:
+        heard_s = time.monotonic()
+        while waiting and time.monotonic() < heard_s + SILENT_SECONDS:
             for key, _ in self._selector.select(0.1):
+                heard_s = time.monotonic()
                 if key.fd == 0:
                     self._selector.unregister(0)
                     continue

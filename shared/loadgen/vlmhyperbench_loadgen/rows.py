@@ -119,7 +119,7 @@ def unpack_rows(packed: Sequence[Row], blob: bytes) -> list[Row]:
     rows = []
     for row in packed:
         events = row[_EVENT_NS]
-        assert isinstance(events, int)  # noqa: S101
+        assert isinstance(events, int)  # noqa: S101 -- narrows the type
         row[_EVENT_NS] = blob[at : at + 8 * events]
         row[_EVENT_TOKENS] = blob[at + 8 * events : at + 12 * events]
         row[_EVENT_KIND] = blob[at + 12 * events : at + _BYTES_AN_EVENT * events]

@@ -79,7 +79,7 @@ class Stream:
 
     def _advance(self, free_ns: int, now_ns: int) -> None:
         """Take the next request, due when the stream got free."""
-        assert self._work is not None  # noqa: S101
+        assert self._work is not None  # noqa: S101 -- narrows the type
         self._try = None
         taken = self._work.take(self.index, now_ns)
         if taken is None:
@@ -142,7 +142,7 @@ class Stream:
             self._finish(now_ns, failure)
 
     def _send(self) -> None:
-        assert self._try is not None  # noqa: S101
+        assert self._try is not None  # noqa: S101 -- narrows the type
         request, body = self._try.request, self._try.body
         if body is None:
             body = self._bodies[request.body_offset : request.body_offset + request.body_bytes]
@@ -197,9 +197,9 @@ class Stream:
 
     def _receive(self) -> None:
         done, connection = self._try, self.connection
-        assert done is not None  # noqa: S101
+        assert done is not None  # noqa: S101 -- narrows the type
         reply = done.reply
-        assert reply is not None  # noqa: S101
+        assert reply is not None  # noqa: S101 -- narrows the type
         while True:
             try:
                 data = connection.receive()
@@ -231,8 +231,8 @@ class Stream:
 
     def _lose(self) -> None:
         """The connection is gone. One that the server closed before it could know of the request is opened anew."""
-        assert self._try is not None  # noqa: S101
-        assert self._try.reply is not None  # noqa: S101
+        assert self._try is not None  # noqa: S101 -- narrows the type
+        assert self._try.reply is not None  # noqa: S101 -- narrows the type
         now_ns = time.monotonic_ns()
         is_stale = self.connection.requests > 1 and not self._try.reply.received
         self._close()
@@ -258,8 +258,8 @@ class Stream:
 
     def _finish(self, end_ns: int, failure: str | None) -> None:
         done, work = self._try, self._work
-        assert done is not None  # noqa: S101
-        assert work is not None  # noqa: S101
+        assert done is not None  # noqa: S101 -- narrows the type
+        assert work is not None  # noqa: S101 -- narrows the type
         done.end_ns, done.failure = end_ns, failure
         if done.reply is not None:
             done.reply.ended = read_clocks()

@@ -77,12 +77,12 @@ class LoadProcess:
 
     def cancel_soon(self) -> None:
         """Ask as `cancel` does, without waiting until the line has left: what a signal's handler may do."""
-        assert self._child.stdin is not None  # noqa: S101
+        assert self._child.stdin is not None  # noqa: S101 -- narrows the type
         if not self._child.stdin.is_closing():
             self._child.stdin.write(_encode(ReadyLine(event="cancel")))
 
     async def _tell(self, line: ReadyLine) -> None:
-        assert self._child.stdin is not None  # noqa: S101
+        assert self._child.stdin is not None  # noqa: S101 -- narrows the type
         try:
             self._child.stdin.write(_encode(line))
             await self._child.stdin.drain()
@@ -97,7 +97,7 @@ class LoadProcess:
             Unavailable: it died without an end line.
             PluginFailure: it said something that is no line of the contract.
         """
-        assert self._child.stdout is not None  # noqa: S101
+        assert self._child.stdout is not None  # noqa: S101 -- narrows the type
         while text := await self._child.stdout.readline():
             line = parse_line(text)
             if isinstance(line, EndLine):
@@ -118,7 +118,7 @@ class LoadProcess:
         if self._end is None:
             async for _ in self.lines():
                 pass
-        assert self._end is not None  # noqa: S101
+        assert self._end is not None  # noqa: S101 -- narrows the type
         await self.stop()
         return self._end
 

@@ -106,7 +106,7 @@ def _drain(port: int, streams: int, *, over_s: float) -> None:
 
 def _late_ns(record: dict[str, object]) -> Sequence[int]:
     late = record["late_ns"]
-    assert isinstance(late, list)  # noqa: S101
+    assert isinstance(late, list)  # noqa: S101 -- narrows the type
     # The first write is the head, which leaves as soon as the answer is made and is due at once.
     return late[1:]
 

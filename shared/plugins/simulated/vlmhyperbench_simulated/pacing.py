@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import heapq
-import os
 import sys
 import time
 from collections.abc import Callable
 
-_CLOCK_MONOTONIC = 1
-_NONBLOCK_CLOEXEC = os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0)
-_ABSOLUTE = 1
-
-
-class _Timespec(ctypes.Structure):
-    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
-
-
-class _Itimerspec(ctypes.Structure):
-    _fields_ = (("interval", _Timespec), ("value", _Timespec))
+from vlmhyperbench_sdk.timerfd import Timer
 
 
 class Pacer:
@@ -32,15 +20,11 @@ class Pacer:
         self._count = 0
         self._armed_ns = 0
         self._is_firing = False
-        self._libc: ctypes.CDLL | None = None
+        self._timer: Timer | None = None
         self._handle: asyncio.TimerHandle | None = None
         if sys.platform == "linux":
-            self._libc = ctypes.CDLL(None, use_errno=True)
-            self._fd = self._libc.timerfd_create(_CLOCK_MONOTONIC, _NONBLOCK_CLOEXEC)
-            if self._fd < 0:
-                number = ctypes.get_errno()
-                raise OSError(number, os.strerror(number))
-            loop.add_reader(self._fd, self._on_timer)
+            self._timer = Timer()
+            loop.add_reader(self._timer.fd, self._on_timer)
 
     def at(self, instant_ns: int, callback: Callable[[], None]) -> None:
         """Call back once `time.monotonic_ns()` has reached `instant_ns`; never before."""
@@ -52,16 +36,16 @@ class Pacer:
     def close(self) -> None:
         """Forget whatever is due."""
         self._due.clear()
-        if self._libc is not None:
-            self._loop.remove_reader(self._fd)
-            os.close(self._fd)
-            self._libc = None
+        if self._timer is not None:
+            self._loop.remove_reader(self._timer.fd)
+            self._timer.close()
+            self._timer = None
         elif self._handle is not None:
             self._handle.cancel()
 
     def _on_timer(self) -> None:
-        if self._libc is not None:
-            os.read(self._fd, 8)
+        if self._timer is not None:
+            self._timer.acknowledge()
         self._is_firing = True
         try:
             while self._due and self._due[0][0] <= time.monotonic_ns():
@@ -74,14 +58,10 @@ class Pacer:
 
     def _arm(self, instant_ns: int) -> None:
         self._armed_ns = instant_ns
-        if self._libc is None:
-            if self._handle is not None:
-                self._handle.cancel()
-            delay_s = (instant_ns - time.monotonic_ns()) / 1e9
-            self._handle = self._loop.call_later(max(0.0, delay_s), self._on_timer)
+        if self._timer is not None:
+            self._timer.arm(max(1, instant_ns))
             return
-        seconds, nanoseconds = divmod(max(1, instant_ns), 1_000_000_000)
-        setting = _Itimerspec(_Timespec(0, 0), _Timespec(seconds, nanoseconds))
-        if self._libc.timerfd_settime(self._fd, _ABSOLUTE, ctypes.byref(setting), None) != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
+        if self._handle is not None:
+            self._handle.cancel()
+        delay_s = (instant_ns - time.monotonic_ns()) / 1e9
+        self._handle = self._loop.call_later(max(0.0, delay_s), self._on_timer)

@@ -162,7 +162,7 @@ class _Connection(asyncio.Protocol):
         server.connections += 1
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 -- narrows the type
         self._transport = transport
         self._server.open.add(self)
 

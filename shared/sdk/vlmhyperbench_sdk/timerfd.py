@@ -1,4 +1,7 @@
-"""Wake up at absolute monotonic instants: Linux's `timerfd`, which Python has of its own only from 3.13 on."""
+"""Wake up at absolute monotonic instants: Linux's `timerfd`, which Python has of its own only from 3.13 on.
+
+Epoll's own time-outs are whole milliseconds; a timer's instant is exact to some tens of microseconds.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,12 @@ class _Itimerspec(ctypes.Structure):
 
 
 class Timer:
-    """One timer, a file descriptor that becomes readable at its instant."""
+    """One timer, a file descriptor that becomes readable at its instant.
+
+    Raises:
+        OSError: the process has too many files open.
+        AttributeError: the system is not Linux.
+    """
 
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
