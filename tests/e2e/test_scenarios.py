@@ -1,6 +1,10 @@
 """Timed scenarios through every service: arrivals that nothing moves, streams of their own, a baseline aside."""
 
 import itertools
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -10,6 +14,7 @@ from vlmhyperbench.domain.arrivals import Arrivals, draw_arrivals
 from vlmhyperbench.registry.schemas import RunEntry
 
 ARRIVALS = {"process": "gamma", "rate_per_s": 20, "cv": 1.5}
+QUICK = {"model": "simulated-quick"}
 
 
 @pytest.fixture(scope="module")
@@ -21,9 +26,9 @@ def registries(registries):
     return registries
 
 
-def measure(stack, scenario, *, limit=30, model="simulated-quick"):
-    dataset = {"name": "synthetic-questions", "limit": limit}
-    given = {"target": {"model": model}, "task": "synthetic-questions", "dataset": dataset, "scenario": scenario}
+def measure(stack, scenario, *, limit=30, target=QUICK, task="synthetic-questions", dataset="synthetic-questions"):
+    asked = {"name": dataset, "limit": limit}
+    given = {"target": target, "task": task, "dataset": asked, "scenario": scenario}
     run = stack.wait(stack.client.runs.create(RunEntry.model_validate(given)).id)
     assert run.state == "SUCCEEDED", run.reason
     audit(stack)
@@ -55,7 +60,7 @@ def test_requests_of_an_open_loop_are_scheduled_as_they_were_drawn(stack):
 def test_a_slow_engine_moves_no_arrival(stack):
     arrivals = {"process": "constant", "rate_per_s": 20}
     scenario = {"name": "mine", "kind": "server", "arrivals": arrivals, "duration_s": 1, "warmup_requests": 0}
-    run = measure(stack, scenario, model="simulated-slow")
+    run = measure(stack, scenario, target={"model": "simulated-slow"})
     rows = rows_of(stack, run, "server", "scheduled_ns, latency_ns, stream_end_ns")
     # Twenty requests within a second, though each takes half of one: several are under way at a time.
     assert [b[0] - a[0] for a, b in itertools.pairwise(rows)] == [50_000_000] * 19
@@ -82,3 +87,60 @@ def test_streams_send_one_request_at_a_time_each_and_their_baseline_is_no_answer
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(baseline))
     assert baseline[-1][1] <= min(row[1] for row in rows)
     assert len(stack.client.results(run_id=run.id, limit=100).items) == 24
+
+
+class Recorder(BaseHTTPRequestHandler):
+    """Answers a chat with how many messages it heard, and keeps them all."""
+
+    heard: ClassVar[list[list[dict[str, object]]]] = []
+
+    def do_GET(self):
+        self._send(b'{"data": [{"id": "recorder"}]}', "application/json")
+
+    def do_POST(self):
+        messages = json.loads(self.rfile.read(int(self.headers["content-length"])))["messages"]
+        self.heard.append(messages)
+        delta = {"choices": [{"index": 0, "delta": {"content": f'heard "{len(messages)}"'}, "finish_reason": "stop"}]}
+        said = f"data: {json.dumps(delta)}\n\ndata: [DONE]\n\n".encode()
+        self._send(said, "text/event-stream")
+
+    def _send(self, content, media_type):
+        self.send_response(200)
+        self.send_header("content-type", media_type)
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_):
+        """Say nothing."""
+
+
+@pytest.fixture
+def recorder():
+    """Return the URL of a server that keeps what it is asked."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Recorder)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/v1"
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_turn_quotes_what_was_answered_about_the_page_that_all_are_about(stack, recorder):
+    scenario = {"name": "mine", "kind": "interactive", "in_flight": 2, "turns": 3, "think_s": 0.2, "warmup_requests": 0}
+    target = {"endpoint": recorder, "model_name": "recorder"}
+    run = measure(stack, scenario, limit=14, target=target, task="document-qa", dataset="synthetic-documents")
+    assert (run.total, run.done) == (14, 14)
+    rows = rows_of(stack, run, "interactive", "turn, stream, scheduled_ns, stream_end_ns")
+    talks = {turn: [heard for heard in Recorder.heard if len(heard) == 1 + 2 * turn] for turn in range(3)}
+    assert [len(talks[turn]) for turn in range(3)] == [sum(row[0] == turn for row in rows) for turn in range(3)]
+    for third in talks[2]:
+        assert [message["role"] for message in third] == ["user", "assistant", "user", "assistant", "user"]
+        assert [message["content"] for message in third[1::2]] == ['heard "1"', 'heard "3"']
+        assert third[:3] in talks[1]
+        assert [type(message["content"]) for message in third[0::2]] == [list, str, str]  # the page comes once
+    for stream in range(2):
+        own = sorted((row for row in rows if row[1] == stream), key=lambda row: row[2])
+        pairs = [(before, after) for before, after in itertools.pairwise(own) if after[0] > 0]
+        assert pairs
+        assert all(after[0] == before[0] + 1 for before, after in pairs)
+        assert all(after[2] - before[3] == pytest.approx(200_000_000, abs=5_000_000) for before, after in pairs)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from vlmhyperbench.domain.arrivals import Arrivals, Instants, draw_arrivals
 from vlmhyperbench.worker.claims import ClaimedJob
+from vlmhyperbench_inference_worker.conversations import converse
 from vlmhyperbench_inference_worker.requests import PlannedRequest
 from vlmhyperbench_inference_worker.work import Work, plan_requests
 from vlmhyperbench_sdk.load import PhaseKind, PhasePlan
@@ -62,7 +63,8 @@ async def open_phases(job: ClaimedJob, work: Work, ordinals: list[int], *, phase
         plans.append(PhasePlan(no=no, kind=kind, count=len(first), params=params))
         requests += plan_requests(work, first, phase=no)
     plans.append(PhasePlan(no=phase, kind=measured_kind(work), count=len(ordinals), params=measured_params(work)))
-    requests += await asyncio.to_thread(plan_requests, work, ordinals, phase=phase)
+    measured = await asyncio.to_thread(plan_requests, work, ordinals, phase=phase)
+    requests += converse(measured, turns=scenario.turns) if scenario.kind == "interactive" else measured
     schedules = {}
     if scenario.arrivals is not None:
         arrivals = Arrivals(**scenario.arrivals.model_dump())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import numpy as np
 from vlmhyperbench.data.cache import DatasetCache
 from vlmhyperbench.load.plan import write_plan
 from vlmhyperbench.storage import Storage
+from vlmhyperbench_inference_worker.conversations import cut_marks, marked
 from vlmhyperbench_inference_worker.phases import Phases
 from vlmhyperbench_inference_worker.requests import PlannedRequest
 from vlmhyperbench_inference_worker.serving import Serving
@@ -59,26 +59,33 @@ async def fill(
         seed=spec.scenario.seed,
         counts={"requests": len(phases.requests)},
     )
-    await asyncio.to_thread(
-        lambda: write_plan(folder, plan=plan, requests=_table(folder, phases), schedules=phases.schedules)
-    )
+    await asyncio.to_thread(_write, folder, plan, phases, round(spec.scenario.think_s * 1e9))
 
 
 def _write_rendered(path: Path, planned: Sequence[PlannedRequest]) -> None:
     with path.open("w", encoding="utf-8") as lines:
         for place, request in enumerate(planned):
-            lines.write(json.dumps({"ordinal": place, "request": request.request}) + "\n")
+            lines.write(f'{{"ordinal": {place}, "request": {marked(request)}}}\n')
 
 
-def _table(folder: Path, phases: Phases) -> np.ndarray:
+def _write(folder: Path, plan: LoadPlan, phases: Phases, think_ns: int) -> None:
+    """Write `plan.json` and the tables beside the bodies."""
     offsets_path = folder / f"{BODIES}.npy"
     offsets = np.load(offsets_path, allow_pickle=False)
     offsets_path.unlink()
+    turns = [(one.phase, one.ordinal, one.conversation) for one in phases.requests if one.conversation is not None]
+    places = cut_marks(folder / BODIES, offsets, phases.requests) if turns else []
+    table = _table(offsets, phases, think_ns)
+    write_plan(folder, plan=plan, requests=table, schedules=phases.schedules, turns=turns, places=places)
+
+
+def _table(offsets: np.ndarray, phases: Phases, think_ns: int) -> np.ndarray:
     planned = phases.requests
     table = np.zeros(len(planned), dtype=REQUEST_DTYPE)
-    for name in ("phase", "ordinal", "sample", "repeat", "request_sha256"):
+    for name in ("phase", "ordinal", "sample", "repeat", "turn", "request_sha256"):
         table[name] = [getattr(request, name) for request in planned]
     table["body_offset"], table["body_bytes"] = offsets["offset"], offsets["bytes"]
+    table["think_ns"] = np.where(table["turn"] > 0, think_ns, 0)
     table["stream"] = table["prompt_tokens"] = table["output_tokens"] = -1
     for phase in phases.plans:
         if phase.kind == "multi_stream":

@@ -35,6 +35,9 @@ class PlannedRequest:
     images: tuple[ImageRef, ...]
     request: dict[str, JsonValue]
     request_sha256: str
+    turn: int = 0
+    conversation: int | None = None
+    """Number of the conversation that it is a turn of."""
 
 
 def chat_request(

@@ -201,7 +201,7 @@ class Slo(Spec):
 MOST_REQUESTS = 1_000_000
 """Of one timed phase."""
 
-ScenarioKind = Literal["offline", "single_stream", "multi_stream", "server"]
+ScenarioKind = Literal["offline", "single_stream", "multi_stream", "server", "interactive"]
 
 
 class ArrivalSpec(Spec):
@@ -233,7 +233,8 @@ class ScenarioFields(Spec):
     """How requests are driven. `offline` is the accuracy phase: every sample once, resumable at the sample.
 
     The others are timed, and restart whole: `single_stream` sends when the answer before has come, `multi_stream` does
-    so in several loops of their own, `server` sends at instants drawn before.
+    so in several loops of their own, `server` sends at instants drawn before, `interactive` asks questions about the
+    same pages in one conversation.
     """
 
     kind: ScenarioKind = "offline"
@@ -248,6 +249,10 @@ class ScenarioFields(Spec):
     """Of server."""
     baseline_requests: Annotated[int, Field(ge=0, le=10_000)] = 0
     """Of multi_stream: so many requests one after the other, just before, tell what the streams cost each other."""
+    turns: Annotated[int, Field(ge=1, le=100)] = 1
+    """Of interactive: most questions of one conversation."""
+    think_s: Annotated[float, Field(ge=0, le=3600)] = 0.0
+    """Of interactive: from the end of an answer to the next question."""
     seed: int = 0
     slo: Slo = Slo()
 
@@ -259,6 +264,8 @@ class ScenarioFields(Spec):
             raise ValueError(f"{self.kind} sends when an answer has come and has no arrivals; server has")
         if self.kind != "multi_stream" and self.baseline_requests:
             raise ValueError(f"{self.kind} has no streams to compare with a baseline; multi_stream has")
+        if (self.kind == "interactive") != (self.turns > 1) or (self.think_s and self.kind != "interactive"):
+            raise ValueError("interactive, and nothing else, has turns (2 or more) and may have think_s")
         if self.kind == "offline" and self.requests is not None:
             raise ValueError("offline asks every sample once; bound the dataset by its limit instead of requests")
         if self.duration_s is not None and (self.requests is not None or self.arrivals is None):
@@ -294,6 +301,10 @@ class ScenarioSpec(ScenarioFields):
     @property
     def in_words(self) -> str:
         """How it sends, as in `an open loop with poisson arrivals at 2 requests per second`."""
+        if self.kind == "interactive":
+            pauses = f", {self.think_s:g} s between them" if self.think_s else ""
+            several = "s" if self.in_flight > 1 else ""
+            return f"{self.in_flight} conversation{several} at a time of up to {self.turns} questions{pauses}"
         if self.arrivals is None:
             return f"a closed loop with {self.streams} request{'s' if self.streams > 1 else ''} in flight"
         rate = f"{self.arrivals.rate_per_s:g}"

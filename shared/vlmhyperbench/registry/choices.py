@@ -76,6 +76,8 @@ class ScenarioChoice(Strict):
     duration_s: Annotated[float, Field(gt=0, le=86_400)] | None = None
     arrivals: ArrivalSpec | None = None
     baseline_requests: Annotated[int, Field(ge=0, le=10_000)] | None = None
+    turns: Annotated[int, Field(ge=1, le=100)] | None = None
+    think_s: Annotated[float, Field(ge=0, le=3600)] | None = None
     seed: int | None = None
     slo: Slo | None = None
 

@@ -104,9 +104,15 @@ def test_a_single_stream_is_one_job_whose_phase_its_claim_opens() -> None:
 def test_every_timed_scenario_is_one_job_and_a_duration_bounds_it() -> None:
     server = ScenarioSpec(name="x", kind="server", arrivals=ArrivalSpec(rate_per_s=2.5), duration_s=10)
     streams = ScenarioSpec(name="y", kind="multi_stream", in_flight=4, requests=40, baseline_requests=8)
-    expansions = [expand_run(run_spec(scenario=scenario), samples=5) for scenario in (server, streams)]
-    assert [(one.total, one.phases) for one in expansions] == [(25, ()), (40, ())]
-    assert [[job.kind for job in one.jobs].count(JobKind.GENERATE) for one in expansions] == [1, 1]
+    talks = ScenarioSpec(name="z", kind="interactive", in_flight=2, turns=3, think_s=0.5)
+    expansions = [expand_run(run_spec(scenario=scenario), samples=5) for scenario in (server, streams, talks)]
+    assert [(one.total, one.phases) for one in expansions] == [(25, ()), (40, ()), (5, ())]
+    assert [[job.kind for job in one.jobs].count(JobKind.GENERATE) for one in expansions] == [1, 1, 1]
+    assert [scenario.in_words for scenario in (server, streams, talks)] == [
+        "an open loop with poisson arrivals at 2.5 requests per second",
+        "a closed loop with 4 requests in flight",
+        "2 conversations at a time of up to 3 questions, 0.5 s between them",
+    ]
 
 
 def test_a_single_stream_without_a_bound_asks_every_sample_once() -> None:

@@ -235,6 +235,14 @@ supported_backends: [engine]
             "scenario: offline has no streams to compare with a baseline; multi_stream has",
         ),
         (
+            {"scenario": {"name": "x", "kind": "interactive"}},
+            "scenario: interactive, and nothing else, has turns (2 or more) and may have think_s",
+        ),
+        (
+            {"scenario": {"name": "single", "think_s": 1}},
+            "scenario: interactive, and nothing else, has turns (2 or more) and may have think_s",
+        ),
+        (
             {"scenario": {"name": "x", "kind": "offline", "requests": 3}},
             "scenario: offline asks every sample once; bound the dataset by its limit instead of requests",
         ),
