@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 
 import numpy as np
 from training import vocabulary
 from training.asking import ALL_HABITS, FIRST_HABITS, ask_page
 from training.batches import NO_TARGET, Batch, Mixture, draw_batch
-from training.evaluate import tables
-from training.held_out import Item, draw_items
+from training.held_out import draw_items
 from training.recipes import RECIPES
 
 from vlmhyperbench_document_datasets.pages import compose_page
@@ -124,19 +122,3 @@ def test_held_out_questions_of_a_style_expect_the_whole_sentence() -> None:
     assert {item.group for item in items} >= {"kind"}
     assert all(item.expected.startswith("The ") and item.expected.endswith(".") for item in items)
     assert {item.group for item in draw_items("schemas", 1)} == {"schema"}
-
-
-def test_the_tables_count_by_suite_and_by_what_was_asked() -> None:
-    item = Item(suite="clean", group="date", question="?", image=b"", expected="1")
-    items = [item, item, dataclasses.replace(item, group="due"), dataclasses.replace(item, suite="noisy")]
-    assert tables(items, ["1", "2", "1", "0"]).splitlines() == [
-        "| suite | questions | exact |",
-        "|---|---|---|",
-        "| clean | 3 | 0.667 |",
-        "| noisy | 1 | 0.000 |",
-        "",
-        "| asked for | clean | noisy |",
-        "|---|---|---|",
-        "| date | 0.500 | 0.000 |",
-        "| due | 1.000 |  |",
-    ]

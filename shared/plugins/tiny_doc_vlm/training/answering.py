@@ -16,6 +16,20 @@ MOST_TOKENS = 800
 ROWS = 16
 
 
+def answer(model: str, items: Sequence[Item], *, name: str, parallel: int) -> list[str]:
+    """Answer with what a command was given: the URL of a server, or a folder of exported files.
+
+    Args:
+        model: `http://…` or the folder.
+        items: what is asked.
+        name: the model's name on the server.
+        parallel: requests at a time to the server.
+    """
+    if model.startswith(("http://", "https://")):
+        return answer_with_server(model, items, model=name, parallel=parallel)
+    return answer_with_weights(Path(model), items)
+
+
 def answer_with_weights(folder: Path, items: Sequence[Item]) -> list[str]:
     """Answer by greedy decoding in 32 bits, in the order of the items."""
     import torch
@@ -41,20 +55,22 @@ def answer_with_weights(folder: Path, items: Sequence[Item]) -> list[str]:
     return answers
 
 
-def answer_with_server(url: str, items: Sequence[Item], *, model: str, parallel: int) -> list[str]:
+def answer_with_server(
+    url: str, items: Sequence[Item], *, model: str, parallel: int, most_tokens: int = MOST_TOKENS
+) -> list[str]:
     """Answer by `url`/v1/chat/completions at temperature 0, in the order of the items.
 
     Raises:
         urllib.error.URLError: the server is not there, or refuses a request.
     """
 
-    def answer(item: Item) -> str:
+    def ask(item: Item) -> str:
         image = "data:image/png;base64," + base64.b64encode(item.image).decode()
         content = [{"type": "image_url", "image_url": {"url": image}}, {"type": "text", "text": item.question}]
         body = {
             "model": model,
             "temperature": 0,
-            "max_tokens": MOST_TOKENS,
+            "max_tokens": most_tokens,
             "messages": [{"role": "user", "content": content}],
         }
         request = urllib.request.Request(  # noqa: S310 - the user's own URL
@@ -66,7 +82,7 @@ def answer_with_server(url: str, items: Sequence[Item], *, model: str, parallel:
             return str(json.load(response)["choices"][0]["message"]["content"])
 
     with ThreadPoolExecutor(parallel) as pool:
-        return list(pool.map(answer, items))
+        return list(pool.map(ask, items))
 
 
 def _alike(items: Sequence[Item]) -> Iterator[list[int]]:

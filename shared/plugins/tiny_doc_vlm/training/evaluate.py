@@ -1,4 +1,7 @@
-"""Print the tables of the model card: `python -m training.evaluate FOLDER`, or the URL of a server in its place."""
+"""Print the tables of the model card: `python -m training.evaluate`, for all committed versions, side by side.
+
+Folders of exported files, or URLs of servers, take the place of the committed weights.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,19 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from training.answering import answer_with_server, answer_with_weights
+import vlmhyperbench_tiny_doc_vlm as tiny
+from training.answering import answer
 from training.held_out import DIGITS, SEED, SUITES, Item, draw_items
 
 
 def main(arguments: list[str]) -> None:
     """Read the command line, ask, and print."""
     known = (*SUITES, DIGITS)
+    committed = {str(tiny.path("config.json", version).parent): version for version in tiny.versions()}
     parser = argparse.ArgumentParser(prog="python -m training.evaluate", description=__doc__)
-    parser.add_argument("model", help="a folder of exported files, or http://HOST:PORT")
+    parser.add_argument(
+        "models", nargs="*", default=[*committed], help="folders of exported files, or http://HOST:PORT"
+    )
     parser.add_argument("--documents", type=int, default=100, help="of every suite (default 100)")
     parser.add_argument("--suites", nargs="+", choices=known, default=known)
     parser.add_argument("--seed", type=int, default=SEED)
@@ -26,40 +33,56 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--answers", type=Path, help="write every answer there, as JSON lines")
     given = parser.parse_args(arguments)
     items = [item for suite in given.suites for item in draw_items(suite, given.documents, seed=given.seed)]
-    if given.model.startswith(("http://", "https://")):
-        answers = answer_with_server(given.model, items, model=given.name, parallel=given.parallel)
-    else:
-        answers = answer_with_weights(Path(given.model), items)
+    answers = {
+        committed.get(model, model): answer(model, items, name=given.name, parallel=given.parallel)
+        for model in given.models
+    }
     if given.answers:
-        given.answers.write_text("".join(_line(*pair) for pair in zip(items, answers, strict=True)), encoding="utf-8")
+        lines = (_line(name, *pair) for name, said in answers.items() for pair in zip(items, said, strict=True))
+        given.answers.write_text("".join(lines), encoding="utf-8")
     sys.stdout.write(tables(items, answers))
 
 
-def tables(items: Sequence[Item], answers: Sequence[str]) -> str:
-    """Return exact match in Markdown: by suite, and by what was asked in each suite."""
-    right, asked = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
-    for item, answer in zip(items, answers, strict=True):
-        for group in ("", item.group):
-            asked[item.suite, group] += 1
-            right[item.suite, group] += answer == item.expected
-    suites = list(dict.fromkeys(item.suite for item in items))
+def tables(items: Sequence[Item], answers: dict[str, Sequence[str]]) -> str:
+    """Return exact match in Markdown: by suite, and by what was asked in each suite, models side by side.
+
+    Args:
+        items: what was asked.
+        answers: the model's name → what it answered, in the order of the items.
+    """
+    counts = {name: _Counts(items, said) for name, said in answers.items()}
+    asked = Counter(item.suite for item in items)
     groups = sorted({item.group for item in items})
-    lines = ["| suite | questions | exact |", "|---|---|---|"]
-    lines += [f"| {suite} | {asked[suite, '']} | {_share(right, asked, suite, '')} |" for suite in suites]
-    lines += ["", f"| asked for | {' | '.join(suites)} |", "|---" * (len(suites) + 1) + "|"]
-    for group in groups:
-        lines.append(f"| {group} | {' | '.join(_share(right, asked, suite, group) for suite in suites)} |")
+
+    def cell(suite: str, group: str = "") -> str:
+        return " / ".join(filter(None, (count.share(suite, group) for count in counts.values())))
+
+    lines = [f"| suite | questions | {' / '.join(counts)} |", "|---|---|---|"]
+    lines += [f"| {suite} | {asked[suite]} | {cell(suite)} |" for suite in asked]
+    lines += ["", f"| asked for | {' | '.join(asked)} |", "|---" * (len(asked) + 1) + "|"]
+    lines += [f"| {group} | {' | '.join(cell(suite, group) for suite in asked)} |" for group in groups]
     return "\n".join(lines) + "\n"
 
 
-def _share(right: Counter[tuple[str, str]], asked: Counter[tuple[str, str]], suite: str, group: str) -> str:
-    count = asked[suite, group]
-    return f"{right[suite, group] / count:.3f}" if count else ""
+class _Counts:
+    """How much one model got right, by suite (group "") and by group in it."""
+
+    def __init__(self, items: Sequence[Item], answers: Sequence[str]) -> None:
+        self._right, self._asked = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+        for item, said in zip(items, answers, strict=True):
+            for group in ("", item.group):
+                self._asked[item.suite, group] += 1
+                self._right[item.suite, group] += said == item.expected
+
+    def share(self, suite: str, group: str) -> str:
+        """Return what was right of what was asked; nothing where nothing was."""
+        count = self._asked[suite, group]
+        return f"{self._right[suite, group] / count:.3f}" if count else ""
 
 
-def _line(item: Item, answer: str) -> str:
-    row = {"suite": item.suite, "group": item.group, "question": item.question}
-    return json.dumps({**row, "expected": item.expected, "answer": answer}) + "\n"
+def _line(model: str, item: Item, said: str) -> str:
+    row = {"model": model, "suite": item.suite, "group": item.group, "question": item.question}
+    return json.dumps({**row, "expected": item.expected, "answer": said}) + "\n"
 
 
 if __name__ == "__main__":

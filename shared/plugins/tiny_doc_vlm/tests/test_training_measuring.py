@@ -1,0 +1,105 @@
+"""Tables count what was right; parity compares every engine with the first; the sheet shows both answers."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from training import engines, parity, sheet
+from training.engines import ENGINES, Engine, EngineFailedError
+from training.evaluate import tables
+from training.held_out import Item
+
+ITEM = Item(suite="clean", group="date", question="?", image=b"", expected="1")
+ITEMS = [ITEM, ITEM, dataclasses.replace(ITEM, group="due"), dataclasses.replace(ITEM, suite="noisy")]
+
+
+def test_the_tables_count_by_suite_and_by_what_was_asked_and_put_versions_side_by_side() -> None:
+    assert tables(ITEMS, {"0.1": ["1", "2", "1", "0"], "0.2": ["1", "1", "1", "1"]}).splitlines() == [
+        "| suite | questions | 0.1 / 0.2 |",
+        "|---|---|---|",
+        "| clean | 3 | 0.667 / 1.000 |",
+        "| noisy | 1 | 0.000 / 1.000 |",
+        "",
+        "| asked for | clean | noisy |",
+        "|---|---|---|",
+        "| date | 0.500 / 1.000 | 0.000 / 1.000 |",
+        "| due | 1.000 / 1.000 |  |",
+    ]
+
+
+def test_the_parity_table_compares_with_the_first_and_names_what_is_missing() -> None:
+    answers = {"transformers": ["1", "2", "1", "0"], "F16": ["1", "2", "1", "5"]}
+    missing = {"transformers": "", "vLLM": "not installed", "F16": ""}
+    assert parity.table(ITEMS, answers, missing).splitlines() == [
+        "| engine | exact | same text as transformers |",
+        "|---|---|---|",
+        "| transformers | 0.500 |  |",
+        "| vLLM | | not installed |",
+        "| F16 | 0.500 | 3 of 4 |",
+    ]
+
+
+def test_an_engine_of_full_precision_may_differ_in_one_answer_of_a_hundred_and_one_of_few_bits_in_all() -> None:
+    whole = Engine(label="whole", kind="vllm")
+    few = Engine(label="few", kind="llamacpp", must_agree=False)
+    first = ["1"] * 200
+    for different, judged in ((2, []), (3, ["whole"])):
+        answers = {"first": first, "whole": first[different:] + ["0"] * different, "few": ["0"] * 200}
+        assert parity.too_different([whole, few], answers) == judged
+
+
+def test_questions_are_drawn_equally_from_every_suite() -> None:
+    drawn = [item.suite for item in parity.draw_questions(["clean", "noisy", "digits"], 10)]
+    assert drawn == ["clean"] * 4 + ["noisy"] * 4 + ["digits"] * 2
+
+
+def test_an_engine_that_is_not_installed_says_where_it_was_looked_for(tmp_path: Path) -> None:
+    transformers, vllm, *_ = ENGINES
+    assert vllm.missing(tmp_path) == f"not installed: there is no {tmp_path}/vllm/bin/python"
+    (tmp_path / "transformers/bin").mkdir(parents=True)
+    (tmp_path / "transformers/bin/python").touch()
+    assert transformers.missing(tmp_path) == ""
+
+
+def test_a_server_that_ends_is_refused_with_what_it_said(tmp_path: Path) -> None:
+    program = tmp_path / "transformers/bin/transformers"
+    program.parent.mkdir(parents=True)
+    program.write_text('#!/bin/sh\necho "no weights in $2"\nexit 3\n', encoding="ascii")
+    program.chmod(0o755)
+    with (
+        pytest.raises(EngineFailedError, match=r"(?s)float32 is not ready \(exit 3\).*no weights in /folder"),
+        engines.serve(ENGINES[0], Path("/folder"), tmp_path),
+    ):
+        pass
+
+
+def test_llama_cpp_s_own_server_answers_the_first_questions_in_every_precision(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers = tmp_path / "answers.jsonl"
+    arguments = ["--version", "0.1", "--engines", "llamacpp", "--questions", "8", "--environments", str(tmp_path)]
+    assert parity.main([*arguments, "--answers", str(answers)]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert rows[0] == "| engine | exact | same text as llama.cpp, F16 |"
+    assert [row.split(" | ")[0] for row in rows[2:]] == ["| llama.cpp, F16", "| llama.cpp, Q8_0", "| llama.cpp, Q4_0"]
+    assert float(rows[2].split(" | ")[1]) >= 0.5
+    assert len(answers.read_text(encoding="utf-8").splitlines()) == 8
+
+
+def test_the_sheet_shows_one_question_of_each_page_and_every_page_once() -> None:
+    items = sheet.choose(12)
+    assert len({item.image for item in items}) == 12
+    assert [item.suite for item in items[:2]] == ["clean", "noisy"]
+    assert len({item.suite for item in items}) == 10
+    drawn = sheet.draw_sheet(items, [item.expected for item in items])
+    assert drawn.size == (1600, 1500)
+    wrong = sheet.draw_sheet(items[:1], ["no"])
+    right = sheet.draw_sheet(items[:1], [items[0].expected])
+    assert (190, 0, 0) in {colour for _, colour in wrong.getcolors(1 << 24)}
+    assert (190, 0, 0) not in {colour for _, colour in right.getcolors(1 << 24)}
+    page = Image.open(io.BytesIO(items[0].image)).convert("RGB").resize((384, 192), Image.Resampling.NEAREST)
+    assert right.crop((8, 8, 392, 200)).tobytes() == page.tobytes()

@@ -1,0 +1,111 @@
+"""Ask all engines the same questions, and print how many answers are the same: `python -m training.parity`.
+
+Greedy decoding; the first engine that is installed is what the others are compared with. An engine that is not
+installed is named in the table, with the reason. Exits with 1 where an engine of full precision differs too often.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+
+import vlmhyperbench_tiny_doc_vlm as tiny
+from training.answering import answer_with_server
+from training.engines import ENGINES, SLOTS, Engine, serve
+from training.held_out import DIGITS, SEED, SUITES, Item, draw_items
+
+LEAST_SAME = 0.99
+MOST_TOKENS = 560
+"""Longer than any right answer; with the longest question it fits into the model's context."""
+KNOWN_SUITES = {tiny.FIRST: ("clean",)}
+"""Version → what it learned to read, where that is not everything. Of what a model cannot read, it makes something up:
+many words are then nearly as likely, and the smallest difference shows."""
+
+
+def main(arguments: list[str]) -> int:
+    """Read the command line, ask, print, and return the exit status."""
+    every = (*SUITES, DIGITS)
+    parser = argparse.ArgumentParser(prog="python -m training.parity", description=__doc__)
+    parser.add_argument("--version", choices=tiny.versions(), default=tiny.versions()[-1])
+    parser.add_argument("--questions", type=int, default=500)
+    parser.add_argument("--suites", nargs="+", choices=every, help="default: what the version learned to read")
+    parser.add_argument("--environments", type=Path, default=Path(".venvs"), help="where transformers/ and vllm/ lie")
+    parser.add_argument("--engines", nargs="+", choices=sorted({engine.kind for engine in ENGINES}))
+    parser.add_argument("--answers", type=Path, help="write every answer there, as JSON lines")
+    given = parser.parse_args(arguments)
+    suites = given.suites or KNOWN_SUITES.get(given.version, every)
+    items = draw_questions(suites, given.questions)
+    folder = tiny.path("config.json", given.version).parent
+    engines = [engine for engine in ENGINES if not given.engines or engine.kind in given.engines]
+    missing = {engine.label: engine.missing(given.environments.absolute()) for engine in engines}
+    answers = {
+        engine.label: _ask(engine, items, folder, given.environments.absolute())
+        for engine in engines
+        if not missing[engine.label]
+    }
+    if given.answers:
+        rows = [dict(zip(answers, said, strict=True)) for said in zip(*answers.values(), strict=True)]
+        lines = (
+            json.dumps({"suite": item.suite, "question": item.question, "expected": item.expected, **row}) + "\n"
+            for item, row in zip(items, rows, strict=True)
+        )
+        given.answers.write_text("".join(lines), encoding="utf-8")
+    sys.stdout.write(table(items, answers, missing))
+    differing = too_different(engines, answers)
+    for label in differing:
+        print(f"{label} gives other answers than {next(iter(answers))} to more than 1 in 100 questions.")
+    return 1 if differing else 0
+
+
+def draw_questions(suites: Sequence[str], count: int) -> list[Item]:
+    """Return so many questions, equally many of each suite; the last suites have fewer where that does not come out."""
+    each = math.ceil(count / len(suites))
+    return [item for suite in suites for item in islice(draw_items(suite, each, seed=SEED), each)][:count]
+
+
+def table(items: Sequence[Item], answers: Mapping[str, Sequence[str]], missing: Mapping[str, str]) -> str:
+    """Return a row of Markdown for each engine.
+
+    Args:
+        items: what was asked.
+        answers: the engine's label → what it answered, in the order of the items; the first is compared with.
+        missing: the engine's label → why it could not be asked, or nothing; all engines, in the order of the rows.
+    """
+    first = next(iter(answers), "")
+    lines = [f"| engine | exact | same text as {first} |", "|---|---|---|"]
+    for label, reason in missing.items():
+        if reason:
+            lines.append(f"| {label} | | {reason} |")
+            continue
+        right = sum(said == item.expected for item, said in zip(items, answers[label], strict=True))
+        same = "" if label == first else f"{_same(answers[first], answers[label])} of {len(items)}"
+        lines.append(f"| {label} | {right / len(items):.3f} | {same} |")
+    return "\n".join(lines) + "\n"
+
+
+def too_different(engines: Sequence[Engine], answers: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the labels of the engines that have to agree with the first one that answered, and do not."""
+    if not answers:
+        return []
+    first = next(iter(answers.values()))
+    asked = (engine for engine in engines if engine.must_agree and engine.label in answers)
+    return [engine.label for engine in asked if _same(first, answers[engine.label]) < LEAST_SAME * len(first)]
+
+
+def _same(first: Sequence[str], other: Sequence[str]) -> int:
+    return sum(one == two for one, two in zip(first, other, strict=True))
+
+
+def _ask(engine: Engine, items: Sequence[Item], folder: Path, environments: Path) -> list[str]:
+    with serve(engine, folder, environments) as url:
+        name = engine.model_name(folder)
+        return answer_with_server(url, items, model=name, parallel=SLOTS, most_tokens=MOST_TOKENS)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
