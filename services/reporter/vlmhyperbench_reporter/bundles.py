@@ -8,7 +8,7 @@ from typing import Literal
 import polars
 
 from vlmhyperbench.domain.states import RunState
-from vlmhyperbench.reports.records import ClaimEvidence, JudgeUse, PhaseEvidence
+from vlmhyperbench.reports.records import ClaimEvidence, JudgeUse, PhaseEvidence, TokenEvents
 from vlmhyperbench_sdk.types import JsonObject
 
 
@@ -49,6 +49,7 @@ class RunBundle:
     stopping: JsonObject | None
     judged: tuple[JudgeUse, ...]
     platform_version: str
+    events: TokenEvents | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

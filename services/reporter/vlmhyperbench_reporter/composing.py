@@ -135,6 +135,7 @@ def _evidence(bundle: RunBundle) -> RunEvidence:
         judged=bundle.judged,
         stopping=bundle.stopping,
         platform_version=bundle.platform_version,
+        events=bundle.events,
     )
 
 

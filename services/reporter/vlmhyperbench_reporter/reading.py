@@ -22,6 +22,7 @@ from vlmhyperbench.reports.records import ClaimEvidence, JudgeUse, PhaseEvidence
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.storage import Storage
 from vlmhyperbench_reporter.bundles import MeasureFile, RunBundle
+from vlmhyperbench_reporter.events import read_events
 from vlmhyperbench_sdk.types import JsonObject
 
 PAYLOAD = ("text", "error", "system_prompt", "user_prompt")
@@ -54,6 +55,8 @@ async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
         measured = await measures.of_run(session, run_id)
     facts = await read_facts(runtime.database, runtime.storage, run_id, payload=PAYLOAD)
     claims += await _behind(runtime, facts, claims)
+    told = tuple(_claim(found) for found in claims)
+    facts, events = await read_events(runtime, run_id, facts, told)
     contents = await asyncio.to_thread(lambda: [_verified(runtime.storage, one) for one in measured])
     return RunBundle(
         id=str(run.id),
@@ -74,7 +77,7 @@ async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
             for one, content in zip(measured, contents, strict=True)
             for identity in one.metrics[:1]
         ),
-        claims=tuple(_claim(found) for found in claims),
+        claims=told,
         phases=tuple(
             PhaseEvidence(no=phase.no, kind=phase.kind, state=phase.state, count=phase.count, params=phase.params)
             for phase in run_phases
@@ -88,6 +91,7 @@ async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
         judged=await _judged(runtime, run_id, run_phases),
         stopping=run.stop_decision or _stopping(claims),
         platform_version=version("vlmhyperbench"),
+        events=events,
     )
 
 

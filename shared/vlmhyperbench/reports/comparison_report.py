@@ -7,11 +7,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from vlmhyperbench.analysis.figures import (
-    Axis,
-    cdf_figure,
-    histogram_figure,
-)
 from vlmhyperbench.reports import cases
 from vlmhyperbench.reports.counting import Counts, count, counts_table
 from vlmhyperbench.reports.differences import MAX_DRAWN_RUNS, Paired, differences, flip_matrix, pair_runs
@@ -31,12 +26,14 @@ from vlmhyperbench.reports.headline import final_state, finished_at, headline_ro
 from vlmhyperbench.reports.judging import judges_of
 from vlmhyperbench.reports.limitations import limitations
 from vlmhyperbench.reports.parity import parity_section
-from vlmhyperbench.reports.performance import Performance, performance_of, times_table
+from vlmhyperbench.reports.performance import Performance, performance_of
 from vlmhyperbench.reports.provenance import configuration_items, provenance
 from vlmhyperbench.reports.quality import Quality, overall, quality_by
 from vlmhyperbench.reports.ranking import ranking
 from vlmhyperbench.reports.run_report import quality_figure
+from vlmhyperbench.reports.speed import compared_speeds
 from vlmhyperbench.reports.tradeoffs import Candidate, trade_offs
+from vlmhyperbench.reports.validity import INVALID
 from vlmhyperbench.reports.verdict import comparison_verdict, incomplete
 from vlmhyperbench.reports.wording import milliseconds, plural, size
 
@@ -168,6 +165,7 @@ def _results(summarised: Sequence[_Summarised]) -> Section:
                 one.performance.samples_per_s,
                 one.performance.output_tokens_per_s,
                 size(one.performance.peak_memory_bytes),
+                one.performance.validity.state.replace("invalid", INVALID) if one.performance.times else "–",
                 final_state(one.run, one.counts).lower(),
             )
         )
@@ -185,8 +183,14 @@ def _results(summarised: Sequence[_Summarised]) -> Section:
     speed_table = Table(
         name="speed",
         title="Speed and memory",
-        columns=(Column(title="run"), *(Column(title=title, kind="number") for title in titles), Column(title="state")),
+        columns=(
+            Column(title="run"),
+            *(Column(title=title, kind="number") for title in titles),
+            Column(title="speeds"),
+            Column(title="state"),
+        ),
         rows=tuple(speed_rows),
+        note="Speeds are valid where every gate of the chapter on performance holds.",
     )
     bounds = Table(
         name="bounds",
@@ -251,31 +255,8 @@ def _flips(runs: Sequence[RunEvidence], paired: Sequence[Paired], found: Sequenc
 
 def _performance(summarised: Sequence[_Summarised]) -> Section:
     timed = [one for one in summarised if one.performance.times]
-    if not timed:
-        return Section(name="performance", title="Performance", lead="No request was timed.", blocks=())
-    drawn = timed[:MAX_DRAWN_RUNS]
-    return Section(
-        name="performance",
-        title="Performance",
-        lead=f"Timed at the client only, over each run's own answered requests.{_cut(timed)}",
-        blocks=(
-            cdf_figure(
-                "latency",
-                "Latency of answered requests",
-                axis=Axis(title="latency, scheduled to last token", unit="ms"),
-                series={one.run.name: one.performance.values["latency_ms"] for one in drawn},
-                note="A point says what share of the requests was at least so fast: further left is faster.",
-            ),
-            histogram_figure(
-                "ttft",
-                "Time to first token",
-                axis=Axis(title="time to first token, as the user waits", unit="ms"),
-                series={one.run.name: one.performance.values["ttft_user_ms"] for one in drawn},
-                note="Beyond p99.5 everything is in the last bin.",
-            ),
-            times_table([(one.run.name, one.performance) for one in timed]),
-        ),
-    )
+    runs = [(one.run, one.performance) for one in timed]
+    return compared_speeds(runs, drawn=runs[:MAX_DRAWN_RUNS], cut=_cut(timed))
 
 
 def _cut(summarised: Sequence[_Summarised]) -> str:

@@ -172,6 +172,8 @@ class Tile:
     label: str
     value: str
     detail: str
+    tone: Tone = "neutral"
+    """How it is coloured: `bad` where the number is void."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

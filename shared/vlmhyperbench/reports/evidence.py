@@ -14,7 +14,7 @@ import polars
 
 from vlmhyperbench.analysis.quality import Summary
 from vlmhyperbench.domain.specs import MetricSpec, RunSpec
-from vlmhyperbench.reports.records import ClaimEvidence, JudgeUse, PhaseEvidence
+from vlmhyperbench.reports.records import ClaimEvidence, JudgeUse, PhaseEvidence, TokenEvents
 from vlmhyperbench_sdk.protocols import Metric, MetricDescription
 from vlmhyperbench_sdk.types import JsonObject
 
@@ -113,6 +113,8 @@ class RunEvidence:
     """What the run's stop rule came to, as SCORE tells it; None where it has none."""
     judged: Sequence[JudgeUse] = ()
     platform_version: str = ""
+    events: TokenEvents | None = None
+    """When its tokens came; None where nobody read that."""
     scored_otherwise: Mapping[str, Sequence[ScoredMetric]] = field(default_factory=dict)
     """The same metrics by the other extractors: their label → what they measured."""
     memo: dict[tuple[str, str, tuple[str, ...]], list[Summary]] = field(default_factory=dict, repr=False, compare=False)

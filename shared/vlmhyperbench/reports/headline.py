@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 
+from vlmhyperbench.analysis.ordered import BUCKET_RATIO
 from vlmhyperbench.domain.states import RunState
 from vlmhyperbench.reports.counting import Counts
 from vlmhyperbench.reports.document import Tone
@@ -64,6 +65,8 @@ def headline_row(
         "output_tokens_per_s": performance.output_tokens_per_s,
         "samples_per_s": performance.samples_per_s,
         "peak_memory_bytes": performance.peak_memory_bytes,
+        "goodput_per_s": performance.goodput.per_s if performance.goodput else None,
+        "validity": performance.validity.state if performance.times else None,
         "samples": run.samples,
         "requested": counts.requested,
         "ok": counts.answered,
@@ -102,6 +105,12 @@ def run_data(
             "is_interrupted": performance.is_interrupted,
             "peak_memory_bytes": performance.peak_memory_bytes,
             "times": {name: asdict(times) for name, times in performance.times.items()},
+            "percentiles": {name: [asdict(one) for one in found] for name, found in performance.percentiles.items()},
+            "gaps_ms": _gaps(performance),
+            "goodput": asdict(performance.goodput) if performance.goodput else None,
+            "slo": [asdict(one) for one in performance.limits],
+            "validity": performance.validity.as_json() if performance.times else None,
+            "harness": performance.cost.as_json() if performance.cost else None,
         },
         "metrics": [_summary(one) for one in quality],
         "groups": {column: [_summary(one) for one in rows] for column, rows in by_group.items()},
@@ -125,6 +134,15 @@ def run_data(
             for claim in run.claims
         ],
     }
+
+
+def _gaps(performance: Performance) -> JsonObject | None:
+    """Percentiles of the gaps between tokens, within half a bucket."""
+    gaps = performance.gaps
+    if gaps is None:
+        return None
+    percentiles = {f"p{percent}": gaps.percentile(percent) for percent in (50, 90, 99)}
+    return {"n": gaps.n, **percentiles, "max": gaps.percentile(100), "within": (BUCKET_RATIO - 1) / 2}
 
 
 def _summary(one: Quality) -> JsonObject:

@@ -7,10 +7,22 @@ from dataclasses import dataclass
 
 import polars
 
-from vlmhyperbench.analysis.performance import Distribution, distribution_of
-from vlmhyperbench.reports.document import Column, Estimate, Table
+from vlmhyperbench.analysis.ordered import Ordered, ordered
+from vlmhyperbench.analysis.percentiles import Percentile, percentiles_of
+from vlmhyperbench.analysis.performance import Distribution
+from vlmhyperbench.analysis.slo import LimitVerdict
+from vlmhyperbench.analysis.steady import Goodput
+from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
+from vlmhyperbench.reports.cost import Cost, cost_of
+from vlmhyperbench.reports.counting import count
+from vlmhyperbench.reports.document import Cell, Column, Estimate, Table
 from vlmhyperbench.reports.evidence import RunEvidence
+from vlmhyperbench.reports.progress import Progress, progress_of
 from vlmhyperbench.reports.records import ClaimEvidence
+from vlmhyperbench.reports.slo import goodput_in, judged_limits
+from vlmhyperbench.reports.spans import clock_offsets, on_one_clock, own_rows, window_s
+from vlmhyperbench.reports.tokens import gaps_ms
+from vlmhyperbench.reports.validity import INVALID, Validity, marked, validity_of
 
 _MS = 1e6
 _SHOWN: tuple[tuple[str, str, str], ...] = (
@@ -20,20 +32,33 @@ _SHOWN: tuple[tuple[str, str, str], ...] = (
     ("tpot_ms", "tpot_ns", "TPOT, after the first token"),
     ("queue_ms", "queue_ns", "client queue, scheduled to sent"),
 )
+_OF_THE_CLIENT = {"queue_ms"}
+"""What a failed request has as well, so that failures are not its slowest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Performance:
-    """What a run's own answered requests say of speed; None where it was not measured."""
+    """What a run's own requests say of speed; None where it was not measured."""
 
     times: dict[str, Distribution]
-    values: dict[str, list[float]]
-    """Milliseconds per request, by the same names."""
+    """Of answered requests, in milliseconds."""
+    values: dict[str, Ordered]
+    """What they are the distributions of, by the same names."""
+    percentiles: dict[str, tuple[Percentile, ...]]
+    """Their p50, p90 and p99 with intervals, failed requests counting as infinite."""
+    gaps: Ordered | None
+    """Gaps between tokens in milliseconds, one a token, each within 0.5 %."""
+    failed: int
+    """Requests that were asked and not answered."""
     window_s: float | None
     """From the first request scheduled to the last stream's end, over all claims, overlaps once."""
     samples_per_s: float | None
     output_tokens_per_s: float | None
     output_tokens: int | None
+    goodput: Goodput | None
+    """By all limits of the scenario's SLO together."""
+    limits: tuple[LimitVerdict, ...]
+    """One by one."""
     token_sources: tuple[str, ...]
     parts: int
     """Claims that measured it: one per shard, and one more for each interruption."""
@@ -42,6 +67,11 @@ class Performance:
     is_partial: bool
     """Some answers are kept of another run, so that times are only of the others."""
     peak_memory_bytes: int | None
+    progress: Progress | None
+    """What happened when; None where there is no time that all claims share."""
+    validity: Validity
+    cost: Cost | None
+    """Of measuring; None where no claim recorded it."""
 
     @property
     def is_no_measure(self) -> bool:
@@ -51,85 +81,146 @@ class Performance:
 
 def performance_of(run: RunEvidence) -> Performance:
     """Summarise the requests that this run measured itself and that were answered; kept rows never count here."""
-    everything = _own(run)
+    everything = own_rows(run.facts)
+    asked = everything.filter(polars.col("error_code").ne_missing(UNREADABLE_SAMPLE))
     own = everything.filter(polars.col("status") == "ok")
-    values = {name: _milliseconds(own, column) for name, column, _ in _SHOWN}
-    window = _window_s(everything, run.generating)
     measured = set(everything["claim_id"].to_list())
+    claims = [claim for claim in run.generating if claim.id in measured]
+    offsets = clock_offsets(run.generating)
+    window, failed = window_s(everything, offsets), asked.height - own.height
+    shared = on_one_clock(everything, offsets)
+    values = {name: ordered(own[column].drop_nulls().to_numpy() / _MS) for name, column, _ in _SHOWN}
+    values = {name: found for name, found in values.items() if found.n}
+    times = {name: _described(found) for name, found in values.items()}
     tokens = own["completion_tokens"].drop_nulls()
     total_tokens = int(tokens.sum()) if len(tokens) else None
+    arrivals, limits = run.spec.scenario.arrivals, run.spec.scenario.slo.limits_ms
+    ttft = times.get("ttft_user_ms")
+    missing = count(run).missing
     return Performance(
-        times={name: distribution_of(own[column]) for name, column, _ in _SHOWN if values[name]},
+        times=times,
         values=values,
+        percentiles={
+            name: percentiles_of(found.values.tolist(), failed=0 if name in _OF_THE_CLIENT else failed)
+            for name, found in values.items()
+        },
+        gaps=gaps_ms(run.events) if run.events is not None and run.events.gap_counts.any() else None,
+        failed=failed,
         window_s=window,
         samples_per_s=own.height / window if window else None,
         output_tokens_per_s=total_tokens / window if window and total_tokens is not None else None,
         output_tokens=total_tokens,
+        goodput=goodput_in(asked, limits, scheduled=asked.height + missing, window_s=window) if own.height else None,
+        limits=judged_limits(asked, limits, failed=failed + missing) if own.height else (),
         token_sources=tuple(sorted(own["token_source"].drop_nulls().unique().to_list())),
         parts=own["claim_id"].n_unique(),
         is_interrupted=_is_interrupted(own, run.generating),
         is_partial=bool(run.facts["is_kept"].any()),
-        peak_memory_bytes=_peak_memory([one for one in run.generating if one.id in measured]),
+        peak_memory_bytes=_peak_memory(claims),
+        progress=progress_of(shared, run.events) if shared is not None else None,
+        validity=validity_of(
+            everything,
+            missing=missing,
+            claims=claims,
+            ttft_p50_ms=ttft.p50 if ttft is not None else None,
+            process=arrivals.process if arrivals is not None else None,
+            cv=arrivals.cv if arrivals is not None else 1.0,
+        ),
+        cost=cost_of(everything, claims, window_s=window),
     )
 
 
 def times_table(performances: Sequence[tuple[str, Performance]], *, name: str = "times") -> Table:
     """Lay the percentiles of one or several runs out, kind of time by kind of time."""
     several = len(performances) > 1
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     for key, _, label in _SHOWN:
         for run, performance in performances:
             times = performance.times.get(key)
             if times is None:
                 continue
-            numbers = (times.mean, times.p50, times.p90, times.p99, times.max)
-            cells = tuple(Estimate(value=value, digits=_digits(value)) for value in numbers)
-            rows.append((label, *((run,) if several else ()), *cells, times.n))
+            found = [_percentile(one) for one in performance.percentiles[key]]
+            cells = (_estimate(times.mean), *found, _estimate(times.max))
+            rows.append((label, *((marked(run, performance.validity),) if several else ()), *cells, times.n))
     titles = ("mean, ms", "p50, ms", "p90, ms", "p99, ms", "max, ms")
+    is_void = any(performance.validity.is_invalid for _, performance in performances)
     return Table(
         name=name,
-        title="Times",
+        title=f"Times · {INVALID}" if is_void and not several else "Times",
         columns=(
             Column(title=""),
             *((Column(title="run"),) if several else ()),
-            *(Column(title=title, kind="number") for title in titles),
+            *(Column(title=title, kind="estimate") for title in titles),
             Column(title="requests", kind="number"),
         ),
         rows=tuple(rows),
-        note="Percentiles are nearest rank on exact records of answered requests, by the client's one clock.",
+        note=(
+            "Percentiles are nearest rank on exact records of answered requests, by the client's one clock. Below "
+            "them, where no request failed, their 95 % intervals: they lie between two measured values, and without "
+            "one there are too few requests."
+        ),
     )
 
 
-def _own(run: RunEvidence) -> polars.DataFrame:
-    return run.facts.filter(~polars.col("is_kept") & (polars.col("origin") == "live"))
-
-
-def _milliseconds(facts: polars.DataFrame, column: str) -> list[float]:
-    return [float(value) / _MS for value in facts[column].drop_nulls()]
-
-
-def _window_s(facts: polars.DataFrame, claims: Sequence[ClaimEvidence]) -> float | None:
-    """Length of the union of the claims' windows; clocks of different boots meet at their anchors."""
-    offsets = {
-        claim.id: claim.anchor_wall_ns - claim.anchor_monotonic_ns
-        for claim in claims
-        if claim.anchor_wall_ns is not None and claim.anchor_monotonic_ns is not None
-    }
-    spans = facts.group_by("claim_id").agg(
-        polars.col("scheduled_ns").min().alias("low"),
-        polars.max_horizontal("stream_end_ns", polars.col("scheduled_ns") + polars.col("latency_ns"))
-        .max()
-        .alias("high"),
+def adjusted_table(performances: Sequence[tuple[str, Performance]]) -> Table | None:
+    """Lay percentiles in which failures are the slowest out, and what is certain of them; None where nothing failed."""
+    several = len(performances) > 1
+    failing = [(run, performance) for run, performance in performances if performance.failed]
+    rows = [
+        (
+            label,
+            *((marked(run, performance.validity),) if several else ()),
+            f"p{one.percent:g}",
+            _estimate(one.plain),
+            Estimate(value=one.adjusted, low=one.low, high=one.high, digits=_digits(one.adjusted)),
+            _estimate(one.certified),
+            performance.failed,
+        )
+        for key, _, label in _SHOWN
+        for run, performance in failing
+        if key not in _OF_THE_CLIENT
+        for one in performance.percentiles.get(key, ())
+    ]
+    if not rows:
+        return None
+    return Table(
+        name="adjusted-times",
+        title="Times, failures as the slowest",
+        columns=(
+            Column(title=""),
+            *((Column(title="run"),) if several else ()),
+            Column(title="percentile"),
+            *(Column(title=title, kind="estimate") for title in ("answered, ms", "all requests, ms", "certified, ms")),
+            Column(title="failed", kind="number"),
+        ),
+        rows=tuple(rows),
+        note=(
+            "A failed request takes for ever; a dash is infinite, or what too few requests cannot certify. Certified: "
+            "with 99 % confidence the true percentile is not above it (MLPerf's early stopping)."
+        ),
+        is_collapsed=True,
     )
-    rows = [(str(claim), low, high) for claim, low, high in spans.iter_rows() if low is not None and high is not None]
-    if len(rows) > 1 and any(claim not in offsets for claim, _, _ in rows):
-        return float(sum(high - low for _, low, high in rows)) / 1e9
-    covered, end = 0, None
-    for low, high in sorted((low + offsets.get(claim, 0), high + offsets.get(claim, 0)) for claim, low, high in rows):
-        start = low if end is None else max(low, end)
-        covered += max(0, high - start)
-        end = high if end is None else max(end, high)
-    return float(covered) / 1e9 if covered > 0 else None
+
+
+def _described(found: Ordered) -> Distribution:
+    return Distribution(
+        n=found.n,
+        mean=float(found.values.mean()),
+        p50=found.percentile(50),
+        p90=found.percentile(90),
+        p99=found.percentile(99),
+        max=float(found.values[-1]),
+    )
+
+
+def _percentile(one: Percentile) -> Estimate:
+    """A percentile of answered requests; its interval is that of all, so failures leave none to show beside it."""
+    low, high = (one.low, one.high) if not one.failed else (None, None)
+    return Estimate(value=one.plain, low=low, high=high, digits=_digits(one.plain))
+
+
+def _estimate(value: float | None) -> Estimate:
+    return Estimate(value=value, digits=_digits(value))
 
 
 def _is_interrupted(facts: polars.DataFrame, claims: Sequence[ClaimEvidence]) -> bool:

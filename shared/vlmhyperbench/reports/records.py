@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from vlmhyperbench.analysis.ordered import FloatArray, IntArray
+from vlmhyperbench.analysis.timelines import Grid
 from vlmhyperbench_sdk.types import JsonObject
 
 
@@ -55,3 +57,16 @@ class PhaseEvidence:
     state: str
     count: int | None
     params: JsonObject = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TokenEvents:
+    """The token-bearing events of a run's answered requests, folded (`reports.tokens`)."""
+
+    grid: Grid
+    tokens: FloatArray
+    """Output tokens by bin. Shape: (grid.bins,)."""
+    gap_counts: IntArray
+    """Gaps between tokens, one a token, by `ordered.bucket_counts`. Shape: (BUCKETS,)."""
+    uncounted: int
+    """Answers whose tokens nobody counted; their gaps are in, their tokens are not."""

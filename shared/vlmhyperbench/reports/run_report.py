@@ -9,8 +9,6 @@ from vlmhyperbench.analysis.figures import (
     FigureSpec,
     Point,
     bars_figure,
-    cdf_figure,
-    histogram_figure,
     interval_figure,
     matrix_figure,
 )
@@ -26,9 +24,8 @@ from vlmhyperbench.reports.fields import statistics_figures
 from vlmhyperbench.reports.headline import final_state, finished_at, headline_row, run_data, tone_of
 from vlmhyperbench.reports.judging import judges
 from vlmhyperbench.reports.ladder import ladders
-from vlmhyperbench.reports.lengths import length_figures
 from vlmhyperbench.reports.limitations import limitations
-from vlmhyperbench.reports.performance import Performance, performance_of, times_table
+from vlmhyperbench.reports.performance import Performance, performance_of
 from vlmhyperbench.reports.provenance import configuration, provenance
 from vlmhyperbench.reports.quality import (
     Quality,
@@ -41,7 +38,9 @@ from vlmhyperbench.reports.quality import (
     values_by,
 )
 from vlmhyperbench.reports.reported import reported_scores
+from vlmhyperbench.reports.speed import run_speed
 from vlmhyperbench.reports.stopping import stop_section
+from vlmhyperbench.reports.validity import marked, tone_of_validity
 from vlmhyperbench.reports.verdict import run_verdict
 from vlmhyperbench.reports.wording import group_title, milliseconds, path_of, percent, plural, size, target_of
 
@@ -80,7 +79,7 @@ def run_document(run: RunEvidence) -> Document:
             *extraction(run),
             *reported_scores(run),
             _mistakes(run, wrong, kinds),
-            _performance(run, performance),
+            run_speed(run, performance),
             configuration(run),
             provenance(run),
             limitations([(run, counts, performance)]),
@@ -100,15 +99,18 @@ def _tiles(quality: list[Quality], performance: Performance, counts: Counts) -> 
         for one in quality[:2]
     ]
     latency, first = performance.times.get("latency_ms"), performance.times.get("ttft_user_ms")
+    validity = performance.validity
     if latency is not None:
         detail = f"p99 {milliseconds(latency.p99)}"
         if first is not None:
             detail += f", first token {milliseconds(first.p50)}"
-        tiles.append(Tile(label="latency, p50", value=milliseconds(latency.p50), detail=detail))
+        label = marked("latency, p50", validity)
+        tiles.append(Tile(label=label, value=milliseconds(latency.p50), detail=detail, tone=tone_of_validity(validity)))
     if performance.samples_per_s is not None:
         tokens = performance.output_tokens_per_s
         detail = f"{tokens:,.0f} output tokens/s".replace(",", "\u202f") if tokens is not None else "tokens unknown"
-        tiles.append(Tile(label="answers/s", value=f"{performance.samples_per_s:.1f}", detail=detail))
+        label, value = marked("answers/s", validity), f"{performance.samples_per_s:.1f}"
+        tiles.append(Tile(label=label, value=value, detail=detail, tone=tone_of_validity(validity)))
     if performance.peak_memory_bytes is not None:
         tiles.append(Tile(label="peak memory", value=size(performance.peak_memory_bytes), detail="of the engine"))
     failures = counts.model_failures + counts.infrastructure_failures + counts.missing
@@ -247,42 +249,4 @@ def _mistakes(run: RunEvidence, wrong: polars.DataFrame, kinds: dict[str, int]) 
         title="Mistakes",
         lead=f"{plural(wrong.height, 'answer')} of {write_number(run.facts.height, 0)} are not right.",
         blocks=(figure, *([clusters] if clusters else []), cases.mistakes(run, wrong)),
-    )
-
-
-def _performance(run: RunEvidence, performance: Performance) -> Section:
-    if not performance.times:
-        return Section(name="performance", title="Performance", lead="No request of this run was timed.", blocks=())
-    scenario = run.spec.scenario
-    window = f"{performance.window_s:.1f} s" if performance.window_s is not None else "an unknown time"
-    warm = f", after {plural(scenario.warmup_requests, 'warm-up request')}" if scenario.warmup_requests else ""
-    return Section(
-        name="performance",
-        title="Performance",
-        lead=(f"Scenario {scenario.name}: {scenario.in_words} over {window}{warm}. Timed at the client only."),
-        blocks=(
-            cdf_figure(
-                "latency",
-                "Latency of answered requests",
-                axis=Axis(title="latency, scheduled to last token", unit="ms"),
-                series={run.name: performance.values["latency_ms"]},
-                note="A point says what share of the requests was at least so fast.",
-            ),
-            histogram_figure(
-                "ttft",
-                "Time to first token",
-                axis=Axis(title="time to first token, as the user waits", unit="ms"),
-                series={run.name: performance.values["ttft_user_ms"]},
-                note="Beyond p99.5 everything is in the last bar.",
-            ),
-            histogram_figure(
-                "tpot",
-                "Time per output token",
-                axis=Axis(title="time per output token, after the first", unit="ms"),
-                series={run.name: performance.values["tpot_ms"]},
-                note="Beyond p99.5 everything is in the last bar. Answers of one token have none.",
-            ),
-            *length_figures(run),
-            times_table([(run.name, performance)]),
-        ),
     )

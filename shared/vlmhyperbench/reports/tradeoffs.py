@@ -11,6 +11,7 @@ from vlmhyperbench.reports.document import Section
 from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.performance import Performance
 from vlmhyperbench.reports.quality import Quality
+from vlmhyperbench.reports.validity import marked
 from vlmhyperbench.reports.wording import in_sentence, listed
 
 _MIB = 2**20
@@ -26,6 +27,11 @@ class Candidate:
     quality: Quality
     """By the primary metric, over all its answers."""
     performance: Performance
+
+    @property
+    def label(self) -> str:
+        """Its name, and beside it that its speeds are void, where they are."""
+        return marked(self.run.name, self.performance.validity)
 
     @property
     def latency_ms(self) -> float | None:
@@ -56,8 +62,8 @@ def trade_offs(candidates: Sequence[Candidate]) -> list[Section]:
     of = "accelerators" if first is not None and first.is_on_accelerator else "engine"
     axes = Axis(title="latency, p50", unit="ms"), Axis(title=f"peak memory of the {of}", unit="MiB")
     drawn = [
-        ("latency", "median latency", axes[0], _spots(alike, [one.latency_ms for one in alike])),
-        ("memory", "peak memory", axes[1], _spots(near, [one.memory_mib for one in near])),
+        ("latency", "median latency", axes[0], _spots(alike, [one.latency_ms for one in alike], of_speed=True)),
+        ("memory", "peak memory", axes[1], _spots(near, [one.memory_mib for one in near], of_speed=False)),
     ]
     figures, sentences = [], []
     for name, words, axis, spots in drawn:
@@ -80,12 +86,12 @@ def _is_alike(one: Candidate, first: Candidate) -> bool:
     )
 
 
-def _spots(alike: Sequence[Candidate], costs: Sequence[float | None]) -> list[Spot]:
+def _spots(alike: Sequence[Candidate], costs: Sequence[float | None], *, of_speed: bool) -> list[Spot]:
     directions = ["lower", *(one.quality.scored.description.direction for one in alike[:1])]
     flags = non_dominated([(cost, one.quality.value) for one, cost in zip(alike, costs, strict=True)], directions)
     return [
         Spot(
-            label=one.run.name,
+            label=one.label if of_speed else one.run.name,
             x=cost,
             y=one.quality.value,
             low=one.quality.low,

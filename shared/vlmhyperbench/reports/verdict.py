@@ -12,6 +12,7 @@ from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.performance import Performance
 from vlmhyperbench.reports.quality import Quality, digits_of
 from vlmhyperbench.reports.stopping import say_stop
+from vlmhyperbench.reports.validity import INVALID
 from vlmhyperbench.reports.wording import (
     group_title,
     in_sentence,
@@ -116,7 +117,10 @@ def _how_fast(run: RunEvidence, performance: Performance) -> str:
     latency, first = performance.times.get("latency_ms"), performance.times.get("ttft_user_ms")
     if latency is None:
         return "No request of this run was timed, so nothing can be said of its speed."
-    sentence = f"Half of its answers took at most {milliseconds(latency.p50)}, 99 % at most {milliseconds(latency.p99)}"
+    times = f"half of its answers took at most {milliseconds(latency.p50)}, 99 % at most {milliseconds(latency.p99)}"
+    validity = performance.validity
+    void = f"{INVALID} as a measurement of speed, since {validity.reasons}: " if validity.is_invalid else ""
+    sentence = upper_first(void + times)
     if first is not None:
         sentence += f", and the first token came within {milliseconds(first.p50)} at the median"
     if performance.samples_per_s is not None:
@@ -219,6 +223,9 @@ def _speeds(baseline: RunEvidence, others: list[RunEvidence], performances: Mapp
             f"{other.name} is {how} at the median ({milliseconds(theirs.p50)} against {milliseconds(base.p50)}; "
             f"p99 {milliseconds(theirs.p99)} against {milliseconds(base.p99)})"
         )
+    void = [run.name for run in (baseline, *others) if performances[run.id].validity.is_invalid]
+    if clauses and void:
+        clauses[0] = f"{INVALID} as measurements of speed are those of {listed(void)}: {clauses[0]}"
     return f"{'; '.join(clauses)}." if clauses else "Speeds cannot be compared: a run was not timed."
 
 

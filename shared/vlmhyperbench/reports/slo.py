@@ -1,0 +1,90 @@
+"""What a run's requests say of its SLO: goodput, and each limit with what is certain of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import polars
+
+from vlmhyperbench.analysis.performance import slo_metric
+from vlmhyperbench.analysis.slo import LimitVerdict, judge_limit
+from vlmhyperbench.analysis.steady import Goodput, goodput_of
+from vlmhyperbench.reports.document import Column, Estimate, Table
+from vlmhyperbench.reports.tokens import LONGEST_GAP
+from vlmhyperbench.reports.wording import milliseconds, percent
+
+_COLUMNS = {"ttft": "ttft_user_ns", "tpot": "tpot_ns", "latency": "latency_ns", "itl": LONGEST_GAP}
+_MAY_LACK = {"tpot", "itl"}
+"""An answer of one burst has no gaps to bound."""
+
+
+def goodput_in(
+    rows: polars.DataFrame, limits_ms: Mapping[str, float], *, scheduled: int, window_s: float | None
+) -> Goodput | None:
+    """Count the requests that kept every limit, as `analysis.performance.meets` says of each.
+
+    None without limits, without a window, or where gaps are bounded and nobody read them.
+
+    Args:
+        rows: the requests that the run asked itself.
+        limits_ms: name of the limit → milliseconds.
+        scheduled: how many there were to be.
+        window_s: how long they took together.
+    """
+    is_known = all(_COLUMNS[slo_metric(name)] in rows.columns for name in limits_ms)
+    if not limits_ms or window_s is None or not is_known:
+        return None
+    met = (polars.col("status") == "ok") & polars.col("latency_ns").is_not_null()
+    for name, limit_ms in limits_ms.items():
+        metric = slo_metric(name)
+        met &= (polars.col(_COLUMNS[metric]) <= limit_ms * 1e6).fill_null(metric in _MAY_LACK)
+    return goodput_of(rows.filter(met).height, scheduled=scheduled, duration_s=window_s)
+
+
+def judged_limits(rows: polars.DataFrame, limits_ms: Mapping[str, float], *, failed: int) -> tuple[LimitVerdict, ...]:
+    """Judge every limit whose times were measured; `failed` requests exceed each."""
+    good = rows.filter(polars.col("status") == "ok")
+    known = {name: _COLUMNS[slo_metric(name)] for name in limits_ms}
+    return tuple(
+        judge_limit(name, limits_ms[name], (good[column].drop_nulls() / 1e6).to_list(), failed=failed)
+        for name, column in known.items()
+        if column in rows.columns
+    )
+
+
+def slo_table(judged: Sequence[tuple[str, Goodput | None, Sequence[LimitVerdict]]]) -> Table | None:
+    """Lay limits and goodput of one or several runs out; None where no run has an SLO."""
+    several = len(judged) > 1
+    rows = []
+    for run, goodput, limits in judged:
+        named = (run,) if several else ()
+        for one in limits:
+            verdict = "kept" if one.is_certain else "kept, not for certain" if one.is_kept else "exceeded"
+            what = f"{one.name} ≤ {milliseconds(one.limit_ms)}"
+            rows.append((*named, what, milliseconds(one.value_ms), one.n, one.over, verdict))
+        if goodput is not None:
+            share = f"{percent(goodput.share)} of the requests"
+            rate = Estimate(value=goodput.per_s, low=goodput.low_per_s, high=goodput.high_per_s, digits=2)
+            rows.append(
+                (*named, "goodput, requests/s", rate, goodput.scheduled, goodput.scheduled - goodput.met, share)
+            )
+    if not rows:
+        return None
+    return Table(
+        name="slo",
+        title="SLO",
+        columns=(
+            *((Column(title="run"),) if several else ()),
+            Column(title="limit"),
+            Column(title="value", kind="estimate"),
+            Column(title="requests", kind="number"),
+            Column(title="beyond it", kind="number"),
+            Column(title="verdict"),
+        ),
+        rows=tuple(rows),
+        note=(
+            "A failed request exceeds every limit; a percentile that failures reach is infinite and has a dash. "
+            "Certain: with 99 % confidence the true percentile is within the limit. The interval of the goodput is "
+            "Wilson's, 95 %."
+        ),
+    )

@@ -1,0 +1,211 @@
+"""Whether a run's speeds are a measurement: the gates of `vlmhyperbench load`, on what a run records.
+
+A gate whose value nobody recorded is unknown: it voids nothing, and is said not to have been judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import polars
+
+from vlmhyperbench.analysis.performance import nearest_rank
+from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
+from vlmhyperbench.load.validity import (
+    ERROR_SHARE,
+    LAG_MS,
+    LAG_SHARE_OF_TTFT,
+    MOST_BUSY_SHARE,
+    Gate,
+    at_most,
+    judge_sends,
+)
+from vlmhyperbench.reports.document import Column, Table, Tone, write_number
+from vlmhyperbench.reports.records import ClaimEvidence
+from vlmhyperbench.reports.wording import listed, percent
+from vlmhyperbench_sdk.types import JsonObject
+
+INVALID = "INVALID"
+State = Literal["valid", "invalid", "not known"]
+_SHARES = {"error_share", "client_busy_share", "rate_error_share"}
+_LABELS = {
+    "unaccounted": "requests without a row",
+    "error_share": "share of requests that failed",
+    "client_busy_share": "busiest measuring process, share of a core",
+    "send_lag_p99_ms": "p99 from scheduled to sent, ms",
+    "rate_error_share": "rate of the sends, off the schedule's",
+    "dispersion_error": "dispersion of the sends, off the schedule's",
+    "sends_like_process_p": "gaps are those of the process, p (Kolmogorov-Smirnov)",
+}
+_WHY = {
+    "unaccounted": "{value} requests have no row",
+    "error_share": "{value} of the requests failed ({limit} may)",
+    "client_busy_share": "a measuring process was busy for {value} of a core ({limit} may be)",
+    "send_lag_p99_ms": "1 % of the requests left more than {value} ms late ({limit} ms may be)",
+    "rate_error_share": "the rate of the sends is {value} off the schedule's ({limit} may be)",
+    "dispersion_error": "the dispersion of the sends is {value} off the schedule's ({limit} may be)",
+    "sends_like_process_p": "the gaps between sends are not those of the process (p = {value})",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validity:
+    """The gates of one run's speeds."""
+
+    gates: tuple[Gate, ...]
+
+    @property
+    def broken(self) -> tuple[Gate, ...]:
+        """Gates whose value is known and beyond the limit."""
+        return tuple(gate for gate in self.gates if not gate.ok and gate.value is not None)
+
+    @property
+    def unknown(self) -> tuple[Gate, ...]:
+        """Gates whose value nobody recorded."""
+        return tuple(gate for gate in self.gates if gate.value is None)
+
+    @property
+    def is_invalid(self) -> bool:
+        """A gate is broken, which voids every speed."""
+        return bool(self.broken)
+
+    @property
+    def state(self) -> State:
+        """What is to be said of the speeds."""
+        return "invalid" if self.broken else "not known" if self.unknown else "valid"
+
+    @property
+    def reasons(self) -> str:
+        """Why the speeds are void, as part of a sentence; empty where they are not."""
+        return listed(
+            [_WHY[gate.name].format(value=_number(gate, gate.value), limit=_limit(gate)) for gate in self.broken]
+        )
+
+    def as_json(self) -> JsonObject:
+        """Return it for machines."""
+        return {
+            "state": self.state,
+            "gates": [
+                {"name": gate.name, "ok": gate.ok, "value": gate.value, "limit": gate.limit, "is_least": gate.is_least}
+                for gate in self.gates
+            ],
+        }
+
+
+def validity_of(
+    rows: polars.DataFrame,
+    *,
+    missing: int,
+    claims: Sequence[ClaimEvidence],
+    ttft_p50_ms: float | None,
+    process: Literal["constant", "poisson", "gamma", "burst", "ramp"] | None = None,
+    cv: float = 1.0,
+) -> Validity:
+    """Judge the gates.
+
+    Args:
+        rows: the requests that the run asked itself.
+        missing: requests without a row.
+        claims: those that measured them.
+        ttft_p50_ms: median time to first token.
+        process: of an open loop's arrivals.
+        cv: of a gamma process.
+    """
+    asked = rows.filter(polars.col("error_code").ne_missing(UNREADABLE_SAMPLE))
+    failed = asked.filter(polars.col("status") != "ok").height
+    sent = asked.filter(polars.col("sent_ns").is_not_null())
+    lags = (sent["sent_ns"] - sent["scheduled_ns"]).sort()
+    lag_ns = nearest_rank(lags.to_list(), 99)
+    gates = [
+        at_most("unaccounted", float(missing), 0.0),
+        at_most("error_share", failed / asked.height if asked.height else None, ERROR_SHARE),
+        at_most("client_busy_share", _busy_share(claims), MOST_BUSY_SHARE),
+        at_most(
+            "send_lag_p99_ms",
+            None if lag_ns is None else lag_ns / 1e6,
+            max(LAG_MS, LAG_SHARE_OF_TTFT * (ttft_p50_ms or 0.0)),
+        ),
+    ]
+    if process is not None and sent["claim_id"].n_unique() == 1:
+        scheduled, instants = (asked[name].drop_nulls().to_numpy() for name in ("scheduled_ns", "sent_ns"))
+        gates += judge_sends(process, scheduled, instants, cv=cv).gates
+    return Validity(gates=tuple(gates))
+
+
+def validity_table(validities: Sequence[tuple[str, Validity]]) -> Table:
+    """Lay the gates of one or several runs out."""
+    several = len(validities) > 1
+    rows = tuple(
+        (
+            *((run,) if several else ()),
+            _LABELS[gate.name],
+            _number(gate, gate.value),
+            f"{'at least' if gate.is_least else 'at most'} {_limit(gate)}",
+            verdict_of(gate),
+        )
+        for run, validity in validities
+        for gate in validity.gates
+    )
+    states = {validity.state for _, validity in validities}
+    return Table(
+        name="validity",
+        title="Validity" + (f": {INVALID}" if "invalid" in states else ""),
+        columns=(
+            *((Column(title="run"),) if several else ()),
+            Column(title="gate"),
+            Column(title="value", kind="number"),
+            Column(title="limit", kind="number"),
+            Column(title="verdict"),
+        ),
+        rows=rows,
+        note=(
+            "A gate that does not hold voids every speed of its run. What was not recorded is not known, and voids "
+            "nothing."
+        ),
+    )
+
+
+def verdict_of(gate: Gate) -> str:
+    """Say in a word what a gate came to."""
+    return "holds" if gate.ok else "not known" if gate.value is None else INVALID
+
+
+def say_validity(validity: Validity) -> str:
+    """Say in a sentence whether the speeds count; empty where they do."""
+    if validity.is_invalid:
+        return f"{INVALID}: {validity.reasons}, so no speed of this run counts as a measurement."
+    if validity.unknown:
+        names = listed([_LABELS[gate.name] for gate in validity.unknown])
+        return f"Whether the speeds count is not known to the end; not recorded: {names}."
+    return ""
+
+
+def marked(text: str, validity: Validity) -> str:
+    """Write beside a number or its title that it is void, where it is."""
+    return f"{text} · {INVALID}" if validity.is_invalid else text
+
+
+def tone_of_validity(validity: Validity) -> Tone:
+    """Say how a number is coloured."""
+    return "bad" if validity.is_invalid else "neutral"
+
+
+def _busy_share(claims: Sequence[ClaimEvidence]) -> float | None:
+    """The busiest of all; None where one claim did not record it."""
+    found = [(claim.client or {}).get("loop_busy_share") for claim in claims]
+    known = [share for share in found if isinstance(share, int | float)]
+    return max(known) if known and len(known) == len(found) else None
+
+
+def _number(gate: Gate, value: float | None) -> str:
+    if value is None:
+        return "–"
+    if gate.name in _SHARES:
+        return percent(value, digits=2 if value and value < 0.01 else 1)
+    return write_number(value, 0 if gate.name == "unaccounted" else 3)
+
+
+def _limit(gate: Gate) -> str:
+    return f"{100 * gate.limit:g}\u00a0%" if gate.name in _SHARES else f"{gate.limit:.3g}"
