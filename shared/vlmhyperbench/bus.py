@@ -32,6 +32,19 @@ _RESUBSCRIBE_S = 1.0
 _LOG = get_logger(__name__)
 
 
+class Speeds(BaseModel):
+    """How fast the answers of one claim come, so far. Percentiles are the upper ends of fixed buckets."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    in_flight: int | None = None
+    output_tokens_per_s: float | None = None
+    ttft_p50_ms: float | None = None
+    ttft_p99_ms: float | None = None
+    latency_p50_ms: float | None = None
+    latency_p99_ms: float | None = None
+
+
 class Progress(BaseModel):
     """Where a stage of a run is. Conflated: only the newest is kept, and it is no fact."""
 
@@ -45,6 +58,7 @@ class Progress(BaseModel):
     failed: int = Field(default=0, ge=0)
     rate_per_s: float | None = None
     eta_s: float | None = None
+    speeds: Speeds | None = None
     at: datetime
 
 

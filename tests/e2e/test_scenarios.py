@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.support.audit import audit
+from tests.support.stack import until
 from vlmhyperbench.domain.arrivals import Arrivals, draw_arrivals
 from vlmhyperbench.registry.schemas import RunEntry
 
@@ -87,6 +88,24 @@ def test_streams_send_one_request_at_a_time_each_and_their_baseline_is_no_answer
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(baseline))
     assert baseline[-1][1] <= min(row[1] for row in rows)
     assert len(stack.client.results(run_id=run.id, limit=100).items) == 24
+
+
+def test_who_watches_sees_speeds_while_they_are_measured(stack):
+    dataset = {"name": "synthetic-questions", "limit": 40}
+    given = {"target": {"model": "simulated-slow"}, "task": "synthetic-questions", "dataset": dataset}
+    run = stack.client.runs.create(RunEntry.model_validate(given))
+
+    def speeds():
+        progress = stack.client.runs.get(run.id).progress
+        found = progress.speeds if progress is not None else None
+        return found if found is not None and found.latency_p50_ms is not None else None
+
+    seen = until(speeds, "speeds of a run that is measured", 30)
+    # Sixteen tokens, the first after 200 ms, the others 20 ms apart; buckets are an eighth wide.
+    assert 200 <= seen.ttft_p50_ms <= 300
+    assert 500 <= seen.latency_p50_ms <= 650
+    assert seen.in_flight <= 4
+    assert stack.wait(run.id).state == "SUCCEEDED"
 
 
 class Recorder(BaseHTTPRequestHandler):

@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.load.process import LoadProcess
 from vlmhyperbench.worker.claims import ClaimedJob
+from vlmhyperbench_inference_worker.live import Live
 from vlmhyperbench_inference_worker.requests import PlannedRequest
 from vlmhyperbench_inference_worker.serving import Serving
 from vlmhyperbench_inference_worker.sink import Sealed, Sink
@@ -40,6 +42,7 @@ class Driven:
     first_sent_ns: int | None = None
     last_event_ns: int | None = None
     closed: set[int] = field(default_factory=set)
+    live: Live = field(default_factory=Live)
 
 
 async def drive(
@@ -75,7 +78,10 @@ async def drive(
                     await _commit(job, line, record / line.segment, by_phase[line.phase], serving, sink, driven, phase)
                 case ProgressLine() if line.phase == phase:
                     await job.progress(
-                        done=before_done + line.done, total=_size(job), failed=before_failed + line.failed
+                        done=before_done + line.done,
+                        total=_size(job),
+                        failed=before_failed + line.failed,
+                        speeds=partial(driven.live.now, line.in_flight),
                     )
                     await job.runtime.bus.publish_resources(job.context.name, watch.latest())
                 case PhaseLine(state="COMPLETE") if line.phase != phase or job.job.phase is None:
@@ -115,6 +121,7 @@ async def _commit(
     if sealed:
         await job.append(sealed.chunk, sealed.rows)
         if line.phase == phase:
+            driven.live.add(sealed.rows)
             driven.first_sent_ns = _least(driven.first_sent_ns, sealed.first_sent_ns)
             driven.last_event_ns = _most(driven.last_event_ns, sealed.last_event_ns)
     if lost:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 from vlmhyperbench.cli.output import note
-from vlmhyperbench.wire.live import Progress
+from vlmhyperbench.wire.live import Progress, Speeds
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -140,4 +140,19 @@ def pace(progress: Progress) -> str:
         parts.append(f"ETA {minutes}:{seconds:02d}")
     if progress.failed:
         parts.append(f"{progress.failed} failed")
-    return " ".join(parts)
+    return " ".join([*parts, *_speeds(progress.speeds)])
+
+
+def _speeds(speeds: Speeds | None) -> list[str]:
+    if speeds is None:
+        return []
+    parts = [f"{speeds.in_flight} in flight"] if speeds.in_flight else []
+    if speeds.output_tokens_per_s is not None:
+        parts.append(f"{speeds.output_tokens_per_s:.0f} tokens/s")
+    for name, p50, p99 in (
+        ("TTFT", speeds.ttft_p50_ms, speeds.ttft_p99_ms),
+        ("latency", speeds.latency_p50_ms, speeds.latency_p99_ms),
+    ):
+        if p50 is not None and p99 is not None:
+            parts.append(f"{name} {p50:.0f}/{p99:.0f} ms")
+    return parts

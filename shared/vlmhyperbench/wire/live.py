@@ -36,6 +36,17 @@ class Subscribe(Input):
     subscribe: Annotated[list[Cursor], Field(min_length=1, max_length=256)]
 
 
+class Speeds(Output):
+    """How fast answers come, so far, of the worker that said so last; percentiles are at most an eighth too high."""
+
+    in_flight: int | None = None
+    output_tokens_per_s: float | None = None
+    ttft_p50_ms: float | None = None
+    ttft_p99_ms: float | None = None
+    latency_p50_ms: float | None = None
+    latency_p99_ms: float | None = None
+
+
 class Progress(Output):
     """How far a stage of a run is; conflated, never a fact."""
 
@@ -46,6 +57,7 @@ class Progress(Output):
     failed: int = 0
     rate_per_s: float | None = None
     eta_s: float | None = None
+    speeds: Speeds | None = None
     at: datetime | None = None
 
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, ParamSpec, TypeAlias, TypeVar
 from uuid import UUID
 
-from vlmhyperbench.bus import Progress
+from vlmhyperbench.bus import Progress, Speeds
 from vlmhyperbench.db import claim_phases, claims
 from vlmhyperbench.domain.judging import PARAM
 from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome, Preempted, Stopped
@@ -207,7 +207,15 @@ class ClaimedJob:
         async with self.runtime.database.transaction() as session:
             await claims.set_resident(session, self.context.worker_id, target_digests)
 
-    async def progress(self, *, done: int, total: int | None, failed: int = 0, stage: str | None = None) -> None:
+    async def progress(
+        self,
+        *,
+        done: int,
+        total: int | None,
+        failed: int = 0,
+        stage: str | None = None,
+        speeds: Callable[[], Speeds] | None = None,
+    ) -> None:
         """Publish where the job is, with its rate and the time that is left; at most twice a second, never an event.
 
         For a job that writes facts the numbers are its own shard's; the other shards of the run are added here.
@@ -237,6 +245,7 @@ class ClaimedJob:
                 failed=run_failed,
                 rate_per_s=rate,
                 eta_s=eta,
+                speeds=speeds() if speeds is not None else None,
                 at=datetime.now(UTC),
             ),
         )

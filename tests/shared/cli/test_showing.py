@@ -22,6 +22,8 @@ def _progress(done: int, **fields: float) -> Progress:
 
 def test_progress_is_one_line_with_rate_and_time_left() -> None:
     assert describe(_progress(50, rate_per_s=12.34, eta_s=65.2)) == "inference 50/200 (25%) 12.3/s ETA 1:05"
+    speeds = {"in_flight": 4, "output_tokens_per_s": 81.6, "ttft_p50_ms": 20.4, "ttft_p99_ms": 31.0}
+    assert describe(_progress(50, speeds=speeds)) == "inference 50/200 (25%) 4 in flight 82 tokens/s TTFT 20/31 ms"
     assert describe(_progress(50, failed=2)) == "inference 50/200 (25%) 2 failed"
     assert describe(Progress(run_id=RUN, stage="index", done=3)) == "index 3"
 
