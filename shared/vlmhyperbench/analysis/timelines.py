@@ -13,7 +13,9 @@ import numpy
 from vlmhyperbench.analysis.ordered import FloatArray, IntArray
 from vlmhyperbench.analysis.scales import round_step
 
-MOST_BINS = 120
+MOST_BINS, FEWEST_BINS = 120, 12
+REQUESTS_A_BIN = 5
+"""On average, at least: with fewer, bins show single requests and no rate."""
 LEAST_WIDTH_NS = 1_000_000
 
 
@@ -48,9 +50,10 @@ class Grid:
         return numpy.diff(_waited(began_ns, edges) - _waited(ended_ns, edges)) / self.width_ns
 
 
-def grid_of(first_ns: int, last_ns: int) -> Grid:
-    """Lay at most `MOST_BINS` bins over a time, 1, 2 or 5 times a power of ten wide."""
-    width = int(max(LEAST_WIDTH_NS, round_step(max(1, last_ns - first_ns) / MOST_BINS)))
+def grid_of(first_ns: int, last_ns: int, *, requests: int) -> Grid:
+    """Lay at most `MOST_BINS` bins over a time, 1, 2 or 5 times a power of ten wide; fewer for few requests."""
+    most = min(MOST_BINS, max(FEWEST_BINS, requests // REQUESTS_A_BIN))
+    width = int(max(LEAST_WIDTH_NS, round_step(max(1, last_ns - first_ns) / most)))
     return Grid(start_ns=first_ns, width_ns=width, bins=max(1, -(-(last_ns - first_ns) // width)))
 
 

@@ -15,8 +15,6 @@ from vlmhyperbench.reports.spans import grid_over
 from vlmhyperbench.reports.tokens import tokens_per_s
 from vlmhyperbench.reports.wording import plural
 
-UNTIED = "its claims' clocks cannot be tied together, so there is no common time to draw"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
@@ -33,6 +31,8 @@ class Progress:
     most_in_flight: int
     endless: int
     """Requests that were sent and of which nobody knows when they ended; they are under way in no bin."""
+    token_grid: Grid
+    """The bins of `output_tokens_per_s`: those in which whoever read the events counted them."""
     output_tokens_per_s: FloatArray | None
     uncounted: int
     """Answers whose tokens nobody counted."""
@@ -56,6 +56,7 @@ def progress_of(rows: polars.DataFrame, events: TokenEvents | None) -> Progress 
         in_flight=grid.mean_under_way(began, ended),
         most_in_flight=most_under_way(began, ended),
         endless=sent.height - whole.height,
+        token_grid=grid if events is None else events.grid,
         output_tokens_per_s=tokens_per_s(events) if events is not None and events.tokens.any() else None,
         uncounted=events.uncounted if events is not None else 0,
     )
@@ -96,7 +97,7 @@ def progress_figures(progress: Progress) -> list[FigureSpec]:
                 "token-rate",
                 "Output tokens over time",
                 y=Axis(title="output tokens", unit="1/s"),
-                edges_s=edges,
+                edges_s=progress.token_grid.edges_s.tolist(),
                 series={"output tokens": progress.output_tokens_per_s.tolist()},
                 note=f"Of answered requests, when they arrived.{unknown} {bins}",
             )

@@ -70,7 +70,7 @@ def run_document(run: RunEvidence) -> Document:
         verdict=run_verdict(
             run, counts=counts, performance=performance, quality=quality, by_group=by_group, mistakes=kinds
         ),
-        tiles=_tiles(quality, performance, counts),
+        tiles=_tiles(run, quality, performance, counts),
         sections=(
             _results(quality, counts),
             *stop_section(run),
@@ -89,7 +89,7 @@ def run_document(run: RunEvidence) -> Document:
     )
 
 
-def _tiles(quality: list[Quality], performance: Performance, counts: Counts) -> tuple[Tile, ...]:
+def _tiles(run: RunEvidence, quality: list[Quality], performance: Performance, counts: Counts) -> tuple[Tile, ...]:
     tiles = [
         Tile(
             label=one.label,
@@ -114,11 +114,12 @@ def _tiles(quality: list[Quality], performance: Performance, counts: Counts) -> 
     if performance.peak_memory_bytes is not None:
         tiles.append(Tile(label="peak memory", value=size(performance.peak_memory_bytes), detail="of the engine"))
     failures = counts.model_failures + counts.infrastructure_failures + counts.missing
+    stopped = ", then it stopped" if run.is_stopped else ""
     tiles.append(
         Tile(
             label="answered",
             value=percent(counts.answered / counts.requested if counts.requested else None),
-            detail=f"of {plural(counts.requested, 'request')}, {failures} failed",
+            detail=f"of {plural(counts.requested, 'request')}, {failures} failed{stopped}",
         )
     )
     return tuple(tiles)

@@ -48,7 +48,9 @@ def on_one_clock(rows: polars.DataFrame, offsets: Mapping[str, int]) -> polars.D
 def grid_over(rows: polars.DataFrame) -> Grid | None:
     """Lay bins over the time from the first request scheduled to the last end; `rows` as `on_one_clock` gives them."""
     first, last = rows["scheduled_ns"].min(), rows["ended_ns"].max()
-    return grid_of(first, last) if isinstance(first, int) and isinstance(last, int) and last > first else None
+    if not isinstance(first, int) or not isinstance(last, int) or last <= first:
+        return None
+    return grid_of(first, last, requests=rows.height)
 
 
 def window_s(rows: polars.DataFrame, offsets: Mapping[str, int]) -> float | None:

@@ -52,13 +52,15 @@ def run_speed(run: RunEvidence, performance: Performance) -> Section:
     named = [(run.name, performance)]
     loads = load_figures([(run, performance)]) if scenario.slo.limits_ms else []
     progress = performance.progress
-    drawn = [
+    of_speed = [
         *_distributions(named),
-        *(_named(figure, performance) for figure in (progress_figures(progress) if progress is not None else [])),
-        *(_named(figure, performance) for figure in loads),
-        *length_figures(run),
+        *(progress_figures(progress) if progress is not None else []),
+        *loads,
     ]
-    return _chapter(" ".join(sentence for sentence in said if sentence), [(run, performance)], drawn)
+    drawn = [replace(figure, title=marked(figure.title, performance.validity)) for figure in of_speed]
+    return _chapter(
+        " ".join(sentence for sentence in said if sentence), [(run, performance)], [*drawn, *length_figures(run)]
+    )
 
 
 def compared_speeds(runs: Sequence[Timed], *, drawn: Sequence[Timed], cut: str) -> Section:
@@ -77,7 +79,7 @@ def compared_speeds(runs: Sequence[Timed], *, drawn: Sequence[Timed], cut: str) 
     lead = f"Timed at the client only, over each run's own answered requests.{cut}"
     if void:
         lead = f"INVALID as a measurement of speed: {'; '.join(void)}. {lead}"
-    named = [(run.name, performance) for run, performance in drawn]
+    named = [(marked(run.name, performance.validity), performance) for run, performance in drawn]
     return _chapter(lead, runs, [*load_figures(runs), *_distributions(named)])
 
 
@@ -142,7 +144,7 @@ def _distributions(runs: Sequence[tuple[str, Performance]]) -> list[FigureSpec]:
     """Draw the times that somebody has."""
     found: list[FigureSpec] = []
     latency, ttft, tpot = (_series(runs, key) for key in ("latency_ms", "ttft_user_ms", "tpot_ms"))
-    gaps = {marked(name, one.validity): one.gaps for name, one in runs if one.gaps is not None}
+    gaps = {name: one.gaps for name, one in runs if one.gaps is not None}
     if latency:
         found.append(
             cdf_figure(
@@ -176,7 +178,7 @@ def _distributions(runs: Sequence[tuple[str, Performance]]) -> list[FigureSpec]:
 
 
 def _series(runs: Sequence[tuple[str, Performance]], key: str) -> dict[str, Ordered]:
-    return {marked(name, one.validity): one.values[key] for name, one in runs if key in one.values}
+    return {name: one.values[key] for name, one in runs if key in one.values}
 
 
 def _tokens(gaps: Mapping[str, Ordered]) -> str:
@@ -214,7 +216,3 @@ def _how_to_read(loads: Sequence[Load]) -> str:
     if any(load.goodput_per_s is not None for load in loads):
         parts.append("how far the goodput lies to the left of its point is what broke the SLO")
     return f"{upper_first('; '.join(parts))}."
-
-
-def _named(figure: FigureSpec, performance: Performance) -> FigureSpec:
-    return replace(figure, title=marked(figure.title, performance.validity))

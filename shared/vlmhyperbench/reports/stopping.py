@@ -50,7 +50,7 @@ def stop_section(run: RunEvidence) -> tuple[Section, ...]:
             blocks=(
                 Table(
                     name="stop-rule",
-                    title="Stop rule",
+                    title="",
                     columns=(
                         Column(title="rule"),
                         Column(title="baseline"),

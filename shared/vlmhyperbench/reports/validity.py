@@ -11,6 +11,7 @@ from typing import Literal
 
 import polars
 
+from vlmhyperbench.analysis.labels import short
 from vlmhyperbench.analysis.performance import nearest_rank
 from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
 from vlmhyperbench.load.validity import (
@@ -46,7 +47,7 @@ _WHY = {
     "send_lag_p99_ms": "1 % of the requests left more than {value} ms late ({limit} ms may be)",
     "rate_error_share": "the rate of the sends is {value} off the schedule's ({limit} may be)",
     "dispersion_error": "the dispersion of the sends is {value} off the schedule's ({limit} may be)",
-    "sends_like_process_p": "the gaps between sends are not those of the process (p = {value})",
+    "sends_like_process_p": "the gaps between sends are not those of the process (p {value})",
 }
 
 
@@ -204,8 +205,10 @@ def _number(gate: Gate, value: float | None) -> str:
         return "–"
     if gate.name in _SHARES:
         return percent(value, digits=2 if value and value < 0.01 else 1)
-    return write_number(value, 0 if gate.name == "unaccounted" else 3)
+    if gate.name == "sends_like_process_p" and value < gate.limit:
+        return f"< {gate.limit:g}"
+    return write_number(value, 0) if gate.name == "unaccounted" else short(value)
 
 
 def _limit(gate: Gate) -> str:
-    return f"{100 * gate.limit:g}\u00a0%" if gate.name in _SHARES else f"{gate.limit:.3g}"
+    return f"{100 * gate.limit:g}\u00a0%" if gate.name in _SHARES else short(gate.limit)

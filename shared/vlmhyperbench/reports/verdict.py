@@ -164,7 +164,7 @@ def _weakest(column: str, rows: list[Quality], quality: list[Quality]) -> str | 
     if not quality:
         return None
     known = [one for one in rows if one.label == quality[0].label and one.value is not None and one.n >= 5]
-    if len(known) < 2:
+    if len({one.value for one in known}) < 2:
         return None
     higher = quality[0].scored.description.direction == "higher"
     worst = min(known, key=lambda one: ((one.value or 0.0) if higher else -(one.value or 0.0), one.group))

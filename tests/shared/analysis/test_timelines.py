@@ -20,14 +20,18 @@ def _ns(*seconds: float) -> numpy.ndarray:
     ("seconds", "width_s", "bins"), [(0, 0.001, 1), (1, 0.01, 100), (60, 0.5, 120), (61, 1.0, 61), (3600, 50.0, 72)]
 )
 def test_bins_are_round_and_not_too_many(seconds: int, width_s: float, bins: int) -> None:
-    grid = grid_of(5 * S, (5 + seconds) * S)
+    grid = grid_of(5 * S, (5 + seconds) * S, requests=10_000)
     assert (grid.width_s, grid.bins, grid.start_ns) == (width_s, bins, 5 * S)
     assert grid.edges_s[-1] >= seconds
 
 
-@given(st.integers(0, 2**60), st.integers(0, 2**50))
-def test_a_grid_holds_all_of_its_time(first: int, length: int) -> None:
-    grid = grid_of(first, first + length)
+def test_few_requests_lie_in_few_bins() -> None:
+    assert [grid_of(0, 60 * S, requests=n).bins for n in (1, 100, 600, 10_000)] == [12, 12, 120, 120]
+
+
+@given(st.integers(0, 2**60), st.integers(0, 2**50), st.integers(0, 10_000))
+def test_a_grid_holds_all_of_its_time(first: int, length: int, requests: int) -> None:
+    grid = grid_of(first, first + length, requests=requests)
     assert 1 <= grid.bins <= MOST_BINS
     assert grid.start_ns + grid.bins * grid.width_ns >= first + length
 

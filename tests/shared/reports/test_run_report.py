@@ -57,8 +57,8 @@ def test_the_verdict_is_three_sentences_of_numbers() -> None:
     )
     assert "ANLS is 0.933 and character error rate is 0.067" in good
     assert fast.startswith(
-        "INVALID as a measurement of speed, since 16.7\u00a0% of the requests failed (0.1\u00a0% may): half of its answers "
-        "took at most 22\u00a0ms, 99 % at most 24\u00a0ms"
+        "INVALID as a measurement of speed, since 16.7\u00a0% of the requests failed (0.1\u00a0% may): half of its "
+        "answers took at most 22\u00a0ms, 99 % at most 24\u00a0ms"
     )
     assert "first token came within 10\u00a0ms" in fast
     assert weak == "The one wrong answer is of the kind ‘near miss’; 1 was lost to the infrastructure."

@@ -157,10 +157,11 @@ def _draw_histogram(axes: Axes, spec: FigureSpec) -> None:
             )
     tallest = max((y for series in spec.series for y in series.y), default=0.0) or 1.0
     axes.set_ylabel(spec.y.label)
-    axes.set_ylim(0, tallest * (1.3 if spec.marks and len(spec.series) == 1 else 1.05))
+    axes.set_ylim(0, tallest * (1.5 if spec.marks and len(spec.series) == 1 else 1.05))
     axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.grid(visible=False, axis="x")
-    _scale(axes, spec)
+    if not _scale(axes, spec) and all(edge is None or edge % 1 == 0.5 for one in spec.series for edge in one.x):
+        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))  # bins of whole numbers
     _draw_marks(axes, spec)
     _add_legend(axes, spec)
 
@@ -191,8 +192,9 @@ def _draw_timeline(axes: Axes, spec: FigureSpec) -> None:
             label=series.name,
         )
     axes.set_ylabel(spec.y.label)
+    axes.set_xlim(spec.x.low, spec.x.high)
     axes.set_ylim(bottom=0)
-    axes.yaxis.set_major_locator(MaxNLocator(4))
+    axes.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
     _draw_marks(axes, spec)
     _add_legend(axes, spec)
 
@@ -368,6 +370,7 @@ def _name_mark(axes: Axes, mark: Mark, *, height: float) -> None:
         ha="right" if is_right else "left",
         color=LIGHT["ink"],
         fontsize=9.5,
+        bbox={"facecolor": LIGHT["paper"], "edgecolor": "none", "pad": 1.0},
     )
 
 
