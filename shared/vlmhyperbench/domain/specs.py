@@ -5,10 +5,11 @@ Registry entries (`registry.schemas`) are what people write; `registry.resolutio
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal, Self
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
 from vlmhyperbench.domain.digests import digest_of
 
@@ -192,10 +193,21 @@ class Decoding(Spec):
     """Answers per sample: as many repeats of the request."""
 
 
+_LIMIT = re.compile(r"(ttft|tpot|itl|latency)(_p[1-9]\d?)?")
+
+
 class Slo(Spec):
-    """Limits in milliseconds by name of the statistic, as `ttft_p99`."""
+    """Limits in milliseconds by name of the statistic, as `ttft_p99`; without a percentile it is the 99th."""
 
     limits_ms: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
+
+    @field_validator("limits_ms")
+    @classmethod
+    def _are_limits(cls, limits: dict[str, float]) -> dict[str, float]:
+        for name in limits:
+            if not _LIMIT.fullmatch(name):
+                raise ValueError(f"{name!r} is no limit: write ttft, tpot, itl or latency, or a percentile: ttft_p99")
+        return limits
 
 
 MOST_REQUESTS = 1_000_000
