@@ -7,7 +7,7 @@ that of the read which brought the end of its last data line, so events of one r
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -19,6 +19,10 @@ EventKind = Literal["content", "reasoning", "tool", "role", "usage"]
 TOKEN_KINDS: tuple[EventKind, ...] = ("content", "reasoning", "tool")
 MAX_TOKENS = 2**31 - 1
 _LONG_BYTES = 2048
+_ID, _SPACED_ID = b'"id":"', b'"id": "'
+_ID_MARKS = b"-_.:"
+_LEAST_ID_BYTES = 8
+_MOST_ALIKE = 1024
 _PLAIN_KEYS: dict[str, EventKind] = {"content": "content", "reasoning_content": "reasoning", "reasoning": "reasoning"}
 _MESSAGE_CHARACTERS = 500
 _FINISH_CHARACTERS = 64
@@ -43,6 +47,10 @@ class Answer:
     """The error is one that may pass."""
 
 
+_ALIKE: dict[bytes, Answer] = {}
+"""Short answers that were read, by their payload without its id."""
+
+
 @dataclass(slots=True)
 class _Reading:
     """An answer in the making."""
@@ -65,6 +73,44 @@ class _Reading:
 
 def read_stream(body: Body, ends: list[int], times: list[int], *, is_complete: bool) -> Answer:
     """Read server-sent events; read *i* brought the received bytes up to `ends[i]` at `times[i]`."""
+    if len(times) > 1 or not is_complete or len(body.payload) >= _LONG_BYTES:
+        return _read_stream(body, ends, times, is_complete=is_complete)
+    # Many short answers are alike but for their id: what one of them said, the others say.
+    alike = _without_id(body.payload)
+    known = _ALIKE.get(alike)
+    if known is None:
+        known = _read_stream(body, ends, times, is_complete=True)
+        if known.error is None:
+            if len(_ALIKE) >= _MOST_ALIKE:
+                _ALIKE.clear()
+            _ALIKE[alike] = known
+        else:
+            return known
+    return Answer(
+        [times[0]] * len(known.event_ns),
+        known.event_tokens.copy(),
+        known.event_kind.copy(),
+        known.event_token_source,
+        known.text,
+        known.reasoning,
+        known.finish_reason,
+        known.prompt_tokens,
+        known.completion_tokens,
+    )
+
+
+def _without_id(payload: bytes) -> bytes:
+    """Blot out the value of the field `id` where it stands nowhere else; nothing that is read depends on it."""
+    before = _ID if payload.find(_ID) >= 0 else _SPACED_ID
+    start = payload.find(before) + len(before)
+    value = payload[start : payload.find(b'"', start)] if start >= len(before) else b""
+    if len(value) < _LEAST_ID_BYTES or not value.translate(None, _ID_MARKS).isalnum():
+        return payload
+    blotted = payload.replace(before + value + b'"', before + b"0" * len(value) + b'"')
+    return payload if value in blotted else blotted
+
+
+def _read_stream(body: Body, ends: list[int], times: list[int], *, is_complete: bool) -> Answer:
     reading = _Reading()
     answer = reading.answer
     is_done = False
@@ -72,10 +118,11 @@ def read_stream(body: Body, ends: list[int], times: list[int], *, is_complete: b
     # An answer of a few pieces has nothing to gain.
     is_long = len(body.payload) >= _LONG_BYTES
     for data, at_ns in _events(body, ends, times):
-        text = pattern.match(data)
-        if text is not None:
-            _take_plain(reading, pattern.kind, text, at_ns)
-            continue
+        if is_long:
+            text = pattern.match(data)
+            if text is not None:
+                _take_plain(reading, pattern.kind, text, at_ns)
+                continue
         if data == b"[DONE]":
             is_done = True
             break
@@ -131,8 +178,16 @@ def read_refusal(status: int, payload: bytes) -> str:
     return f"http_{status}: {_limit(message) if isinstance(message, str) else _show(payload)}"
 
 
-def _events(body: Body, ends: list[int], times: list[int]) -> Iterator[tuple[bytes, int]]:
-    """Yield each event's data and the instant at which its last data line was complete."""
+def _events(body: Body, ends: list[int], times: list[int]) -> Iterable[tuple[bytes, int]]:
+    """Give each event's data and the instant at which its last data line was complete."""
+    if len(times) == 1:
+        # Most short answers come in one read.
+        at_ns = times[0]
+        return [(data, at_ns) for data, _ in _blocks(body.payload)]
+    return _timed_events(body, ends, times)
+
+
+def _timed_events(body: Body, ends: list[int], times: list[int]) -> Iterator[tuple[bytes, int]]:
     starts, shifts = body.starts, body.shifts
     piece, read, last_piece, last_read = 0, 0, len(starts) - 1, len(ends) - 1
     last_place = len(body.payload) - 1
@@ -307,6 +362,10 @@ def _count_tokens(answer: Answer, characters: list[int], running: list[int | Non
     if total is None or not bearing:
         return
     counted = [count for count in running if count is not None]
+    if len(bearing) == 1 and not counted:
+        answer.event_tokens[bearing[0]] = total
+        answer.event_token_source = "usage" if total == 1 else "estimated"
+        return
     if len(counted) == len(bearing) and counted == sorted(counted):
         tokens = [now - before for before, now in zip([0, *counted], counted, strict=False)]
         answer.event_token_source = "usage"  # noqa: S105

@@ -24,6 +24,7 @@ MOST_SLEW = 600e-6
 _READINGS = 5
 _GOOD_READING_NS = 2_000
 _READING_ERROR_NS = 30_000
+_FRESH_NS = 1_000_000
 _AHEAD_NS = 30_000
 """By so much a stamp may lie after the read that brought its bytes, from errors of the readings."""
 
@@ -49,6 +50,29 @@ def read_clocks() -> Reading:
         if took_ns < _GOOD_READING_NS:
             break
     return best
+
+
+class Clocks:
+    """Readings that several requests share: the offset hardly moves within a millisecond."""
+
+    def __init__(self) -> None:
+        self._last = Reading(0, 0)
+
+    def before(self, now_ns: int) -> Reading:
+        """Return a reading taken no later than now, and not long ago."""
+        if now_ns - self._last.monotonic_ns > _FRESH_NS:
+            self._last = read_clocks()
+        return self._last
+
+    def after(self, instant_ns: int) -> Reading:
+        """Return a reading taken later than an instant that has passed."""
+        if self._last.monotonic_ns <= instant_ns:
+            self._last = read_clocks()
+        return self._last
+
+
+SHARED = Clocks()
+"""Those of this process."""
 
 
 def ask_for_stamps(sock: socket.socket) -> bool:

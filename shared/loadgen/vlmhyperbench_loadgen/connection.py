@@ -14,6 +14,8 @@ from vlmhyperbench_loadgen.http1 import Body, Chunks, Head, read_body, read_head
 from vlmhyperbench_loadgen.target import Target
 
 READ_BYTES = 16_384
+_JOINED_BYTES = 16_384
+"""A body of at most so many bytes is sooner joined with its head than sent beside it."""
 
 
 class Reply:
@@ -23,7 +25,6 @@ class Reply:
         "_chunks",
         "_needed",
         "began",
-        "ended",
         "ends",
         "head",
         "is_stamped",
@@ -42,9 +43,7 @@ class Reply:
         self.stamps: list[bytes] = []
         """What the kernel said of each read, if it stamps what arrives."""
         self.began = began
-        """The clocks when the request was sent."""
-        self.ended: Reading | None = None
-        """The clocks when the answer had ended."""
+        """The clocks shortly before the request was sent."""
         self.is_stamped = False
         """`times` are the kernel's."""
         self.head: Head | None = None
@@ -80,10 +79,10 @@ class Reply:
             self.is_whole = len(received) >= self._needed
         return self.is_whole
 
-    def settle(self) -> None:
-        """Put the kernel's instants in place of this process's, where they can be trusted."""
-        if self.began is not None and self.ended is not None and len(self.stamps) == len(self.times):
-            found = to_monotonic(self.stamps, self.times, self.began, self.ended)
+    def settle(self, ended: Reading) -> None:
+        """Put the kernel's instants in place of this process's, where they can be trusted; `ended`: clocks since."""
+        if self.began is not None and len(self.stamps) == len(self.times):
+            found = to_monotonic(self.stamps, self.times, self.began, ended)
             if found is not None:
                 self.times, self.is_stamped = found, True
         self.stamps = []
@@ -239,6 +238,18 @@ class Connection:
             OSError: the connection is gone.
         """
         self.requests += 1
+        sock = self.sock
+        if len(body) <= _JOINED_BYTES and sock is not None and self._target.tls is None:
+            data = b"".join((b"%b%d\r\n\r\n" % (self._target.head, len(body)), body))
+            try:
+                sent = sock.send(data)
+            except BlockingIOError:
+                sent = 0
+            if sent == len(data):
+                self.wants = READ
+            else:
+                self._out, self.wants = [memoryview(data)[sent:]], READ | WRITE
+            return
         self._out = [memoryview(b"%b%d\r\n\r\n" % (self._target.head, len(body))), body]
         self.go_on_sending()
 

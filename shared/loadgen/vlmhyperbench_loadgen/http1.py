@@ -133,7 +133,9 @@ class Chunks:
         """
         at, total, find, add = self.at, len(received), received.find, self.pieces.append
         sizes = _SIZES
-        while not self.is_complete:
+        if self.is_complete:
+            return True
+        while True:
             self.at = at
             line_end = find(b"\r\n", at, at + _MAX_CHUNK_LINE_BYTES)
             if line_end < 0:
@@ -160,7 +162,6 @@ class Chunks:
             if received[at - 2] != 13 or received[at - 1] != 10:
                 raise NotHttp("a chunk is longer than its size says")
             add((first, at - 2))
-        return True
 
     def read_unfinished(self, received: bytearray | bytes) -> tuple[int, int] | None:
         """Find the data of the chunk that has not come whole, if there is some."""
@@ -194,8 +195,7 @@ def read_body(received: bytearray, head: Head, chunks: Chunks | None = None) -> 
         return Body(payload=bytes(received[head.body_start : stop]), starts=[0], shifts=[head.body_start])
     chunks = chunks or Chunks(head.body_start)
     whole = bytes(received)
-    chunks.walk(whole)
-    unfinished = chunks.read_unfinished(whole)
+    unfinished = None if chunks.walk(whole) else chunks.read_unfinished(whole)
     pieces = [*chunks.pieces, unfinished] if unfinished else chunks.pieces
     starts: list[int] = []
     shifts: list[int] = []

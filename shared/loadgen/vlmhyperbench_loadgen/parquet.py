@@ -13,10 +13,11 @@ import zlib
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 from typing import TypeAlias, cast
 
-from vlmhyperbench_loadgen.thrift import I64, Struct, Value, varint, write_struct
+from vlmhyperbench_loadgen.thrift import I64, Struct, Value, Written, varint, write_list, write_struct
 
 MAGIC = b"PAR1"
 COMPRESSED = ("text", "reasoning", "error")
@@ -30,6 +31,9 @@ _UNCOMPRESSED, _GZIP = 0, 2
 _DATA_PAGE, _DICTIONARY_PAGE = 0, 2
 _TYPES = {"i4": (_INT32, "i"), "i8": (_INT64, "q"), "str": (_BYTES, "")}
 _LENGTH = struct.Struct("<I")
+_PACKED_UP_TO = 8
+"""Lists of so few items on average have no runs worth finding."""
+
 _RUN = re.compile(rb"(.)\1*", re.DOTALL)
 
 Column: TypeAlias = "Sequence[object] | Lists"
@@ -59,12 +63,15 @@ def write_parquet(columns: Mapping[str, Column], kinds: Mapping[str, str]) -> by
         chunks.append({2: I64(at), 3: about})
         at += len(pages)
     group: Struct = {1: list[Value](chunks), 2: I64(at - len(MAGIC)), 3: I64(rows)}
-    schema: list[Value] = [
-        {4: "record", 5: len(columns)},
-        *(one for name in columns for one in _describe(name, kinds[name])),
-    ]
+    schema = _schema(tuple((name, kinds[name]) for name in columns))
     footer = write_struct({1: 1, 2: schema, 3: I64(rows), 4: [group], 6: "vlmhyperbench-loadgen"})
     return b"".join([*parts, footer, _LENGTH.pack(len(footer)), MAGIC])
+
+
+@lru_cache(maxsize=8)
+def _schema(columns: tuple[tuple[str, str], ...]) -> Written:
+    """Write the schema of columns, which is the same for every segment."""
+    return write_list([{4: "record", 5: len(columns)}, *(one for column in columns for one in _describe(*column))])
 
 
 def _describe(name: str, kind: str) -> Iterator[Struct]:
@@ -89,14 +96,16 @@ def _write_column(name: str, column: Column, kind: str, at: int) -> tuple[bytes,
         if physical == _BYTES:
             dictionary, _ = _page(_plain_texts(column.words), {1: len(column.words), 2: _PLAIN}, is_dictionary=True)
             encodings = [_PLAIN, _RLE, _RLE_DICTIONARY]
-            # Of a bit width of 8 every run's value is one byte.
-            data = b"\x08" + _runs(column.items)
+            # Of a bit width of 8 every run's value is one byte, and values that are packed are as they are.
+            is_long = len(column.items) > _PACKED_UP_TO * len(column.counts)
+            data = b"\x08" + (_runs(column.items) if is_long else _pack(column.items))
     else:
         values, levels = len(column), b""
+        present = [value for value in column if value is not None] if kind.endswith("?") else column
         if kind.endswith("?"):
-            levels = _level(_runs(bytes(value is not None for value in column)))
-        present = [value for value in column if value is not None]
-        data = array(code, cast("list[int]", present)).tobytes() if code else _plain_texts(present)
+            is_there = b"\x01" * values if len(present) == values else bytes([value is not None for value in column])
+            levels = _level(_runs(is_there))
+        data = array(code, cast("Sequence[int]", present)).tobytes() if code else _plain_texts(present)
     codec = _GZIP if name in COMPRESSED else _UNCOMPRESSED
     about: Struct = {1: values, 2: _RLE_DICTIONARY if dictionary else _PLAIN, 3: _RLE, 4: _RLE}
     page, saved = _page(levels + data, about, is_compressed=codec == _GZIP)
@@ -110,17 +119,19 @@ def _write_column(name: str, column: Column, kind: str, at: int) -> tuple[bytes,
 
 def _write_lists(column: Lists) -> tuple[int, bytes, bytes]:
     """Return how many values there are, their levels, and their bytes; an empty list is one value that is not there."""
-    repeated: list[bytes] = []
-    for count in column.counts:
-        repeated.append(b"\x02\x00")
-        if count > 1:
-            repeated.append(varint((count - 1) << 1) + b"\x01")
-    values = sum(max(1, count) for count in column.counts)
+    repeated = b"".join([_repeated(count) for count in column.counts])
+    values = sum(column.counts) + column.counts.count(0)
     defined = b"".join(
-        varint(sum(max(1, count) for count in group) << 1) + (b"\x01" if is_there else b"\x00")
+        varint(sum([count or 1 for count in group]) << 1) + (b"\x01" if is_there else b"\x00")
         for is_there, group in groupby(column.counts, bool)
     )
-    return values, _level(b"".join(repeated)) + _level(defined), column.items
+    return values, _level(repeated) + _level(defined), column.items
+
+
+@lru_cache(maxsize=4096)
+def _repeated(count: int) -> bytes:
+    """Write that a list begins, and how many values go on with it."""
+    return b"\x02\x00" + (varint((count - 1) << 1) + b"\x01" if count > 1 else b"")
 
 
 def _level(runs: bytes) -> bytes:
@@ -129,16 +140,24 @@ def _level(runs: bytes) -> bytes:
 
 def _runs(values: bytes) -> bytes:
     """Write small numbers as runs of the same one."""
+    if values and values.count(values[0]) == len(values):
+        return varint(len(values) << 1) + values[:1]
     return b"".join(varint((run.end() - run.start()) << 1) + run[1] for run in _RUN.finditer(values))
 
 
+def _pack(values: bytes) -> bytes:
+    """Write numbers of a byte each one after the other, in groups of eight."""
+    groups = -(-len(values) // 8)
+    return varint(groups << 1 | 1) + values.ljust(8 * groups, b"\0")
+
+
 def _plain_texts(texts: Sequence[object]) -> bytes:
-    parts: list[bytes] = []
-    pack = _LENGTH.pack
-    for text in texts:
+    # Many columns say one and the same in most rows.
+    written: dict[object, bytes] = {}
+    for text in set(texts):
         data = str(text).encode("utf-8", "replace")
-        parts += (pack(len(data)), data)
-    return b"".join(parts)
+        written[text] = _LENGTH.pack(len(data)) + data
+    return b"".join([written[text] for text in texts])
 
 
 def _page(data: bytes, about: Struct, *, is_dictionary: bool = False, is_compressed: bool = False) -> tuple[bytes, int]:

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Literal
 
-from vlmhyperbench_loadgen.clocks import read_clocks
+from vlmhyperbench_loadgen.clocks import SHARED
 from vlmhyperbench_loadgen.connection import Connection, Reply
 from vlmhyperbench_loadgen.eventloop import WRITE, EventLoop
 from vlmhyperbench_loadgen.http1 import NotHttp
@@ -147,7 +147,7 @@ class Stream:
         if body is None:
             body = self._bodies[request.body_offset : request.body_offset + request.body_bytes]
         self.state = "busy"
-        self._try.reply = Reply(read_clocks())
+        self._try.reply = Reply(SHARED.before(time.monotonic_ns()))
         sent_ns = self._try.sent_ns = time.monotonic_ns()
         self._loop.wake_at(self, sent_ns + round(self._bounds.request_timeout_s * 1e9))
         try:
@@ -261,8 +261,6 @@ class Stream:
         assert done is not None  # noqa: S101 -- narrows the type
         assert work is not None  # noqa: S101 -- narrows the type
         done.end_ns, done.failure = end_ns, failure
-        if done.reply is not None:
-            done.reply.ended = read_clocks()
         is_usable = done.reply is not None and done.reply.leaves_connection_usable and self.connection.is_usable
         if failure is not None or not is_usable:
             self._close()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
 
-Value: TypeAlias = "int | I64 | str | Struct | Sequence[Value]"
-Struct: TypeAlias = Mapping[int, Value]
+Value: TypeAlias = "int | I64 | str | Struct | Written | Sequence[Value]"
+Struct: TypeAlias = dict[int, Value]
 """Field number → value, ascending; an `int` is an i32."""
 
 _I32, _I64, _BINARY, _LIST, _STRUCT = 5, 6, 8, 9, 12
@@ -16,6 +17,7 @@ class I64(int):
     """A number that is declared to be of 64 bits."""
 
 
+@lru_cache(maxsize=8192)
 def varint(number: int) -> bytes:
     """Write an unsigned number, seven bits a byte, the lowest first."""
     written = bytearray()
@@ -33,37 +35,38 @@ def write_struct(struct: Struct) -> bytes:
         delta = number - last
         if not 0 < delta < 16:
             raise ValueError(f"field {number} after {last}")
-        written.append(delta << 4 | _kind(value))
-        written += _write(value)
+        kind, data = _write(value)
+        written.append(delta << 4 | kind)
+        written += data
         last = number
     written.append(0)
     return bytes(written)
 
 
-def _kind(value: Value) -> int:
-    match value:
-        case I64():
-            return _I64
-        case int():
-            return _I32
-        case str():
-            return _BINARY
-        case Mapping():
-            return _STRUCT
-        case _:
-            return _LIST
+class Written(NamedTuple):
+    """A value that is written already, since it is the same every time."""
+
+    kind: int
+    data: bytes
 
 
-def _write(value: Value) -> bytes:
-    match value:
-        case int():
-            return varint(value << 1 if value >= 0 else (-value << 1) - 1)
-        case str():
-            data = value.encode()
-            return varint(len(data)) + data
-        case Mapping():
-            return write_struct(value)
-        case _:
-            kind = _kind(value[0]) if value else _STRUCT
-            head = bytes([len(value) << 4 | kind]) if len(value) < 15 else bytes([0xF0 | kind]) + varint(len(value))
-            return head + b"".join(map(_write, value))
+def write_list(items: Sequence[Value]) -> Written:
+    """Write a list of values of one kind, to be a value later."""
+    return Written(*_write(items))
+
+
+def _write(value: Value) -> tuple[int, bytes]:
+    """Return a value's type and its bytes. Asked by type first: a footer has hundreds of values."""
+    if isinstance(value, int):
+        return _I64 if isinstance(value, I64) else _I32, varint(value << 1 if value >= 0 else (-value << 1) - 1)
+    if isinstance(value, str):
+        data = value.encode()
+        return _BINARY, varint(len(data)) + data
+    if isinstance(value, dict):
+        return _STRUCT, write_struct(value)
+    if isinstance(value, Written):
+        return value
+    items = [_write(item) for item in value]
+    kind = items[0][0] if items else _STRUCT
+    head = bytes([len(items) << 4 | kind]) if len(items) < 15 else bytes([0xF0 | kind]) + varint(len(items))
+    return _LIST, head + b"".join([data for _, data in items])

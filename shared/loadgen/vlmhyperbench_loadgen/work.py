@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from vlmhyperbench_loadgen.answers import Answer, read_refusal, read_stream, read_whole
+from vlmhyperbench_loadgen.clocks import SHARED
 from vlmhyperbench_loadgen.connection import Reply
 from vlmhyperbench_loadgen.http1 import NotHttp
 from vlmhyperbench_loadgen.table import Request
@@ -104,7 +105,7 @@ class Work:
 
     def finish(self, done: Try) -> int | None:
         """Take an ended try; return until when its stream should hold back, or None."""
-        if self._is_transient(done) and done.number < self._tries:
+        if done.number < self._tries and self._is_transient(done):
             return self._put_back(done)
         self._backlog.append(done)
         self._backlog_bytes += len(done.reply.received) if done.reply is not None else 0
@@ -143,7 +144,7 @@ def read_try(done: Try) -> Answer:
     head = reply.head if reply is not None else None
     if reply is None or head is None:
         return Answer(error=done.failure)
-    reply.settle()
+    reply.settle(SHARED.after(done.end_ns))
     try:
         body = reply.read_body()
         if not 200 <= head.status < 300:
