@@ -1,4 +1,4 @@
-"""Two ways to ask the model: its weights through transformers, or any server that speaks OpenAI's protocol."""
+"""Ways to ask the model: its weights through llama.cpp or transformers, or any server that speaks OpenAI's protocol."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import urllib.request
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,21 +14,39 @@ from pathlib import Path
 from training.held_out import Item
 
 MOST_TOKENS = 800
+SERVED_TOKENS = 560
+"""Longer than any right answer; with the longest question it fits into the context that our servers give."""
 ROWS = 16
 
 
-def answer(model: str, items: Sequence[Item], *, name: str, parallel: int) -> list[str]:
-    """Answer with what a command was given: the URL of a server, or a folder of exported files.
+def add_options(parser: ArgumentParser) -> None:
+    """Add what `answer` needs to know besides the model and the items."""
+    parser.add_argument(
+        "--engine",
+        choices=("llamacpp", "transformers"),
+        default="llamacpp",
+        help="what runs the files of a folder: llama.cpp in 16 bits (default), or transformers in 32 bits",
+    )
+    parser.add_argument("--name", default="tiny-doc-vlm", help="the model's name on the server")
+    parser.add_argument("--parallel", type=int, default=4, help="requests at a time to the server")
+
+
+def answer(model: str, items: Sequence[Item], given: Namespace) -> list[str]:
+    """Answer with what a command was given, in the order of the items.
 
     Args:
-        model: `http://…` or the folder.
+        model: the URL of a server, or a folder of exported files.
         items: what is asked.
-        name: the model's name on the server.
-        parallel: requests at a time to the server.
+        given: the options of `add_options`.
     """
     if model.startswith(("http://", "https://")):
-        return answer_with_server(model, items, model=name, parallel=parallel)
-    return answer_with_weights(Path(model), items)
+        return answer_with_server(model, items, model=given.name, parallel=given.parallel)
+    if given.engine == "transformers":
+        return answer_with_weights(Path(model), items)
+    from training.engines import F16, NAME, serve
+
+    with serve(F16, Path(model), environments=Path()) as url:
+        return answer_with_server(url, items, model=NAME, parallel=given.parallel, most_tokens=SERVED_TOKENS)
 
 
 def answer_with_weights(folder: Path, items: Sequence[Item]) -> list[str]:

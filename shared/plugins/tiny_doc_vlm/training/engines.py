@@ -87,10 +87,11 @@ class Engine:
         return EngineLaunch(argv=(str(program), *argv[1:]), url=f"http://127.0.0.1:{port}", env=env)
 
 
+F16 = Engine(label="llama.cpp, F16", kind="llamacpp", weights=f"{NAME}-f16.gguf")
 ENGINES = (
     Engine(label="transformers, float32", kind="transformers"),
     Engine(label="vLLM on CPU, float32", kind="vllm"),
-    Engine(label="llama.cpp, F16", kind="llamacpp", weights=f"{NAME}-f16.gguf"),
+    F16,
     Engine(label="llama.cpp, Q8_0", kind="llamacpp", weights=f"{NAME}-q8_0.gguf", must_agree=False),
     Engine(label="llama.cpp, Q4_0", kind="llamacpp", weights=f"{NAME}-q4_0.gguf", must_agree=False),
 )

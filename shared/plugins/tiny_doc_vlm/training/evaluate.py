@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import vlmhyperbench_tiny_doc_vlm as tiny
-from training.answering import answer
+from training.answering import add_options, answer
 from training.held_out import DIGITS, SEED, SUITES, Item, draw_items
 
 
@@ -28,15 +28,11 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--documents", type=int, default=100, help="of every suite (default 100)")
     parser.add_argument("--suites", nargs="+", choices=known, default=known)
     parser.add_argument("--seed", type=int, default=SEED)
-    parser.add_argument("--name", default="tiny-doc-vlm", help="the model's name on the server")
-    parser.add_argument("--parallel", type=int, default=4, help="requests at a time")
+    add_options(parser)
     parser.add_argument("--answers", type=Path, help="write every answer there, as JSON lines")
     given = parser.parse_args(arguments)
     items = [item for suite in given.suites for item in draw_items(suite, given.documents, seed=given.seed)]
-    answers = {
-        committed.get(model, model): answer(model, items, name=given.name, parallel=given.parallel)
-        for model in given.models
-    }
+    answers = {committed.get(model, model): answer(model, items, given) for model in given.models}
     if given.answers:
         lines = (_line(name, *pair) for name, said in answers.items() for pair in zip(items, said, strict=True))
         given.answers.write_text("".join(lines), encoding="utf-8")

@@ -15,13 +15,11 @@ from itertools import islice
 from pathlib import Path
 
 import vlmhyperbench_tiny_doc_vlm as tiny
-from training.answering import answer_with_server
+from training.answering import SERVED_TOKENS, answer_with_server
 from training.engines import ENGINES, SLOTS, Engine, serve
 from training.held_out import DIGITS, SEED, SUITES, Item, draw_items
 
 LEAST_SAME = 0.99
-MOST_TOKENS = 560
-"""Longer than any right answer; with the longest question it fits into the model's context."""
 KNOWN_SUITES = {tiny.FIRST: ("clean",)}
 """Version → what it learned to read, where that is not everything. Of what a model cannot read, it makes something up:
 many words are then nearly as likely, and the smallest difference shows."""
@@ -104,7 +102,7 @@ def _same(first: Sequence[str], other: Sequence[str]) -> int:
 def _ask(engine: Engine, items: Sequence[Item], folder: Path, environments: Path) -> list[str]:
     with serve(engine, folder, environments) as url:
         name = engine.model_name(folder)
-        return answer_with_server(url, items, model=name, parallel=SLOTS, most_tokens=MOST_TOKENS)
+        return answer_with_server(url, items, model=name, parallel=SLOTS, most_tokens=SERVED_TOKENS)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
-from training.answering import answer
+from training.answering import add_options, answer
 from training.held_out import DIGITS, SEED, Item, draw_items
 
 SUITES = ("clean", "noisy", "shifted", "fonts", "dense", "wordings", "unanswerable", "sentences", "reasons", DIGITS)
@@ -28,10 +28,10 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("model", help="a folder of exported files, or http://HOST:PORT")
     parser.add_argument("sheet", type=Path, help="the PNG to be written")
     parser.add_argument("--pages", type=int, default=20)
-    parser.add_argument("--name", default="tiny-doc-vlm", help="the model's name on the server")
+    add_options(parser)
     given = parser.parse_args(arguments)
     items = choose(given.pages)
-    answers = answer(given.model, items, name=given.name, parallel=4)
+    answers = answer(given.model, items, given)
     draw_sheet(items, answers).save(given.sheet)
     print(f"{sum(said == item.expected for item, said in zip(items, answers, strict=True))} of {len(items)} right")
 
