@@ -63,6 +63,7 @@ def next_rate(
     *,
     first_per_s: float,
     most_per_s: float,
+    least_per_s: float = 0.0,
     most_probes: int = MOST_PROBES,
     resolution: float = RESOLUTION,
 ) -> float | None:
@@ -72,6 +73,7 @@ def next_rate(
         probes: What was tried so far.
         first_per_s: The first rate.
         most_per_s: No rate above it is tried.
+        least_per_s: No rate below it is tried but the first: a probe of so many requests would last too long.
         most_probes: After so many it is over in any case.
         resolution: How close the rates that failed and passed must come.
     """
@@ -84,7 +86,7 @@ def next_rate(
         assert passed is not None  # noqa: S101 - a probe passed or failed
         return min(2 * passed, most_per_s) if passed < most_per_s else None
     if passed is None:
-        return failed / 2
+        return failed / 2 if failed / 2 >= least_per_s else None
     return (passed * failed) ** 0.5 if failed > passed * (1 + resolution) else None
 
 

@@ -12,9 +12,12 @@ if TYPE_CHECKING:
 
     from vlmhyperbench.analysis.groups import Group
     from vlmhyperbench.analysis.percentiles import Percentile
+    from vlmhyperbench.analysis.repeats import RepeatedMean
     from vlmhyperbench.analysis.slo import LimitVerdict
     from vlmhyperbench.analysis.steady import Rate
     from vlmhyperbench.load.results import LoadResult
+    from vlmhyperbench.load.search import SearchResult
+    from vlmhyperbench.load.series import Repeats, Sweep
 
 MOST_GROUPS = 8
 """Lines of one kind of groups; the rest is in the JSON."""
@@ -48,6 +51,94 @@ def print_result(result: LoadResult) -> None:
     _print_how(result)
 
 
+def print_repeats(found: Repeats) -> None:
+    """Print the means over repeats."""
+    say(f"{len(found.runs)} repeats, {sum(run.valid for run in found.runs)} of them valid.")
+    rows = [
+        (name, *map(_number, (mean.mean, mean.sd, mean.low, mean.high)))
+        for name, mean in found.metrics.items()
+        if mean.mean is not None
+    ]
+    table(["", "mean", "sd", "95 % from", "to"], rows, right=["mean", "sd", "95 % from", "to"])
+    if found.stopped is not None:
+        stopped = found.stopped
+        reached = "reached" if stopped.is_reached else "NOT reached"
+        say(f"{stopped.metric} within {stopped.precision:.2%}: {reached}. {_looked(stopped.mean)}")
+    for number, run in enumerate(found.runs, 1):
+        for reason in _invalid(run):
+            say(f"repeat {number} {reason}")
+
+
+def print_sweep(found: Sweep) -> None:
+    """Print a line for each point."""
+    columns = [found.axis, "ok", "requests/s", "tokens/s", "ttft p50", "ttft p99", "tpot p99", "latency p99"]
+    has_slo = any(point.result.statistics.goodput is not None for point in found.points)
+    rows = []
+    for point in found.points:
+        result = point.result
+        times = {name: value for name, value in result.metrics.items() if isinstance(value, Distribution)}
+        rates = [result.metrics[name] for name in ("requests_per_s", "output_tokens_per_s")]
+        goodput = result.statistics.goodput
+        rows.append(
+            (
+                f"{point.value:g}",
+                f"{result.requests['ok']}/{result.requests['scheduled']}",
+                *(_number(rate) if isinstance(rate, float) else None for rate in rates),
+                _number(times["ttft_user_ms"].p50),
+                *(_number(times[name].p99) for name in ("ttft_user_ms", "tpot_ms", "latency_ms")),
+                *(() if not has_slo else (None if goodput is None else _number(goodput.per_s),)),
+            )
+        )
+    columns += ["goodput/s"] if has_slo else []
+    table(columns, rows, right=columns)
+    for point in found.points:
+        if point.settled_s is None:
+            say(f"INVALID: after {found.axis} {point.value:g} the server did not become idle again.")
+        for reason in _invalid(point.result):
+            say(f"{found.axis} {point.value:g} {reason}")
+
+
+def print_search(search: SearchResult) -> None:
+    """Print what was tried, and the answer."""
+    rows = [
+        (f"{probe.rate_per_s:.4g}", "passed" if probe.passed else "failed", probe.reason or "")
+        for probe in search.found.probes
+    ]
+    table(["rate", "", "why"], rows, right=["rate"])
+    found, limits = search.found, ", ".join(f"{name}<{limit:g}" for name, limit in search.slo.items())
+    say(f"{search.requests} requests a probe, each limit kept with {search.certainty:.2%} certainty in each.")
+    if search.ended_by is not None:
+        say(
+            f"INVALID: the search was ended by {search.ended_by} before it was over; what follows is as far as it came."
+        )
+    if found.passed_per_s is None:
+        say(f"NOT REACHED: no rate was shown to keep {limits}.")
+    else:
+        say(f"{found.passed_per_s:.4g} requests a second keep {limits}, at {found.confidence:.0%} confidence.")
+    if found.failed_per_s is None:
+        say("No rate failed: the largest that the server can keep may lie above.")
+    else:
+        say(f"The smallest rate that failed: {found.failed_per_s:.4g}.")
+
+
+def _looked(mean: RepeatedMean | None) -> str:
+    if mean is None or mean.low is None or mean.high is None:
+        return "There are too few repeats with a value to look."
+    return f"{mean.low:.2f} to {mean.high:.2f} at whichever repeat one looks (95 % over all looks)."
+
+
+def _invalid(result: LoadResult) -> list[str]:
+    """Say what makes a result invalid."""
+    reasons = []
+    if result.outcome != "complete":
+        reasons.append(f"INVALID: it was {result.outcome}; this is what was done by then.")
+    for gate in result.gates:
+        if not gate.ok:
+            least = " at least" if gate.is_least else ""
+            reasons.append(f"INVALID: {gate.name} is {gate.value}, the limit is{least} {gate.limit:g}.")
+    return reasons
+
+
 def _print_rates(result: LoadResult) -> None:
     steady = result.statistics.steady
     of_window: dict[str, Rate | None] = {}
@@ -67,12 +158,10 @@ def _print_how(result: LoadResult) -> None:
         say(f"sent: {sent.rate_per_s:.2f} per s, CV of gaps {sent.cv:.2f}, dispersion {sent.dispersion:.2f}")
     client = result.client
     say(f"client: {client['cpu_s']:.2f} CPU-s, instants by the {client['instants']}, over {client['transport']}")
-    if result.outcome != "complete":
-        say(f"INVALID: it was {result.outcome}; this is what was done by then.")
-    for gate in result.gates:
-        if not gate.ok:
-            least = " at least" if gate.is_least else ""
-            say(f"INVALID: {gate.name} is {gate.value}, the limit is{least} {gate.limit:g}.")
+    if result.preset is not None:
+        say(f"preset {result.preset.name}: {result.preset.note}")
+    for reason in _invalid(result):
+        say(reason)
 
 
 def _print_groups(title: str, groups: Sequence[Group]) -> None:

@@ -55,8 +55,18 @@ class Grouping:
     streams: int | None = None
     """Requests under way at a time; 1 of an open loop, whose streams are no one's."""
     is_by_stream: bool = False
+    samples_per_query: int = 0
+    """So many requests that follow each other in order of ordinals are one query; 0: there are no queries."""
     pixels: Sequence[int] | None = None
     """Of each request's synthetic images, in order of ordinals. Shape: (requests,)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresetUsed:
+    """Whose rules a load followed."""
+
+    name: str
+    note: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +89,7 @@ class LoadResult:
     statistics: Statistics
     arrivals: Sends | None = None
     """Of an open loop."""
+    preset: PresetUsed | None = None
 
 
 def read_record(folder: Path) -> pl.DataFrame:
@@ -103,6 +114,7 @@ def result_of(
     measured_phase: int,
     scheduled: int,
     slo: Mapping[str, float] | None = None,
+    certainty: float | None = None,
     open_loop: OpenLoop | None = None,
     grouping: Grouping | None = None,
     driver_cpu_s: float | None = None,
@@ -114,7 +126,8 @@ def result_of(
         end: What measuring itself came to.
         measured_phase: The phase whose result it is.
         scheduled: How many requests it was to have.
-        slo: Limits in ms for goodput.
+        slo: Limits in ms.
+        certainty: With which a limit must be kept to be kept for certain; None: MLPerf's 99 %.
         open_loop: How it was to be sent; None for a closed loop.
         grouping: How many streams there were, and what requests are grouped by; None: not known, and by nothing.
         driver_cpu_s: CPU time of whoever planned and read this, beside the load generator's own.
@@ -142,6 +155,7 @@ def result_of(
         scheduled=scheduled if end.outcome == "complete" else rows.height,
         duration_s=duration_s,
         slo=slo or {},
+        certainty=certainty,
         grouping=grouping or Grouping(),
     )
     goodput = statistics.goodput

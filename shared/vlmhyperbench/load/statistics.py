@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vlmhyperbench.analysis.groups import Fairness, Group, fairness_of, groups_of, size_bucket
-from vlmhyperbench.analysis.percentiles import Percentile, percentiles_of
+from vlmhyperbench.analysis.percentiles import CERTAINTY, Percentile, percentiles_of
 from vlmhyperbench.analysis.performance import slo_metric
 from vlmhyperbench.analysis.slo import LimitVerdict, judge_limit
 from vlmhyperbench.analysis.steady import RULE, Goodput, Rate, goodput_of, rate_within, steady_window
@@ -66,6 +66,7 @@ def describe_phase(
     duration_s: float,
     slo: Mapping[str, float],
     grouping: Grouping,
+    certainty: float | None = None,
 ) -> Statistics:
     """Describe the rows of one phase.
 
@@ -76,24 +77,34 @@ def describe_phase(
         duration_s: From the first scheduled instant to the last end.
         slo: Limits in ms; empty for none.
         grouping: What the requests are grouped by.
+        certainty: With which a limit must be kept to be kept for certain; None: MLPerf's.
 
     Raises:
         InvalidInput: the SLO names something that is not measured.
     """
     is_ok = (rows["status"] == "ok").to_numpy()
     failed = scheduled - int(is_ok.sum())
+    percentiles = {
+        name: percentiles_of(_milliseconds(values[is_ok]), failed=failed)
+        for name, values in (
+            ("ttft_user_ms", times.ttft_user),
+            ("tpot_ms", times.tpot),
+            ("latency_ms", times.latency),
+        )
+    }
+    if grouping.samples_per_query:
+        percentiles["query_latency_ms"] = _queries(rows, is_ok, times, scheduled, grouping.samples_per_query)
     return Statistics(
-        percentiles={
-            name: percentiles_of(_milliseconds(values[is_ok]), failed=failed)
-            for name, values in (
-                ("ttft_user_ms", times.ttft_user),
-                ("tpot_ms", times.tpot),
-                ("latency_ms", times.latency),
-            )
-        },
+        percentiles=percentiles,
         goodput=_goodput(times, is_ok, slo, scheduled=scheduled, duration_s=duration_s) if slo else None,
         limits=tuple(
-            judge_limit(name, limit, _milliseconds(bounded(times, slo_metric(name))[is_ok]), failed=failed)
+            judge_limit(
+                name,
+                limit,
+                _milliseconds(bounded(times, slo_metric(name))[is_ok]),
+                failed=failed,
+                certainty=CERTAINTY if certainty is None else certainty,
+            )
             for name, limit in slo.items()
         ),
         steady=_steady(rows, is_ok, grouping.streams) if grouping.streams else None,
@@ -124,6 +135,20 @@ def _goodput(
     times: Times, is_ok: npt.NDArray[np.bool_], slo: Mapping[str, float], *, scheduled: int, duration_s: float
 ) -> Goodput:
     return goodput_of(int((keeps_all(times, slo) & is_ok).sum()), scheduled=scheduled, duration_s=duration_s)
+
+
+def _queries(
+    rows: pl.DataFrame, is_ok: npt.NDArray[np.bool_], times: Times, scheduled: int, samples: int
+) -> tuple[Percentile, ...]:
+    """A query lasts as long as the longest of its samples, and fails with any of them."""
+    count = scheduled // samples
+    query = rows["ordinal"].to_numpy() // samples
+    good = is_ok & ~np.isnan(times.latency)
+    answered = np.bincount(query[good], minlength=count)[:count]
+    longest = np.zeros(max(count, int(query.max(initial=-1)) + 1))
+    np.maximum.at(longest, query[good], times.latency[good])
+    whole = answered == samples
+    return percentiles_of(_milliseconds(longest[:count][whole]), failed=int(count - whole.sum()))
 
 
 def _steady(rows: pl.DataFrame, is_ok: npt.NDArray[np.bool_], streams: int) -> Steady:

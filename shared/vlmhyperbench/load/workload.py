@@ -71,6 +71,16 @@ class Workload:
     timeout_s: float
     seed: int
     processes: int
+    is_at_least: bool = False
+    """The measurement lasts `duration_s` or longer, and has `least_requests` or more."""
+    least_requests: int = 1
+    samples_per_query: int = 0
+    """Of multi_stream: the k-th requests of so many streams are query k; 0: there are no queries."""
+
+    @property
+    def is_open_loop(self) -> bool:
+        """Whether a schedule says when requests leave."""
+        return self.scenario == "server"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +90,22 @@ class WrittenLoad:
     requests: int
     open_loop: OpenLoop | None
     grouping: Grouping
+
+
+def check_load(workload: Workload) -> None:
+    """See that a load can be planned, without planning it.
+
+    Raises:
+        InvalidInput: the description contradicts itself or asks for too much.
+    """
+    if not workload.trace and workload.requests is not None and workload.duration_s is not None:
+        raise InvalidInput(
+            "--requests and --duration exclude each other: one says how many, the other how long.",
+            cure="Leave one of them out.",
+        )
+    instants = _instants(workload)
+    if (instants is not None and instants.size == 0) or (workload.requests == 0):
+        raise InvalidInput("There is nothing to send.", cure="Give --requests, or a longer --duration.")
 
 
 def write_load(folder: Path, workload: Workload, endpoint: Endpoint) -> WrittenLoad:
@@ -132,6 +158,7 @@ def write_load(folder: Path, workload: Workload, endpoint: Endpoint) -> WrittenL
     grouping = Grouping(
         streams=streams if instants is None else 1,
         is_by_stream=workload.scenario == "multi_stream",
+        samples_per_query=workload.samples_per_query,
         pixels=pixels[workload.warmup :] or None,
     )
     return WrittenLoad(requests=count, open_loop=open_loop, grouping=grouping)
@@ -143,11 +170,11 @@ def _process(workload: Workload) -> Literal["constant", "poisson", "gamma", "bur
 
 def _instants(workload: Workload) -> Instants | None:
     """Draw or read when the requests of an open loop leave; None of a closed loop."""
-    if workload.scenario != "server":
-        if workload.arrivals is not None or workload.trace or workload.duration_s is not None:
+    if not workload.is_open_loop:
+        if workload.arrivals is not None or workload.trace:
             raise InvalidInput(
-                f"{workload.scenario} sends when the one before has ended: it has no rate, trace or duration.",
-                cure="Take --scenario server, or leave them out.",
+                f"{workload.scenario} sends when the one before has ended: it has no rate or trace.",
+                cure="Take --scenario server, or leave --rate and --trace out.",
             )
         return None
     if workload.trace:
@@ -158,9 +185,12 @@ def _instants(workload: Workload) -> Instants | None:
     if workload.arrivals is None:
         raise InvalidInput("server needs a rate.", cure="Give --rate, or --trace.")
     if workload.duration_s is not None:
-        if workload.requests is not None:
-            raise InvalidInput("The number of requests and their duration exclude each other.")
-        return arrivals_within(workload.arrivals, duration_s=workload.duration_s, seed=workload.seed)
+        within = arrivals_within(workload.arrivals, duration_s=workload.duration_s, seed=workload.seed)
+        if not workload.is_at_least:
+            return within
+        # The first arrival after the duration is sent too: then the last send is no earlier than that.
+        count = max(int(within.size) + 1, workload.least_requests)
+        return draw_arrivals(workload.arrivals, count=count, seed=workload.seed)
     return draw_arrivals(workload.arrivals, count=workload.requests or 0, seed=workload.seed)
 
 

@@ -39,6 +39,12 @@ def test_where_nothing_passes_it_is_not_reached() -> None:
     assert len(found.probes) == 4
 
 
+def test_it_does_not_halve_below_the_smallest_rate() -> None:
+    probes = [Probe(rate_per_s=4.0, passed=False)]
+    assert next_rate(probes, first_per_s=4.0, most_per_s=9.0, least_per_s=2.0) == 2.0
+    assert next_rate(probes, first_per_s=4.0, most_per_s=9.0, least_per_s=2.1) is None
+
+
 def test_where_nothing_fails_there_is_no_upper_end() -> None:
     found = conclude(search(1e9, most=6.0))
     assert [one.rate_per_s for one in found.probes] == [1.0, 2.0, 4.0, 6.0]

@@ -1,0 +1,158 @@
+"""Drive what `load` was asked for, once, repeatedly, over a sweep or in search of a rate, and print what it came to."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from vlmhyperbench.cli import exits
+from vlmhyperbench.cli.load_text import print_repeats, print_result, print_search, print_sweep
+from vlmhyperbench.cli.output import emit, note
+from vlmhyperbench.cli.shown import Shown
+from vlmhyperbench.load.idle import Idle
+from vlmhyperbench.load.measure import Control, Target, check_record, measure
+from vlmhyperbench.load.presets import judged_by
+from vlmhyperbench.load.results import LoadResult, PresetUsed
+from vlmhyperbench.load.search import SearchResult, requests_of_probe, search_rate
+from vlmhyperbench.load.series import Axis, MeasureOne, Repeats, Sweep, Until, at_value, repeat, sweep
+from vlmhyperbench.load.workload import Workload, check_load
+from vlmhyperbench_sdk.errors import InvalidInput
+
+_KINDS = {LoadResult: "load", Repeats: "load_repeats", Sweep: "load_sweep", SearchResult: "load_search"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """How often and at which points a load is measured; at most one of the three."""
+
+    repeats: int = 1
+    until: Until | None = None
+    axis: Axis | None = None
+    values: tuple[float, ...] = ()
+    is_search: bool = False
+    first_per_s: float | None = None
+    most_probes: int = 1
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether the same load is measured several times."""
+        return self.repeats > 1 or self.until is not None
+
+
+def run_load(
+    workload: Workload, target: Target, series: Series, *, preset: PresetUsed | None, record: Path | None, shown: Shown
+) -> int:
+    """Check everything before anything is sent, then measure and print; return the exit code.
+
+    Raises:
+        InvalidInput: something cannot be planned.
+        Unavailable: nothing could be measured.
+    """
+    workload, target = _checked(workload, target, series)
+    check_record(record)
+    stopped_by: list[signal.Signals] = []
+    control = Control(tell=lambda text: note(text, shown))
+
+    async def measure_one(one: Workload, name: str) -> LoadResult:
+        folder = record / name if record is not None and name else record
+        result = await measure(one, target, control, record=folder)
+        return result if preset is None else judged_by(result, one, preset)
+
+    async def drive() -> LoadResult | Repeats | Sweep | SearchResult:
+        def stop(number: signal.Signals) -> None:
+            stopped_by.append(number)
+            control.stop()
+
+        with _told_of_signals(stop):
+            return await _drive(workload, target, series, control, measure_one)
+
+    found = asyncio.run(drive())
+    _show(found, shown)
+    if stopped_by:
+        return exits.TERMINATED if stopped_by[0] == signal.SIGTERM else exits.INTERRUPTED
+    if isinstance(found, SearchResult) and found.ended_by is None and not found.found.is_reached:
+        return exits.GATE
+    return exits.OK if found.valid else exits.RUN_FAILED
+
+
+async def _drive(
+    workload: Workload, target: Target, series: Series, control: Control, measure_one: MeasureOne
+) -> LoadResult | Repeats | Sweep | SearchResult:
+    if series.is_repeated:
+        return await repeat(workload, measure_one, control, most=series.repeats, until=series.until)
+    bare = dataclasses.replace(target, slo={})
+    idle = Idle(workload, lambda probe: measure(probe, bare, control))
+    if series.axis is not None:
+        return await sweep(workload, measure_one, control, axis=series.axis, values=series.values, idle=idle)
+    if series.is_search:
+        return await search_rate(
+            workload,
+            measure_one,
+            control,
+            slo=target.slo,
+            first_per_s=series.first_per_s,
+            most_probes=series.most_probes,
+            idle=idle,
+        )
+    return await measure_one(workload, "")
+
+
+def _checked(workload: Workload, target: Target, series: Series) -> tuple[Workload, Target]:
+    """See that every load of the series can be planned; give a search its number of requests and its certainty."""
+    if sum((series.is_repeated, series.axis is not None, series.is_search)) > 1:
+        raise InvalidInput("--repeats, --sweep and --search-rate exclude each other.", cure="Leave all but one out.")
+    if series.is_search:
+        from vlmhyperbench.analysis.rate_search import certainty_of_probe
+
+        if workload.duration_s is not None or workload.arrivals is None:
+            raise InvalidInput(
+                "--search-rate probes server by a number of requests: it takes no --duration, --preset or --trace.",
+                cure="Give --requests, or none of them.",
+            )
+        requests = requests_of_probe(target.slo, workload.requests, most_probes=series.most_probes)
+        workload = dataclasses.replace(workload, requests=requests)
+        target = dataclasses.replace(target, certainty=certainty_of_probe(most_probes=series.most_probes))
+    if series.axis is None:
+        check_load(workload)
+    for value in series.values:
+        check_load(at_value(workload, series.axis or "rate", value))
+    return workload, target
+
+
+def _show(found: LoadResult | Repeats | Sweep | SearchResult, shown: Shown) -> None:
+    if shown.json:
+        emit(_KINDS[type(found)], found)
+        return
+    match found:
+        case Repeats():
+            print_repeats(found)
+        case Sweep():
+            print_sweep(found)
+        case SearchResult():
+            print_search(found)
+        case _:
+            print_result(found)
+
+
+@contextmanager
+def _told_of_signals(stop: Callable[[signal.Signals], None]) -> Iterator[None]:
+    """Call `stop` for Ctrl-C and SIGTERM in place of what they do else; only a main thread hears signals."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        loop.add_signal_handler(number, stop, number)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            loop.remove_signal_handler(number)
+            signal.signal(number, handler)

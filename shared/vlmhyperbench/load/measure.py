@@ -1,0 +1,160 @@
+"""Measure one load: plan while the process starts, drive it, hear it out, read its record back."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import math
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from vlmhyperbench.load.process import LoadProcess
+from vlmhyperbench.load.results import LoadResult, read_record, result_of
+from vlmhyperbench.load.validity import at_least
+from vlmhyperbench.load.workload import MEASURED_PHASE, Workload, write_load
+from vlmhyperbench_sdk.errors import InvalidInput, Unavailable
+from vlmhyperbench_sdk.load import EndLine, Endpoint, ProgressLine
+
+PILOT_REQUESTS = 8
+PILOT_SECONDS = 1.0
+MOST_PILOT_REQUESTS = 20_000
+SPARE = 1.2
+"""So much more than the pilot's rate says is planned where a duration is the least that is allowed."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Control:
+    """Who hears how far a load is, and who may end it early."""
+
+    tell: Callable[[str], None]
+    is_stopped: bool = False
+    cpu_s: float = 0.0
+    """CPU time of this process that earlier results have stated."""
+    _process: LoadProcess | None = None
+
+    def stop(self) -> None:
+        """Ask what is under way to seal what is done; nothing is begun afterwards. A signal's handler may call it."""
+        self.is_stopped = True
+        if self._process is not None:
+            self._process.cancel_soon()
+
+    def watch(self, process: LoadProcess | None) -> None:
+        """Name the process that `stop` is to end."""
+        self._process = process
+        if process is not None and self.is_stopped:
+            process.cancel_soon()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where requests go and what is asked of the answers."""
+
+    endpoint: Endpoint
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """Name → whole header value; never written to disk."""
+    slo: Mapping[str, float] = field(default_factory=dict)
+    """Limits in ms."""
+    certainty: float | None = None
+    """Of `is_certain` of its limits; None: the usual one."""
+
+
+async def measure(workload: Workload, target: Target, control: Control, *, record: Path | None = None) -> LoadResult:
+    """Measure a load over connections of its own.
+
+    Args:
+        workload: What is sent. A closed loop whose duration is given is preceded by a pilot that says how much that is.
+        target: Where it is sent.
+        control: Ends it early, and hears how far it is.
+        record: Where the record is kept; None: nowhere.
+
+    Raises:
+        InvalidInput: the load contradicts itself, or the record's folder holds another record.
+        Unavailable: nothing could be measured.
+        OSError: the disk is full.
+    """
+    check_record(record)
+    least_s = workload.duration_s if workload.is_at_least else None
+    if workload.duration_s is not None and not workload.is_open_loop:
+        workload = await _with_count(workload, target, control)
+    result = await _measure_counted(workload, target, control, record=record)
+    if least_s is None:
+        return result
+    gates = (
+        *result.gates,
+        at_least("duration_s", result.duration_s, least_s),
+        at_least("least_requests", float(result.requests["sent"]), float(workload.least_requests)),
+    )
+    is_valid = result.outcome == "complete" and all(gate.ok for gate in gates)
+    return dataclasses.replace(result, gates=gates, valid=is_valid)
+
+
+def check_record(record: Path | None) -> None:
+    """See that a record's folder holds no other record.
+
+    Raises:
+        InvalidInput: it does.
+    """
+    if record is not None and any(record.rglob("*.parquet")):
+        raise InvalidInput(f"{record} holds the record of another run.", cure="Give --record a new folder.")
+
+
+async def _measure_counted(workload: Workload, target: Target, control: Control, *, record: Path | None) -> LoadResult:
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vlmhyperbench-load-")))
+        plan_folder, record_folder = scratch / "plan", record or scratch / "record"
+        async with await LoadProcess.start(plan_folder, record_folder) as process:
+            control.watch(process)
+            try:
+                written = await asyncio.to_thread(write_load, plan_folder, workload, target.endpoint)
+                await process.ready(target.secrets)
+                async for line in process.lines():
+                    if isinstance(line, ProgressLine) and line.phase == MEASURED_PHASE:
+                        control.tell(f"{line.done} done, {line.failed} failed, {line.in_flight} under way")
+                end = await process.wait()
+            finally:
+                control.watch(None)
+        if end.outcome == "failed" or not any(record_folder.glob(f"{MEASURED_PHASE}-*.parquet")):
+            raise _failure(end)
+        used_s, control.cpu_s = time.process_time() - control.cpu_s, time.process_time()
+        return result_of(
+            read_record(record_folder),
+            end,
+            measured_phase=MEASURED_PHASE,
+            scheduled=written.requests,
+            slo=target.slo,
+            certainty=target.certainty,
+            open_loop=written.open_loop,
+            grouping=written.grouping,
+            driver_cpu_s=used_s,
+        )
+
+
+async def _with_count(workload: Workload, target: Target, control: Control) -> Workload:
+    """Give a closed loop as many requests as its duration holds at the rate that a pilot finds."""
+    assert workload.duration_s is not None  # noqa: S101 - narrows the type
+    streams = 1 if workload.scenario == "single_stream" else workload.streams
+    count, rate = max(PILOT_REQUESTS, 2 * streams), 0.0
+    bare = dataclasses.replace(target, slo={})
+    while not control.is_stopped:
+        control.tell(f"finding out how many requests last {workload.duration_s:g} s: {count} to begin with")
+        pilot = dataclasses.replace(workload, requests=count, duration_s=None, is_at_least=False)
+        found = await _measure_counted(pilot, bare, control, record=None)
+        answered = found.metrics["requests_per_s"]
+        if not isinstance(answered, float) or answered <= 0:
+            raise Unavailable("Nothing was measured: no request of the pilot succeeded.", code="pilot_failed")
+        rate = answered
+        if found.duration_s >= min(PILOT_SECONDS, workload.duration_s / 4) or count >= MOST_PILOT_REQUESTS:
+            break
+        count = min(4 * count, MOST_PILOT_REQUESTS)
+    planned = math.ceil(rate * workload.duration_s * (SPARE if workload.is_at_least else 1.0))
+    return dataclasses.replace(workload, requests=max(planned, workload.least_requests, 1), duration_s=None)
+
+
+def _failure(end: EndLine) -> Unavailable:
+    reason = end.error or "it was cancelled"
+    cure = "Check that the server runs and the URL is right." if reason.startswith("connect_failed") else ""
+    return Unavailable(f"Nothing was measured: {reason}", cure=cure, code=reason.partition(":")[0])

@@ -1,0 +1,131 @@
+"""Presets: how long a load lasts, how many requests it has and which limits it must keep, by rules others know.
+
+`official` follows MLPerf Inference (inference_rules.adoc, "Scenarios" and the appendix on early stopping; loadgen's
+mlperf.conf): at least 600 s; single_stream p90, multi_stream p99 of queries of 8 samples, server p99 of TTFT and TPOT
+over Poisson arrivals, offline at least 24,576 samples. What differs is said in `note`. `vlm` is `official` with images
+and a limit of 12 s on the p99 of the whole answer, as MLPerf's vision-language benchmark has it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Literal
+
+from vlmhyperbench.analysis.performance import slo_metric, slo_percent
+from vlmhyperbench.load.results import LoadResult, PresetUsed
+from vlmhyperbench.load.validity import Gate, at_least, at_most
+from vlmhyperbench.load.workload import Asked, Images, Workload
+from vlmhyperbench_sdk.errors import InvalidInput
+
+Preset = Literal["quick", "official", "vlm"]
+
+QUICK_SECONDS = 10.0
+OFFICIAL_SECONDS = 600.0
+SAMPLES_PER_QUERY = 8
+LEAST_SINGLE_STREAM, LEAST_QUERIES, LEAST_OFFLINE = 64, 662, 24_576
+"""Floors: MLPerf's early stopping certifies no p90 below 64 requests and no p99 below 662; samples of offline."""
+
+VLM_SLO = {"latency_p99": 12_000.0}
+VLM_IMAGES = Images(count=1, sizes=((512, 512), (768, 768), (1024, 1024)))
+VLM_PROMPT_TOKENS = 256
+
+_NOTES = {
+    "single_stream": "MLPerf's rules of single stream.",
+    "multi_stream": "MLPerf's rules of multi stream, but that a query's samples wait for no other query's: "
+    "the k-th requests of all 8 streams are query k, and it lasts as long as the longest of them.",
+    "offline": "MLPerf's rules of offline, but that no more samples are under way at a time than there are streams.",
+    "server": "MLPerf's rules of server.",
+}
+
+
+def with_preset(
+    workload: Workload, preset: Preset, slo: Mapping[str, float]
+) -> tuple[Workload, dict[str, float], PresetUsed]:
+    """Give a load what its preset asks for; return it, its limits and what was used.
+
+    Raises:
+        InvalidInput: the load breaks a rule of the preset.
+    """
+    if workload.requests is not None or workload.trace:
+        raise InvalidInput(
+            f"--preset {preset} says itself how much is sent.", cure="Leave --requests and --trace out, or the preset."
+        )
+    least_s = QUICK_SECONDS if preset == "quick" else OFFICIAL_SECONDS
+    if workload.duration_s is not None and workload.duration_s < least_s:
+        raise InvalidInput(
+            f"--preset {preset} lasts at least {least_s:g} s, not {workload.duration_s:g} s.",
+            cure="Give a longer --duration, or none.",
+        )
+    workload = dataclasses.replace(workload, duration_s=workload.duration_s or least_s)
+    if preset == "quick":
+        return workload, dict(slo), PresetUsed(name=preset, note="quick: not for publication")
+    limits, note = dict(slo), _NOTES[workload.scenario]
+    if preset == "vlm":
+        workload = dataclasses.replace(workload, asked=_with_images(workload))
+        limits = limits or (VLM_SLO if workload.scenario == "server" else {})
+        note += " Images are synthetic and no two are alike: a stand-in for a product catalogue."
+    workload = dataclasses.replace(workload, is_at_least=True, least_requests=_least(workload, preset, limits))
+    if workload.scenario == "multi_stream":
+        workload = dataclasses.replace(workload, samples_per_query=SAMPLES_PER_QUERY)
+    return workload, dict(limits), PresetUsed(name=preset, note=note)
+
+
+def judged_by(result: LoadResult, workload: Workload, used: PresetUsed) -> LoadResult:
+    """Add the gates of a preset: its percentile is certified, its limits are kept for certain."""
+    gates: list[Gate] = []
+    found = result.statistics
+    if workload.is_at_least and workload.scenario == "single_stream":
+        p90 = found.percentiles["latency_ms"][1]
+        gates.append(at_least("certified_latency_p90_ms", p90.certified, 0.0))
+    if workload.is_at_least and workload.scenario == "multi_stream":
+        p99 = found.percentiles["query_latency_ms"][2]
+        gates.append(at_least("certified_query_latency_p99_ms", p99.certified, 0.0))
+    if workload.is_at_least and workload.scenario == "server":
+        gates.extend(at_most(f"{one.name}_not_certain", 0.0 if one.is_certain else 1.0, 0.0) for one in found.limits)
+    every = (*result.gates, *gates)
+    is_valid = result.outcome == "complete" and all(gate.ok for gate in every)
+    return dataclasses.replace(result, gates=every, valid=is_valid, preset=used)
+
+
+def _with_images(workload: Workload) -> Asked:
+    asked = workload.asked
+    return dataclasses.replace(
+        asked,
+        images=asked.images or (None if asked.media else VLM_IMAGES),
+        prompt_tokens=asked.prompt_tokens or VLM_PROMPT_TOKENS,
+    )
+
+
+def _least(workload: Workload, preset: Preset, limits: Mapping[str, float]) -> int:
+    match workload.scenario:
+        case "single_stream":
+            return LEAST_SINGLE_STREAM
+        case "multi_stream":
+            if workload.streams != SAMPLES_PER_QUERY:
+                raise InvalidInput(
+                    f"--preset {preset} sends queries of {SAMPLES_PER_QUERY} samples, not {workload.streams}.",
+                    cure=f"Give --concurrency {SAMPLES_PER_QUERY}, or none.",
+                )
+            return LEAST_QUERIES * SAMPLES_PER_QUERY
+        case "offline":
+            return LEAST_OFFLINE
+        case _:
+            return _least_of_server(workload, preset, limits)
+
+
+def _least_of_server(workload: Workload, preset: Preset, limits: Mapping[str, float]) -> int:
+    if workload.arrivals is not None and workload.arrivals.process != "poisson":
+        raise InvalidInput(
+            f"--preset {preset} sends as a Poisson process, not {workload.arrivals.process}.",
+            cure="Leave --arrivals out.",
+        )
+    on_p99 = {slo_metric(name) for name in limits if slo_percent(name) == 99}
+    wanted = ("latency",) if preset == "vlm" else ("ttft", "tpot")
+    missing = [metric for metric in wanted if metric not in on_p99]
+    if missing:
+        raise InvalidInput(
+            f"--preset {preset} of server needs a limit on the p99 of {' and '.join(missing)}.",
+            cure=f"Give --slo '{','.join(f'{metric}_p99<MILLISECONDS' for metric in wanted)}'.",
+        )
+    return LEAST_QUERIES

@@ -1,0 +1,163 @@
+"""Search for the largest rate at which a server keeps its SLO for certain."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vlmhyperbench.analysis.performance import slo_percent
+from vlmhyperbench.domain.arrivals import MOST_RATE_PER_S
+from vlmhyperbench.load.idle import Idle
+from vlmhyperbench.load.measure import Control
+from vlmhyperbench.load.results import LoadResult
+from vlmhyperbench.load.series import MeasureOne, at_value
+from vlmhyperbench.load.workload import Workload
+from vlmhyperbench_sdk.errors import InvalidInput, Unavailable
+
+if TYPE_CHECKING:
+    from vlmhyperbench.analysis.rate_search import RateFound
+
+ALLOWED_OVER = 3
+"""A probe has so many requests that it passes with so many over a limit, unless its number is given."""
+
+LONGEST_PROBE_S = 600.0
+"""No rate is so low that its probe would last longer."""
+
+TRIES = 3
+"""How often a probe is measured in which the server did well and the client did not."""
+
+OF_THE_SERVER = ("error_share",)
+"""Gates that a server shuts; the others are the client's, and say nothing of the server."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResult:
+    """What a search came to."""
+
+    valid: bool
+    """It ended by itself, and a rate passed."""
+    found: RateFound
+    slo: Mapping[str, float]
+    certainty: float
+    """Of each limit in each probe."""
+    requests: int
+    """Of each probe."""
+    idle_ttft_ms: float
+    runs: tuple[LoadResult, ...]
+    """In order; a probe in which the client did badly is measured again, so there may be more of them than probes."""
+    ended_by: str | None = None
+    """What ended the search before it was over: the client, or a signal."""
+
+
+def requests_of_probe(slo: Mapping[str, float], requests: int | None, *, most_probes: int) -> int:
+    """Return how many requests a probe has.
+
+    Raises:
+        InvalidInput: there is no limit, or so few requests can show none.
+    """
+    from vlmhyperbench.analysis.percentiles import least_requests
+    from vlmhyperbench.analysis.rate_search import certainty_of_probe
+
+    if not slo:
+        raise InvalidInput("--search-rate needs the limits to keep.", cure="Give --slo 'ttft_p99<500,tpot_p99<50'.")
+    certainty = certainty_of_probe(most_probes=most_probes)
+    percents = [slo_percent(name) for name in slo]
+    least = max(least_requests(percent, over=0, certainty=certainty) for percent in percents)
+    if requests is None:
+        return max(least_requests(percent, over=ALLOWED_OVER, certainty=certainty) for percent in percents)
+    if requests < least:
+        raise InvalidInput(
+            f"No {requests} requests can show p{max(percents)}: a probe needs at least {least}.",
+            cure=f"Give --requests {least} or more, or none.",
+        )
+    return requests
+
+
+async def search_rate(
+    workload: Workload,
+    measure_one: MeasureOne,
+    control: Control,
+    *,
+    slo: Mapping[str, float],
+    first_per_s: float | None,
+    most_probes: int,
+    idle: Idle,
+) -> SearchResult:
+    """Probe rates: doubling or halving until one passes and one fails, then between them.
+
+    Args:
+        workload: An open loop with its arrivals, and as many requests as a probe has.
+        measure_one: Measures a probe, each limit judged at the probe's certainty.
+        control: Ends the search early.
+        slo: Limits in ms.
+        first_per_s: The first rate; None: what one request after the other would come to.
+        most_probes: How many there may be.
+        idle: Waits for the server before each probe.
+
+    Raises:
+        InvalidInput: the load cannot be planned.
+        Unavailable: nothing could be measured.
+    """
+    from vlmhyperbench.analysis.rate_search import Probe, certainty_of_probe, conclude, next_rate
+
+    idle_ttft_ms = await idle.begin()
+    first = first_per_s if first_per_s is not None else 1000 / max(idle.latency_ms, 1e-3)
+    probes: list[Probe] = []
+    runs: list[LoadResult] = []
+    ended_by: str | None = None
+    while ended_by is None:
+        rate = next_rate(
+            probes,
+            first_per_s=first,
+            most_per_s=MOST_RATE_PER_S,
+            least_per_s=(workload.requests or 0) / LONGEST_PROBE_S,
+            most_probes=most_probes,
+        )
+        if rate is None:
+            break
+        for number in range(TRIES):
+            if runs and await idle.wait() is None:
+                raise Unavailable("The server does not become idle again between two probes.")
+            lasts_s = (workload.requests or 0) / rate
+            control.tell(f"probe {len(probes) + 1}: {rate:.4g} a second, {lasts_s:.0f} s")
+            probe = dataclasses.replace(at_value(workload, "rate", rate), seed=workload.seed + len(runs))
+            runs.append(await measure_one(probe, f"probe-{len(probes) + 1:03}-{number + 1}"))
+            ended_by = "a signal" if control.is_stopped else clients_fault(runs[-1])
+            if ended_by is None or control.is_stopped:
+                break
+        if ended_by is None:
+            reason = why_failed(runs[-1])
+            probes.append(Probe(rate_per_s=rate, passed=reason is None, reason=reason))
+    found = conclude(probes)
+    return SearchResult(
+        valid=found.is_reached and ended_by is None,
+        found=found,
+        slo=slo,
+        certainty=certainty_of_probe(most_probes=most_probes),
+        requests=workload.requests or 0,
+        idle_ttft_ms=idle_ttft_ms,
+        runs=tuple(runs),
+        ended_by=ended_by,
+    )
+
+
+def why_failed(result: LoadResult) -> str | None:
+    """Say why a probe did not pass: a limit that is not kept for certain, or too many errors; None where it did."""
+    for limit in result.statistics.limits:
+        if not limit.is_certain:
+            return f"{limit.name}<{limit.limit_ms:g} ms: {limit.over} of {limit.n} over it"
+    shut = [gate.name for gate in result.gates if not gate.ok]
+    return ", ".join(shut) or None
+
+
+def clients_fault(result: LoadResult) -> str | None:
+    """Name the gates that the client shut where the server kept every limit: such a probe shows nothing.
+
+    Where a limit is not kept the probe has failed whatever the client did, which makes the answer smaller at most.
+    """
+    if not all(limit.is_certain for limit in result.statistics.limits):
+        return None
+    shut = [gate.name for gate in result.gates if not gate.ok and gate.name not in OF_THE_SERVER]
+    return ", ".join(shut) or None

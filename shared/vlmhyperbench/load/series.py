@@ -1,0 +1,244 @@
+"""Several loads, one after the other, each with connections of its own: repeats until they are enough, and sweeps."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from vlmhyperbench.analysis.performance import SLO_METRICS, Distribution
+from vlmhyperbench.load.idle import Idle
+from vlmhyperbench.load.measure import Control
+from vlmhyperbench.load.results import LoadResult
+from vlmhyperbench.load.workload import Scenario, Workload
+from vlmhyperbench_sdk.errors import InvalidInput, Unavailable
+
+if TYPE_CHECKING:
+    from vlmhyperbench.analysis.repeats import RepeatedMean
+
+MeasureOne = Callable[[Workload, str], Awaitable[LoadResult]]
+"""Measures a load; the text names it among its series, in few characters that a folder's name may have."""
+
+Axis = Literal["rate", "concurrency"]
+
+RATES = ("requests_per_s", "output_tokens_per_s", "goodput_per_s")
+HEADLINE: Mapping[Scenario, str] = {
+    "single_stream": "latency_p90",
+    "multi_stream": "latency_p99",
+    "offline": "output_tokens_per_s",
+    "server": "ttft_p99",
+}
+"""What a scenario is about, so what must be precise unless another metric is named."""
+
+_TIMES = ("ttft", "tpot", "latency")
+STATED = (*RATES, *(f"{time}_{percentile}" for time in _TIMES for percentile in ("p50", "p90", "p99")))
+"""Metrics whose means over repeats are always given."""
+
+LOOK_RULE = (
+    "after each repeat from the third on; look k has a confidence of 1 - 0.05 / (k (k + 1)), "
+    "so that all looks together have 95 %"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Until:
+    """Repeat until half the interval of a metric's mean is no more than `precision` of it."""
+
+    metric: str
+    precision: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopped:
+    """How repeats that may stop early ended."""
+
+    metric: str
+    precision: float
+    rule: str
+    is_reached: bool
+    mean: RepeatedMean | None
+    """As it may be looked at after every repeat; None where nobody looked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeats:
+    """The same load several times; repeat i has the seed of the load plus i."""
+
+    valid: bool
+    metrics: Mapping[str, RepeatedMean]
+    """Metric → its mean with Student's t interval between repeats, at 95 % for one look at the end."""
+    stopped: Stopped | None
+    """Where they were to stop as soon as they are precise."""
+    runs: tuple[LoadResult, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepPoint:
+    """One load of a sweep."""
+
+    value: float
+    settled_s: float | None
+    """How long the server took, after this point, to answer one request as fast as before all; None: it did not."""
+    result: LoadResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """A load at several rates or concurrencies."""
+
+    valid: bool
+    axis: Axis
+    idle_ttft_ms: float
+    """Of one request to the idle server, before the first point."""
+    points: tuple[SweepPoint, ...]
+
+
+async def repeat(
+    workload: Workload, measure_one: MeasureOne, control: Control, *, most: int, until: Until | None = None
+) -> Repeats:
+    """Measure a load `most` times, or until its metric is precise; what was cancelled is among the runs and not valid.
+
+    Raises:
+        InvalidInput: the metric is none.
+        Unavailable: nothing could be measured.
+    """
+    runs: list[LoadResult] = []
+    if until is not None:
+        check_metric(until.metric)
+    stopped: Stopped | None = None
+    while len(runs) < most and not control.is_stopped:
+        control.tell(f"repeat {len(runs) + 1} of {'at most ' if until else ''}{most}")
+        one = dataclasses.replace(workload, seed=workload.seed + len(runs))
+        found = await _unless_stopped(measure_one(one, f"{len(runs) + 1:03}"), control, is_first=not runs)
+        if found is None:
+            break
+        runs.append(found)
+        if until is not None:
+            stopped = _look(runs, until)
+            if stopped.is_reached:
+                break
+    from vlmhyperbench.analysis.repeats import mean_of_repeats
+
+    return Repeats(
+        valid=all(run.valid for run in runs) and not control.is_stopped,
+        metrics={name: mean_of_repeats([value_of(run, name) for run in runs]) for name in STATED},
+        stopped=stopped,
+        runs=tuple(runs),
+    )
+
+
+async def sweep(
+    workload: Workload,
+    measure_one: MeasureOne,
+    control: Control,
+    *,
+    axis: Axis,
+    values: Sequence[float],
+    idle: Idle,
+) -> Sweep:
+    """Measure a load at each value, the server idle before each.
+
+    Raises:
+        InvalidInput: a value makes a load that cannot be planned.
+        Unavailable: nothing could be measured.
+    """
+    idle_ttft_ms = await idle.begin()
+    points: list[SweepPoint] = []
+    for number, value in enumerate(values, 1):
+        if control.is_stopped:
+            break
+        control.tell(f"{axis} {value:g}, point {number} of {len(values)}")
+        one = at_value(workload, axis, value)
+        found = await _unless_stopped(measure_one(one, f"{axis}-{value:g}"), control, is_first=not points)
+        if found is None:
+            break
+        settled_s = await idle.wait() if number < len(values) and not control.is_stopped else 0.0
+        points.append(SweepPoint(value=value, settled_s=settled_s, result=found))
+    is_settled = all(point.settled_s is not None for point in points)
+    return Sweep(
+        valid=all(point.result.valid for point in points) and is_settled and len(points) == len(values),
+        axis=axis,
+        idle_ttft_ms=idle_ttft_ms,
+        points=tuple(points),
+    )
+
+
+def at_value(workload: Workload, axis: Axis, value: float) -> Workload:
+    """Return the load of one point.
+
+    Raises:
+        InvalidInput: the load has no such axis, or the value is none of it.
+    """
+    if axis == "concurrency":
+        if workload.is_open_loop or workload.scenario == "single_stream" or value < 1 or value != int(value):
+            raise InvalidInput(
+                f"--sweep concurrency={value:g} does not fit {workload.scenario}.",
+                cure="Sweep whole numbers of offline or multi_stream; sweep the rate of server.",
+            )
+        return dataclasses.replace(workload, streams=int(value))
+    if workload.arrivals is None:
+        raise InvalidInput(
+            f"--sweep rate does not fit {workload.scenario}: it has no rate.", cure="Take --scenario server."
+        )
+    return dataclasses.replace(workload, arrivals=dataclasses.replace(workload.arrivals, rate_per_s=value))
+
+
+def check_metric(name: str) -> None:
+    """See that a metric has a value in every result.
+
+    Raises:
+        InvalidInput: it is none of `RATES`, and no mean or percentile of a time.
+    """
+    metric, _, statistic = name.partition("_")
+    if name not in RATES and not (
+        metric in SLO_METRICS and metric != "itl" and re.fullmatch("mean|p50|p90|p99", statistic)
+    ):
+        raise InvalidInput(
+            f"--precision-of {name} is no metric.",
+            cure=f"Write one of {', '.join(RATES)}, or ttft, tpot or latency with _mean, _p50, _p90 or _p99.",
+        )
+
+
+def value_of(result: LoadResult, name: str) -> float | None:
+    """Return a metric of a result: a rate, a mean of what succeeded, or a percentile in which failures are infinite.
+
+    Raises:
+        InvalidInput: there is no such metric.
+    """
+    check_metric(name)
+    if name in RATES:
+        rate = result.metrics[name]
+        return rate if isinstance(rate, float) else None
+    metric, _, statistic = name.partition("_")
+    column = {"ttft": "ttft_user_ms", "tpot": "tpot_ms", "latency": "latency_ms"}[metric]
+    if statistic == "mean":
+        found = result.metrics[column]
+        return found.mean if isinstance(found, Distribution) else None
+    percent = float(statistic[1:])
+    return next(one.adjusted for one in result.statistics.percentiles[column] if one.percent == percent)
+
+
+def _look(runs: Sequence[LoadResult], until: Until) -> Stopped:
+    from vlmhyperbench.analysis.repeats import look
+
+    mean = look([value_of(run, until.metric) for run in runs])
+    precision = None if mean is None else mean.precision
+    return Stopped(
+        metric=until.metric,
+        precision=until.precision,
+        rule=LOOK_RULE,
+        is_reached=precision is not None and precision <= until.precision,
+        mean=mean,
+    )
+
+
+async def _unless_stopped(measured: Awaitable[LoadResult], control: Control, *, is_first: bool) -> LoadResult | None:
+    """Return a result; None where it was stopped before it had any, and others have."""
+    try:
+        return await measured
+    except Unavailable:
+        if control.is_stopped and not is_first:
+            return None
+        raise

@@ -1,0 +1,163 @@
+"""`vlmhyperbench load` several times: repeats, sweeps, searches and durations against a server of known capacity."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.shared.load.slots import SlotServer
+from vlmhyperbench.cli.load import load
+from vlmhyperbench.cli.load_flags import parse_precision, parse_sweep
+from vlmhyperbench.cli.shown import Shown
+from vlmhyperbench.load.results import read_record
+from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_simulated.process import SimulatedProcess
+from vlmhyperbench_simulated.simulation import Simulation
+
+JSON, TEXT = Shown(json=True, quiet=True), Shown(quiet=True)
+
+
+def measured(capsys: pytest.CaptureFixture[str], url: str, **arguments: object) -> tuple[int, dict[str, Any]]:
+    """Run `load --json`; return its exit code and its envelope."""
+    code = load(url, model="m", shown=JSON, **arguments)  # type: ignore[arg-type]
+    envelope: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return code, envelope
+
+
+def test_a_sweep_shows_where_more_streams_bring_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    # Two slots of 50 ms hold 40 requests a second, however many streams there are.
+    with SlotServer(Simulation(ttft_ms=50.0, tokens=1), slots=2) as server:
+        _, envelope = measured(
+            capsys, server.url, sweep="concurrency=1,2,6", requests=48, record=tmp_path / "record", warmup=1
+        )
+    data = envelope["data"]
+    assert (envelope["kind"], data["axis"]) == ("load_sweep", "concurrency")
+    assert data["idle_ttft_ms"] >= 50.0
+    one, two, six = (point["result"] for point in data["points"])
+    assert one["metrics"]["requests_per_s"] <= 20.0
+    assert max(two["metrics"]["requests_per_s"], six["metrics"]["requests_per_s"]) <= 40.0
+    # Six streams share two slots: each waits for two others before its own turn.
+    assert six["metrics"]["ttft_user_ms"]["p50"] >= 3 * 50.0 - 5.0
+    assert [len(point["result"]["phases"]) for point in data["points"]] == [2, 2, 2]
+    assert all(point["settled_s"] is not None for point in data["points"])
+    assert read_record(tmp_path / "record" / "concurrency-6").filter(phase=1).height == 48
+
+
+def test_a_search_never_certifies_more_than_the_capacity(capsys: pytest.CaptureFixture[str]) -> None:
+    # Two slots of 40 ms hold 50 requests a second. Beyond, each request waits longer than the one before: at 60 a
+    # second number k waits k / 50 - k / 60 s, so of 150 all from number 60 on wait longer than 200 ms.
+    with SlotServer(Simulation(ttft_ms=40.0, tokens=1), slots=2) as server:
+        code, envelope = measured(
+            capsys, server.url, search_rate=True, slo="ttft_p90<240", rate=30.0, requests=150, probes=3, concurrency=64
+        )
+    data = envelope["data"]
+    found = data["found"]
+    assert envelope["kind"] == "load_search"
+    assert (data["requests"], data["certainty"]) == (150, pytest.approx(1 - 0.05 / 3))
+    assert all(probe["rate_per_s"] < 58.0 for probe in found["probes"] if probe["passed"])
+    if data["ended_by"] is None:
+        assert len(found["probes"]) == 3
+        assert (code, found["passed_per_s"] is None) in ((0, False), (5, True))
+        assert found["failed_per_s"] <= 60.0
+    else:
+        # A machine that is busy with other things makes a client that is late, and the search says so.
+        assert (code, data["valid"]) == (4, False)
+
+
+def test_a_search_that_reaches_nothing_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    with SimulatedProcess(Simulation(ttft_ms=30.0, tokens=1)) as engine:
+        code = load(
+            engine.url, model="m", search_rate=True, slo="ttft_p90<1", rate=200.0, requests=60, probes=1, shown=TEXT
+        )
+    out = capsys.readouterr().out
+    assert code == 5
+    assert "NOT REACHED: no rate was shown to keep ttft_p90<1." in out
+    assert "60 of 60 over it" in out
+
+
+def test_repeats_are_runs_of_their_own(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with SimulatedProcess(Simulation(ttft_ms=5.0, gap_ms=2.0, tokens=3)) as engine:
+        _, envelope = measured(
+            capsys, engine.url, repeats=3, requests=10, prompt_tokens=4, warmup=0, record=tmp_path / "record"
+        )
+        load(engine.url, model="m", repeats=2, requests=5, shown=TEXT)
+    data = envelope["data"]
+    assert (envelope["kind"], len(data["runs"]), data["stopped"]) == ("load_repeats", 3, None)
+    mean = data["metrics"]["ttft_p50"]
+    assert (mean["n"], mean["confidence"]) == (3, 0.95)
+    assert mean["low"] <= mean["mean"] <= mean["high"]
+    # Other seeds ask other words.
+    asked = [set(read_record(tmp_path / "record" / name)["request_sha256"]) for name in ("001", "002", "003")]
+    assert not asked[0] & asked[1]
+    assert "2 repeats" in capsys.readouterr().out
+
+
+def test_repeats_end_when_they_are_precise(capsys: pytest.CaptureFixture[str]) -> None:
+    with SimulatedProcess(Simulation(ttft_ms=50.0, tokens=1)) as engine:
+        _, envelope = measured(
+            capsys, engine.url, until_precision="90%", precision_of="ttft_p50", requests=5, concurrency=1, warmup=0
+        )
+        load(
+            engine.url,
+            model="m",
+            until_precision="0.000001",
+            repeats=3,
+            requests=3,
+            scenario="single_stream",
+            shown=TEXT,
+        )
+    stopped = envelope["data"]["stopped"]
+    assert len(envelope["data"]["runs"]) == 3
+    assert (stopped["is_reached"], stopped["metric"], stopped["mean"]["confidence"]) == (True, "ttft_p50", 0.975)
+    assert "latency_p90 within 0.00%: NOT reached." in capsys.readouterr().out
+
+
+def test_a_closed_loop_lasts_about_as_long_as_it_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with SimulatedProcess(Simulation(ttft_ms=20.0, tokens=1)) as engine:
+        _, envelope = measured(capsys, engine.url, duration=2.0, concurrency=2, warmup=0)
+    data = envelope["data"]
+    # Two streams of 20 ms make at most 200 requests in 2 s, and a pilot is never faster than that.
+    assert 10 <= data["requests"]["scheduled"] <= 200
+    assert data["requests"]["ok"] == data["requests"]["scheduled"]
+
+
+def test_sweeps_and_precisions_are_read() -> None:
+    assert parse_sweep("rate=5, 10,2.5") == ("rate", (5.0, 10.0, 2.5))
+    assert parse_sweep("concurrency=1") == ("concurrency", (1.0,))
+    assert (parse_precision("2%"), parse_precision("0.5"), parse_precision(" 10 %")) == (0.02, 0.5, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"sweep": "rate"}, "--sweep 'rate' is no sweep"),
+        ({"sweep": "speed=1,2"}, "no sweep"),
+        ({"sweep": "rate=1,x"}, "no sweep"),
+        ({"sweep": "rate=1,1"}, "each once"),
+        ({"sweep": "concurrency=0"}, "--sweep concurrency=0 does not fit"),
+        ({"sweep": "concurrency=2", "scenario": "server", "rate": 5.0}, "does not fit server"),
+        ({"sweep": "rate=5", "scenario": "offline"}, "offline sends when the one before"),
+        ({"sweep": "rate=5,1000000", "requests": 5}, "rate_per_s must lie between"),
+        ({"sweep": "rate=5", "repeats": 3}, "exclude each other"),
+        ({"search_rate": True, "sweep": "rate=5"}, "exclude each other"),
+        ({"search_rate": True}, "--search-rate needs the limits"),
+        ({"search_rate": True, "slo": "ttft_p99<5", "requests": 100}, "a probe needs at least"),
+        ({"search_rate": True, "slo": "ttft_p99<5", "duration": 9.0}, "takes no --duration"),
+        ({"search_rate": True, "slo": "ttft_p99<5", "preset": "quick"}, "takes no --duration, --preset"),
+        ({"search_rate": True, "slo": "ttft_p99<5", "scenario": "offline"}, "offline sends when the one before"),
+        ({"until_precision": "0"}, "--until-precision '0' is no precision"),
+        ({"until_precision": "100%"}, "is no precision"),
+        ({"until_precision": "soon"}, "is no precision"),
+        ({"until_precision": "2%", "precision_of": "speed"}, "--precision-of speed is no metric"),
+        ({"precision_of": "ttft_p99"}, "--precision-of needs --until-precision"),
+        ({"preset": "quick", "requests": 5}, "--preset quick says itself"),
+        ({"preset": "official", "scenario": "server", "rate": 5.0}, "limit on the p99 of ttft and tpot"),
+        ({"preset": "vlm"}, "server needs a rate"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_anything_is_sent(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        load("http://127.0.0.1:9", model="m", **arguments)  # type: ignore[arg-type]

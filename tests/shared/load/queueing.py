@@ -1,0 +1,76 @@
+"""Results by arithmetic: a server of N slots, each busy a fixed time with an answer, first come, first served."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping
+
+import numpy as np
+
+from tests.shared.load.test_results import END, S, frame, row
+from vlmhyperbench.domain.arrivals import Arrivals, draw_arrivals
+from vlmhyperbench.load.results import Grouping, LoadResult, OpenLoop, result_of
+from vlmhyperbench.load.workload import Asked, Workload
+
+
+def workload(**changes: object) -> Workload:
+    """A load of `server`, unless something else is said."""
+    whole: dict[str, object] = {
+        "scenario": "server",
+        "asked": Asked(model="m", prompt="hello"),
+        "requests": 200,
+        "duration_s": None,
+        "streams": 8,
+        "arrivals": Arrivals(process="poisson", rate_per_s=10.0),
+        "trace": (),
+        "speed": 1.0,
+        "warmup": 0,
+        "timeout_s": 60.0,
+        "seed": 1,
+        "processes": 1,
+    }
+    return Workload(**(whole | changes))  # type: ignore[arg-type]
+
+
+def served(
+    load: Workload,
+    *,
+    slots: int,
+    service_s: float,
+    slo: Mapping[str, float] | None = None,
+    certainty: float | None = None,
+    sent_late_s: float = 0.0,
+) -> LoadResult:
+    """What the load comes to at such a server: the first token ends the service, the second comes 10 ms later."""
+    count = load.requests or 1
+    if load.arrivals is None:
+        scheduled = np.arange(count) * round(service_s * S)
+    else:
+        scheduled = draw_arrivals(load.arrivals, count=count, seed=load.seed)
+    free_at = [0.0] * slots
+    rows = []
+    for ordinal, at_ns in enumerate(scheduled.tolist()):
+        begins_s = max(at_ns / S + sent_late_s, heapq.heappop(free_at))
+        heapq.heappush(free_at, begins_s + service_s)
+        first_ns = round((begins_s + service_s) * S)
+        rows.append(
+            row(at_ns=at_ns)
+            | {
+                "ordinal": ordinal,
+                "sent_ns": at_ns + round(sent_late_s * S),
+                "event_ns": [first_ns, first_ns + S // 100],
+                "last_event_ns": first_ns + S // 100,
+                "stream_end_ns": first_ns + S // 100,
+            }
+        )
+    open_loop = None if load.arrivals is None else OpenLoop(process=load.arrivals.process, scheduled_ns=scheduled)
+    return result_of(
+        frame(rows),
+        END,
+        measured_phase=1,
+        scheduled=count,
+        slo=slo,
+        certainty=certainty,
+        open_loop=open_loop,
+        grouping=Grouping(streams=1),
+    )
