@@ -227,7 +227,8 @@ def test_a_result_says_how_sure_it_is(capsys: pytest.CaptureFixture[str]) -> Non
     assert (found["goodput"]["met"], found["goodput"]["scheduled"], found["goodput"]["low"]) == (0, 80, 0.0)
     kept, missed = found["limits"]
     assert (kept["name"], kept["over"], kept["is_kept"], kept["is_certain"]) == ("ttft_p90", 0, True, True)
-    assert (missed["name"], missed["over"], missed["is_kept"], missed["is_certain"]) == ("latency_p90", 80, False, False)
+    assert (missed["name"], missed["over"]) == ("latency_p90", 80)
+    assert not missed["is_kept"] | missed["is_certain"]
     assert [(group["name"], group["requests"]) for group in found["streams"]] == [(str(no), 20) for no in range(4)]
     assert 0.5 < found["fairness"]["output_tokens"] <= 1.0
     # 4 streams of 35 ms a request.
