@@ -146,7 +146,7 @@ def times_table(performances: Sequence[tuple[str, Performance]], *, name: str = 
     is_void = any(performance.validity.is_invalid for _, performance in performances)
     return Table(
         name=name,
-        title=f"Times · {INVALID}" if is_void and not several else "Times",
+        title=f"Times\u00a0· {INVALID}" if is_void and not several else "Times",
         columns=(
             Column(title=""),
             *((Column(title="run"),) if several else ()),

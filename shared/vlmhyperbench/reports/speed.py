@@ -22,8 +22,8 @@ from vlmhyperbench.reports.lengths import length_figures
 from vlmhyperbench.reports.performance import Performance, adjusted_table, times_table
 from vlmhyperbench.reports.progress import progress_figures
 from vlmhyperbench.reports.slo import slo_table
-from vlmhyperbench.reports.validity import marked, say_validity, validity_table
-from vlmhyperbench.reports.wording import milliseconds, path_of, plural, target_of, upper_first
+from vlmhyperbench.reports.validity import INVALID, marked, say_validity, validity_table
+from vlmhyperbench.reports.wording import listed, milliseconds, path_of, plural, target_of, upper_first
 
 _LATENCY = Axis(title="latency, scheduled to last token", unit="ms")
 _TTFT = Axis(title="time to first token, as the user waits", unit="ms")
@@ -34,6 +34,7 @@ _OF_LOADS = (
     ("ttft", "ttft_user_ms", "time to first token"),
     ("tpot", "tpot_ms", "time per output token"),
 )
+_LOOPS = {False: "closed loop", True: "open loop"}
 Timed = tuple[RunEvidence, Performance]
 
 
@@ -73,12 +74,10 @@ def compared_speeds(runs: Sequence[Timed], *, drawn: Sequence[Timed], cut: str) 
     """
     if not runs:
         return _nothing("No request was timed.")
-    void = [
-        f"{run.name}: {performance.validity.reasons}" for run, performance in runs if performance.validity.is_invalid
-    ]
+    void = [run.name for run, one in runs if one.validity.is_invalid]
     lead = f"Timed at the client only, over each run's own answered requests.{cut}"
     if void:
-        lead = f"INVALID as a measurement of speed: {'; '.join(void)}. {lead}"
+        lead = f"{INVALID} as measurements of speed are those of {listed(void)}. {lead}"
     named = [(marked(run.name, performance.validity), performance) for run, performance in drawn]
     return _chapter(lead, runs, [*load_figures(runs), *_distributions(named)])
 
@@ -86,9 +85,9 @@ def compared_speeds(runs: Sequence[Timed], *, drawn: Sequence[Timed], cut: str) 
 def load_figures(runs: Sequence[Timed]) -> list[FigureSpec]:
     """Draw throughput against the p99 of latency, and of whatever else an SLO bounds.
 
-    A line of the SLO is drawn where every run has the same limit; a run without a rate or such a time has no point.
+    A line of the SLO is drawn where all that have one have the same; a run without a rate or such a time has no point.
     """
-    limits = [dict(run.spec.scenario.slo.limits_ms) for run, _ in runs]
+    limits = [dict(run.spec.scenario.slo.limits_ms) for run, _ in runs if run.spec.scenario.slo.limits_ms]
     shared = limits[0] if limits and all(one == limits[0] for one in limits) else {}
     bounded = {slo_metric(name) for one in limits for name in one}
     figures = []
@@ -191,7 +190,7 @@ def _load(run: RunEvidence, performance: Performance, key: str) -> Load | None:
         return None
     goodput = performance.goodput
     return Load(
-        group=f"{target_of(run.spec)} through {path_of(run.spec)}",
+        group=f"{target_of(run.spec)} through {path_of(run.spec)}, {_LOOPS[run.spec.scenario.arrivals is not None]}",
         label=marked(run.name, performance.validity),
         rate_per_s=rate,
         value=times.p99,
@@ -212,7 +211,7 @@ def _how_to_read(loads: Sequence[Load]) -> str:
     lines = len({load.group for load in loads}) < len(loads)
     parts = ["further right and further down is better"]
     if lines:
-        parts.append("levels of one target are joined")
+        parts.append("loads of one kind on one target are joined")
     if any(load.goodput_per_s is not None for load in loads):
         parts.append("how far the goodput lies to the left of its point is what broke the SLO")
     return f"{upper_first('; '.join(parts))}."

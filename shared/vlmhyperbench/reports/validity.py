@@ -23,7 +23,7 @@ from vlmhyperbench.load.validity import (
     at_most,
     judge_sends,
 )
-from vlmhyperbench.reports.document import Column, Table, Tone, write_number
+from vlmhyperbench.reports.document import Cell, Column, Table, Tone, write_number
 from vlmhyperbench.reports.records import ClaimEvidence
 from vlmhyperbench.reports.wording import listed, percent
 from vlmhyperbench_sdk.types import JsonObject
@@ -39,6 +39,15 @@ _LABELS = {
     "rate_error_share": "rate of the sends, off the schedule's",
     "dispersion_error": "dispersion of the sends, off the schedule's",
     "sends_like_process_p": "gaps are those of the process, p (Kolmogorov-Smirnov)",
+}
+_SHORT = {
+    "unaccounted": "no row",
+    "error_share": "failed",
+    "client_busy_share": "client busy",
+    "send_lag_p99_ms": "sent late, p99, ms",
+    "rate_error_share": "rate off",
+    "dispersion_error": "dispersion off",
+    "sends_like_process_p": "like the process, p",
 }
 _WHY = {
     "unaccounted": "{value} requests have no row",
@@ -136,36 +145,60 @@ def validity_of(
 
 
 def validity_table(validities: Sequence[tuple[str, Validity]]) -> Table:
-    """Lay the gates of one or several runs out."""
-    several = len(validities) > 1
-    rows = tuple(
-        (
-            *((run,) if several else ()),
-            _LABELS[gate.name],
-            _number(gate, gate.value),
-            f"{'at least' if gate.is_least else 'at most'} {_limit(gate)}",
-            verdict_of(gate),
-        )
-        for run, validity in validities
-        for gate in validity.gates
-    )
-    states = {validity.state for _, validity in validities}
+    """Lay the gates out: of one run a row each, of several a row for each run."""
+    is_void = any(validity.is_invalid for _, validity in validities)
+    columns, rows = _by_gate(validities[0][1]) if len(validities) == 1 else _by_run(validities)
     return Table(
         name="validity",
-        title="Validity" + (f": {INVALID}" if "invalid" in states else ""),
-        columns=(
-            *((Column(title="run"),) if several else ()),
-            Column(title="gate"),
-            Column(title="value", kind="number"),
-            Column(title="limit", kind="number"),
-            Column(title="verdict"),
-        ),
+        title=f"Validity: {INVALID}" if is_void else "Validity",
+        columns=columns,
         rows=rows,
         note=(
             "A gate that does not hold voids every speed of its run. What was not recorded is not known, and voids "
             "nothing."
         ),
     )
+
+
+def _by_gate(validity: Validity) -> tuple[tuple[Column, ...], tuple[tuple[Cell, ...], ...]]:
+    columns = (
+        Column(title="gate"),
+        Column(title="value", kind="number"),
+        Column(title="limit", kind="number"),
+        Column(title="verdict"),
+    )
+    rows = [(_LABELS[gate.name], _number(gate, gate.value), _bound(gate), verdict_of(gate)) for gate in validity.gates]
+    return columns, tuple(rows)
+
+
+def _by_run(
+    validities: Sequence[tuple[str, Validity]],
+) -> tuple[tuple[Column, ...], tuple[tuple[Cell, ...], ...]]:
+    names = list(dict.fromkeys(gate.name for _, validity in validities for gate in validity.gates))
+    gates = [{gate.name: gate for gate in validity.gates} for _, validity in validities]
+    rows = [
+        (
+            run,
+            INVALID if validity.is_invalid else validity.state,
+            *(_in_short(found[name]) if name in found else None for name in names),
+        )
+        for (run, validity), found in zip(validities, gates, strict=True)
+    ]
+    titles = [_short_title(name, [found[name] for found in gates if name in found]) for name in names]
+    columns = (Column(title="run"), Column(title="speeds"), *(Column(title=title, kind="number") for title in titles))
+    return columns, tuple(rows)
+
+
+def _short_title(name: str, gates: Sequence[Gate]) -> str:
+    """Name a gate, with its limit where all runs have the same."""
+    bounds = {f"{'≥' if gate.is_least else '≤'}\u00a0{_limit(gate)}" for gate in gates}
+    return f"{_SHORT[name]}, {bounds.pop()}" if len(bounds) == 1 else _SHORT[name]
+
+
+def _in_short(gate: Gate) -> str:
+    """The value, and beside it that it breaks the limit."""
+    value = _number(gate, gate.value)
+    return value if gate.ok else "not known" if gate.value is None else f"{value}\u00a0{INVALID}"
 
 
 def verdict_of(gate: Gate) -> str:
@@ -185,7 +218,7 @@ def say_validity(validity: Validity) -> str:
 
 def marked(text: str, validity: Validity) -> str:
     """Write beside a number or its title that it is void, where it is."""
-    return f"{text} · {INVALID}" if validity.is_invalid else text
+    return f"{text}\u00a0· {INVALID}" if validity.is_invalid else text
 
 
 def tone_of_validity(validity: Validity) -> Tone:
@@ -198,6 +231,10 @@ def _busy_share(claims: Sequence[ClaimEvidence]) -> float | None:
     found = [(claim.client or {}).get("loop_busy_share") for claim in claims]
     known = [share for share in found if isinstance(share, int | float)]
     return max(known) if known and len(known) == len(found) else None
+
+
+def _bound(gate: Gate) -> str:
+    return f"{'at least' if gate.is_least else 'at most'} {_limit(gate)}"
 
 
 def _number(gate: Gate, value: float | None) -> str:

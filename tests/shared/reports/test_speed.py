@@ -82,12 +82,12 @@ def test_a_gate_that_does_not_hold_is_said_beside_every_number_that_it_voids() -
     assert chapter.lead.startswith("INVALID: 1 % of the requests left more than 3 ms late (1 ms may be), so no speed")
     assert document.verdict[1].startswith("INVALID as a measurement of speed, since 1 % of the requests left")
     assert [tile.label for tile in document.tiles if tile.tone == "bad"] == [
-        "latency, p50 · INVALID",
-        "answers/s · INVALID",
+        "latency, p50\u00a0· INVALID",
+        "answers/s\u00a0· INVALID",
     ]
-    assert _table(chapter, "times").title == "Times · INVALID"
+    assert _table(chapter, "times").title == "Times\u00a0· INVALID"
     lengths = {"prompt-tokens", "answer-tokens"}
-    assert {name for name, one in _figures(chapter).items() if not one.title.endswith("· INVALID")} == lengths
+    assert {name for name, one in _figures(chapter).items() if not one.title.endswith("\u00a0· INVALID")} == lengths
     assert document.headline[0]["validity"] == "invalid"
 
 
@@ -286,7 +286,7 @@ def test_levels_of_one_target_are_a_curve_with_the_line_of_the_slo_and_the_goodp
     (figure,) = load_figures([(run, performance_of(run)) for run in (fast, slow)])
     assert figure.name == "throughput-and-latency"
     assert [(one.name, one.labels, one.y, one.is_joined) for one in figure.series] == [
-        ("tiny (F16) through llamacpp", ("slow", "fast"), (30.0, 50.0), True),
+        ("tiny (F16) through llamacpp, closed loop", ("slow", "fast"), (30.0, 50.0), True),
         ("within the SLO (goodput)", (), (30.0, 50.0), False),
     ]
     assert figure.series[1].x[1] == 0.0
@@ -316,8 +316,15 @@ def test_a_comparison_names_the_runs_whose_speeds_are_void() -> None:
     )
     document = comparison_document("e", "two", "DONE", [good, late])
     chapter = _chapter(document)
-    assert chapter.lead.startswith("INVALID as a measurement of speed: late: 1 % of the requests left more than 3")
-    assert {row[1] for row in _table(chapter, "times").rows} == {"good", "late · INVALID"}
+    assert chapter.lead.startswith("INVALID as measurements of speed are those of late. Timed at the client only")
+    assert [row[:2] + row[-1:] for row in _cells(_table(chapter, "validity"))] == [
+        ("good", "valid", "1"),
+        ("late", "INVALID", "3 INVALID"),
+    ]
+    assert [column.title.replace("\u00a0", " ") for column in _table(chapter, "validity").columns[2:]] == [
+        *("no row, ≤ 0", "failed, ≤ 0.1 %", "client busy, ≤ 70 %", "sent late, p99, ms, ≤ 1"),
+    ]
+    assert {row[1] for row in _table(chapter, "times").rows} == {"good", "late\u00a0· INVALID"}
     assert [one.name for one in _figures(chapter)["latency"].series] == ["good", "late · INVALID"]
     speed = _table(next(section for section in document.sections if section.name == "results"), "speed")
     assert [row[-2] for row in speed.rows] == ["valid", "INVALID"]

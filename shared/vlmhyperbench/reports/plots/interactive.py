@@ -87,7 +87,8 @@ def _traces(spec: FigureSpec, layout: dict[str, JsonValue]) -> list[JsonValue]:
             return [_bars(spec, series, index) for index, series in enumerate(spec.series)]
         case "scatter":
             _axis(layout, "xaxis")["range"] = [spec.x.low, spec.x.high]
-            _axis(layout, "yaxis")["range"] = [spec.y.low, spec.y.high]
+            if spec.y.low is not None:
+                _axis(layout, "yaxis")["rangemode"] = "tozero"
             return [_scatter(series, index) for index, series in enumerate(spec.series)]
         case _:
             _name_rows(spec, layout)

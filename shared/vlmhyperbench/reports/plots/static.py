@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WIDTH = 9.4
+_LEGEND_CHARACTERS, _HANDLE = 92, 9
+"""What fits into the width of a figure, and what the sign of a series takes of it."""
+_BEHIND = {"facecolor": LIGHT["paper"], "edgecolor": "none", "pad": 1.0}
+"""Behind a name, so that no line goes through it."""
 _LINES = ("-", (0, (5, 2)), (0, (5, 1.5, 1, 1.5)), (0, (1, 1.5)))
 _STYLE = {
     "axes.axisbelow": True,
@@ -71,7 +75,8 @@ def drawing_style() -> Iterator[None]:
 
 
 def _height(spec: FigureSpec) -> float:
-    legend = 0.35 if len(spec.series) > 1 else 0.0
+    _, rows = _legend(spec)
+    legend = 0.15 + 0.22 * rows if rows else 0.0
     match spec.kind:
         case "interval":
             return 0.85 + legend + len(spec.categories) * max(0.34, 0.2 * len(spec.series))
@@ -80,13 +85,13 @@ def _height(spec: FigureSpec) -> float:
         case "stacked":
             return 0.85 + legend + 0.4 * len(spec.categories)
         case "scatter":
-            return 4.4
+            return 4.1 + legend
         case "timeline":
             return 2.3 + legend
         case "matrix":
             return 1.0 + 0.42 * len(spec.categories)
         case _:
-            return 3.3
+            return 3.1 + legend
 
 
 def _draw_interval(axes: Axes, spec: FigureSpec) -> None:
@@ -272,11 +277,14 @@ def _draw_scatter(axes: Axes, spec: FigureSpec) -> None:
             markersize=7,
             color=colour,
             label=series.name,
+            zorder=2.1 if series.tone is None else 2.0,
         )
     axes.set_xlim(spec.x.low, spec.x.high)
     axes.margins(x=0.08, y=0.14)
     if spec.y.low is not None:
-        axes.set_ylim(bottom=spec.y.low)
+        highest = max((y for series in spec.series for y in series.y), default=0.0) or 1.0
+        marked = max((mark.at for mark in spec.marks if mark.axis == "y"), default=0.0)
+        axes.set_ylim(spec.y.low, spec.y.low + 1.18 * (max(highest, marked) - spec.y.low))
     axes.set_ylabel(spec.y.label)
     for series in spec.series:
         _name_points(axes, series)
@@ -299,6 +307,7 @@ def _name_points(axes: Axes, series: Series) -> None:
             ha="right" if is_right else "left",
             fontsize=9.5,
             color=LIGHT["ink"],
+            bbox=_BEHIND,
         )
 
 
@@ -339,21 +348,11 @@ def _name_rows(axes: Axes, spec: FigureSpec) -> None:
 def _draw_marks(axes: Axes, spec: FigureSpec) -> None:
     for place, mark in enumerate(spec.marks):
         colour = LIGHT["muted"] if mark.series is None else series_colour(mark.series)
-        draw = axes.axvline if mark.axis == "x" else axes.axhline
-        if mark.series is None or len(spec.series) == 1:
-            draw(mark.at, color=colour, linewidth=1.1, linestyle=(0, (2, 2)))
         if mark.axis == "y":
-            axes.annotate(
-                mark.label,
-                (0.995, mark.at),
-                xycoords=("axes fraction", "data"),
-                xytext=(0, 3),
-                textcoords="offset points",
-                ha="right",
-                color=LIGHT["muted"],
-                fontsize=9.5,
-            )
-        elif mark.series is not None and len(spec.series) == 1:
+            axes.axhline(mark.at, color=colour, linewidth=1.3, linestyle=(0, (2, 2)), label=mark.label)
+        elif mark.series is None or len(spec.series) == 1:
+            axes.axvline(mark.at, color=colour, linewidth=1.1, linestyle=(0, (2, 2)))
+        if mark.axis == "x" and mark.series is not None and len(spec.series) == 1:
             _name_mark(axes, mark, height=0.93 - 0.085 * place if spec.kind == "histogram" else 0.04)
 
 
@@ -370,13 +369,31 @@ def _name_mark(axes: Axes, mark: Mark, *, height: float) -> None:
         ha="right" if is_right else "left",
         color=LIGHT["ink"],
         fontsize=9.5,
-        bbox={"facecolor": LIGHT["paper"], "edgecolor": "none", "pad": 1.0},
+        bbox=_BEHIND,
     )
 
 
 def _add_legend(axes: Axes, spec: FigureSpec) -> None:
-    if len(spec.series) > 1:
-        axes.legend(loc="lower left", bbox_to_anchor=(-0.01, 1.0), ncols=min(3, len(spec.series)), borderaxespad=0.2)
+    columns, _ = _legend(spec)
+    if columns:
+        axes.legend(loc="lower left", bbox_to_anchor=(-0.01, 1.0), ncols=columns, borderaxespad=0.2)
+
+
+def _legend(spec: FigureSpec) -> tuple[int, int]:
+    """Return columns and rows of the legend: as many columns as fit beside each other; (0, 0) where none is needed."""
+    names = [_with_marks(spec, index) for index in range(len(spec.series))]
+    names += [mark.label for mark in spec.marks if mark.axis == "y"]
+    if len(names) < 2:
+        return 0, 0
+    for columns in (3, 2):
+        used = min(columns, len(names))
+        fewest, longer = divmod(len(names), used)
+        left, width = iter(names), 0
+        for column in range(used):
+            width += _HANDLE + max(len(next(left)) for _ in range(fewest + (column < longer)))
+        if width <= _LEGEND_CHARACTERS:
+            return used, fewest + (longer > 0)
+    return 1, len(names)
 
 
 _DRAW: dict[str, Callable[[Axes, FigureSpec], None]] = {
