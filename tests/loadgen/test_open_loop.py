@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import resource
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.loadgen.driving import drive_open, read_request, run, serving, whole
+from vlmhyperbench_loadgen.eventloop import EventLoop
 from vlmhyperbench_loadgen.failures import PlanError
-from vlmhyperbench_loadgen.openloop import ScheduledWork
+from vlmhyperbench_loadgen.openloop import LEAD_NS, ScheduledWork, lead_for
 from vlmhyperbench_loadgen.table import Request, read_schedule
-from vlmhyperbench_loadgen.usage import check_files
+from vlmhyperbench_loadgen.usage import check_files, prefer_this_process, treat_like_others
 from vlmhyperbench_loadgen.work import Try
 from vlmhyperbench_simulated.server import start_server
 from vlmhyperbench_simulated.simulation import Simulation
@@ -120,6 +123,45 @@ def test_when_nobody_waits_any_more_the_clock_goes_on() -> None:
     assert (resumed, work.is_waiting) == ([], True)
     work.take(0, 31)
     assert (resumed, work.is_waiting) == ([True], False)
+
+
+@pytest.mark.parametrize(
+    ("instants_ms", "lead_ns"), [([], 0), ([0], 0), (list(range(0, 5000, 5)), LEAD_NS), (list(range(100)), 0)]
+)
+def test_a_loop_wakes_ahead_of_its_instants_where_that_is_cheap(instants_ms: list[int], lead_ns: int) -> None:
+    assert lead_for([instant * MS for instant in instants_ms]) == lead_ns
+
+
+class Woken:
+    """Notes when it was woken."""
+
+    def __init__(self) -> None:
+        self.deadline_ns = self.armed_ns = self.woken_ns = 0
+
+    def due(self, now_ns: int) -> None:
+        self.woken_ns = now_ns
+
+
+def test_who_is_woken_ahead_still_never_comes_early() -> None:
+    loop = EventLoop()
+    loop.lead_ns = LEAD_NS
+    for wait_ns in (0, LEAD_NS // 2, 3 * MS):
+        woken = Woken()
+        due_ns = time.monotonic_ns() + wait_ns
+        loop.wake_at(woken, due_ns)
+        while not woken.woken_ns:
+            loop.step(waits=True)
+        assert woken.woken_ns >= due_ns
+    loop.close()
+
+
+def test_going_first_is_said_and_ends() -> None:
+    before = os.sched_getscheduler(0)
+    is_realtime = prefer_this_process()
+    assert (os.sched_getscheduler(0) == os.SCHED_RR) is is_realtime
+    if is_realtime:
+        treat_like_others()
+    assert os.sched_getscheduler(0) == before
 
 
 @pytest.mark.parametrize(

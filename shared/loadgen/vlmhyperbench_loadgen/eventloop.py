@@ -64,6 +64,9 @@ class EventLoop:
         self._timer: Timer | None = None
         self.may_gather = False
         """Waiting for company is allowed: what is read bears instants of its own."""
+        self.lead_ns = 0
+        """By so much the timer goes off ahead of a deadline; what is left is waited for awake. Waking up takes long,
+        and never equally long."""
         self._gathers = False
         self._events = 0
         self._events_since_ns = 0
@@ -117,7 +120,9 @@ class EventLoop:
                 self._timer.acknowledge()
         if heap or self.may_gather:
             now_ns = time.monotonic_ns()
-            if heap and heap[0][0] <= now_ns:
+            if heap and heap[0][0] <= now_ns + self.lead_ns:
+                while now_ns < heap[0][0]:
+                    now_ns = time.monotonic_ns()
                 self._wake_up(now_ns)
             if self.may_gather:
                 self._events += len(ready)
@@ -140,8 +145,8 @@ class EventLoop:
             return at_most_s
         next_ns = self._heap[0][0]
         if self._timer is not None:
-            if self._timer.armed_ns != next_ns:
-                self._timer.arm(next_ns)
+            if self._timer.armed_ns != next_ns - self.lead_ns:
+                self._timer.arm(next_ns - self.lead_ns)
             return at_most_s
         until_s = max(0.0, (next_ns - time.monotonic_ns()) / 1e9)
         return until_s if at_most_s is None else min(until_s, at_most_s)

@@ -33,7 +33,7 @@ from vlmhyperbench_loadgen.table import (
     schedule_path,
 )
 from vlmhyperbench_loadgen.target import Target, open_target
-from vlmhyperbench_loadgen.usage import die_with_parent, peak_rss_bytes
+from vlmhyperbench_loadgen.usage import die_with_parent, peak_rss_bytes, prefer_this_process, treat_like_others
 from vlmhyperbench_loadgen.work import Try, Work
 
 ROWS_A_FRAME = 32
@@ -147,28 +147,26 @@ class Measurement:
             for stream in taking_part:
                 stream.join(work)
         self._stamped, self._read = 0, 0
+        is_realtime = departures is not None and prefer_this_process()
         gc.collect()
         gc.freeze()
         gc.disable()
         self._loop.may_gather = any(stream.connection.is_stamped for stream in taking_part)
         cpu_ns, started_ns = time.process_time_ns(), time.monotonic_ns()
         if departures is not None:
+            self._loop.lead_ns = departures.lead_ns
             departures.start()
         else:
             for stream in taking_part:
                 stream.start(work, started_ns)
-        commands = self._inbox.commands
-        while work.remaining and not (commands and self._must_stop()):
-            had_events = self._loop.step(waits=not work.has_backlog, at_most_s=FRAME_S if self._rows else None)
-            if work.has_backlog and (not had_events or work.is_behind):
-                work.read_one()
-            if self._rows and self._are_rows_due():
-                self._send_rows(in_flight=sum(stream.is_busy for stream in taking_part))
+        self._drive(work, taking_part, departures)
         ended_ns = time.monotonic_ns()
         cpu_ns = time.process_time_ns() - cpu_ns
-        self._loop.may_gather = False
+        self._loop.may_gather, self._loop.lead_ns = False, 0
         if departures is not None:
             departures.stop()
+        if is_realtime:
+            treat_like_others()
         for stream in taking_part:
             stream.stop(keeps_connection=not self._is_cancelled)
         while work.has_backlog:
@@ -186,8 +184,24 @@ class Measurement:
                 "read": self._read,
                 "stamped": self._stamped,
                 "grown": departures.grown if departures is not None else 0,
+                "is_realtime": is_realtime,
             }
         )
+
+    def _drive(self, work: Work, streams: list[Stream], departures: Departures | None) -> None:
+        """Let the streams work until every request is reported or somebody asks to stop."""
+        commands = self._inbox.commands
+        while work.remaining and not (commands and self._must_stop()):
+            # Neither answers nor rows are worth a late departure.
+            is_due_soon = departures is not None and departures.are_near() and not work.is_behind
+            waits = is_due_soon or not work.has_backlog
+            had_events = self._loop.step(waits=waits, at_most_s=FRAME_S if self._rows else None)
+            if is_due_soon:
+                continue
+            if work.has_backlog and (not had_events or work.is_behind):
+                work.read_one()
+            if self._rows and self._are_rows_due():
+                self._send_rows(in_flight=sum(stream.is_busy for stream in streams))
 
     def _mine(self, phase: int) -> list[tuple[int, Request]]:
         """This process's share of a phase's requests, with their places in it."""

@@ -16,6 +16,15 @@ from vlmhyperbench_loadgen.streams import Stream
 from vlmhyperbench_loadgen.table import Request
 from vlmhyperbench_loadgen.work import Try, Work
 
+LEAD_NS = 80_000
+"""Waking up from a timer takes up to so long on a machine with nothing else to do."""
+
+NEAR_NS = 200_000
+"""Reading an answer, or handing rows on, takes less than this."""
+
+MOST_LEAD_SHARE = 0.05
+"""Being awake ahead of the instants may take so much of a core."""
+
 
 class ScheduledWork(Work):
     """A phase's share of requests, each with its instant; nothing is tried again."""
@@ -31,6 +40,7 @@ class ScheduledWork(Work):
         self._requests = requests
         self._instants_ns = instants_ns
         self._next = 0
+        self.lead_ns = lead_for(instants_ns)
         self.idle: list[int] = []
         """Streams that found nothing to do, the one that was busy last at the end."""
         self.is_waiting = False
@@ -58,6 +68,12 @@ class ScheduledWork(Work):
         return Try(request=request, number=1, scheduled_ns=due_ns, stream=stream)
 
 
+def lead_for(instants_ns: Sequence[int]) -> int:
+    """Say how far ahead of its instants an open loop can afford to wake up."""
+    span_ns = instants_ns[-1] - instants_ns[0] if instants_ns else 0
+    return LEAD_NS if 0 < LEAD_NS * len(instants_ns) <= MOST_LEAD_SHARE * span_ns else 0
+
+
 class Departures:
     """Wakes a stream for each request at its instant."""
 
@@ -72,12 +88,18 @@ class Departures:
         self._grow = grow
         """Adds an idle stream by `join`; says whether it could."""
         self.grown = 0
+        self.lead_ns = work.lead_ns
         work.resumed = self._set
 
     def start(self) -> None:
         """Wait for the first instant."""
         self._work.idle[:] = list(self._streams)
         self._set()
+
+    def are_near(self) -> bool:
+        """Say whether a request is due so soon that nothing else should be begun."""
+        due_ns = self._work.next_ns
+        return due_ns is not None and due_ns - time.monotonic_ns() < NEAR_NS
 
     def join(self, stream: Stream) -> None:
         """Take another stream in."""

@@ -70,6 +70,7 @@ class Parent:
         self._lags_ns: list[int] = []
         self._busy: list[tuple[int, int]] = []
         self._read, self._stamped, self._grown = 0, 0, 0
+        self._is_realtime = False
         self._transport: Transport = "tcp"
         self._startup_s = 0.0
         self._ready_ns = 0
@@ -199,6 +200,7 @@ class Parent:
             self._read += sum(frame["read"] for frame in closed)
             self._stamped += sum(frame["stamped"] for frame in closed)
             self._grown += sum(frame["grown"] for frame in closed)
+            self._is_realtime = all(frame["is_realtime"] for frame in closed)
         if self._done != count:
             raise LoadError(f"Phase {phase.no} has {count} requests, and {self._done} were accounted for.")
         self._seal()
@@ -365,6 +367,7 @@ class Parent:
                 transport=self._transport,
                 instants=_who_took(self._read, self._stamped),
                 idle_opened=self._grown,
+                is_realtime=self._is_realtime,
             )
         )
 
