@@ -89,7 +89,7 @@ def _traces(spec: FigureSpec, layout: dict[str, JsonValue]) -> list[JsonValue]:
             _axis(layout, "xaxis")["range"] = [spec.x.low, spec.x.high]
             if spec.y.low is not None:
                 _axis(layout, "yaxis")["rangemode"] = "tozero"
-            return [_scatter(series, index) for index, series in enumerate(spec.series)]
+            return [_scatter(spec, series, index) for index, series in enumerate(spec.series)]
         case _:
             _name_rows(spec, layout)
             _axis(layout, "xaxis").update(type="category", showgrid=False)
@@ -206,10 +206,11 @@ def _bars(spec: FigureSpec, series: Series, index: int) -> JsonValue:
     }
 
 
-def _scatter(series: Series, index: int) -> JsonValue:
+def _scatter(spec: FigureSpec, series: Series, index: int) -> JsonValue:
     colour = colour_of(series, index)
     places = [x for x in series.x if x is not None]
-    two_thirds = min(places) + 0.66 * (max(places) - min(places))
+    every = [x for one in spec.series for x in one.x if x is not None]
+    two_thirds = min(every) + 0.66 * (max(every) - min(every))
     # A name stands on the side of its point where the line does not go.
     side = "bottom" if series.is_joined and series.y[-1] > series.y[0] else "top"
     return {
@@ -306,12 +307,13 @@ def _label(spec: FigureSpec, mark: Mark, place: int) -> JsonValue:
     return {
         # Of all places only those of annotations are logarithms on a logarithmic axis.
         along: math.log10(mark.at) if mark.axis == "x" and spec.x.is_log else mark.at,
-        across: 1 - 0.06 * place if spec.kind == "histogram" else 1,
+        across: 0.02 if spec.kind == "curve" else 1 - 0.07 * place * (spec.kind == "histogram"),
         f"{across}ref": "paper",
         "text": _plain(mark.label),
         "showarrow": False,
         "xanchor": "left" if mark.axis == "x" else "right",
-        "yanchor": "top" if mark.axis == "x" else "bottom",
+        "yanchor": "top" if mark.axis == "x" and spec.kind != "curve" else "bottom",
+        "bgcolor": LIGHT["paper"],
         "font": {"color": LIGHT["muted"]},
     }
 

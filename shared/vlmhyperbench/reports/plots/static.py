@@ -166,7 +166,7 @@ def _draw_histogram(axes: Axes, spec: FigureSpec) -> None:
     axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.grid(visible=False, axis="x")
     if not _scale(axes, spec) and all(edge is None or edge % 1 == 0.5 for one in spec.series for edge in one.x):
-        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))  # bins of whole numbers
+        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))  # bins of whole numbers
     _draw_marks(axes, spec)
     _add_legend(axes, spec)
 
