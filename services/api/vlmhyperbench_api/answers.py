@@ -10,7 +10,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Request
 
-from vlmhyperbench.domain.specs import Sha256
+from vlmhyperbench.domain.base import Sha256
 from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
 from vlmhyperbench.exchange.answers import answers_key
 from vlmhyperbench.exchange.summary import summarise

@@ -11,17 +11,16 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field, field_validator
 
+from vlmhyperbench.domain.base import Name, Spec
+from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.domain.specs import (
     Decoding,
     EndpointTarget,
     ExtractorSpec,
     MetricSpec,
     ModelTarget,
-    Name,
     PromptSpec,
     RunSpec,
-    ScenarioSpec,
-    Spec,
 )
 
 CLASS_PATH: Final = "vlmhyperbench.scoring.judge:Judge"

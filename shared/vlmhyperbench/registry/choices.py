@@ -7,14 +7,8 @@ from uuid import UUID
 
 from pydantic import Discriminator, Field, Tag
 
-from vlmhyperbench.domain.specs import (
-    MOST_REQUESTS,
-    ArrivalSpec,
-    Decoding,
-    Limits,
-    ScenarioKind,
-    Slo,
-)
+from vlmhyperbench.domain.scenarios import MOST_REQUESTS, ArrivalSpec, ScenarioKind, Slo
+from vlmhyperbench.domain.specs import Decoding, Limits
 from vlmhyperbench.registry.values import ExtractorName, MetricRef, Params, SecretName, Slug, Strict
 
 

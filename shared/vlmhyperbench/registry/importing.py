@@ -6,7 +6,8 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
-from vlmhyperbench.domain.specs import DatasetSpec, Decoding, ImportTarget, PromptSpec, RunSpec, ScenarioSpec
+from vlmhyperbench.domain.scenarios import ScenarioSpec
+from vlmhyperbench.domain.specs import DatasetSpec, Decoding, ImportTarget, PromptSpec, RunSpec
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.choices import EvaluationChoices, ImportChoices
 from vlmhyperbench.registry.metrics import pin_metrics

@@ -6,15 +6,8 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from vlmhyperbench.domain.judging import is_judge
-from vlmhyperbench.domain.specs import (
-    DatasetSpec,
-    Decoding,
-    ExtractorSpec,
-    MetricSpec,
-    PromptSpec,
-    ScenarioSpec,
-    StopRule,
-)
+from vlmhyperbench.domain.scenarios import ScenarioSpec
+from vlmhyperbench.domain.specs import DatasetSpec, Decoding, ExtractorSpec, MetricSpec, PromptSpec, StopRule
 from vlmhyperbench.registry.choices import DatasetChoice, ExtractorChoice, ScenarioChoice, StopChoice
 from vlmhyperbench.registry.errors import Path, RegistryError, RegistryErrors, did_you_mean, field_of
 from vlmhyperbench.registry.references import References

@@ -13,7 +13,9 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from vlmhyperbench.domain.specs import Decoding, PromptText, ScenarioFields, ScenarioKind, Sha256
+from vlmhyperbench.domain.base import Sha256
+from vlmhyperbench.domain.scenarios import ScenarioFields, ScenarioKind
+from vlmhyperbench.domain.specs import Decoding, PromptText
 from vlmhyperbench.registry.choices import Extractors, RunChoices, ScenarioRef, TargetChoice, name_tag
 from vlmhyperbench.registry.values import MetricRef, Params, RelativePath, Semver, Slug, Strict
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import JsonValue
 
-from vlmhyperbench.domain.specs import Sha256
+from vlmhyperbench.domain.base import Sha256
 from vlmhyperbench.registry.importing import Choices
 from vlmhyperbench.wire.base import Label, Output
 from vlmhyperbench.wire.runs import Priority

@@ -12,7 +12,7 @@ from tests.support.engine_room import EngineRoom, Held
 from vlmhyperbench.db import claim_phases, claims, runs
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.domain.outcomes import STORAGE_FULL, Cancelled, Complete, Failed, Preempted, Stopped
-from vlmhyperbench.domain.specs import ScenarioSpec
+from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.domain.states import JobState, PhaseState, RunState
 from vlmhyperbench.errors import Conflict
 

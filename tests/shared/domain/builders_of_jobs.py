@@ -7,6 +7,7 @@ from uuid import UUID, uuid4
 
 from vlmhyperbench.domain.judging import CLASS_PATH, Judging
 from vlmhyperbench.domain.placement import DeviceNow, WorkerNow
+from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.domain.specs import (
     DatasetSpec,
     Decoding,
@@ -15,7 +16,6 @@ from vlmhyperbench.domain.specs import (
     ModelTarget,
     PromptSpec,
     RunSpec,
-    ScenarioSpec,
 )
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

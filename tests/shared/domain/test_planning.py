@@ -19,7 +19,8 @@ from vlmhyperbench.domain.planning import (
     plan_run,
     target_digest,
 )
-from vlmhyperbench.domain.specs import ArrivalSpec, ImportTarget, ScenarioSpec, StopRule
+from vlmhyperbench.domain.scenarios import ArrivalSpec, ScenarioSpec
+from vlmhyperbench.domain.specs import ImportTarget, StopRule
 from vlmhyperbench.domain.states import JobKind
 
 

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from vlmhyperbench.analysis.performance import SLO_METRICS, slo_percent
-from vlmhyperbench.domain.specs import ScenarioSpec, Slo
+from vlmhyperbench.domain.scenarios import ScenarioSpec, Slo
 
 
 def test_every_measured_time_can_be_bounded() -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from tests.shared.reports.builders import CLAIM, MS, claim, evidence, fact, run_spec
 from vlmhyperbench.analysis.figures import FigureSpec
-from vlmhyperbench.domain.specs import EndpointTarget, PromptSpec, ScenarioSpec
+from vlmhyperbench.domain.scenarios import ScenarioSpec
+from vlmhyperbench.domain.specs import EndpointTarget, PromptSpec
 from vlmhyperbench.reports.document import Block, Cases, Document, Facts, Listing, Points, Table, write_cell
 from vlmhyperbench.reports.performance import performance_of
 from vlmhyperbench.reports.quality import values_by

@@ -11,7 +11,7 @@ import pytest
 
 from tests.shared.reports.builders import CLAIM, MS, claim, evidence, fact, run_spec
 from vlmhyperbench.analysis.figures import FigureSpec
-from vlmhyperbench.domain.specs import ArrivalSpec, ScenarioSpec, Slo
+from vlmhyperbench.domain.scenarios import ArrivalSpec, ScenarioSpec, Slo
 from vlmhyperbench.reports.comparison_report import comparison_document
 from vlmhyperbench.reports.document import Document, Section, Table, write_cell
 from vlmhyperbench.reports.evidence import RunEvidence
