@@ -13,12 +13,13 @@ from vlmhyperbench.cli.load_flags import complete_url, parse_precision, parse_sl
 from vlmhyperbench.cli.load_run import Series, run_load
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.domain.arrivals import Arrivals
+from vlmhyperbench.load.bodies import Asked, Images
 from vlmhyperbench.load.images import parse_sizes
 from vlmhyperbench.load.measure import Target
 from vlmhyperbench.load.presets import Preset, with_preset
 from vlmhyperbench.load.series import HEADLINE, Until, check_metric
 from vlmhyperbench.load.trace import read_trace
-from vlmhyperbench.load.workload import Asked, Images, Scenario, Workload
+from vlmhyperbench.load.workload import Scenario, Workload
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.load import Endpoint
 
@@ -34,6 +35,7 @@ Positive = Annotated[int, Parameter(validator=Number(gte=1))]
 NotNegative = Annotated[int, Parameter(validator=Number(gte=0))]
 Seconds = Annotated[float, Parameter(validator=Number(gt=0, lte=86_400))]
 Probes = Annotated[int, Parameter(validator=Number(gte=1, lte=100))]
+Seed = Annotated[int, Parameter(validator=Number(gte=0, lte=2**62))]
 Share = Annotated[float, Parameter(validator=Number(gte=0, lte=1))]
 
 
@@ -52,6 +54,9 @@ def load(
     cv: float = 1.0,
     burst_size: Positive = 1,
     to_rate: float | None = None,
+    conversations: Positive | None = None,
+    turns: Positive = 4,
+    think: Annotated[float, Parameter(validator=Number(gte=0, lte=86_400))] = 1.0,
     trace: Path | None = None,
     speed: float = 1.0,
     prompt: str = PROMPT,
@@ -70,7 +75,7 @@ def load(
     search_rate: Annotated[bool, Parameter(negative=())] = False,
     probes: Probes = MOST_PROBES,
     timeout: Seconds = 300.0,
-    seed: int = 0,
+    seed: Seed = 0,
     processes: Positive = 1,
     insecure: bool = False,
     api_key_env: str | None = None,
@@ -85,18 +90,22 @@ def load(
         url: Base URL (http://host:port), or the whole URL of chat completions.
         model: The model's name as the server knows it.
         scenario: offline keeps `concurrency` requests under way, single_stream one, multi_stream one on each of
-            `concurrency` streams; server sends at a rate, whatever becomes of the answers. Not given: server of the
+            `concurrency` streams; server sends at a rate, whatever becomes of the answers; interactive holds
+            conversations, `concurrency` at a time or arriving at a rate. Not given: server of the
             preset vlm, of a search and of a sweep over rates; else offline.
         preset: quick lasts 10 s; official follows MLPerf's rules (600 s, least numbers of requests, certified
             percentiles); vlm is official with images and 12 s for the whole answer.
         requests: How many requests are measured; 100 if nothing else says it.
         duration: Seconds that it lasts, in place of the number; but for server, a pilot finds out how many that is.
         concurrency: How many are under way at a time; of server, connections that are ready before the start.
-        rate: Requests a second on average, of server; in a search, the first that is tried.
+        rate: Requests a second on average, of server; conversations, of interactive; in a search, the first tried.
         arrivals: The process by which requests of server arrive.
         cv: Of gamma: standard deviation of the gaps over their mean.
         burst_size: Of burst: how many leave at once.
         to_rate: Of ramp: the rate at its end.
+        conversations: How many are held, of interactive.
+        turns: Of each conversation.
+        think: Seconds from the end of an answer to the next turn.
         trace: Send at the instants of this file, JSON lines with timestamp_s, prompt_tokens and output_tokens.
         speed: How many times as fast the trace is played.
         prompt: What is asked.
@@ -131,6 +140,9 @@ def load(
     first = rate if rate is not None or not is_by_rate else next(iter(values), 1.0)
     traced = tuple(read_trace(trace)) if trace is not None else ()
     is_counted = requests is not None or duration is not None or bool(traced) or preset is not None or search_rate
+    is_counted = is_counted or scenario == "interactive"
+    if conversations is not None and scenario != "interactive":
+        raise InvalidInput(f"--conversations does not fit {scenario}.", cure="Take --scenario interactive.")
     workload = Workload(
         scenario=scenario,
         asked=Asked(
@@ -153,6 +165,9 @@ def load(
         timeout_s=timeout,
         seed=seed,
         processes=processes,
+        conversations=conversations,
+        turns=turns if scenario == "interactive" else 1,
+        think_s=think,
     )
     used = None
     if preset is not None:

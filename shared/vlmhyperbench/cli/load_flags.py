@@ -10,8 +10,8 @@ from typing import cast
 from urllib.parse import urlsplit, urlunsplit
 
 from vlmhyperbench.analysis.performance import slo_percent
+from vlmhyperbench.load.bodies import data_url
 from vlmhyperbench.load.series import Axis
-from vlmhyperbench.load.workload import data_url
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 
 MOST_POINTS = 100

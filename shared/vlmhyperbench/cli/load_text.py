@@ -40,6 +40,8 @@ def print_result(result: LoadResult) -> None:
         say(f"{name} p99 of all requests: {_percentile(percentiles[-1])}")
     for title, groups in (("stream", found.streams), ("turn", found.turns), ("images", found.image_sizes)):
         _print_groups(title, groups)
+    if found.build_ms is not None and found.build_ms.max is not None:
+        say(f"between turns: {found.build_ms.p50:.2f} ms to build the next, at most {found.build_ms.max:.2f}")
     if found.fairness is not None and found.fairness.requests is not None:
         say(f"fairness (Jain): {found.fairness.requests:.3f} over {found.fairness.streams} streams")
     _print_rates(result)

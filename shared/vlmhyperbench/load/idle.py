@@ -42,6 +42,8 @@ class Idle:
             is_at_least=False,
             least_requests=1,
             samples_per_query=0,
+            conversations=None,
+            turns=1,
         )
         self._ask = ask
         self._first_ms = 0.0

@@ -2,8 +2,9 @@
 
 `official` follows MLPerf Inference (inference_rules.adoc, "Scenarios" and the appendix on early stopping; loadgen's
 mlperf.conf): at least 600 s; single_stream p90, multi_stream p99 of queries of 8 samples, server p99 of TTFT and TPOT
-over Poisson arrivals, offline at least 24,576 samples. What differs is said in `note`. `vlm` is `official` with images
-and a limit of 12 s on the p99 of the whole answer, as MLPerf's vision-language benchmark has it.
+over Poisson arrivals (interactive: of conversations), offline at least 24,576 samples. What differs is said in `note`.
+`vlm` is `official` with images and a limit of 12 s on the p99 of the whole answer, that of MLPerf's vision-language
+benchmark.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from collections.abc import Mapping
 from typing import Literal
 
 from vlmhyperbench.analysis.performance import slo_metric, slo_percent
+from vlmhyperbench.load.bodies import Asked, Images
 from vlmhyperbench.load.results import LoadResult, PresetUsed
 from vlmhyperbench.load.validity import Gate, at_least, at_most
-from vlmhyperbench.load.workload import Asked, Images, Workload
+from vlmhyperbench.load.workload import Workload
 from vlmhyperbench_sdk.errors import InvalidInput
 
 Preset = Literal["quick", "official", "vlm"]
@@ -36,6 +38,7 @@ _NOTES = {
     "the k-th requests of all 8 streams are query k, and it lasts as long as the longest of them.",
     "offline": "MLPerf's rules of offline, but that no more samples are under way at a time than there are streams.",
     "server": "MLPerf's rules of server.",
+    "interactive": "MLPerf's rules of server, for the turns of conversations that arrive as a Poisson process.",
 }
 
 
@@ -47,9 +50,10 @@ def with_preset(
     Raises:
         InvalidInput: the load breaks a rule of the preset.
     """
-    if workload.requests is not None or workload.trace:
+    if workload.requests is not None or workload.trace or workload.conversations is not None:
         raise InvalidInput(
-            f"--preset {preset} says itself how much is sent.", cure="Leave --requests and --trace out, or the preset."
+            f"--preset {preset} says itself how much is sent.",
+            cure="Leave --requests, --conversations and --trace out, or the preset.",
         )
     least_s = QUICK_SECONDS if preset == "quick" else OFFICIAL_SECONDS
     if workload.duration_s is not None and workload.duration_s < least_s:
@@ -63,7 +67,7 @@ def with_preset(
     limits, note = dict(slo), _NOTES[workload.scenario]
     if preset == "vlm":
         workload = dataclasses.replace(workload, asked=_with_images(workload))
-        limits = limits or (VLM_SLO if workload.scenario == "server" else {})
+        limits = limits or (VLM_SLO if workload.is_open_loop else {})
         note += " Images are synthetic and no two are alike: a stand-in for a product catalogue."
     workload = dataclasses.replace(workload, is_at_least=True, least_requests=_least(workload, preset, limits))
     if workload.scenario == "multi_stream":
@@ -81,7 +85,7 @@ def judged_by(result: LoadResult, workload: Workload, used: PresetUsed) -> LoadR
     if workload.is_at_least and workload.scenario == "multi_stream":
         p99 = found.percentiles["query_latency_ms"][2]
         gates.append(at_least("certified_query_latency_p99_ms", p99.certified, 0.0))
-    if workload.is_at_least and workload.scenario == "server":
+    if workload.is_at_least and workload.is_open_loop:
         gates.extend(at_most(f"{one.name}_not_certain", 0.0 if one.is_certain else 1.0, 0.0) for one in found.limits)
     every = (*result.gates, *gates)
     is_valid = result.outcome == "complete" and all(gate.ok for gate in every)

@@ -40,11 +40,11 @@ class PhaseResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenLoop:
-    """How the measured phase was to be sent, where it was an open loop."""
+    """How the measured phase was to be sent, where it was an open loop; of conversations, their first turns."""
 
     process: Process
     scheduled_ns: Instants
-    """From the phase's start. Shape: (requests,)."""
+    """From the phase's start. Shape: (requests,), or (conversations,)."""
     cv: float = 1.0
 
 
@@ -161,7 +161,8 @@ def result_of(
     goodput = statistics.goodput
     sends = None
     if open_loop is not None:
-        sent_ns = rows["sent_ns"].drop_nulls().to_numpy()
+        # Of a conversation, the schedule says when its first turn leaves.
+        sent_ns = rows.filter(pl.col("turn") == 0)["sent_ns"].drop_nulls().to_numpy()
         sends = judge_sends(open_loop.process, open_loop.scheduled_ns, sent_ns, cv=open_loop.cv)
     gates = (
         at_most("unaccounted", float(scheduled - rows.height), 0.0),
@@ -179,7 +180,7 @@ def result_of(
         requests={
             "scheduled": scheduled,
             "sent": rows["sent_ns"].count(),
-            **{status: statuses.count(status) for status in ("ok", "error", "timeout")},
+            **{status: statuses.count(status) for status in ("ok", "error", "timeout", "skipped")},
         },
         errors=_count_errors(rows),
         duration_s=duration_s,

@@ -29,6 +29,7 @@ HEADLINE: Mapping[Scenario, str] = {
     "multi_stream": "latency_p99",
     "offline": "output_tokens_per_s",
     "server": "ttft_p99",
+    "interactive": "ttft_p99",
 }
 """What a scenario is about, so what must be precise unless another metric is named."""
 
@@ -180,7 +181,7 @@ def at_value(workload: Workload, axis: Axis, value: float) -> Workload:
         return dataclasses.replace(workload, streams=int(value))
     if workload.arrivals is None:
         raise InvalidInput(
-            f"--sweep rate does not fit {workload.scenario}: it has no rate.", cure="Take --scenario server."
+            f"--sweep rate does not fit {workload.scenario}: it has no rate.", cure="Take server or interactive."
         )
     return dataclasses.replace(workload, arrivals=dataclasses.replace(workload.arrivals, rate_per_s=value))
 

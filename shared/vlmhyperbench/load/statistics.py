@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from vlmhyperbench.analysis.groups import Fairness, Group, fairness_of, groups_of, size_bucket
 from vlmhyperbench.analysis.percentiles import CERTAINTY, Percentile, percentiles_of
-from vlmhyperbench.analysis.performance import slo_metric
+from vlmhyperbench.analysis.performance import Distribution, distribution_of, slo_metric
 from vlmhyperbench.analysis.slo import LimitVerdict, judge_limit
 from vlmhyperbench.analysis.steady import RULE, Goodput, Rate, goodput_of, rate_within, steady_window
 from vlmhyperbench.load.times import Floats, Times, token_instants
@@ -54,6 +54,8 @@ class Statistics:
     streams: tuple[Group, ...]
     fairness: Fairness | None
     turns: tuple[Group, ...]
+    build_ms: Distribution | None
+    """What it took, between turns, to read an answer and build the next turn's body; None without conversations."""
     image_sizes: tuple[Group, ...]
     """By the pixels of all synthetic images of a request."""
 
@@ -111,6 +113,7 @@ def describe_phase(
         streams=_groups(rows["stream"], is_ok, times) if grouping.is_by_stream else (),
         fairness=_fairness(rows, is_ok) if grouping.is_by_stream else None,
         turns=_groups(rows["turn"], is_ok, times) if rows["turn"].n_unique() > 1 else (),
+        build_ms=distribution_of(rows["build_ns"].drop_nulls()) if rows["conversation"].count() else None,
         image_sizes=_by_size(rows, is_ok, times, grouping.pixels) if grouping.pixels else (),
     )
 

@@ -2,54 +2,31 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import random
-from collections.abc import Iterator, Sequence
+import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
 from vlmhyperbench.domain.arrivals import Arrivals, Instants, arrivals_within, draw_arrivals, trace_instants
-from vlmhyperbench.load.images import noise_png
-from vlmhyperbench.load.plan import join_tables, make_requests, write_bodies, write_plan
+from vlmhyperbench.load.bodies import Asked, TurnBody, make_bodies, make_turns
+from vlmhyperbench.load.plan import PlannedRequest, RequestTable, join_tables, make_requests, write_bodies, write_plan
 from vlmhyperbench.load.results import Grouping, OpenLoop
 from vlmhyperbench.load.trace import TracedRequest
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.load import PLAN_VERSION, Endpoint, LoadLimits, LoadPlan, PhasePlan
 
-Scenario = Literal["offline", "single_stream", "multi_stream", "server"]
+Scenario = Literal["offline", "single_stream", "multi_stream", "server", "interactive"]
 
 WARMUP_PHASE, MEASURED_PHASE = 0, 1
-_WORDS = [f"w{number}" for number in range(1000)]
-_MARK = "@@the prompt@@"
+MOST_CONVERSATIONS = 4096
+"""That arrive at a rate: each has a stream of its own."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Images:
-    """Synthetic images of a request."""
-
-    count: int
-    sizes: tuple[tuple[int, int], ...]
-    """Width and height; each new image has one of them, drawn."""
-    reuse: float = 0.0
-    """Share of images that were sent before: 0 defeats caches of prefixes and encodings, 1 shows them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What requests ask."""
-
-    model: str
-    prompt: str
-    prompt_tokens: int = 0
-    """So many seeded words in place of `prompt`, others in every request; 0: none."""
-    output_tokens: int = 128
-    media: tuple[str, ...] = ()
-    """Data URLs of pictures that go with every request."""
-    images: Images | None = None
+_WARMUP_SEED = 0x77A2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,11 +53,17 @@ class Workload:
     least_requests: int = 1
     samples_per_query: int = 0
     """Of multi_stream: the k-th requests of so many streams are query k; 0: there are no queries."""
+    conversations: int | None = None
+    """Of interactive; None: as many as arrive in `duration_s`. Without arrivals each stream holds one at a time."""
+    turns: int = 1
+    """Of each conversation."""
+    think_s: float = 0.0
+    """From the end of an answer to the next turn."""
 
     @property
     def is_open_loop(self) -> bool:
         """Whether a schedule says when requests leave."""
-        return self.scenario == "server"
+        return self.scenario == "server" or (self.scenario == "interactive" and self.arrivals is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,9 +86,39 @@ def check_load(workload: Workload) -> None:
             "--requests and --duration exclude each other: one says how many, the other how long.",
             cure="Leave one of them out.",
         )
+    if workload.scenario == "interactive":
+        _check_conversations(workload)
     instants = _instants(workload)
-    if (instants is not None and instants.size == 0) or (workload.requests == 0):
+    if instants is None:
+        count = workload.conversations if workload.scenario == "interactive" else workload.requests
+        is_empty = count == 0
+    else:
+        is_empty = instants.size == 0
+    if is_empty:
         raise InvalidInput("There is nothing to send.", cure="Give --requests, or a longer --duration.")
+    if workload.scenario == "interactive" and instants is not None and instants.size > MOST_CONVERSATIONS:
+        raise InvalidInput(
+            f"{instants.size} conversations would arrive, and each needs a stream: {MOST_CONVERSATIONS} at most.",
+            cure="Give a smaller --rate, --duration or --conversations.",
+        )
+
+
+def _check_conversations(workload: Workload) -> None:
+    if workload.requests is not None or workload.trace:
+        raise InvalidInput(
+            "interactive holds conversations: it takes no --requests and no --trace.",
+            cure="Give --conversations and --turns.",
+        )
+    if workload.arrivals is None and (workload.duration_s is not None or workload.conversations is None):
+        raise InvalidInput(
+            "interactive without a rate holds --conversations, and lasts as long as they do: it takes no --duration.",
+            cure="Give --conversations, or a --rate of conversations with --duration.",
+        )
+    if (workload.duration_s is None) == (workload.conversations is None):
+        raise InvalidInput(
+            "--conversations and --duration exclude each other: one says how many, the other how long.",
+            cure="Give one of them.",
+        )
 
 
 def write_load(folder: Path, workload: Workload, endpoint: Endpoint) -> WrittenLoad:
@@ -115,32 +128,16 @@ def write_load(folder: Path, workload: Workload, endpoint: Endpoint) -> WrittenL
         InvalidInput: the description contradicts itself or asks for too much.
         OSError: the disk is full.
     """
+    check_load(workload)
     instants = _instants(workload)
-    count = workload.requests or 0 if instants is None else int(instants.size)
-    if count == 0:
-        raise InvalidInput("There is nothing to send.", cure="Give --requests, or a longer --duration.")
-    streams = 1 if workload.scenario == "single_stream" else min(workload.streams, count)
-    measured = PhasePlan(
-        no=MEASURED_PHASE,
-        kind=workload.scenario,
-        count=count,
-        params={"in_flight": streams} if instants is None else {"in_flight": streams, "arrivals": _process(workload)},
-    )
-    phases = [measured]
+    if workload.scenario == "interactive":
+        sent = _write_conversations(folder, workload, instants)
+    else:
+        sent = _write_requests(folder, workload, instants)
+    phases = [sent.phase]
     if workload.warmup:
-        warmup = min(streams, workload.warmup)
+        warmup = min(sent.streams, workload.warmup)
         phases.insert(0, PhasePlan(no=WARMUP_PHASE, kind="warmup", count=workload.warmup, params={"in_flight": warmup}))
-    pixels: list[int] = []
-    written = write_bodies(folder, _bodies(workload, workload.warmup + count, pixels))
-    tables, used = [], 0
-    for phase in phases:
-        length = phase.count or 0
-        table = make_requests(phase.no, [written[(used + number) % len(written)] for number in range(length)])
-        table["ordinal"] = table["sample"] = np.arange(length)
-        if phase.kind == "multi_stream":
-            table["stream"] = np.arange(length) % streams
-        tables.append(table)
-        used += length
     plan = LoadPlan(
         version=PLAN_VERSION,
         phases=tuple(phases),
@@ -149,19 +146,111 @@ def write_load(folder: Path, workload: Workload, endpoint: Endpoint) -> WrittenL
         seed=workload.seed,
         processes=workload.processes,
     )
-    schedules = {} if instants is None else {MEASURED_PHASE: instants}
-    write_plan(folder, plan=plan, requests=join_tables(tables), schedules=schedules)
+    schedules = {MEASURED_PHASE: instants} if "arrivals" in sent.phase.params and instants is not None else {}
+    write_plan(folder, plan=plan, requests=sent.table, schedules=schedules, turns=sent.turns, places=sent.places)
     open_loop = None
     if instants is not None:
         cv = workload.arrivals.cv if workload.arrivals is not None else 1.0
         open_loop = OpenLoop(process=_process(workload), scheduled_ns=instants, cv=cv)
     grouping = Grouping(
-        streams=streams if instants is None else 1,
+        streams=sent.streams if instants is None else 1,
         is_by_stream=workload.scenario == "multi_stream",
         samples_per_query=workload.samples_per_query,
-        pixels=pixels[workload.warmup :] or None,
+        pixels=sent.pixels or None,
     )
-    return WrittenLoad(requests=count, open_loop=open_loop, grouping=grouping)
+    return WrittenLoad(requests=sent.phase.count or 0, open_loop=open_loop, grouping=grouping)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sent:
+    """What the plan's tables hold."""
+
+    phase: PhasePlan
+    table: RequestTable
+    streams: int
+    pixels: list[int]
+    turns: list[tuple[int, int, int]]
+    places: list[tuple[int, int, int, int]]
+
+
+def _write_requests(folder: Path, workload: Workload, instants: Instants | None) -> _Sent:
+    count = workload.requests or 0 if instants is None else int(instants.size)
+    streams = 1 if workload.scenario == "single_stream" else min(workload.streams, count)
+    pixels: list[int] = []
+    bodies = make_bodies(
+        workload.asked,
+        workload.warmup + count,
+        pixels,
+        seed=workload.seed,
+        trace=workload.trace,
+        warmup=workload.warmup,
+    )
+    written = write_bodies(folder, bodies)
+    tables, used = [], 0
+    for no, length in ((WARMUP_PHASE, workload.warmup), (MEASURED_PHASE, count)):
+        table = make_requests(no, [written[(used + number) % len(written)] for number in range(length)])
+        table["ordinal"] = table["sample"] = np.arange(length)
+        if no == MEASURED_PHASE and workload.scenario == "multi_stream":
+            table["stream"] = np.arange(length) % streams
+        tables.append(table)
+        used += length
+    arrivals = {} if instants is None else {"arrivals": _process(workload)}
+    return _Sent(
+        phase=PhasePlan(
+            no=MEASURED_PHASE, kind=workload.scenario, count=count, params={"in_flight": streams, **arrivals}
+        ),
+        table=join_tables(tables),
+        streams=streams,
+        pixels=pixels[workload.warmup :],
+        turns=[],
+        places=[],
+    )
+
+
+def _write_conversations(folder: Path, workload: Workload, instants: Instants | None) -> _Sent:
+    """Lay conversations out; those that arrive at a rate have a stream each, on which the first turn waits its time."""
+    count = workload.conversations or 0 if instants is None else int(instants.size)
+    streams = min(workload.streams, count) if instants is None else count
+    # Other conversations than those that are measured, so that no cache knows them.
+    warmup = make_turns(workload.asked, conversations=workload.warmup, turns=1, seed=workload.seed ^ _WARMUP_SEED)
+    talks = make_turns(workload.asked, conversations=count, turns=workload.turns, seed=workload.seed)
+    laid: list[TurnBody] = []
+
+    def bodies() -> Iterator[bytes]:
+        for one in chain(warmup, talks):
+            laid.append(dataclasses.replace(one, body=b""))
+            yield one.body
+
+    written = write_bodies(folder, bodies())
+    think_ns = round(workload.think_s * 1e9)
+    requests: list[PlannedRequest] = []
+    for ordinal, (one, body) in enumerate(zip(laid[workload.warmup :], written[workload.warmup :], strict=True)):
+        arrives_ns = 0 if instants is None else int(instants[one.conversation])
+        requests.append(
+            dataclasses.replace(
+                body,
+                ordinal=ordinal,
+                sample=one.conversation,
+                turn=one.turn,
+                stream=-1 if instants is None else one.conversation,
+                think_ns=think_ns if one.turn else arrives_ns,
+            )
+        )
+    measured = laid[workload.warmup :]
+    return _Sent(
+        phase=PhasePlan(no=MEASURED_PHASE, kind="interactive", count=len(requests), params={"in_flight": streams}),
+        table=join_tables(
+            [make_requests(WARMUP_PHASE, written[: workload.warmup]), make_requests(MEASURED_PHASE, requests)]
+        ),
+        streams=streams,
+        pixels=[one.pixels for one in measured if one.pixels],
+        turns=[(MEASURED_PHASE, ordinal, one.conversation) for ordinal, one in enumerate(measured)],
+        places=[
+            (MEASURED_PHASE, ordinal, answer_of, offset)
+            for ordinal, one in enumerate(measured)
+            for answer_of, offset in enumerate(one.places)
+        ],
+    )
 
 
 def _process(workload: Workload) -> Literal["constant", "poisson", "gamma", "burst", "ramp", "trace"]:
@@ -170,6 +259,8 @@ def _process(workload: Workload) -> Literal["constant", "poisson", "gamma", "bur
 
 def _instants(workload: Workload) -> Instants | None:
     """Draw or read when the requests of an open loop leave; None of a closed loop."""
+    if workload.scenario == "interactive" and workload.arrivals is None:
+        return None
     if not workload.is_open_loop:
         if workload.arrivals is not None or workload.trace:
             raise InvalidInput(
@@ -189,70 +280,7 @@ def _instants(workload: Workload) -> Instants | None:
         if not workload.is_at_least:
             return within
         # The first arrival after the duration is sent too: then the last send is no earlier than that.
-        count = max(int(within.size) + 1, workload.least_requests)
+        count = max(int(within.size) + 1, -(-workload.least_requests // workload.turns))
         return draw_arrivals(workload.arrivals, count=count, seed=workload.seed)
-    return draw_arrivals(workload.arrivals, count=workload.requests or 0, seed=workload.seed)
-
-
-def _bodies(workload: Workload, count: int, pixels: list[int]) -> Iterator[bytes]:
-    """Make the bodies, one for each request, or one for all where all ask the same.
-
-    The pixels of a body's synthetic images are added to `pixels`, where there are any.
-    """
-    asked, traced = workload.asked, workload.trace
-    if not asked.prompt_tokens and asked.images is None and not traced:
-        yield _body(asked, asked.prompt, asked.media, asked.output_tokens)
-        return
-    words = random.Random(workload.seed)  # noqa: S311 - drawn, not secret
-    if asked.images is None and not traced:
-        # Words need no escapes, so what all bodies share is written once.
-        before, _, after = _body(asked, _MARK, asked.media, asked.output_tokens).partition(_MARK.encode())
-        for _ in range(count):
-            yield before + " ".join(words.choices(_WORDS, k=asked.prompt_tokens)).encode() + after
-        return
-    pictures = _pictures(asked.images, workload.seed)
-    for number in range(count):
-        # Warm-up requests come first and are as long as the trace's first ones.
-        one = traced[(number - workload.warmup) % len(traced)] if traced else TracedRequest(timestamp_s=0.0)
-        length = one.prompt_tokens or asked.prompt_tokens
-        prompt = " ".join(words.choices(_WORDS, k=length)) if length else asked.prompt
-        shown = [next(pictures) for _ in range(asked.images.count if asked.images else 0)]
-        if shown:
-            pixels.append(sum(size for _, size in shown))
-        media = (*asked.media, *(url for url, _ in shown))
-        yield _body(asked, prompt, media, one.output_tokens or asked.output_tokens)
-
-
-def _pictures(images: Images | None, seed: int) -> Iterator[tuple[str, int]]:
-    """Yield data URLs and their pixels without end; of those to be reused, any that was sent before."""
-    if images is None:
-        return
-    drawn = random.Random(seed)  # noqa: S311 - drawn, not secret
-    sizes = random.Random(seed ^ 0x517E)  # noqa: S311 - drawn, not secret
-    known: list[tuple[int, int, int]] = []
-    while True:
-        if known and drawn.random() < images.reuse:
-            chosen, width, height = drawn.choice(known)
-        else:
-            chosen, (width, height) = seed * 1_000_003 + len(known), sizes.choice(images.sizes)
-            known.append((chosen, width, height))
-        yield data_url(noise_png(width, height, seed=chosen), "image/png"), width * height
-
-
-def data_url(data: bytes, media_type: str) -> str:
-    """Write bytes as a URL that holds them."""
-    return f"data:{media_type};base64,{base64.b64encode(data).decode('ascii')}"
-
-
-def _body(asked: Asked, prompt: str, media: Sequence[str], output_tokens: int) -> bytes:
-    parts: list[dict[str, object]] = [{"type": "image_url", "image_url": {"url": url}} for url in media]
-    parts.append({"type": "text", "text": prompt})
-    request = {
-        "model": asked.model,
-        "messages": [{"role": "user", "content": parts if media else prompt}],
-        "max_tokens": output_tokens,
-        "temperature": 0.0,
-        "stream": True,
-        "stream_options": {"include_usage": True},
-    }
-    return json.dumps(request).encode()
+    given = workload.conversations if workload.scenario == "interactive" else workload.requests
+    return draw_arrivals(workload.arrivals, count=given or 0, seed=workload.seed)

@@ -9,8 +9,9 @@ import numpy as np
 
 from tests.shared.load.test_results import END, S, frame, row
 from vlmhyperbench.domain.arrivals import Arrivals, draw_arrivals
+from vlmhyperbench.load.bodies import Asked
 from vlmhyperbench.load.results import Grouping, LoadResult, OpenLoop, result_of
-from vlmhyperbench.load.workload import Asked, Workload
+from vlmhyperbench.load.workload import Workload
 
 
 def workload(**changes: object) -> Workload:

@@ -9,9 +9,10 @@ import pytest
 from tests.shared.load.queueing import served, workload
 from tests.shared.load.test_results import END, S, frame, row
 from vlmhyperbench.domain.arrivals import Arrivals
+from vlmhyperbench.load.bodies import Asked
 from vlmhyperbench.load.presets import Preset, judged_by, with_preset
 from vlmhyperbench.load.results import Grouping, LoadResult, result_of
-from vlmhyperbench.load.workload import Asked, Workload, check_load, write_load
+from vlmhyperbench.load.workload import Workload, check_load, write_load
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.load import Endpoint
 
@@ -61,7 +62,7 @@ def test_vlm_keeps_the_pictures_that_are_given() -> None:
 @pytest.mark.parametrize(
     ("preset", "load", "message"),
     [
-        ("quick", closed("offline", requests=5), "--requests and --trace"),
+        ("quick", closed("offline", requests=5), "--preset quick says itself"),
         ("quick", closed("offline", duration_s=9.0), "at least 10 s, not 9 s"),
         ("official", closed("offline", duration_s=60.0), "at least 600 s, not 60 s"),
         ("official", closed("multi_stream", streams=4), "queries of 8 samples, not 4"),

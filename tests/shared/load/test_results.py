@@ -51,6 +51,8 @@ SCHEMA = {
     "prompt_tokens": pl.Int32(),
     "completion_tokens": pl.Int32(),
     "token_source": pl.String(),
+    "conversation": pl.Int64(),
+    "build_ns": pl.Int64(),
 }
 
 
@@ -75,6 +77,8 @@ def row(
         "prompt_tokens": None if error else 7,
         "completion_tokens": None if error else tokens,
         "token_source": None if error else "usage",
+        "conversation": None,
+        "build_ns": None,
     }
 
 

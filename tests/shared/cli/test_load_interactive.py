@@ -1,0 +1,110 @@
+"""`vlmhyperbench load --scenario interactive`: conversations with think time, told turn by turn."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vlmhyperbench.cli.load import load
+from vlmhyperbench.cli.shown import Shown
+from vlmhyperbench.load.results import read_record
+from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_simulated.process import SimulatedProcess
+from vlmhyperbench_simulated.simulation import Simulation
+
+MS, S = 1_000_000, 1_000_000_000
+
+
+def measured(capsys: pytest.CaptureFixture[str], url: str, **arguments: object) -> dict[str, Any]:
+    """Run `load --json` and return its data."""
+    shown = Shown(json=True, quiet=True)
+    load(url, model="m", scenario="interactive", shown=shown, **arguments)  # type: ignore[arg-type]
+    data: dict[str, Any] = json.loads(capsys.readouterr().out)["data"]
+    return data
+
+
+def test_each_turn_leaves_after_the_answer_before_and_its_think_time(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with SimulatedProcess(Simulation(ttft_ms=20.0, gap_ms=5.0, tokens=3)) as engine:
+        data = measured(
+            capsys, engine.url, conversations=4, turns=3, think=0.1, concurrency=2, warmup=1, record=tmp_path / "record"
+        )
+    assert data["requests"] == {"scheduled": 12, "sent": 12, "ok": 12, "error": 0, "timeout": 0, "skipped": 0}
+    groups = data["statistics"]["turns"]
+    assert [(group["name"], group["requests"], group["ok"]) for group in groups] == [(turn, 4, 4) for turn in "012"]
+    assert all(group["ttft_user_ms"]["p50"] >= 20.0 for group in groups)
+    assert data["statistics"]["build_ms"]["n"] == 8
+    rows = read_record(tmp_path / "record").filter(phase=1).sort("conversation", "turn")
+    assert rows["conversation"].to_list() == [talk for talk in range(4) for _ in range(3)]
+    for before, after in zip(rows.iter_rows(named=True), rows[1:].iter_rows(named=True), strict=False):
+        if after["turn"]:
+            assert after["scheduled_ns"] - before["stream_end_ns"] == 100 * MS
+    # A later turn quotes more, so its prompt is longer.
+    prompts = rows["prompt_tokens"].to_list()
+    assert prompts[0] < prompts[1] < prompts[2]
+
+
+def test_conversations_arrive_at_a_rate_whatever_becomes_of_the_answers(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    # An answer takes 0.4 s, and ten conversations arrive within about as long.
+    with SimulatedProcess(Simulation(ttft_ms=400.0, tokens=1)) as engine:
+        data = measured(
+            capsys, engine.url, conversations=10, turns=2, think=0.0, rate=40.0, seed=5, record=tmp_path / "record"
+        )
+    arrivals = data["arrivals"]
+    assert (arrivals["process"], data["requests"]["ok"]) == ("poisson", 20)
+    first = read_record(tmp_path / "record").filter(phase=1, turn=0)["scheduled_ns"].sort()
+    spread_s = (first[-1] - first[0]) / S
+    assert spread_s == pytest.approx(9 / arrivals["offered"]["rate_per_s"], abs=0.05)
+    # Closed loops of so few streams would take 0.8 s a conversation one after the other.
+    assert spread_s < 1.0
+
+
+def test_a_conversation_ends_with_the_turn_that_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    with SimulatedProcess(Simulation(tokens=1, fail_every=2)) as engine:
+        data = measured(capsys, engine.url, conversations=3, turns=3, think=0.0, concurrency=1, warmup=0)
+        load(
+            engine.url, model="m", scenario="interactive", conversations=2, turns=2, think=0.0, shown=Shown(quiet=True)
+        )
+    # One conversation after the other: every second request fails, so the second turn of each, and no third is sent.
+    assert data["requests"] == {"scheduled": 9, "sent": 6, "ok": 3, "error": 3, "timeout": 0, "skipped": 3}
+    assert [group["ok"] for group in data["statistics"]["turns"]] == [3, 0, 0]
+    assert data["statistics"]["percentiles"]["ttft_user_ms"][1]["adjusted"] is None
+    out = capsys.readouterr().out
+    assert "turn" in out
+    assert "conversation_ended" in out
+
+
+def test_pictures_belong_to_a_conversation(capsys: pytest.CaptureFixture[str]) -> None:
+    with SimulatedProcess(Simulation(tokens=1)) as engine:
+        data = measured(
+            capsys, engine.url, conversations=2, turns=2, think=0.0, images=1, image_size="64x64", prompt_tokens=5
+        )
+    (group,) = data["statistics"]["image_sizes"]
+    assert (group["name"], group["requests"]) == ("up to 0.1 MP", 4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"requests": 5}, "takes no --requests"),
+        ({}, "holds --conversations"),
+        ({"duration": 5.0}, "takes no --duration"),
+        ({"preset": "quick"}, "takes no --duration"),
+        ({"rate": 5.0}, "exclude each other"),
+        ({"rate": 5.0, "duration": 2.0, "conversations": 3}, "exclude each other"),
+        ({"rate": 1e3, "duration": 60.0}, "4096 at most"),
+        ({"conversations": 3, "scenario": "offline"}, "--conversations does not fit offline"),
+        ({"conversations": 3, "prompt": "@@an answer of the model@@"}, "must not hold"),
+        ({"rate": 5.0, "preset": "official"}, "limit on the p99 of ttft and tpot"),
+        ({"rate": 5.0, "conversations": 9, "search_rate": True, "slo": "ttft_p99<5"}, "--search-rate probes server"),
+    ],
+)
+def test_what_is_no_conversation_is_refused_before_anything_is_sent(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        load("http://127.0.0.1:9", model="m", **{"scenario": "interactive", **arguments})
