@@ -5,31 +5,38 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
-from contextlib import suppress
+import time
+from typing import NoReturn
 
 from vlmhyperbench_loadgen.failures import ChildDied
 from vlmhyperbench_loadgen.frames import Frame, FrameReader
+from vlmhyperbench_loadgen.measuring import measure
 
 _READ_BYTES = 4 * 1024 * 1024
-END_SECONDS = 3.0
+END_SECONDS, KILL_SECONDS = 3.0, 10.0
+_LOOK_S = 0.005
 
 
 class MeasuringProcess:
-    """One measuring process and the pipe that its frames come by."""
+    """One measuring process and the pipe that its frames come by.
+
+    It is a fork of this one: another interpreter would take as long to start as everything else before the first
+    request. The parent has no threads, and nothing but pipes that the child closes.
+    """
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "vlmhyperbench_loadgen.measuring", str(os.getpid())],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        assert self._process.stdout is not None  # noqa: S101 -- narrows the type
-        self.fd = self._process.stdout.fileno()
+        commands, self._commands = os.pipe()
+        self.fd, frames = os.pipe()
+        parent = os.getpid()
+        self.pid = os.fork()
+        if self.pid == 0:
+            _measure(parent, commands, frames)
+        os.close(commands)
+        os.close(frames)
         os.set_blocking(self.fd, False)
         self._reader = FrameReader()
-        self.pid = self._process.pid
+        self._status: int | None = None
         self.peak_rss_bytes = 0
         self.has_ended = False
 
@@ -39,10 +46,10 @@ class MeasuringProcess:
         Raises:
             ChildDied: nobody reads it any more.
         """
-        assert self._process.stdin is not None  # noqa: S101 -- narrows the type
+        line = memoryview(json.dumps({"do": do, **values}).encode() + b"\n")
         try:
-            self._process.stdin.write(json.dumps({"do": do, **values}).encode() + b"\n")
-            self._process.stdin.flush()
+            while line:
+                line = line[os.write(self._commands, line) :]
         except OSError as error:
             raise ChildDied(self._describe_death()) from error
 
@@ -67,21 +74,43 @@ class MeasuringProcess:
 
     def stop(self) -> None:
         """End it, by SIGKILL if it does not end when its input does; afterwards its CPU time is counted."""
-        with suppress(OSError):
-            assert self._process.stdin is not None  # noqa: S101 -- narrows the type
-            self._process.stdin.close()
-        try:
-            self._process.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        assert self._process.stdout is not None  # noqa: S101 -- narrows the type
-        self._process.stdout.close()
+        os.close(self._commands)
+        if self._wait(END_SECONDS) is None:
+            os.kill(self.pid, signal.SIGKILL)
+            self._wait(KILL_SECONDS)
+        os.close(self.fd)
+
+    def _wait(self, seconds: float) -> int | None:
+        """Wait for its end; return the exit status as `subprocess` has it, None where it still runs."""
+        until_s = time.monotonic() + seconds
+        while self._status is None and time.monotonic() < until_s:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self._status = os.waitstatus_to_exitcode(status)
+            else:
+                time.sleep(_LOOK_S)
+        return self._status
 
     def _describe_death(self) -> str:
-        try:
-            code = self._process.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
+        code = self._wait(END_SECONDS)
+        if code is None:
             return f"Measuring process {self.pid} closed its pipe."
         how = f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
         return f"Measuring process {self.pid} ended {how} in the middle of its work."
+
+
+def _measure(parent: int, commands: int, frames: int) -> NoReturn:
+    """Be the measuring process: keep its two pipes and stderr, and nothing else of the parent's."""
+    signal.set_wakeup_fd(-1)
+    os.dup2(commands, 0)
+    os.dup2(frames, 3)
+    os.closerange(4, os.sysconf("SC_OPEN_MAX"))
+    os.dup2(2, 1)
+    status = 1
+    try:
+        status = measure(parent, commands=0, frames=3)
+    except BaseException:  # noqa: BLE001 -- told on stderr, as by any interpreter at its end
+        sys.excepthook(*sys.exc_info())
+    finally:
+        # What the parent would do at its exit is not this process's to do.
+        os._exit(status)

@@ -1,4 +1,4 @@
-"""`python -m vlmhyperbench_loadgen.measuring`: the process that sends, receives and takes the instants.
+"""The process that sends, receives and takes the instants.
 
 It imports nothing heavy, runs one event loop, and obeys its parent's commands: plan, open, go, cancel, end.
 """
@@ -6,10 +6,8 @@ It imports nothing heavy, runs one event loop, and obeys its parent's commands: 
 from __future__ import annotations
 
 import gc
-import os
 import random
 import signal
-import sys
 import time
 from pathlib import Path
 
@@ -277,18 +275,16 @@ class Measurement:
             self._rows = []
 
 
-def main() -> int:
-    """Measure for the parent whose id is the one argument."""
-    die_with_parent(int(sys.argv[1]))
+def measure(parent: int, *, commands: int, frames: int) -> int:
+    """Measure for a parent, which commands by one pipe and takes frames by the other; return the exit status."""
+    die_with_parent(parent)
     # Ctrl-C and a group's SIGTERM are the parent's to answer: it lets this process finish what is done.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    output = os.dup(sys.stdout.fileno())
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     loop = EventLoop()
-    outbox = Outbox(loop, output)
+    outbox = Outbox(loop, frames)
     try:
-        Measurement(loop, Inbox(loop, sys.stdin.fileno()), outbox).serve()
+        Measurement(loop, Inbox(loop, commands), outbox).serve()
     except LoadError as error:
         outbox.put({"event": "failed", "error": str(error)})
         outbox.flush()
@@ -296,7 +292,3 @@ def main() -> int:
     except BrokenPipeError:
         return 1
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
