@@ -103,7 +103,7 @@ def _facts(requests: int) -> polars.DataFrame:
         name: polars.Series(value) if isinstance(value := values.get(name), numpy.ndarray) else polars.lit(value)
         for name in schema
     }
-    return polars.DataFrame({"ordinal": ordinal}).with_columns(**columns).select(list(schema)).cast(dict(schema))
+    return polars.DataFrame({"ordinal": ordinal}).with_columns(**columns).select(list(schema)).cast(schema)
 
 
 def _folded(facts: polars.DataFrame) -> tuple[TokenEvents, float]:
