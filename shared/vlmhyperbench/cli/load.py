@@ -29,6 +29,7 @@ MOST_REPEATS = 30
 """Where the precision decides."""
 
 MOST_PROBES = 10
+BASELINE = 20
 _KEY = "api_key"
 
 Positive = Annotated[int, Parameter(validator=Number(gte=1))]
@@ -67,6 +68,7 @@ def load(
     image_reuse: Share = 0.0,
     output_tokens: Positive = 128,
     warmup: NotNegative = 2,
+    baseline: NotNegative | None = None,
     slo: str = "",
     repeats: Positive | None = None,
     until_precision: str | None = None,
@@ -116,6 +118,8 @@ def load(
         image_reuse: Share of them that was sent before.
         output_tokens: The longest answer, in tokens.
         warmup: Requests before those that count.
+        baseline: Requests of multi_stream that are sent one after the other first, to say how much its streams cost
+            each other; 20 if nothing else is said.
         slo: Limits in ms, as 'ttft_p99<500,tpot_p90<50'; one without a percentile is on p99.
         repeats: Measure so many times, each with a seed of its own; with until-precision, at most (30).
         until_precision: Repeat until a metric's mean is known so well, as 2%.
@@ -166,6 +170,7 @@ def load(
         seed=seed,
         processes=processes,
         conversations=conversations,
+        baseline=(BASELINE if scenario == "multi_stream" else 0) if baseline is None else baseline,
         turns=turns if scenario == "interactive" else 1,
         think_s=think,
     )

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vlmhyperbench.analysis.groups import Group
+    from vlmhyperbench.analysis.interference import Interference
     from vlmhyperbench.analysis.percentiles import Percentile
     from vlmhyperbench.analysis.repeats import RepeatedMean
     from vlmhyperbench.analysis.slo import LimitVerdict
@@ -44,6 +45,8 @@ def print_result(result: LoadResult) -> None:
         say(f"between turns: {found.build_ms.p50:.2f} ms to build the next, at most {found.build_ms.max:.2f}")
     if found.fairness is not None and found.fairness.requests is not None:
         say(f"fairness (Jain): {found.fairness.requests:.3f} over {found.fairness.streams} streams")
+    if result.interference is not None:
+        _print_interference(result.interference)
     _print_rates(result)
     if found.goodput is not None and found.goodput.share is not None:
         one = found.goodput
@@ -139,6 +142,16 @@ def _invalid(result: LoadResult) -> list[str]:
             least = " at least" if gate.is_least else ""
             reasons.append(f"INVALID: {gate.name} is {gate.value}, the limit is{least} {gate.limit:g}.")
     return reasons
+
+
+def _print_interference(found: Interference) -> None:
+    ratios = (("ttft", found.ttft), ("tpot", found.tpot), ("latency", found.latency))
+    said = [
+        f"{name} x {ratio.value:.2f} ({_number(ratio.low) or '?'} to {_number(ratio.high) or '?'})"
+        for name, ratio in ratios
+        if ratio.value is not None
+    ]
+    say(f"beside one request at a time ({found.baseline_requests} of them): {', '.join(said) or 'nothing to compare'}")
 
 
 def _print_rates(result: LoadResult) -> None:

@@ -42,6 +42,7 @@ class Idle:
             is_at_least=False,
             least_requests=1,
             samples_per_query=0,
+            baseline=0,
             conversations=None,
             turns=1,
         )

@@ -141,7 +141,7 @@ async def _with_count(workload: Workload, target: Target, control: Control) -> W
     bare = dataclasses.replace(target, slo={})
     while not control.is_stopped:
         control.tell(f"finding out how many requests last {workload.duration_s:g} s: {count} to begin with")
-        pilot = dataclasses.replace(workload, requests=count, duration_s=None, is_at_least=False)
+        pilot = dataclasses.replace(workload, requests=count, duration_s=None, is_at_least=False, baseline=0)
         found = await _measure_counted(pilot, bare, control, record=None)
         answered = found.metrics["requests_per_s"]
         if not isinstance(answered, float) or answered <= 0:

@@ -26,6 +26,7 @@ from vlmhyperbench_sdk.load import EndLine
 if TYPE_CHECKING:
     import polars as pl
 
+    from vlmhyperbench.analysis.interference import Interference
     from vlmhyperbench.load.statistics import Statistics
 
 
@@ -57,6 +58,8 @@ class Grouping:
     is_by_stream: bool = False
     samples_per_query: int = 0
     """So many requests that follow each other in order of ordinals are one query; 0: there are no queries."""
+    baseline_phase: int | None = None
+    """The phase that sent one request after the other, to compare with."""
     pixels: Sequence[int] | None = None
     """Of each request's synthetic images, in order of ordinals. Shape: (requests,)."""
 
@@ -89,6 +92,8 @@ class LoadResult:
     statistics: Statistics
     arrivals: Sends | None = None
     """Of an open loop."""
+    interference: Interference | None = None
+    """Where a baseline was measured."""
     preset: PresetUsed | None = None
 
 
@@ -137,7 +142,7 @@ def result_of(
     """
     import polars as pl
 
-    from vlmhyperbench.load.statistics import describe_phase
+    from vlmhyperbench.load.statistics import describe_phase, interference_of
 
     rows = record.filter(pl.col("phase") == measured_phase)
     good = rows.filter(pl.col("status") == "ok")
@@ -159,6 +164,10 @@ def result_of(
         grouping=grouping or Grouping(),
     )
     goodput = statistics.goodput
+    interference = None
+    if grouping is not None and grouping.baseline_phase is not None:
+        alone = record.filter((pl.col("phase") == grouping.baseline_phase) & (pl.col("status") == "ok"))
+        interference = interference_of(times, times_of_frame(alone))
     sends = None
     if open_loop is not None:
         # Of a conversation, the schedule says when its first turn leaves.
@@ -212,6 +221,7 @@ def result_of(
             .iter_rows()
         ),
         statistics=statistics,
+        interference=interference,
         arrivals=sends,
     )
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vlmhyperbench.analysis.groups import Fairness, Group, fairness_of, groups_of, size_bucket
+from vlmhyperbench.analysis.interference import Interference, median_ratio
 from vlmhyperbench.analysis.percentiles import CERTAINTY, Percentile, percentiles_of
 from vlmhyperbench.analysis.performance import Distribution, distribution_of, slo_metric
 from vlmhyperbench.analysis.slo import LimitVerdict, judge_limit
@@ -116,6 +117,19 @@ def describe_phase(
         build_ms=distribution_of(rows["build_ns"].drop_nulls()) if rows["conversation"].count() else None,
         image_sizes=_by_size(rows, is_ok, times, grouping.pixels) if grouping.pixels else (),
     )
+
+
+def interference_of(times: Times, alone: Times) -> Interference:
+    """Compare the requests that succeeded with those of a baseline that succeeded."""
+    ttft, tpot, latency = (
+        median_ratio(_milliseconds(one), _milliseconds(other))
+        for one, other in (
+            (times.ttft_user, alone.ttft_user),
+            (times.tpot, alone.tpot),
+            (times.latency, alone.latency),
+        )
+    )
+    return Interference(baseline_requests=alone.latency.size, ttft=ttft, tpot=tpot, latency=latency)
 
 
 def bounded(times: Times, metric: str) -> Floats:

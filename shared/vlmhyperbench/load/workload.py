@@ -21,7 +21,7 @@ from vlmhyperbench_sdk.load import PLAN_VERSION, Endpoint, LoadLimits, LoadPlan,
 
 Scenario = Literal["offline", "single_stream", "multi_stream", "server", "interactive"]
 
-WARMUP_PHASE, MEASURED_PHASE = 0, 1
+WARMUP_PHASE, MEASURED_PHASE, BASELINE_PHASE = 0, 1, 2
 MOST_CONVERSATIONS = 4096
 """That arrive at a rate: each has a stream of its own."""
 
@@ -53,6 +53,8 @@ class Workload:
     least_requests: int = 1
     samples_per_query: int = 0
     """Of multi_stream: the k-th requests of so many streams are query k; 0: there are no queries."""
+    baseline: int = 0
+    """Requests of multi_stream that are sent one after the other first, to compare with."""
     conversations: int | None = None
     """Of interactive; None: as many as arrive in `duration_s`. Without arrivals each stream holds one at a time."""
     turns: int = 1
@@ -88,6 +90,8 @@ def check_load(workload: Workload) -> None:
         )
     if workload.scenario == "interactive":
         _check_conversations(workload)
+    if workload.baseline and workload.scenario != "multi_stream":
+        raise InvalidInput(f"--baseline does not fit {workload.scenario}.", cure="Take --scenario multi_stream.")
     instants = _instants(workload)
     if instants is None:
         count = workload.conversations if workload.scenario == "interactive" else workload.requests
@@ -135,6 +139,10 @@ def write_load(folder: Path, workload: Workload, endpoint: Endpoint) -> WrittenL
     else:
         sent = _write_requests(folder, workload, instants)
     phases = [sent.phase]
+    if workload.baseline:
+        phases.insert(
+            0, PhasePlan(no=BASELINE_PHASE, kind="baseline", count=workload.baseline, params={"in_flight": 1})
+        )
     if workload.warmup:
         warmup = min(sent.streams, workload.warmup)
         phases.insert(0, PhasePlan(no=WARMUP_PHASE, kind="warmup", count=workload.warmup, params={"in_flight": warmup}))
@@ -156,6 +164,7 @@ def write_load(folder: Path, workload: Workload, endpoint: Endpoint) -> WrittenL
         streams=sent.streams if instants is None else 1,
         is_by_stream=workload.scenario == "multi_stream",
         samples_per_query=workload.samples_per_query,
+        baseline_phase=BASELINE_PHASE if workload.baseline else None,
         pixels=sent.pixels or None,
     )
     return WrittenLoad(requests=sent.phase.count or 0, open_loop=open_loop, grouping=grouping)
@@ -179,7 +188,7 @@ def _write_requests(folder: Path, workload: Workload, instants: Instants | None)
     pixels: list[int] = []
     bodies = make_bodies(
         workload.asked,
-        workload.warmup + count,
+        workload.warmup + workload.baseline + count,
         pixels,
         seed=workload.seed,
         trace=workload.trace,
@@ -187,7 +196,8 @@ def _write_requests(folder: Path, workload: Workload, instants: Instants | None)
     )
     written = write_bodies(folder, bodies)
     tables, used = [], 0
-    for no, length in ((WARMUP_PHASE, workload.warmup), (MEASURED_PHASE, count)):
+    phases = ((WARMUP_PHASE, workload.warmup), (BASELINE_PHASE, workload.baseline), (MEASURED_PHASE, count))
+    for no, length in phases:
         table = make_requests(no, [written[(used + number) % len(written)] for number in range(length)])
         table["ordinal"] = table["sample"] = np.arange(length)
         if no == MEASURED_PHASE and workload.scenario == "multi_stream":
@@ -201,7 +211,7 @@ def _write_requests(folder: Path, workload: Workload, instants: Instants | None)
         ),
         table=join_tables(tables),
         streams=streams,
-        pixels=pixels[workload.warmup :],
+        pixels=pixels[workload.warmup + workload.baseline :],
         turns=[],
         places=[],
     )

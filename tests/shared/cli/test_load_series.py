@@ -46,6 +46,21 @@ def test_a_sweep_shows_where_more_streams_bring_nothing(capsys: pytest.CaptureFi
     assert read_record(tmp_path / "record" / "concurrency-6").filter(phase=1).height == 48
 
 
+def test_streams_that_share_one_slot_cost_each_other_their_time(capsys: pytest.CaptureFixture[str]) -> None:
+    # One slot of 30 ms: alone a request takes 30 ms, beside three others each waits for three before its own turn.
+    with SlotServer(Simulation(ttft_ms=30.0, tokens=1), slots=1) as server:
+        _, envelope = measured(capsys, server.url, scenario="multi_stream", concurrency=4, requests=40, baseline=12)
+        load(server.url, model="m", scenario="multi_stream", concurrency=2, requests=6, baseline=3, shown=TEXT)
+    data = envelope["data"]
+    found = data["interference"]
+    assert [phase["no"] for phase in data["phases"]] == [0, 1, 2]
+    assert (found["baseline_requests"], data["requests"]["scheduled"]) == (12, 40)
+    assert 2.0 < found["ttft"]["value"] < 8.0
+    assert found["ttft"]["low"] <= found["ttft"]["value"] <= found["ttft"]["high"]
+    assert found["tpot"]["value"] is None
+    assert "beside one request at a time (3 of them): ttft x " in capsys.readouterr().out
+
+
 def test_a_search_never_certifies_more_than_the_capacity(capsys: pytest.CaptureFixture[str]) -> None:
     # Two slots of 40 ms hold 50 requests a second. Beyond, each request waits longer than the one before: at 60 a
     # second number k waits k / 50 - k / 60 s, so of 150 all from number 60 on wait longer than 200 ms.
@@ -156,6 +171,7 @@ def test_sweeps_and_precisions_are_read() -> None:
         ({"preset": "quick", "requests": 5}, "--preset quick says itself"),
         ({"preset": "official", "scenario": "server", "rate": 5.0}, "limit on the p99 of ttft and tpot"),
         ({"preset": "vlm"}, "server needs a rate"),
+        ({"baseline": 5}, "--baseline does not fit offline"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_anything_is_sent(arguments: dict[str, object], message: str) -> None:

@@ -1,0 +1,35 @@
+"""Ratios of medians, and how often their intervals hold the truth."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vlmhyperbench.analysis.interference import median_ratio
+
+
+def test_a_median_is_divided_by_the_other() -> None:
+    found = median_ratio([20.0, 40.0, 30.0], [10.0])
+    assert (found.value, found.low, found.high) == (3.0, None, None)
+
+
+def test_the_ends_are_divided_crosswise() -> None:
+    # At 97.5 % the median of seven lies between the first and the last: each is missed with 1/128.
+    found = median_ratio(range(10, 80, 10), range(1, 8))
+    assert (found.value, found.low, found.high) == (10.0, 10 / 7, 70.0)
+
+
+def test_without_a_median_there_is_no_ratio() -> None:
+    assert median_ratio([], [1.0]).value is None
+    assert median_ratio([1.0], []).value is None
+    assert median_ratio([1.0], [0.0]).value is None
+
+
+def test_the_interval_holds_the_true_ratio_at_least_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(4)
+    held = 0
+    for _ in range(300):
+        found = median_ratio(rng.exponential(3.0, 60).tolist(), rng.exponential(1.5, 20).tolist())
+        assert found.low is not None
+        assert found.high is not None
+        held += found.low <= 2.0 <= found.high
+    assert held >= 285
