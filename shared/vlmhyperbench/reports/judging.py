@@ -51,10 +51,10 @@ def judges(run: RunEvidence) -> tuple[Section, ...]:
     found = [(one, use) for one in run.scored if is_judge(one.spec) for use in run.judged if _is_of(use, one)]
     if not found:
         return ()
-    asked, kept = sum(use.requests for _, use in found), sum(use.kept for _, use in found)
+    given, kept = sum(use.requests - use.failed for _, use in found), sum(use.kept for _, use in found)
     known = f", of which {write_number(kept, 0)} were known already" if kept else ""
     lead = (
-        f"{listed([one.label for one, _ in found])} gave {plural(asked, 'verdict')}{known}. They are no answers of the "
+        f"{listed([one.label for one, _ in found])} gave {plural(given, 'verdict')}{known}. They are no answers of the "
         "run: they count neither in its numbers of requests nor in its speeds."
     )
     tables = (_verdicts(run, found), _costs(found))
@@ -104,7 +104,7 @@ def _verdicts(run: RunEvidence, found: list[tuple[ScoredMetric, JudgeUse]]) -> T
             (
                 one.label,
                 _who(judging_of(one.spec)),
-                use.requests,
+                use.requests - use.failed,
                 one.measures.filter((polars.col("outcome") == "unscored") & polars.col("field").is_null()).height,
                 percent(_share(one, "orders_agree", "orders")),
                 percent(_share(one, "repeats_agree", "repeats")),

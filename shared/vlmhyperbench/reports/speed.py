@@ -21,6 +21,7 @@ from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.lengths import length_figures
 from vlmhyperbench.reports.performance import Performance, adjusted_table, times_table
 from vlmhyperbench.reports.progress import progress_figures
+from vlmhyperbench.reports.sharing import sharing_tables
 from vlmhyperbench.reports.slo import slo_table
 from vlmhyperbench.reports.validity import INVALID, marked, say_validity, validity_table
 from vlmhyperbench.reports.wording import listed, milliseconds, path_of, plural, target_of, upper_first
@@ -58,10 +59,11 @@ def run_speed(run: RunEvidence, performance: Performance) -> Section:
         *(progress_figures(progress) if progress is not None else []),
         *loads,
     ]
-    drawn = [replace(figure, title=marked(figure.title, performance.validity)) for figure in of_speed]
-    return _chapter(
-        " ".join(sentence for sentence in said if sentence), [(run, performance)], [*drawn, *length_figures(run)]
-    )
+    void = performance.validity
+    drawn = [replace(figure, title=marked(figure.title, void)) for figure in of_speed]
+    shared = [replace(table, title=marked(table.title, void)) for table in sharing_tables(run)]
+    lead = " ".join(sentence for sentence in said if sentence)
+    return _chapter(lead, [(run, performance)], [*shared, *drawn, *length_figures(run)])
 
 
 def compared_speeds(runs: Sequence[Timed], *, drawn: Sequence[Timed], cut: str) -> Section:
@@ -107,7 +109,7 @@ def load_figures(runs: Sequence[Timed]) -> list[FigureSpec]:
     return figures
 
 
-def _chapter(lead: str, runs: Sequence[Timed], drawn: Sequence[FigureSpec]) -> Section:
+def _chapter(lead: str, runs: Sequence[Timed], drawn: Sequence[Block]) -> Section:
     named = [(run.name, performance) for run, performance in runs]
     slo = slo_table([(marked(name, one.validity), one.goodput, one.limits) for name, one in named])
     adjusted = adjusted_table(named)

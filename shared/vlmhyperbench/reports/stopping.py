@@ -7,7 +7,7 @@ from typing import Any
 from vlmhyperbench.domain.specs import StopRule
 from vlmhyperbench.reports.document import Column, Section, Table, write_number
 from vlmhyperbench.reports.evidence import RunEvidence
-from vlmhyperbench.reports.wording import percent, plural
+from vlmhyperbench.reports.wording import plural
 
 _CLAIM = {
     ("better", "shown"): "better by more than {margin}",
@@ -19,7 +19,6 @@ _CLAIM = {
     ("equivalent", "shown"): "within {margin} of it",
     ("equivalent", "refuted"): "apart from it by more than {margin}",
 }
-_DIGITS = 3
 
 STOPPED = (
     "the run stopped early by its rule: its values are those of the samples that were asked, in random order; "
@@ -32,7 +31,6 @@ def stop_section(run: RunEvidence) -> tuple[Section, ...]:
     told, rule = run.stopping, run.spec.stop
     if told is None or rule is None:
         return ()
-    digits = _DIGITS
     row = (
         rule.label,
         str(told["baseline_name"]),
@@ -40,7 +38,7 @@ def stop_section(run: RunEvidence) -> tuple[Section, ...]:
         _count(told["samples"]),
         _count(told["of"]),
         _count(told["unscored"]),
-        f"{write_number(_number(told['low']), digits)} to {write_number(_number(told['high']), digits)}",
+        f"{write_number(_number(told['low']), 3)} to {write_number(_number(told['high']), 3)}",
     )
     return (
         Section(
@@ -58,7 +56,7 @@ def stop_section(run: RunEvidence) -> tuple[Section, ...]:
                         Column(title="samples", kind="number"),
                         Column(title="of", kind="number"),
                         Column(title="unscored pairs", kind="number"),
-                        Column(title=f"gain, {percent(1 - rule.alpha, digits=0)} confidence sequence"),
+                        Column(title=f"gain, {_exactly(1 - rule.alpha)} confidence sequence"),
                     ),
                     rows=(row,),
                     note=(
@@ -85,13 +83,18 @@ def say_stop(run: RunEvidence) -> str:
     ended = f", and the run stopped at {plural(asked, 'sample')}" if run.is_stopped else ", when all had been asked"
     return (
         f"After {_count(told['samples'])} of {plural(_count(told['of']), 'sample')} it was certain that the run is "
-        f"{_claim(rule, state)} on {rule.metric} against {baseline} (error at most {percent(rule.alpha, digits=0)})"
+        f"{_claim(rule, state)} on {rule.metric} against {baseline} (error at most {_exactly(rule.alpha)})"
         f"{ended}. "
     )
 
 
 def _claim(rule: StopRule, state: str) -> str:
     return _CLAIM[rule.rule, state].format(margin=f"{rule.margin:g}")
+
+
+def _exactly(share: float) -> str:
+    """Write a share as it was given: 0.001 is not 0 %."""
+    return f"{100 * share:.6g}\u00a0%"
 
 
 def _count(value: Any) -> int:

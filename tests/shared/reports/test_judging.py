@@ -58,7 +58,7 @@ def cells(run: RunEvidence) -> dict[str, str]:
 
 def test_verdicts_are_laid_beside_the_first_metric() -> None:
     found = cells(judged([0.5, 0.0, 1.0, None]))
-    assert (found["verdicts"], found["answers without a verdict"]) == ("8", "1")
+    assert (found["verdicts"], found["answers without a verdict"]) == ("7", "1")
     assert found["asked of"] == "wise (both orders, 1 time)"
     assert found["same in both orders"] == "66.7\u00a0%"
     assert found["same when repeated"] == "–"

@@ -346,3 +346,36 @@ def test_the_claim_that_measured_is_the_one_whose_cost_counts() -> None:
     assert cost is not None
     assert (cost.cpu_s, cost.claims) == (2.0, 1)
     assert others[0].id == CLAIM
+
+
+def test_streams_stand_side_by_side_with_how_evenly_they_were_served() -> None:
+    spec = _scenario(kind="multi_stream", in_flight=2)
+    rows = [
+        *(fact(i, "a", "a", stream=0, scheduled_ns=50 * i * MS, stream_end_ns=50 * (i + 1) * MS) for i in range(3)),
+        fact(3, "a", "a", stream=1, scheduled_ns=0, stream_end_ns=150 * MS, ttft_user_ns=30 * MS),
+    ]
+    run = evidence(rows, spec=spec, metrics=(), claims=[claim(client=CLIENT)])  # type: ignore[arg-type]
+    table = _table(_chapter(run_document(run)), "streams")
+    assert [row[:4] for row in _cells(table)] == [("0", "3", "3", "10.0"), ("1", "1", "1", "30.0")]
+    # 20 and 6.67 answers a second: (26.67)² / (2 · (400 + 44.4)) = 0.8
+    assert table.note.startswith("Fairness (Jain): 0.800 by answers a second and 0.800 by output tokens; 1 is evenly")
+
+
+def test_streams_that_got_nothing_have_no_fairness() -> None:
+    spec = _scenario(kind="multi_stream", in_flight=2)
+    rows = [fact(i, "a", "a", stream=i, stream_end_ns=None) for i in range(2)]
+    chapter = _chapter(run_document(evidence(rows, spec=spec, metrics=())))  # type: ignore[arg-type]
+    assert _table(chapter, "streams").note.startswith("How evenly the streams were served cannot be said")
+
+
+def test_turns_of_conversations_stand_apart_and_many_are_cut() -> None:
+    rows = [fact(i, "a", "a", turn=i) for i in range(18)]
+    table = _table(_chapter(run_document(evidence(rows, metrics=(), claims=[claim(client=CLIENT)]))), "turns")
+    assert len(table.rows) == 16
+    assert table.note.endswith("2 further ones are left out.")
+
+
+def test_one_stream_and_one_turn_are_no_groups() -> None:
+    spec = _scenario(kind="multi_stream", in_flight=2)
+    chapter = _chapter(run_document(evidence([fact(0, "a", "a")], spec=spec, metrics=())))  # type: ignore[arg-type]
+    assert not [block for block in chapter.blocks if isinstance(block, Table) and block.name in {"streams", "turns"}]

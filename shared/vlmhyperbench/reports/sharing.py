@@ -1,0 +1,87 @@
+"""What each stream and each turn of a run's own requests took, and how evenly the streams were served."""
+
+from __future__ import annotations
+
+import numpy
+import polars
+
+from vlmhyperbench.analysis.groups import Fairness, Group, fairness_of, groups_of
+from vlmhyperbench.reports.document import Cell, Column, Estimate, Table, write_number
+from vlmhyperbench.reports.evidence import RunEvidence
+from vlmhyperbench.reports.spans import own_rows
+from vlmhyperbench.reports.wording import plural
+
+MAX_GROUPS = 16
+_TITLES = ("TTFT p50, ms", "TTFT p99, ms", "TPOT p50, ms", "TPOT p99, ms", "latency p99, ms")
+
+
+def sharing_tables(run: RunEvidence) -> list[Table]:
+    """Lay out streams of a multi-stream scenario and turns of conversations; nothing where there is only one."""
+    rows = own_rows(run.facts).filter(polars.col("sent_ns").is_not_null())
+    tables = []
+    if run.spec.scenario.kind == "multi_stream":
+        tables += _table("streams", "Streams", "stream", _groups(rows, "stream"), note=_say(_fairness(rows)))
+    if rows["turn"].n_unique() > 1:
+        note = "The first turn shows the pages; every later one quotes the answers before it."
+        tables += _table("turns", "Turns", "turn", _groups(rows, "turn"), note=note)
+    return tables
+
+
+def _groups(rows: polars.DataFrame, column: str) -> tuple[Group, ...]:
+    # Only requests that were answered have times, and these are the ones that are ok.
+    ttft, tpot, latency = (
+        rows[name].cast(polars.Float64).fill_null(numpy.nan).to_numpy()
+        for name in ("ttft_user_ns", "tpot_ns", "latency_ns")
+    )
+    is_ok = (rows["status"] == "ok").to_list()
+    return groups_of(rows[column].to_list(), is_ok=is_ok, ttft_ns=ttft, tpot_ns=tpot, latency_ns=latency)
+
+
+def _fairness(rows: polars.DataFrame) -> Fairness | None:
+    ended = rows.filter(polars.col("stream_end_ns").is_not_null())
+    return fairness_of(
+        ended["stream"].cast(polars.Int64).to_numpy(),
+        is_ok=(ended["status"] == "ok").to_numpy(),
+        scheduled_ns=ended["scheduled_ns"].to_numpy(),
+        end_ns=ended["stream_end_ns"].to_numpy(),
+        tokens=ended["completion_tokens"].cast(polars.Float64).fill_null(numpy.nan).to_numpy(),
+    )
+
+
+def _say(found: Fairness | None) -> str:
+    if found is None or found.requests is None:
+        return "How evenly the streams were served cannot be said: they are too few, or got nothing."
+    tokens = f" and {write_number(found.output_tokens)} by output tokens" if found.output_tokens is not None else ""
+    return (
+        f"Fairness (Jain): {write_number(found.requests)} by answers a second{tokens}; 1 is evenly, "
+        f"{write_number(1 / found.streams)} one stream alone."
+    )
+
+
+def _table(name: str, title: str, what: str, groups: tuple[Group, ...], *, note: str) -> list[Table]:
+    if len(groups) < 2:
+        return []
+    rest = f" {plural(len(groups) - MAX_GROUPS, 'further one is', 'further ones are')} left out." * (
+        len(groups) > MAX_GROUPS
+    )
+    columns = (
+        Column(title=what),
+        Column(title="requests", kind="number"),
+        Column(title="answered", kind="number"),
+        *(Column(title=title, kind="number") for title in _TITLES),
+    )
+    return [
+        Table(
+            name=name,
+            title=title,
+            columns=columns,
+            rows=tuple(_row(group) for group in groups[:MAX_GROUPS]),
+            note=f"{note}{rest}",
+        )
+    ]
+
+
+def _row(group: Group) -> tuple[Cell, ...]:
+    ttft, tpot, latency = group.ttft_user_ms, group.tpot_ms, group.latency_ms
+    times = (ttft.p50, ttft.p99, tpot.p50, tpot.p99, latency.p99)
+    return (group.name, group.requests, group.ok, *(Estimate(value=time, digits=1) for time in times))
