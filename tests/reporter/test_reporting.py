@@ -24,13 +24,16 @@ from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.outcomes import Complete, Failed, Preempted
 from vlmhyperbench.domain.specs import Limits, MetricSpec
 from vlmhyperbench.domain.states import FactStatus, JobKind, JobState
-from vlmhyperbench.errors import Fenced
+from vlmhyperbench.errors import Conflict, Fenced
 from vlmhyperbench.facts.append import append
+from vlmhyperbench.reports.tokens import LONGEST_GAP
 from vlmhyperbench.runtime import Runtime, open_runtime
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.children import CpuChildren
 from vlmhyperbench.worker.claims import ClaimedJob, WorkerContext
 from vlmhyperbench_eval_worker.evaluation import handle_score
+from vlmhyperbench_reporter.events import read_events
+from vlmhyperbench_reporter.reading import read_bundle
 from vlmhyperbench_reporter.reporting import handle_report
 
 pytestmark = pytest.mark.anyio
@@ -292,3 +295,37 @@ async def test_measures_that_were_changed_in_storage_fail_the_job(
     outcome = await handle_report(await _claimed(runtime, cpu, JobKind.REPORT, run_id=run_id))
     assert isinstance(outcome, Failed)
     assert outcome.code == "storage_corrupt"
+
+
+async def test_gaps_between_tokens_are_read_from_the_runs_chunks(
+    runtime: Runtime, cpu: CpuChildren, tmp_path: Path
+) -> None:
+    run_id = await _answered(runtime, cpu, tmp_path, reports=("json",))
+    bundle = await read_bundle(runtime, run_id)
+    assert bundle.events is not None
+    assert bundle.facts[LONGEST_GAP].to_list() == [10.0, 10.0, 10.0, 10.0, 10.0, None]
+    report = json.loads((await _report(runtime, cpu, run_id))["report.json"])
+    assert report["runs"][str(run_id)]["performance"]["gaps_ms"]["n"] == 5
+
+
+async def test_chunks_that_were_changed_in_storage_fail_the_job(
+    runtime: Runtime, cpu: CpuChildren, tmp_path: Path
+) -> None:
+    run_id = await _answered(runtime, cpu, tmp_path)
+    bundle = await read_bundle(runtime, run_id)
+    for chunk in (tmp_path / "storage" / "runs" / str(run_id) / "chunks").rglob("*.parquet"):
+        chunk.chmod(0o600)
+        await asyncio.to_thread(chunk.write_bytes, b"something else")
+    with pytest.raises(Conflict, match="is not the one that was committed"):
+        await read_events(runtime, run_id, bundle.facts.drop(LONGEST_GAP), bundle.claims)
+
+
+async def test_a_run_in_which_nothing_was_timed_has_no_events(
+    runtime: Runtime, cpu: CpuChildren, tmp_path: Path
+) -> None:
+    run_id = await _answered(runtime, cpu, tmp_path)
+    bundle = await read_bundle(runtime, run_id)
+    kept = bundle.facts.drop(LONGEST_GAP).with_columns(is_kept=True)
+    facts, events = await read_events(runtime, run_id, kept, bundle.claims)
+    assert events is None
+    assert facts.columns == kept.columns
