@@ -9,10 +9,18 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from vlmhyperbench.cli.load_flags import complete_url, parse_precision, parse_slo, parse_sweep, read_image, read_key
+from vlmhyperbench.cli.load_flags import (
+    check_fit,
+    complete_url,
+    parse_precision,
+    parse_slo,
+    parse_sweep,
+    read_image,
+    read_key,
+)
 from vlmhyperbench.cli.load_run import Series, run_load
 from vlmhyperbench.cli.shown import HUMAN, Shown
-from vlmhyperbench.domain.arrivals import Arrivals
+from vlmhyperbench.domain.arrivals import MOST_RATE_PER_S, Arrivals
 from vlmhyperbench.load.bodies import Asked, Images
 from vlmhyperbench.load.images import parse_sizes
 from vlmhyperbench.load.measure import Target
@@ -30,10 +38,18 @@ MOST_REPEATS = 30
 
 MOST_PROBES = 10
 BASELINE = 20
+TURNS, THINK_SECONDS = 4, 1.0
 _KEY = "api_key"
 
-Positive = Annotated[int, Parameter(validator=Number(gte=1))]
-NotNegative = Annotated[int, Parameter(validator=Number(gte=0))]
+Positive = Annotated[int, Parameter(validator=Number(gte=1, lte=10_000_000))]
+NotNegative = Annotated[int, Parameter(validator=Number(gte=0, lte=1_000_000))]
+Streams = Annotated[int, Parameter(validator=Number(gte=1, lte=4096))]
+Processes = Annotated[int, Parameter(validator=Number(gte=1, lte=64))]
+Turns = Annotated[int, Parameter(validator=Number(gte=1, lte=1000))]
+Pictures = Annotated[int, Parameter(validator=Number(gte=0, lte=1000))]
+Rate = Annotated[float, Parameter(validator=Number(gte=1e-6, lte=MOST_RATE_PER_S))]
+Spread = Annotated[float, Parameter(validator=Number(gte=0.01, lte=100))]
+Speed = Annotated[float, Parameter(validator=Number(gte=1e-3, lte=1e3))]
 Seconds = Annotated[float, Parameter(validator=Number(gt=0, lte=86_400))]
 Probes = Annotated[int, Parameter(validator=Number(gte=1, lte=100))]
 Seed = Annotated[int, Parameter(validator=Number(gte=0, lte=2**62))]
@@ -49,21 +65,21 @@ def load(
     preset: Preset | None = None,
     requests: Positive | None = None,
     duration: Seconds | None = None,
-    concurrency: Positive = 8,
-    rate: float | None = None,
+    concurrency: Streams = 8,
+    rate: Rate | None = None,
     arrivals: Literal["constant", "poisson", "gamma", "burst", "ramp"] = "poisson",
-    cv: float = 1.0,
+    cv: Spread = 1.0,
     burst_size: Positive = 1,
-    to_rate: float | None = None,
+    to_rate: Rate | None = None,
     conversations: Positive | None = None,
-    turns: Positive = 4,
-    think: Annotated[float, Parameter(validator=Number(gte=0, lte=86_400))] = 1.0,
+    turns: Turns | None = None,
+    think: Annotated[float, Parameter(validator=Number(gte=0, lte=86_400))] | None = None,
     trace: Path | None = None,
-    speed: float = 1.0,
+    speed: Speed = 1.0,
     prompt: str = PROMPT,
     prompt_tokens: NotNegative = 0,
     image: Annotated[Sequence[Path], Parameter(negative=())] = (),
-    images: NotNegative = 0,
+    images: Pictures = 0,
     image_size: str = "512x512",
     image_reuse: Share = 0.0,
     output_tokens: Positive = 128,
@@ -78,7 +94,7 @@ def load(
     probes: Probes = MOST_PROBES,
     timeout: Seconds = 300.0,
     seed: Seed = 0,
-    processes: Positive = 1,
+    processes: Processes = 1,
     insecure: bool = False,
     api_key_env: str | None = None,
     record: Path | None = None,
@@ -106,8 +122,8 @@ def load(
         burst_size: Of burst: how many leave at once.
         to_rate: Of ramp: the rate at its end.
         conversations: How many are held, of interactive.
-        turns: Of each conversation.
-        think: Seconds from the end of an answer to the next turn.
+        turns: Of each conversation; 4 if nothing else is said.
+        think: Seconds from the end of an answer to the next turn; 1 if nothing else is said.
         trace: Send at the instants of this file, JSON lines with timestamp_s, prompt_tokens and output_tokens.
         speed: How many times as fast the trace is played.
         prompt: What is asked.
@@ -138,15 +154,29 @@ def load(
     """
     limits_ms, target_url = parse_slo(slo), complete_url(url)
     secrets = {_KEY: f"Bearer {read_key(api_key_env)}"} if api_key_env else {}
+    sizes = parse_sizes(image_size)
     axis, values = parse_sweep(sweep) if sweep is not None else (None, ())
     is_by_rate = axis == "rate" or search_rate
     scenario = scenario or ("server" if is_by_rate or preset == "vlm" else "offline")
     first = rate if rate is not None or not is_by_rate else next(iter(values), 1.0)
     traced = tuple(read_trace(trace)) if trace is not None else ()
     is_counted = requests is not None or duration is not None or bool(traced) or preset is not None or search_rate
-    is_counted = is_counted or scenario == "interactive"
-    if conversations is not None and scenario != "interactive":
-        raise InvalidInput(f"--conversations does not fit {scenario}.", cure="Take --scenario interactive.")
+    is_talk = scenario == "interactive"
+    is_counted = is_counted or is_talk
+    check_fit(
+        {
+            "--conversations": (conversations is not None, is_talk, "--scenario interactive"),
+            "--turns": (turns is not None, is_talk, "--scenario interactive"),
+            "--think": (think is not None, is_talk, "--scenario interactive"),
+            "--to-rate": (to_rate is not None, arrivals == "ramp", "--arrivals ramp"),
+            "--arrivals ramp": (arrivals == "ramp", to_rate is not None, "--to-rate"),
+            "--burst-size": (burst_size > 1, arrivals == "burst", "--arrivals burst"),
+            "--cv": (cv != 1.0, arrivals == "gamma", "--arrivals gamma"),
+            "--speed": (speed != 1.0, trace is not None, "--trace"),
+            "--trace": (trace is not None, rate is None, "no --rate"),
+            "--image-reuse": (image_reuse > 0, images > 0 or preset == "vlm", "--images"),
+        }
+    )
     workload = Workload(
         scenario=scenario,
         asked=Asked(
@@ -155,7 +185,7 @@ def load(
             prompt_tokens=prompt_tokens,
             output_tokens=output_tokens,
             media=tuple(map(read_image, image)),
-            images=Images(count=images, sizes=parse_sizes(image_size), reuse=image_reuse) if images else None,
+            images=Images(count=images, sizes=sizes, reuse=image_reuse) if images else None,
         ),
         requests=requests if is_counted else REQUESTS,
         duration_s=duration,
@@ -171,8 +201,8 @@ def load(
         processes=processes,
         conversations=conversations,
         baseline=(BASELINE if scenario == "multi_stream" else 0) if baseline is None else baseline,
-        turns=turns if scenario == "interactive" else 1,
-        think_s=think,
+        turns=(TURNS if turns is None else turns) if is_talk else 1,
+        think_s=THINK_SECONDS if think is None else think,
     )
     used = None
     if preset is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mimetypes
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit, urlunsplit
@@ -53,6 +54,20 @@ def parse_slo(text: str) -> dict[str, float]:
         slo_percent(name.strip())
         limits[name.strip()] = float(digits)
     return limits
+
+
+def check_fit(flags: Mapping[str, tuple[bool, bool, str]]) -> None:
+    """See that no flag is given that would do nothing.
+
+    Args:
+        flags: Flag → whether it is given, whether what it needs is there, and what that is.
+
+    Raises:
+        InvalidInput: one would.
+    """
+    for flag, (is_given, fits, needed) in flags.items():
+        if is_given and not fits:
+            raise InvalidInput(f"{flag} needs {needed}.", cure=f"Give {needed}, or leave {flag} out.")
 
 
 def parse_sweep(text: str) -> tuple[Axis, tuple[float, ...]]:

@@ -110,7 +110,8 @@ def _checked(workload: Workload, target: Target, series: Series) -> tuple[Worklo
     if series.is_search:
         from vlmhyperbench.analysis.rate_search import certainty_of_probe
 
-        if workload.duration_s is not None or workload.arrivals is None or workload.scenario == "interactive":
+        is_server = workload.arrivals is not None and workload.scenario != "interactive"
+        if workload.duration_s is not None or workload.trace or not is_server:
             raise InvalidInput(
                 "--search-rate probes server by a number of requests: it takes no --duration, --preset or --trace.",
                 cure="Give --requests, or none of them.",

@@ -179,9 +179,10 @@ def at_value(workload: Workload, axis: Axis, value: float) -> Workload:
                 cure="Sweep whole numbers of offline or multi_stream; sweep the rate of server.",
             )
         return dataclasses.replace(workload, streams=int(value))
-    if workload.arrivals is None:
+    if workload.arrivals is None or workload.trace:
         raise InvalidInput(
-            f"--sweep rate does not fit {workload.scenario}: it has no rate.", cure="Take server or interactive."
+            f"--sweep rate does not fit {'a trace' if workload.trace else workload.scenario}: it has no rate.",
+            cure="Take --scenario server or interactive, without --trace.",
         )
     return dataclasses.replace(workload, arrivals=dataclasses.replace(workload.arrivals, rate_per_s=value))
 

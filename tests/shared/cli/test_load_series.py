@@ -17,6 +17,7 @@ from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_simulated.process import SimulatedProcess
 from vlmhyperbench_simulated.simulation import Simulation
 
+TRACE = "trace.jsonl"
 JSON, TEXT = Shown(json=True, quiet=True), Shown(quiet=True)
 
 
@@ -163,6 +164,8 @@ def test_sweeps_and_precisions_are_read() -> None:
         ({"search_rate": True, "slo": "ttft_p99<5", "duration": 9.0}, "takes no --duration"),
         ({"search_rate": True, "slo": "ttft_p99<5", "preset": "quick"}, "takes no --duration, --preset"),
         ({"search_rate": True, "slo": "ttft_p99<5", "scenario": "offline"}, "offline sends when the one before"),
+        ({"sweep": "rate=5,6", "trace": TRACE}, "--sweep rate does not fit a trace"),
+        ({"search_rate": True, "slo": "ttft_p99<5", "trace": TRACE}, "takes no --duration, --preset or --trace"),
         ({"until_precision": "0"}, "--until-precision '0' is no precision"),
         ({"until_precision": "100%"}, "is no precision"),
         ({"until_precision": "soon"}, "is no precision"),
@@ -174,6 +177,11 @@ def test_sweeps_and_precisions_are_read() -> None:
         ({"baseline": 5}, "--baseline does not fit offline"),
     ],
 )
-def test_what_does_not_fit_is_refused_before_anything_is_sent(arguments: dict[str, object], message: str) -> None:
+def test_what_does_not_fit_is_refused_before_anything_is_sent(
+    arguments: dict[str, object], message: str, tmp_path: Path
+) -> None:
+    if "trace" in arguments:
+        arguments = {**arguments, "trace": tmp_path / TRACE}
+        (tmp_path / TRACE).write_text('{"timestamp_s": 1}')
     with pytest.raises(InvalidInput, match=message):
         load("http://127.0.0.1:9", model="m", **arguments)  # type: ignore[arg-type]
