@@ -50,6 +50,7 @@ class RunBundle:
     judged: tuple[JudgeUse, ...]
     platform_version: str
     events: TokenEvents | None = None
+    alone: polars.DataFrame | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

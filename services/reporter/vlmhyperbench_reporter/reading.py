@@ -15,7 +15,7 @@ from vlmhyperbench.db import evidence, manifests, measures, phases, runs
 from vlmhyperbench.db.views import MeasureManifestView, PhaseView
 from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
 from vlmhyperbench.domain.judging import PARAM
-from vlmhyperbench.domain.states import JobKind
+from vlmhyperbench.domain.states import JobKind, PhaseState
 from vlmhyperbench.errors import Conflict, NotFound
 from vlmhyperbench.facts.read import read_facts
 from vlmhyperbench.reports.records import ClaimEvidence, JudgeUse, PhaseEvidence
@@ -92,7 +92,14 @@ async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
         stopping=run.stop_decision or _stopping(claims),
         platform_version=version("vlmhyperbench"),
         events=events,
+        alone=await _alone(runtime, run_id, run_phases),
     )
+
+
+async def _alone(runtime: Runtime, run_id: UUID, found: Sequence[PhaseView]) -> polars.DataFrame | None:
+    """Read the requests that were asked one after the other, to tell what streams cost each other."""
+    phases = [phase.no for phase in found if phase.kind == "baseline" and phase.state is PhaseState.COMPLETE]
+    return await read_facts(runtime.database, runtime.storage, run_id, phases=phases, payload=False) if phases else None
 
 
 def _imported(claims: Sequence[evidence.ClaimOfJob], name: str) -> int:

@@ -115,6 +115,8 @@ class RunEvidence:
     platform_version: str = ""
     events: TokenEvents | None = None
     """When its tokens came; None where nobody read that."""
+    alone: polars.DataFrame | None = None
+    """Rows of its baseline phase, asked one after the other: what several streams are compared with."""
     scored_otherwise: Mapping[str, Sequence[ScoredMetric]] = field(default_factory=dict)
     """The same metrics by the other extractors: their label → what they measured."""
     memo: dict[tuple[str, str, tuple[str, ...]], list[Summary]] = field(default_factory=dict, repr=False, compare=False)

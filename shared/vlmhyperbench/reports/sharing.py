@@ -6,6 +6,7 @@ import numpy
 import polars
 
 from vlmhyperbench.analysis.groups import Fairness, Group, fairness_of, groups_of
+from vlmhyperbench.analysis.interference import median_ratio
 from vlmhyperbench.reports.document import Cell, Column, Estimate, Table, write_number
 from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.spans import own_rows
@@ -21,6 +22,8 @@ def sharing_tables(run: RunEvidence) -> list[Table]:
     tables = []
     if run.spec.scenario.kind == "multi_stream":
         tables += _table("streams", "Streams", "stream", _groups(rows, "stream"), note=_say(_fairness(rows)))
+        if run.alone is not None:
+            tables.append(_interference(rows, run.alone))
     if rows["turn"].n_unique() > 1:
         note = "The first turn shows the pages; every later one quotes the answers before it."
         tables += _table("turns", "Turns", "turn", _groups(rows, "turn"), note=note)
@@ -45,6 +48,26 @@ def _fairness(rows: polars.DataFrame) -> Fairness | None:
         scheduled_ns=ended["scheduled_ns"].to_numpy(),
         end_ns=ended["stream_end_ns"].to_numpy(),
         tokens=ended["completion_tokens"].cast(polars.Float64).fill_null(numpy.nan).to_numpy(),
+    )
+
+
+def _interference(rows: polars.DataFrame, alone: polars.DataFrame) -> Table:
+    """Lay out what the streams cost each other."""
+    good, before = (frame.filter(polars.col("status") == "ok") for frame in (rows, alone))
+    rows_of: list[tuple[Cell, ...]] = []
+    for label, column in (("TTFT", "ttft_user_ns"), ("TPOT", "tpot_ns"), ("latency", "latency_ns")):
+        times, others = ((frame[column].drop_nulls() / 1e6).to_list() for frame in (good, before))
+        ratio = median_ratio(times, others)
+        rows_of.append((label, Estimate(value=ratio.value, low=ratio.low, high=ratio.high, digits=2)))
+    return Table(
+        name="interference",
+        title="What the streams cost each other",
+        columns=(Column(title=""), Column(title="median with all, over median alone", kind="estimate")),
+        rows=tuple(rows_of),
+        note=(
+            f"Alone: {plural(before.height, 'answered request')}, one after the other, just before. 1 is no cost; "
+            "95 % intervals."
+        ),
     )
 
 

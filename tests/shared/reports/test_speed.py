@@ -9,7 +9,7 @@ import numpy
 import polars
 import pytest
 
-from tests.shared.reports.builders import CLAIM, MS, claim, evidence, fact, run_spec
+from tests.shared.reports.builders import CLAIM, MS, claim, evidence, fact, facts_frame, run_spec
 from vlmhyperbench.analysis.figures import FigureSpec
 from vlmhyperbench.domain.scenarios import ArrivalSpec, ScenarioSpec, Slo
 from vlmhyperbench.reports.comparison_report import comparison_document
@@ -379,3 +379,15 @@ def test_one_stream_and_one_turn_are_no_groups() -> None:
     spec = _scenario(kind="multi_stream", in_flight=2)
     chapter = _chapter(run_document(evidence([fact(0, "a", "a")], spec=spec, metrics=())))  # type: ignore[arg-type]
     assert not [block for block in chapter.blocks if isinstance(block, Table) and block.name in {"streams", "turns"}]
+
+
+def test_what_streams_cost_each_other_is_a_ratio_of_medians() -> None:
+    spec = _scenario(kind="multi_stream", in_flight=2)
+    rows = [fact(i, "a", "a", stream=i % 2, latency_ns=40 * MS, tpot_ns=None) for i in range(20)]
+    before = [fact(i, "a", "a", latency_ns=20 * MS, phase_kind="baseline") for i in range(20)]
+    run = evidence(rows, spec=spec, metrics=(), claims=[claim(client=CLIENT)], alone=facts_frame(before))  # type: ignore[arg-type]
+    assert _cells(_table(_chapter(run_document(run)), "interference")) == [
+        ("TTFT", "1.00 (1.00 to 1.00)"),
+        ("TPOT", "–"),
+        ("latency", "2.00 (2.00 to 2.00)"),
+    ]
