@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -37,6 +38,7 @@ MOST_REPEATS = 30
 """Where the precision decides."""
 
 MOST_PROBES = 10
+PAIRS = 5
 BASELINE = 20
 TURNS, THINK_SECONDS = 4, 1.0
 _KEY = "api_key"
@@ -92,6 +94,7 @@ def load(
     sweep: str | None = None,
     search_rate: Annotated[bool, Parameter(negative=())] = False,
     probes: Probes = MOST_PROBES,
+    against: str | None = None,
     timeout: Seconds = 300.0,
     seed: Seed = 0,
     processes: Processes = 1,
@@ -144,6 +147,8 @@ def load(
         sweep: Measure at each of these, as rate=5,10,20 or concurrency=1,2,4; the server is idle before each.
         search_rate: Find the largest rate of server that keeps the SLO for certain.
         probes: How many rates a search may try.
+        against: Measure this URL too, in pairs in random order, and give its ratios to the first; repeats (5) of them.
+            It gets the same key and model.
         timeout: Seconds that one request may take.
         seed: Seed of whatever is drawn.
         processes: Measuring processes that share the streams.
@@ -212,7 +217,8 @@ def load(
         workload,
         Target(endpoint=endpoint, secrets=secrets, slo=limits_ms),
         Series(
-            repeats=repeats or (MOST_REPEATS if until_precision is not None else 1),
+            repeats=repeats or (PAIRS if against is not None else MOST_REPEATS if until_precision is not None else 1),
+            against=None if against is None else replace(endpoint, url=complete_url(against)),
             until=_until(until_precision, precision_of, scenario),
             axis=axis,
             values=values,

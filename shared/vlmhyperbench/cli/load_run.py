@@ -6,15 +6,17 @@ import asyncio
 import dataclasses
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from vlmhyperbench.cli import exits
-from vlmhyperbench.cli.load_text import print_repeats, print_result, print_search, print_sweep
+from vlmhyperbench.cli.load_text import print_against, print_repeats, print_result, print_search, print_sweep
 from vlmhyperbench.cli.output import emit, note
 from vlmhyperbench.cli.shown import Shown
+from vlmhyperbench.load.against import Against, Side, measure_against
 from vlmhyperbench.load.idle import Idle
 from vlmhyperbench.load.measure import Control, Target, check_record, measure
 from vlmhyperbench.load.presets import judged_by
@@ -23,8 +25,16 @@ from vlmhyperbench.load.search import SearchResult, requests_of_probe, search_ra
 from vlmhyperbench.load.series import Axis, MeasureOne, Repeats, Sweep, Until, at_value, repeat, sweep
 from vlmhyperbench.load.workload import Workload, check_load
 from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.load import Endpoint
 
-_KINDS = {LoadResult: "load", Repeats: "load_repeats", Sweep: "load_sweep", SearchResult: "load_search"}
+Found: TypeAlias = LoadResult | Repeats | Sweep | SearchResult | Against
+_KINDS: Mapping[type[Found], str] = {
+    LoadResult: "load",
+    Repeats: "load_repeats",
+    Sweep: "load_sweep",
+    SearchResult: "load_search",
+    Against: "load_against",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +48,13 @@ class Series:
     is_search: bool = False
     first_per_s: float | None = None
     most_probes: int = 1
+    against: Endpoint | None = None
+    """Measure in pairs, at the target and here; `repeats` of them."""
 
     @property
     def is_repeated(self) -> bool:
         """Whether the same load is measured several times."""
-        return self.repeats > 1 or self.until is not None
+        return self.against is None and (self.repeats > 1 or self.until is not None)
 
 
 def run_load(
@@ -64,12 +76,21 @@ def run_load(
         result = await measure(one, target, control, record=folder)
         return result if preset is None else judged_by(result, one, preset)
 
-    async def drive() -> LoadResult | Repeats | Sweep | SearchResult:
+    async def measure_side(one: Workload, side: Side, name: str) -> LoadResult:
+        endpoint = series.against if side == "second" and series.against is not None else target.endpoint
+        folder = record / name if record is not None else None
+        result = await measure(one, dataclasses.replace(target, endpoint=endpoint), control, record=folder)
+        return result if preset is None else judged_by(result, one, preset)
+
+    async def drive() -> Found:
         def stop(number: signal.Signals) -> None:
             stopped_by.append(number)
             control.stop()
 
         with _told_of_signals(stop):
+            if series.against is not None:
+                urls = (target.endpoint.url, series.against.url)
+                return await measure_against(workload, measure_side, control, urls=urls, pairs=series.repeats)
             return await _drive(workload, target, series, control, measure_one)
 
     found = asyncio.run(drive())
@@ -83,7 +104,7 @@ def run_load(
 
 async def _drive(
     workload: Workload, target: Target, series: Series, control: Control, measure_one: MeasureOne
-) -> LoadResult | Repeats | Sweep | SearchResult:
+) -> Found:
     if series.is_repeated:
         return await repeat(workload, measure_one, control, most=series.repeats, until=series.until)
     bare = dataclasses.replace(target, slo={})
@@ -105,8 +126,13 @@ async def _drive(
 
 def _checked(workload: Workload, target: Target, series: Series) -> tuple[Workload, Target]:
     """See that every load of the series can be planned; give a search its number of requests and its certainty."""
-    if sum((series.is_repeated, series.axis is not None, series.is_search)) > 1:
-        raise InvalidInput("--repeats, --sweep and --search-rate exclude each other.", cure="Leave all but one out.")
+    if series.against is not None and series.until is not None:
+        raise InvalidInput("--against measures --repeats pairs: it takes no --until-precision.", cure="Leave it out.")
+    if sum((series.is_repeated, series.axis is not None, series.is_search, series.against is not None)) > 1:
+        raise InvalidInput(
+            "--repeats, --sweep, --search-rate and --against exclude each other (--repeats with --against counts pairs).",
+            cure="Leave all but one out.",
+        )
     if series.is_search:
         from vlmhyperbench.analysis.rate_search import certainty_of_probe
 
@@ -126,11 +152,13 @@ def _checked(workload: Workload, target: Target, series: Series) -> tuple[Worklo
     return workload, target
 
 
-def _show(found: LoadResult | Repeats | Sweep | SearchResult, shown: Shown) -> None:
+def _show(found: Found, shown: Shown) -> None:
     if shown.json:
         emit(_KINDS[type(found)], found)
         return
     match found:
+        case Against():
+            print_against(found)
         case Repeats():
             print_repeats(found)
         case Sweep():

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from vlmhyperbench.analysis.repeats import RepeatedMean
     from vlmhyperbench.analysis.slo import LimitVerdict
     from vlmhyperbench.analysis.steady import Rate
+    from vlmhyperbench.load.against import Against
     from vlmhyperbench.load.results import LoadResult
     from vlmhyperbench.load.search import SearchResult
     from vlmhyperbench.load.series import Repeats, Sweep
@@ -72,6 +73,21 @@ def print_repeats(found: Repeats) -> None:
     for number, run in enumerate(found.runs, 1):
         for reason in _invalid(run):
             say(f"repeat {number} {reason}")
+
+
+def print_against(found: Against) -> None:
+    """Print the ratios of two servers."""
+    say(f"{len(found.pairs)} pairs: {found.urls[1]} over {found.urls[0]}")
+    rows = [
+        (name, *map(_number, (one.ratio, one.low, one.high)), "differs" if one.differs else "")
+        for name, one in found.ratios.items()
+        if one.ratio is not None
+    ]
+    table(["", "ratio", "95 % from", "to", ""], rows, right=["ratio", "95 % from", "to"])
+    for number, pair in enumerate(found.pairs, 1):
+        for url, result in zip(found.urls, (pair.first, pair.second), strict=True):
+            for reason in _invalid(result):
+                say(f"pair {number}, {url}: {reason}")
 
 
 def print_sweep(found: Sweep) -> None:

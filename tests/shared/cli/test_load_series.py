@@ -62,6 +62,33 @@ def test_streams_that_share_one_slot_cost_each_other_their_time(capsys: pytest.C
     assert "beside one request at a time (3 of them): ttft x " in capsys.readouterr().out
 
 
+def test_two_servers_are_compared_in_pairs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    # Answers of 40 ms and of 100 ms: a ratio of 2.5.
+    with (
+        SimulatedProcess(Simulation(ttft_ms=40.0, tokens=1)) as fast,
+        SimulatedProcess(Simulation(ttft_ms=100.0, tokens=1)) as slow,
+    ):
+        _, envelope = measured(
+            capsys, fast.url, against=slow.url, repeats=4, requests=6, scenario="single_stream", prompt_tokens=3,
+            record=tmp_path / "record", warmup=0,
+        )  # fmt: skip
+        load(fast.url, model="m", against=slow.url, repeats=2, requests=3, shown=TEXT)
+    data = envelope["data"]
+    assert (envelope["kind"], len(data["pairs"])) == ("load_against", 4)
+    ratio = data["ratios"]["latency_p50"]
+    assert ratio["pairs"] == 4
+    assert 1.5 < ratio["ratio"] < 2.7
+    assert ratio["low"] <= ratio["ratio"] <= ratio["high"]
+    # Each begins as often as the other, and both of a pair ask the same.
+    assert sorted(pair["began_with"] for pair in data["pairs"]) == ["first", "first", "second", "second"]
+    asked = [
+        read_record(tmp_path / "record" / f"{name}")["request_sha256"].to_list()
+        for name in ("001-first", "001-second", "002-first")
+    ]
+    assert asked[0] == asked[1] != asked[2]
+    assert f"2 pairs: {slow.url}/v1/chat/completions over {fast.url}/v1/chat/completions" in capsys.readouterr().out
+
+
 def test_a_search_never_certifies_more_than_the_capacity(capsys: pytest.CaptureFixture[str]) -> None:
     # Two slots of 40 ms hold 50 requests a second. Beyond, each request waits longer than the one before: at 60 a
     # second number k waits k / 50 - k / 60 s, so of 150 all from number 60 on wait longer than 200 ms.
@@ -170,6 +197,9 @@ def test_sweeps_and_precisions_are_read() -> None:
         ({"until_precision": "100%"}, "is no precision"),
         ({"until_precision": "soon"}, "is no precision"),
         ({"until_precision": "2%", "precision_of": "speed"}, "--precision-of speed is no metric"),
+        ({"against": "http://h", "until_precision": "2%"}, "takes no --until-precision"),
+        ({"against": "http://h", "sweep": "rate=5"}, "exclude each other"),
+        ({"against": "nowhere"}, "is no URL"),
         ({"precision_of": "ttft_p99"}, "--precision-of needs --until-precision"),
         ({"preset": "quick", "requests": 5}, "--preset quick says itself"),
         ({"preset": "official", "scenario": "server", "rate": 5.0}, "limit on the p99 of ttft and tpot"),

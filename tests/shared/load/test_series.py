@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.shared.load.queueing import served, workload
+from vlmhyperbench.load.against import measure_against
 from vlmhyperbench.load.idle import Idle
 from vlmhyperbench.load.measure import Control
 from vlmhyperbench.load.results import LoadResult
@@ -272,3 +273,29 @@ async def test_a_series_waits_until_the_server_is_as_fast_as_at_first() -> None:
     assert await idle.begin() == pytest.approx(10.0)
     assert await idle.wait() is not None
     assert next(services, None) is None
+
+
+async def test_a_pair_that_was_cut_short_is_left_out() -> None:
+    server = Server()
+
+    async def side(load: Workload, which: str, name: str) -> LoadResult:
+        if len(server.asked) == 3:
+            server.control.stop()
+            raise Unavailable("Nothing was measured: it was cancelled.")
+        return await server.measure(load, name)
+
+    found = await measure_against(workload(), side, server.control, urls=("a", "b"), pairs=3)
+    assert (len(found.pairs), found.valid) == (1, False)
+    # Both of a pair are the same load at the same server, so their ratio is 1.
+    assert found.ratios["ttft_p99"].ratio == 1.0
+    assert [load.seed for load, _ in server.asked] == [1, 1, 2]
+
+
+async def test_a_first_pair_that_fails_is_an_error() -> None:
+    server = Server()
+
+    async def side(load: Workload, which: str, name: str) -> LoadResult:
+        raise Unavailable("Nothing was measured: refused.")
+
+    with pytest.raises(Unavailable, match="refused"):
+        await measure_against(workload(), side, server.control, urls=("a", "b"), pairs=3)
