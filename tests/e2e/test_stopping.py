@@ -10,15 +10,21 @@ from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.exchange.answers import Answer, AnswersFile, write_answers
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 from vlmhyperbench.wire.answers import RunImport
-from vlmhyperbench.wire.runs import RunRescore
+from vlmhyperbench.wire.runs import RunRerun, RunRescore
 
 SAMPLES = 400
 DATASET = {"name": "synthetic-questions", "limit": SAMPLES}
 
 
 @pytest.fixture(scope="module")
-def registries(registries):
-    """Add a target that takes ten seconds for all samples."""
+def registries(registries, tmp_path_factory):
+    """Add a target that takes ten seconds for all samples, and samples of which every tenth cannot be asked."""
+    folder = tmp_path_factory.mktemp("broken")
+    (folder / "bad.png").write_bytes(b"this is no image")
+    lines = ["data_index;split;image_path;question;answer;doc_class;question_type;answer_bbox"]
+    lines += [f"{no};test;{'' if no % 10 else 'bad.png'};What is {no} + 1?;{no + 1};sum;text;" for no in range(SAMPLES)]
+    (folder / "annotation.csv").write_text("\n".join(lines) + "\n")
+    (registries / "datasets" / "a-tenth-broken.yaml").write_text(f"type: annotation_csv\npath: {folder}\n")
     (registries / "models" / "simulated-steady.yaml").write_text(
         "description: 100 ms an answer.\nbackends: [simulated]\n"
         "engine_params: {ttft_ms: 50, gap_ms: 10, tokens: 6, usage: always}\n"
@@ -46,17 +52,26 @@ def entry(**changes):
 
 @pytest.fixture(scope="module")
 def right(stack, tmp_path_factory):
-    """A baseline that answers every question right: its answers come from a file."""
-    asked = entry(target={"model": "simulated-instant"})
-    known = stack.wait(stack.client.runs.create(asked).id)
-    answers = (Answer(key=one.key, text=one.references[0]) for one in results_of(stack, known))
-    file = tmp_path_factory.mktemp("answers") / "answers.jsonl"
-    write_answers(file, AnswersFile(answers=answers, format="csv", tool=None, model="oracle", task=None, decoding={}))
-    sent = stack.client.upload_answers(file.read_bytes())
-    body = {"answers": sent.sha256, "task": "synthetic-questions", "dataset": DATASET, "name": "always right"}
-    run = stack.wait(stack.client.runs.import_(RunImport.model_validate(body)).id)
+    """A baseline that answers every question right."""
+    run = import_right_answers(stack, DATASET, tmp_path_factory.mktemp("answers") / "answers.jsonl")
     assert run.state == "SUCCEEDED"
     return run
+
+
+@pytest.fixture(scope="module")
+def unread(stack, tmp_path_factory):
+    """The same over samples of which every tenth cannot be asked."""
+    return import_right_answers(stack, "a-tenth-broken", tmp_path_factory.mktemp("answers") / "answers.jsonl")
+
+
+def import_right_answers(stack, dataset, file):
+    """Import the references of a dataset as the answers of a model."""
+    known = stack.wait(stack.client.runs.create(entry(target={"model": "simulated-instant"}, dataset=dataset)).id)
+    answers = (Answer(key=one.key, text=one.references[0]) for one in results_of(stack, known))
+    write_answers(file, AnswersFile(answers=answers, format="csv", tool=None, model="oracle", task=None, decoding={}))
+    sent = stack.client.upload_answers(file.read_bytes())
+    body = {"answers": sent.sha256, "task": "synthetic-questions", "dataset": dataset, "name": "always right"}
+    return stack.wait(stack.client.runs.import_(RunImport.model_validate(body)).id)
 
 
 def results_of(stack, run):
@@ -172,7 +187,12 @@ def test_the_rule_outlives_the_worker_that_watches(stack, right):
     stack.wait_done(started, 20)
     stack.kill("evaluation")
     run = stack.wait(started)
-    assert (run.state, run.stopping["state"], run.stopping["samples"]) == ("SUCCEEDED", "refuted", 100)
+    assert (run.state, run.reason, run.stopping["state"], run.stopping["samples"]) == (
+        "SUCCEEDED",
+        None,
+        "refuted",
+        100,
+    )
     audit(stack)
 
 
@@ -205,3 +225,26 @@ def test_a_pooled_metric_stops_no_run_and_says_so_soon(stack, right):
     run = stack.wait(stack.client.runs.create(entry(stop=stop, metrics=["exact_match", "cer"])).id)
     assert run.state == "FAILED"
     assert "cannot stop a run: that needs a mean of values with two ends" in run.reason
+
+
+def test_what_is_under_way_when_a_run_stops_is_answered_and_nothing_behind_it_counts(stack, unread):
+    """Every tenth sample shows an image that is none: those behind the last that was asked are never reached."""
+    stop = {"rule": "not_worse", "margin": 0.1, "baseline": str(unread.id), "seed": 5}
+    run = stack.wait(stack.client.runs.create(entry(stop=stop, dataset="a-tenth-broken")).id)
+    assert (run.state, run.stopping["state"]) == ("PARTIAL", "refuted")
+    asked = sorted(one[0] for one in stack.query("SELECT ordinal FROM fact WHERE run_id = %s AND phase = 1", run.id))
+    keys = [one.key for one in results_of(stack, unread)]
+    order = request_order(keys, repeats=1, seed=5)
+    assert 30 <= len(asked) < SAMPLES
+    assert asked == sorted(order[: len(asked)])
+    assert run.done == len(asked)
+    audit(stack)
+
+
+def test_a_rerun_that_may_stop_keeps_nothing(stack, right):
+    """What is kept of the whole dataset would stand beside the first part of what failed."""
+    parent = stack.wait(stack.client.runs.create(entry(target={"model": "simulated-instant"})).id)
+    stop = {"rule": "not_worse", "margin": 0.1, "baseline": str(right.id)}
+    again = stack.client.runs.rerun(parent.id, RunRerun(run=entry(target={"model": "simulated-instant"}, stop=stop)))
+    assert stack.wait(again.id).state == "SUCCEEDED"
+    assert stack.query("SELECT count(*) FROM kept_fact WHERE run_id = %s", again.id) == [(0,)]

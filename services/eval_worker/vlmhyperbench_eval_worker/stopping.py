@@ -11,7 +11,7 @@ import io
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Literal
 from uuid import UUID
 
@@ -63,6 +63,8 @@ class Pairing:
     """In which the metric is better."""
     keys: Sequence[str]
     """Of each sample."""
+    unreadable: frozenset[int]
+    """Samples that cannot be asked, and have no row before the inference ends."""
     order: Sequence[int]
     """Ordinals as they are asked."""
     baseline: RunView
@@ -85,9 +87,9 @@ async def watch(job: ClaimedJob, run: RunView, spec: RunSpec, rule: StopRule) ->
         raise NotFound(f"The run is not scored by {rule.metric}, by which it should stop.")
     description = await job.run_cpu(describe, metric)
     low, high = range_of_gains(description)
-    keys = await _keys(job, run)
+    keys, unreadable = await _samples(job, run)
     sequence = PairedSequence(alpha=rule.alpha, low=low, high=high, total_units=len(keys), largest_unit=spec.decoding.n)
-    certain_after(_rule(rule, len(keys)), sequence)  # a margin that no gain can reach is refused before anything
+    certain_after(_rule(rule, len(keys)), sequence)  # refuses a margin that no gain can reach
     baseline = await _baseline(job, run, spec, rule)
     while not await _is_answered(job, baseline):
         if not await _is_asking(job, run.id):
@@ -98,6 +100,7 @@ async def watch(job: ClaimedJob, run: RunView, spec: RunSpec, rule: StopRule) ->
         metric=metric,
         direction=description.direction,
         keys=keys,
+        unreadable=unreadable,
         order=request_order(keys, repeats=spec.decoding.n, seed=rule.seed),
         baseline=baseline,
         values=await _values(job, baseline, spec, metric),
@@ -114,22 +117,22 @@ async def _follow(
     job: ClaimedJob, run: RunView, spec: RunSpec, pairing: Pairing, sequence: PairedSequence
 ) -> JsonObject:
     """Feed the sequence with what comes until inference is over; a decision is written down at once."""
-    told = _told(pairing.rule, pairing.baseline, sequence, None)
-    repeats, fed_at, is_asking = spec.decoding.n, time.monotonic(), True
+    repeats, fed_at, is_asking, decision = spec.decoding.n, time.monotonic(), True, None
     while is_asking:
         is_asking = await _is_asking(job, run.id)
         fed = sequence.units * repeats
-        new = await _sealed(job, run.id, pairing.order[fed:], repeats) if told["state"] == UNDECIDED else []
+        new = await _sealed(job, run.id, pairing, fed, repeats) if decision is None else []
         waited_s = time.monotonic() - fed_at
         if new and (len(new) >= fed * WORTH_SCORING or waited_s >= LONGEST_WAIT_S or not is_asking):
             await _feed(job, run, spec, pairing, sequence, new)
-            fed_at, decision = time.monotonic(), decide(_rule(pairing.rule, len(pairing.keys)), sequence)
-            told = _told(pairing.rule, pairing.baseline, sequence, decision)
+            # The longer the sequence, the longer this takes: a second and more of 50,000 samples.
+            rule = _rule(pairing.rule, len(pairing.keys))
+            fed_at, decision = time.monotonic(), await asyncio.to_thread(decide, rule, sequence)
             if decision is not None:
-                await _stop(job, run, told)
+                await _stop(job, run, _told(pairing.rule, pairing.baseline, sequence, decision))
         if is_asking:
             await _pause(job)
-    return told
+    return await asyncio.to_thread(_told, pairing.rule, pairing.baseline, sequence, decision)
 
 
 async def _feed(
@@ -168,11 +171,14 @@ async def _values(
     return {(key, repeat): value for key, repeat, value in named.select("key", "repeat", "value").iter_rows()}
 
 
-async def _sealed(job: ClaimedJob, run_id: UUID, order: Sequence[int], repeats: int) -> list[int]:
-    """Return the next ordinals in order that have their rows, whole samples only."""
+async def _sealed(job: ClaimedJob, run_id: UUID, pairing: Pairing, fed: int, repeats: int) -> list[int]:
+    """Return the next ordinals in order that have their rows or will never be asked, whole samples only."""
     async with job.runtime.database.transaction() as session:
         present = await facts.ordinals(session, run_id, ACCURACY_PHASE)
-    found = list(takewhile(present.__contains__, order))
+    samples = len(pairing.keys)
+    found = list(
+        takewhile(lambda one: one in present or one % samples in pairing.unreadable, islice(pairing.order, fed, None))
+    )
     return found[: len(found) // repeats * repeats]
 
 
@@ -209,14 +215,15 @@ async def _is_asking(job: ClaimedJob, run_id: UUID) -> bool:
     return phase is not None and phase.state not in _OVER
 
 
-async def _keys(job: ClaimedJob, run: RunView) -> list[str]:
+async def _samples(job: ClaimedJob, run: RunView) -> tuple[list[str], frozenset[int]]:
+    """Return the key of each sample, and those that cannot be asked."""
     async with job.runtime.database.transaction() as session:
         found = await manifests.get(session, run.manifest_id or "")
     if found is None:
         raise NotFound(f"The sample manifest of the run {run.id} does not exist.")
     frame = await asyncio.to_thread(manifest.read, job.runtime.storage.path(found.storage_key))
-    keys: list[str] = frame["key"].to_list()
-    return keys
+    broken = frame.filter(polars.col("error").is_not_null())["index"]
+    return frame["key"].to_list(), frozenset(broken.to_list())
 
 
 async def _pause(job: ClaimedJob) -> None:

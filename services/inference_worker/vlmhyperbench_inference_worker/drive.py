@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from vlmhyperbench.domain.judging import PARAM
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.load.process import LoadProcess
 from vlmhyperbench.worker.claims import ClaimedJob
@@ -43,6 +44,8 @@ class Driven:
     last_event_ns: int | None = None
     closed: set[int] = field(default_factory=set)
     live: Live = field(default_factory=Live)
+    rows: int = 0
+    """Of the measured phase, committed by this claim."""
 
 
 async def drive(
@@ -81,7 +84,8 @@ async def drive(
                         done=before_done + line.done,
                         total=_size(job),
                         failed=before_failed + line.failed,
-                        speeds=partial(driven.live.now, line.in_flight),
+                        # A judge's answers are not the run's.
+                        speeds=None if PARAM in job.job.params else partial(driven.live.now, line.in_flight),
                     )
                     await job.runtime.bus.publish_resources(job.context.name, watch.latest())
                 case PhaseLine(state="COMPLETE") if line.phase != phase or job.job.phase is None:
@@ -122,6 +126,7 @@ async def _commit(
         await job.append(sealed.chunk, sealed.rows)
         if line.phase == phase:
             driven.live.add(sealed.rows)
+            driven.rows += len(sealed.rows)
             driven.first_sent_ns = _least(driven.first_sent_ns, sealed.first_sent_ns)
             driven.last_event_ns = _most(driven.last_event_ns, sealed.last_event_ns)
     if lost:
@@ -148,20 +153,20 @@ def _most(a: int | None, b: int | None) -> int | None:
 
 @asynccontextmanager
 async def _ending(job: ClaimedJob, process: LoadProcess) -> AsyncIterator[None]:
-    """Ask the load generator to end when the job is cancelled, drains or stops: what it has sealed still comes."""
+    """Ask the load generator to end when the job is cancelled, drains or stops: what it has sealed still comes.
 
-    async def ask() -> None:
-        waits = [asyncio.ensure_future(event.wait()) for event in (job.cancelled, job.draining, job.stopping)]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            await process.cancel()
-        finally:
-            for wait in waits:
-                wait.cancel()
+    Of a job that stops, what is under way is awaited: the answers that came first may be the easier ones.
+    """
 
-    asking = asyncio.create_task(ask(), name="end-load")
+    async def ask(when: asyncio.Event, end: Callable[[], Awaitable[None]]) -> None:
+        await when.wait()
+        await end()
+
+    ends = ((job.cancelled, process.cancel), (job.draining, process.cancel), (job.stopping, process.drain))
+    asking = [asyncio.create_task(ask(when, end), name="end-load") for when, end in ends]
     try:
         yield
     finally:
-        asking.cancel()
-        await asyncio.gather(asking, return_exceptions=True)
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)

@@ -80,7 +80,10 @@ async def _measure(job: ClaimedJob, work: Work, serving: Serving, watch: Watch, 
     sink = Sink(
         job.runtime.storage, run_id=job.run_id, claim_id=job.claim_id, folder=folder, secrets=serving.secret_values
     )
-    readable = await _write_unreadable(job, work, sink, phase)
+    readable = [ordinal for ordinal in work.missing if work.sample_of(ordinal).error is None]
+    is_stoppable = work.spec.stop is not None
+    if not (is_stoppable and readable):
+        await _write_unreadable(job, work, sink, phase, work.missing)
     if not readable:
         return await _complete(job, work, phase, requests=0)
     phases = await open_phases(job, work, readable, phase=phase)
@@ -104,13 +107,18 @@ async def _measure(job: ClaimedJob, work: Work, serving: Serving, watch: Watch, 
         phase=phase,
     )
     await _record_cost(job, driven, watch)
-    if job.stopping.is_set():
-        return Stopped()
     if job.cancelled.is_set() or job.draining.is_set():
         return Preempted()
-    if driven.end is None or driven.end.outcome != "complete":
+    is_stopped = job.stopping.is_set()
+    if not is_stopped and (driven.end is None or driven.end.outcome != "complete"):
         reason = driven.end.error if driven.end else "it ended without a last line"
         return Failed(code="load_generator", message=f"The load generator did not finish: {reason}.")
+    if is_stoppable:
+        # Whatever stands in the order behind the last that was asked was never reached, readable or not.
+        last = work.missing.index(readable[driven.rows - 1]) + 1 if driven.rows else 0
+        await _write_unreadable(job, work, sink, phase, work.missing[:last] if is_stopped else work.missing)
+    if is_stopped:
+        return Stopped()
     return await _complete(job, work, phase, requests=len(readable))
 
 
@@ -120,15 +128,14 @@ async def _complete(job: ClaimedJob, work: Work, phase: int, *, requests: int) -
     return Complete(data={"requests": requests, "phase": phase})
 
 
-async def _write_unreadable(job: ClaimedJob, work: Work, sink: Sink, phase: int) -> list[int]:
-    """Give samples that cannot be asked their error rows, and return the ordinals that can."""
-    reasons = {ordinal: work.sample_of(ordinal).error for ordinal in work.missing}
-    broken = [ordinal for ordinal, reason in reasons.items() if reason is not None]
+async def _write_unreadable(job: ClaimedJob, work: Work, sink: Sink, phase: int, ordinals: Sequence[int]) -> None:
+    """Give those of the ordinals that cannot be asked their error rows."""
+    reasons = {ordinal: work.sample_of(ordinal).error for ordinal in ordinals}
+    broken = {ordinal: reason for ordinal, reason in reasons.items() if reason is not None}
     if broken:
-        planned = zip(plan_requests(work, broken, phase=phase), (reasons[at] or "" for at in broken), strict=True)
+        planned = zip(plan_requests(work, list(broken), phase=phase), broken.values(), strict=True)
         sealed = await asyncio.to_thread(sink.unreadable, list(planned), phase=phase)
         await job.append(sealed.chunk, sealed.rows)
-    return [ordinal for ordinal, reason in reasons.items() if reason is None]
 
 
 async def _load(job: ClaimedJob, work: Work) -> Serving:

@@ -60,7 +60,9 @@ async def keep_equal(job: ClaimedJob, work: Work, engine: EngineIdentity | None)
         Fenced: the claim is lost; nothing was kept.
     """
     phase = job.job.phase
-    if work.is_timed or phase is None or not (work.has_parent or work.takes_cached):
+    # Of a run that may stop, what is kept of the whole dataset would stand beside the first part of what failed.
+    is_whole = not work.is_timed and work.spec.stop is None
+    if phase is None or not is_whole or not (work.has_parent or work.takes_cached):
         return work
     requests = plan_requests(work, work.missing, phase=phase)
     known = await _read(job, work, engine, requests)

@@ -57,6 +57,7 @@ class Measurement:
         self._rows: list[Row] = []
         self._rows_since_ns = 0
         self._is_cancelled = False
+        self._is_draining = False
         self._seed = 0
         self._folder = Path()
         self._departures: Departures | None = None
@@ -79,6 +80,8 @@ class Measurement:
                     self._go(command)
                 case "cancel":
                     self._is_cancelled = True
+                case "drain":
+                    self._is_draining = True
                 case _:
                     break
         for stream in self._streams:
@@ -189,7 +192,9 @@ class Measurement:
     def _drive(self, work: Work, streams: list[Stream], departures: Departures | None) -> None:
         """Let the streams work until every request is reported or somebody asks to stop."""
         commands = self._inbox.commands
-        while work.remaining and not (commands and self._must_stop()):
+        if self._is_draining:
+            work.drain()
+        while work.remaining and not (commands and self._must_stop(work)):
             # Neither answers nor rows are worth a late departure.
             is_due_soon = departures is not None and departures.are_near() and not work.is_behind
             waits = is_due_soon or not work.has_backlog
@@ -244,9 +249,14 @@ class Measurement:
         self._departures.join(stream)
         return True
 
-    def _must_stop(self) -> bool:
-        if any(command["do"] in ("cancel", "end") for command in self._inbox.commands):
+    def _must_stop(self, work: Work | None = None) -> bool:
+        commands = self._inbox.commands
+        if any(command["do"] in ("cancel", "end") for command in commands):
             self._is_cancelled = True
+        elif work is not None and commands and commands[0]["do"] == "drain":
+            commands.popleft()
+            self._is_draining = True
+            work.drain()
         return self._is_cancelled
 
     @staticmethod

@@ -58,6 +58,7 @@ class Parent:
         self._lines: deque[dict[str, Any]] = deque()
         self._input = bytearray()
         self._is_cancelled = False
+        self._is_draining = False
         self._heard: dict[str, list[Frame]] = {}
         self._rows: list[Row] = []
         self._rows_since_s = 0.0
@@ -172,6 +173,8 @@ class Parent:
 
     def _drive(self, checked: CheckedPlan, phase: PhasePlan) -> None:
         """One phase: open the pool, start all clocks, hear until every request is reported."""
+        if self._is_draining:
+            raise Cancelled
         count, streams = checked.requests.get(phase.no, 0), checked.streams_of(phase)
         for child in self._children:
             child.command("open", phase=phase.no, streams=streams)
@@ -201,6 +204,8 @@ class Parent:
             self._stamped += sum(frame["stamped"] for frame in closed)
             self._grown += sum(frame["grown"] for frame in closed)
             self._is_realtime = all(frame["is_realtime"] for frame in closed)
+        if self._is_draining and self._done != count:
+            raise Cancelled
         if self._done != count:
             raise LoadError(f"Phase {phase.no} has {count} requests, and {self._done} were accounted for.")
         self._seal()
@@ -256,6 +261,10 @@ class Parent:
                 raise PlanError("A line on stdin is not an object.")
             if line.get("event") == "cancel":
                 self._is_cancelled = True
+            elif line.get("event") == "drain":
+                self._is_draining = True
+                for child in self._children:
+                    child.command("drain")
             else:
                 self._lines.append(line)
 

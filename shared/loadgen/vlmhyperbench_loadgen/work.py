@@ -103,6 +103,13 @@ class Work:
             return Try(request=queue.popleft(), number=1, scheduled_ns=0, stream=stream)
         return self._delayed[0][0] if self._delayed else None
 
+    def drain(self) -> None:
+        """Give up what nobody has taken yet; what was tried is still tried to its end."""
+        queues = (self._shared, *self._own.values())
+        self.remaining -= sum(map(len, queues))
+        for queue in queues:
+            queue.clear()
+
     def finish(self, done: Try) -> int | None:
         """Take an ended try; return until when its stream should hold back, or None."""
         if done.number < self._tries and self._is_transient(done):

@@ -158,9 +158,13 @@ class LoadPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadyLine:
-    """Worker → load generator, one JSON line on stdin: the folder is complete. `cancel` ends the process instead."""
+    """Worker → load generator, one JSON line on stdin: the folder is complete.
 
-    event: Literal["ready", "cancel"]
+    `cancel` ends the process instead, giving up what is under way. `drain` ends it too, but what a closed loop has sent
+    is still answered and recorded, so that its rows are the first ones of the table, quick and slow.
+    """
+
+    event: Literal["ready", "cancel", "drain"]
     secrets: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -114,20 +114,17 @@ async def _phase(session: AsyncSession, run_id: UUID, phase: int) -> KeptPhaseVi
 
 _KEEPABLE = """
 WITH counting AS (
-    SELECT fact.run_id, fact.phase, fact.ordinal, fact.ordinal AS place FROM fact
-    JOIN phase ON phase.run_id = fact.run_id AND phase.no = fact.phase
-    WHERE fact.run_id = :run AND phase.kind = 'accuracy'
+    SELECT run_id, phase, ordinal, phase AS own, ordinal AS place FROM fact WHERE run_id = :run
     UNION ALL
-    SELECT kept.source_run_id, kept.source_phase, kept.source_ordinal, kept.ordinal
-    FROM kept_fact kept JOIN phase ON phase.run_id = kept.run_id AND phase.no = kept.phase
-    WHERE kept.run_id = :run AND phase.kind = 'accuracy'
+    SELECT source_run_id, source_phase, source_ordinal, phase, ordinal FROM kept_fact WHERE run_id = :run
     UNION ALL
-    SELECT fact.run_id, fact.phase, fact.ordinal, fact.ordinal FROM kept_phase kept
+    SELECT fact.run_id, fact.phase, fact.ordinal, kept.phase, fact.ordinal FROM kept_phase kept
     JOIN fact ON fact.run_id = kept.source_run_id AND fact.phase = kept.source_phase WHERE kept.run_id = :run
 )
 SELECT fact.run_id AS source_run_id, fact.phase AS source_phase, fact.ordinal AS source_ordinal,
        counting.place AS ordinal, fact.repeat, fact.request_sha256, fact.status, fact.error_code, fact.claim_id
 FROM counting JOIN fact USING (run_id, phase, ordinal)
+JOIN phase part ON part.run_id = :run AND part.no = counting.own AND part.kind = 'accuracy'
 """
 
 _CACHED = """

@@ -75,6 +75,10 @@ class LoadProcess:
         """Ask the process to seal what is done and to end; one that has ended is no error."""
         await self._tell(ReadyLine(event="cancel"))
 
+    async def drain(self) -> None:
+        """Ask the process to finish what is under way and to end; one that has ended is no error."""
+        await self._tell(ReadyLine(event="drain"))
+
     def cancel_soon(self) -> None:
         """Ask as `cancel` does, without waiting until the line has left: what a signal's handler may do."""
         assert self._child.stdin is not None  # noqa: S101 -- narrows the type

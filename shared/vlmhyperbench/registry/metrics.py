@@ -11,7 +11,7 @@ from vlmhyperbench.domain.judging import Judging, Prices, Worth, is_judge, plain
 from vlmhyperbench.domain.specs import Decoding, MetricSpec
 from vlmhyperbench.registry.choices import ExtractorRef, TargetChoice
 from vlmhyperbench.registry.errors import Path
-from vlmhyperbench.registry.pins import check_supported, pin_extractors, pin_prompt
+from vlmhyperbench.registry.pins import check_supported, merge_decoding, pin_extractors, pin_prompt
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import TaskEntry
 from vlmhyperbench.registry.targets import resolve_target
@@ -28,8 +28,8 @@ class JudgeParams(Strict):
 
     target: TargetChoice
     prompt: Slug
-    decoding: Decoding = Decoding(max_tokens=64)
-    """`n` asks for each verdict so often."""
+    decoding: Decoding | None = None
+    """`n` asks for each verdict so often; a verdict has 64 tokens at most, unless it says otherwise."""
     labels: Annotated[dict[str, Worth], Field(min_length=1)] = Field(default_factory=_yes_or_no)
     extractor: ExtractorRef = "text"
     swap: bool = True
@@ -79,7 +79,7 @@ def pin_judge(references: References, name: str, params: Params, path: Path) -> 
     judging = Judging(
         target=target,
         prompt=prompt,
-        decoding=written.decoding,
+        decoding=merge_decoding(Decoding(max_tokens=64), written.decoding),
         labels=written.labels,
         extractor=extractor,
         swap=written.swap,

@@ -78,6 +78,9 @@ def pin_scenario(
         # A bound of the choice's own stands in place of either of the entry's.
         replaced = {"requests", "duration_s"} if own.keys() & {"requests", "duration_s"} else set()
         written = entry.model_dump(mode="json", exclude={"description", "metadata", "name", *replaced})
+        if chosen.arrivals is not None:
+            said = chosen.arrivals.model_dump(mode="json", exclude_unset=True)
+            own["arrivals"] = {**(written["arrivals"] or {}), **said}
     found, problems = validate(ScenarioSpec, {**written, **own})
     for problem in problems:
         references.say((*path, *problem.path), problem.message, problem.cure)
@@ -104,12 +107,10 @@ def pin_stop(
     if scenario is not None and scenario.kind != "offline":
         message = f"a run of the scenario {scenario.name!r} cannot stop early: its requests are timed as a whole."
         references.say(path, message, "Choose a scenario of the kind offline, or leave out stop.")
-    if choice.rule in {"not_worse", "equivalent"} and choice.margin == 0:
-        message = f"the rule {choice.rule} needs a margin: without one no sample can show it."
-        references.say((*path, "margin"), message, "Write how much worse is still good enough, as 0.02.")
-    if label is None or references.problems:
-        return None
-    return StopRule(**{**choice.model_dump(), "metric": label})
+    found, problems = validate(StopRule, {**choice.model_dump(mode="json"), "metric": label or wanted or "none"})
+    for problem in problems:
+        references.say((*path, *problem.path), problem.message, problem.cure)
+    return None if references.problems else found
 
 
 def check_reports(references: References, reports: Sequence[str], task: TaskEntry, path: Path) -> None:

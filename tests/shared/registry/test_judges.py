@@ -45,6 +45,11 @@ def test_a_judge_is_pinned_with_its_target_and_prompt(tmp_path: Path) -> None:
     assert judging.prompt.user_prompt.startswith("Question: {{ question }}")
 
 
+def test_what_a_judge_says_of_decoding_is_laid_over_its_own_defaults(tmp_path: Path) -> None:
+    decoding = judging_of(resolve(tmp_path, WISE + "  decoding: {n: 2}\n").metrics[1]).decoding
+    assert (decoding.n, decoding.max_tokens) == (2, 64)
+
+
 @pytest.mark.parametrize(
     ("params", "message"),
     [

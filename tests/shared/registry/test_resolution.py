@@ -102,6 +102,15 @@ def test_a_bound_of_one_s_own_stands_in_place_of_the_scenario_s(tmp_path: Path) 
     assert counted.scenario.in_words == "an open loop with ramp arrivals at 2 to 4 requests per second"
 
 
+def test_arrivals_of_one_s_own_change_only_what_they_say(tmp_path: Path) -> None:
+    bursty = "kind: server\narrivals: {rate_per_s: 2, process: gamma, cv: 3}\n"
+    task = "dataset: d\nprompt: p\nmetrics: [cer]\nreports: [html]\nscenarios: [bursty]\n"
+    catalogue = load(tmp_path, {"scenarios/bursty.yaml": bursty, "tasks/t.yaml": task})
+    arrivals = _spec(catalogue, scenario={"name": "bursty", "arrivals": {"rate_per_s": 8}}).scenario.arrivals
+    assert arrivals is not None
+    assert (arrivals.process, arrivals.cv, arrivals.rate_per_s) == ("gamma", 3, 8)
+
+
 def test_the_same_run_has_the_same_digest_and_another_has_another(catalogue: Catalogue) -> None:
     assert _spec(catalogue) == _spec(catalogue)
     assert _spec(catalogue) != _spec(catalogue, decoding={"seed": 1})

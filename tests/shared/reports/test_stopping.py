@@ -69,6 +69,11 @@ def test_a_rule_that_was_certain_at_the_end_stopped_nothing() -> None:
     assert say_stop(run).endswith("(error at most 5\u00a0%), when all had been asked. ")
 
 
+def test_a_small_error_is_never_written_as_none() -> None:
+    rule = {"metric": "exact_match@v1", "rule": "worse", "margin": 0.1, "alpha": 0.001}
+    assert "(error at most 0.1\u00a0%)" in say_stop(stopped(StopRule.model_validate(rule)))
+
+
 def test_a_rule_that_was_never_certain_says_so() -> None:
     assert "was never certain" in say_stop(stopped(rows=9, state="undecided"))
     assert "had nothing to compare with" in say_stop(stopped(rows=9, state="no_baseline"))
