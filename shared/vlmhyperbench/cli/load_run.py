@@ -24,7 +24,7 @@ from vlmhyperbench.load.results import LoadResult, PresetUsed
 from vlmhyperbench.load.search import SearchResult, requests_of_probe, search_rate
 from vlmhyperbench.load.series import Axis, MeasureOne, Repeats, Sweep, Until, at_value, repeat, sweep
 from vlmhyperbench.load.workload import Workload, check_load
-from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.errors import InvalidInput, Unavailable
 from vlmhyperbench_sdk.load import Endpoint
 
 Found: TypeAlias = LoadResult | Repeats | Sweep | SearchResult | Against
@@ -93,13 +93,23 @@ def run_load(
                 return await measure_against(workload, measure_side, control, urls=urls, pairs=series.repeats)
             return await _drive(workload, target, series, control, measure_one)
 
-    found = asyncio.run(drive())
+    try:
+        found = asyncio.run(drive())
+    except Unavailable as error:
+        if not stopped_by:
+            raise
+        note(error.message, shown)
+        return _code_of_signal(stopped_by[0])
     _show(found, shown)
     if stopped_by:
-        return exits.TERMINATED if stopped_by[0] == signal.SIGTERM else exits.INTERRUPTED
+        return _code_of_signal(stopped_by[0])
     if isinstance(found, SearchResult) and found.ended_by is None and not found.found.is_reached:
         return exits.GATE
     return exits.OK if found.valid else exits.RUN_FAILED
+
+
+def _code_of_signal(number: signal.Signals) -> int:
+    return exits.TERMINATED if number == signal.SIGTERM else exits.INTERRUPTED
 
 
 async def _drive(
@@ -130,7 +140,7 @@ def _checked(workload: Workload, target: Target, series: Series) -> tuple[Worklo
         raise InvalidInput("--against measures --repeats pairs: it takes no --until-precision.", cure="Leave it out.")
     if sum((series.is_repeated, series.axis is not None, series.is_search, series.against is not None)) > 1:
         raise InvalidInput(
-            "--repeats, --sweep, --search-rate and --against exclude each other (--repeats with --against counts pairs).",
+            "--repeats, --sweep, --search-rate and --against exclude each other; --repeats counts pairs, too.",
             cure="Leave all but one out.",
         )
     if series.is_search:

@@ -22,6 +22,7 @@ from vlmhyperbench_sdk.load import EndLine, Endpoint, ProgressLine
 PILOT_REQUESTS = 8
 PILOT_SECONDS = 1.0
 MOST_PILOT_REQUESTS = 20_000
+PILOT_SEED = 1 << 44
 SPARE = 1.2
 """So much more than the pilot's rate says is planned where a duration is the least that is allowed."""
 
@@ -141,7 +142,9 @@ async def _with_count(workload: Workload, target: Target, control: Control) -> W
     bare = dataclasses.replace(target, slo={})
     while not control.is_stopped:
         control.tell(f"finding out how many requests last {workload.duration_s:g} s: {count} to begin with")
-        pilot = dataclasses.replace(workload, requests=count, duration_s=None, is_at_least=False, baseline=0)
+        # It asks something else than what is measured, so that no cache knows that.
+        seed = workload.seed ^ (PILOT_SEED + count)
+        pilot = dataclasses.replace(workload, requests=count, duration_s=None, is_at_least=False, baseline=0, seed=seed)
         found = await _measure_counted(pilot, bare, control, record=None)
         answered = found.metrics["requests_per_s"]
         if not isinstance(answered, float) or answered <= 0:

@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from vlmhyperbench.analysis.performance import slo_metric, slo_percent
 from vlmhyperbench.load.bodies import Asked, Images
 from vlmhyperbench.load.results import LoadResult, PresetUsed
-from vlmhyperbench.load.validity import Gate, at_least, at_most
+from vlmhyperbench.load.validity import Gate, at_least
 from vlmhyperbench.load.workload import Workload
 from vlmhyperbench_sdk.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from vlmhyperbench.analysis.slo import LimitVerdict
 
 Preset = Literal["quick", "official", "vlm"]
 
@@ -86,10 +89,18 @@ def judged_by(result: LoadResult, workload: Workload, used: PresetUsed) -> LoadR
         p99 = found.percentiles["query_latency_ms"][2]
         gates.append(at_least("certified_query_latency_p99_ms", p99.certified, 0.0))
     if workload.is_at_least and workload.is_open_loop:
-        gates.extend(at_most(f"{one.name}_not_certain", 0.0 if one.is_certain else 1.0, 0.0) for one in found.limits)
+        gates.extend(_kept(one) for one in found.limits)
     every = (*result.gates, *gates)
     is_valid = result.outcome == "complete" and all(gate.ok for gate in every)
     return dataclasses.replace(result, gates=every, valid=is_valid, preset=used)
+
+
+def _kept(limit: LimitVerdict) -> Gate:
+    """So many requests may exceed a limit that is kept for certain."""
+    from vlmhyperbench.analysis.percentiles import overlatency
+
+    allowed = overlatency(limit.n, limit.percent, certainty=limit.certainty) or 0
+    return Gate(name=f"{limit.name}_over", ok=limit.is_certain, value=float(limit.over), limit=float(allowed))
 
 
 def _with_images(workload: Workload) -> Asked:

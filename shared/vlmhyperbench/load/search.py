@@ -48,7 +48,7 @@ class SearchResult:
     runs: tuple[LoadResult, ...]
     """In order; a probe in which the client did badly is measured again, so there may be more of them than probes."""
     ended_by: str | None = None
-    """What ended the search before it was over: the client, or a signal."""
+    """What ended the search before it was over: the client, a time that too few requests have, or a signal."""
 
 
 def requests_of_probe(slo: Mapping[str, float], requests: int | None, *, most_probes: int) -> int:
@@ -124,8 +124,9 @@ async def search_rate(
             control.tell(f"probe {len(probes) + 1}: {rate:.4g} a second, {lasts_s:.0f} s")
             probe = dataclasses.replace(at_value(workload, "rate", rate), seed=workload.seed + len(runs))
             runs.append(await measure_one(probe, f"probe-{len(probes) + 1:03}-{number + 1}"))
-            ended_by = "a signal" if control.is_stopped else clients_fault(runs[-1])
-            if ended_by is None or control.is_stopped:
+            few = too_few(runs[-1])
+            ended_by = "a signal" if control.is_stopped else few or clients_fault(runs[-1])
+            if ended_by is None or few is not None or control.is_stopped:
                 break
         if ended_by is None:
             reason = why_failed(runs[-1])
@@ -150,6 +151,16 @@ def why_failed(result: LoadResult) -> str | None:
             return f"{limit.name}<{limit.limit_ms:g} ms: {limit.over} of {limit.n} over it"
     shut = [gate.name for gate in result.gates if not gate.ok]
     return ", ".join(shut) or None
+
+
+def too_few(result: LoadResult) -> str | None:
+    """Name a limit on a time that so few requests have that nothing can show it, such as the TPOT of single tokens."""
+    from vlmhyperbench.analysis.percentiles import least_requests
+
+    for limit in result.statistics.limits:
+        if limit.n < least_requests(limit.percent, over=0, certainty=limit.certainty):
+            return f"{limit.name}, a time that only {limit.n} of {result.requests['scheduled']} requests have"
+    return None
 
 
 def clients_fault(result: LoadResult) -> str | None:

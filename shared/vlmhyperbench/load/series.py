@@ -87,7 +87,7 @@ class SweepPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """A load at several rates or concurrencies."""
+    """A load at several rates or concurrencies; point i has the seed of the load plus i."""
 
     valid: bool
     axis: Axis
@@ -151,7 +151,8 @@ async def sweep(
         if control.is_stopped:
             break
         control.tell(f"{axis} {value:g}, point {number} of {len(values)}")
-        one = at_value(workload, axis, value)
+        # Another seed asks something else, so that no cache knows it from the point before.
+        one = dataclasses.replace(at_value(workload, axis, value), seed=workload.seed + number - 1)
         found = await _unless_stopped(measure_one(one, f"{axis}-{value:g}"), control, is_first=not points)
         if found is None:
             break

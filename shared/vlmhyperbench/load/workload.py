@@ -286,10 +286,12 @@ def _instants(workload: Workload) -> Instants | None:
     if workload.arrivals is None:
         raise InvalidInput("server needs a rate.", cure="Give --rate, or --trace.")
     if workload.duration_s is not None:
-        within = arrivals_within(workload.arrivals, duration_s=workload.duration_s, seed=workload.seed)
         if not workload.is_at_least:
-            return within
-        # The first arrival after the duration is sent too: then the last send is no earlier than that.
+            return arrivals_within(workload.arrivals, duration_s=workload.duration_s, seed=workload.seed)
+        # What is measured begins with the first arrival, and ends no earlier than the first one after the duration.
+        first_s = float(draw_arrivals(workload.arrivals, count=1, seed=workload.seed)[0]) / 1e9
+        lasts_s = first_s + workload.duration_s
+        within = arrivals_within(workload.arrivals, duration_s=lasts_s, seed=workload.seed)
         count = max(int(within.size) + 1, -(-workload.least_requests // workload.turns))
         return draw_arrivals(workload.arrivals, count=count, seed=workload.seed)
     given = workload.conversations if workload.scenario == "interactive" else workload.requests

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +168,27 @@ def test_a_closed_loop_lasts_about_as_long_as_it_is_told(capsys: pytest.CaptureF
     # Two streams of 20 ms make at most 200 requests in 2 s, and a pilot is never faster than that.
     assert 10 <= data["requests"]["scheduled"] <= 200
     assert data["requests"]["ok"] == data["requests"]["scheduled"]
+
+
+def test_a_pilot_asks_nothing_that_is_measured(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with SimulatedProcess(Simulation(ttft_ms=30.0, tokens=1, record=True)) as engine:
+        measured(capsys, engine.url, duration=0.5, concurrency=1, prompt_tokens=6, warmup=0, record=tmp_path / "record")
+        asked = [str(one["body_sha256"]) for one in engine.records()]
+    counted = read_record(tmp_path / "record").height
+    assert len(set(asked)) == len(asked) > counted
+
+
+def test_a_signal_before_anything_is_measured_ends_with_its_code() -> None:
+    # The first answer of the pilot takes a minute, and the signal comes within it.
+    with SimulatedProcess(Simulation(ttft_ms=60_000.0, tokens=1)) as engine:
+        argv = [sys.executable, "-m", "vlmhyperbench.cli.main", "load", engine.url, "--model", "m"]
+        argv += ["--duration", "5"]
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+            assert running.stderr is not None
+            assert "finding out" in running.stderr.readline()
+            running.send_signal(signal.SIGTERM)
+            out, _ = running.communicate(timeout=120)
+    assert (running.returncode, out) == (143, "")
 
 
 def test_sweeps_and_precisions_are_read() -> None:

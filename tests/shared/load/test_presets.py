@@ -84,7 +84,7 @@ def test_an_official_schedule_is_no_shorter_than_its_duration(tmp_path: object) 
     written = write_load(tmp_path, load, Endpoint(url="http://h/v1"))  # type: ignore[arg-type]
     assert written.open_loop is not None
     instants = written.open_loop.scheduled_ns
-    assert instants[-2] < 600 * S <= instants[-1]
+    assert instants[-2] - instants[0] < 600 * S <= instants[-1] - instants[0]
 
 
 def test_an_official_schedule_is_longer_where_its_rate_is_low() -> None:
@@ -115,7 +115,7 @@ def test_server_is_valid_only_where_every_limit_is_certain() -> None:
     kept = judged_by(served(measured, slots=8, service_s=0.1, slo=LIMITS), measured, with_preset(load, "quick", {})[2])
     slow = judged_by(served(measured, slots=8, service_s=0.6, slo=LIMITS), measured, with_preset(load, "quick", {})[2])
     assert kept.valid
-    assert {gate.name for gate in slow.gates if not gate.ok} == {"ttft_p99_not_certain"}
+    assert {gate.name for gate in slow.gates if not gate.ok} == {"ttft_p99_over"}
     assert not slow.valid
 
 

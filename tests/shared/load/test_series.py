@@ -144,7 +144,7 @@ async def test_a_sweep_measures_each_rate() -> None:
     found = await sweep(
         load, server.measure, server.control, axis="rate", values=(25.0, 50.0, 400.0), idle=server.idle(load)
     )
-    assert [name for _, name in server.asked] == ["rate-25", "rate-50", "rate-400"]
+    assert [(one.seed, name) for one, name in server.asked] == [(1, "rate-25"), (2, "rate-50"), (3, "rate-400")]
     assert found.idle_ttft_ms == pytest.approx(20.0)
     rates = [point.result.metrics["requests_per_s"] for point in found.points]
     # Beyond 100 a second only the queue grows.
@@ -242,6 +242,23 @@ async def test_errors_are_the_servers_fault() -> None:
     assert [(probe.passed, probe.reason) for probe in found.found.probes] == [(False, "error_share")]
 
 
+async def test_a_time_that_no_request_has_ends_the_search() -> None:
+    server = Server()
+    load = workload(requests=1000)
+
+    async def silent(probe: Workload, name: str) -> LoadResult:
+        result = served(probe, slots=2, service_s=0.02, slo=SLO, certainty=CERTAINTY)
+        (limit,) = result.statistics.limits
+        rare = dataclasses.replace(limit, name="tpot_p90", n=3, is_certain=False)
+        return dataclasses.replace(result, statistics=dataclasses.replace(result.statistics, limits=(rare,)))
+
+    found = await search_rate(
+        load, silent, server.control, slo=SLO, first_per_s=50.0, most_probes=9, idle=server.idle(load)
+    )
+    assert found.ended_by == "tpot_p90, a time that only 3 of 1000 requests have"
+    assert (len(found.runs), found.valid) == (1, False)
+
+
 def test_a_probe_has_as_many_requests_as_its_limits_need() -> None:
     # 0.9 ** 51 is the first power below 0.005, so a probe without any request over a limit needs 51.
     assert requests_of_probe({"ttft_p90": 1.0}, 51, most_probes=10) == 51
@@ -264,8 +281,10 @@ async def test_an_idle_server_that_fails_stops_a_series_before_it_begins() -> No
 
 async def test_a_series_waits_until_the_server_is_as_fast_as_at_first() -> None:
     services = iter([0.01, 0.01, 0.5, 0.2, 0.02])
+    seeds: list[int] = []
 
     async def ask(probe: Workload) -> LoadResult:
+        seeds.append(probe.seed)
         assert (probe.requests, probe.scenario, probe.warmup) == (1, "single_stream", 0)
         return served(probe, slots=1, service_s=next(services))
 
@@ -273,6 +292,8 @@ async def test_a_series_waits_until_the_server_is_as_fast_as_at_first() -> None:
     assert await idle.begin() == pytest.approx(10.0)
     assert await idle.wait() is not None
     assert next(services, None) is None
+    # What a cache knows from the probe before would be answered too fast.
+    assert len(set(seeds)) == 5
 
 
 async def test_a_pair_that_was_cut_short_is_left_out() -> None:
