@@ -33,7 +33,7 @@ from vlmhyperbench.reports.ranking import ranking
 from vlmhyperbench.reports.run_report import quality_figure
 from vlmhyperbench.reports.speed import compared_speeds
 from vlmhyperbench.reports.tradeoffs import Candidate, trade_offs
-from vlmhyperbench.reports.validity import INVALID
+from vlmhyperbench.reports.validity import INVALID, marked
 from vlmhyperbench.reports.verdict import comparison_verdict, incomplete
 from vlmhyperbench.reports.wording import milliseconds, plural, size
 
@@ -133,7 +133,7 @@ def _tiles(summarised: Sequence[_Summarised], paired: Sequence[Paired]) -> tuple
                 label=one.run.name,
                 value=write_number(quality.value) if quality else "–",
                 detail=f"{quality.label if quality else 'no metric'}"
-                + (f" · p50 {milliseconds(latency.p50)}" if latency else ""),
+                + (marked(f" · p50 {milliseconds(latency.p50)}", one.performance.validity) if latency else ""),
             )
         )
     tiles += [

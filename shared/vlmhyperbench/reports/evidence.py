@@ -74,7 +74,7 @@ def name_metrics(opened: Sequence[OpenedMetric]) -> tuple[ScoredMetric, ...]:
                 extractor=one.extractor,
                 evaluation_id=one.evaluation_id,
                 measures=one.measures,
-                key=one.spec.name if is_alone else f"{one.spec.name}@{one.spec.profile}",
+                key=one.spec.name if is_alone else one.spec.label,
                 label=title if is_alone else f"{title} ({one.spec.profile})",
             )
         )

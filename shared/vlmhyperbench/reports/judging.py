@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import polars
 
-from vlmhyperbench.domain.judging import Judging, is_judge, judging_of, label_of
+from vlmhyperbench.domain.judging import Judging, is_judge, judging_of
 from vlmhyperbench.reports.document import Column, Section, Table, write_number
 from vlmhyperbench.reports.evidence import RunEvidence, ScoredMetric
 from vlmhyperbench.reports.records import JudgeUse
@@ -82,7 +82,7 @@ def _values(scored: ScoredMetric) -> polars.DataFrame:
 
 
 def _is_of(use: JudgeUse, scored: ScoredMetric) -> bool:
-    return use.metric == label_of(scored.spec)
+    return use.metric == scored.spec.label
 
 
 def _verdicts(run: RunEvidence, found: list[tuple[ScoredMetric, JudgeUse]]) -> Table:

@@ -48,7 +48,7 @@ def configuration_items(spec: RunSpec) -> tuple[tuple[str, str], ...]:
         ("filters", plain({k: v for k, v in chosen.items() if v})),
         *_asking(spec),
         ("model failures count as", "wrong" if spec.on_model_failure == "zero" else "unscored"),
-        ("metrics", ", ".join(f"{m.name}@{m.profile}:{m.version}" for m in spec.metrics)),
+        ("metrics", ", ".join(f"{m.label}:{m.version}" for m in spec.metrics)),
         ("answers are read by", ", ".join(extractor.label for extractor in spec.extractors)),
         ("answers that cannot be read count as", "wrong" if spec.on_invalid == "zero" else "unscored"),
     )
@@ -191,7 +191,7 @@ def _metrics(run: RunEvidence, name: str) -> Table:
         ),
         rows=tuple(
             (
-                f"{one.spec.name}@{one.spec.profile}:{one.spec.version}",
+                f"{one.spec.label}:{one.spec.version}",
                 one.evaluation_id,
                 one.description.normaliser,
                 one.description.formula,

@@ -1,4 +1,4 @@
-"""Where a logarithmic x axis begins and ends, and what stands on it: the same for both renderers."""
+"""Where an x axis begins and ends, and what stands on a logarithmic one: the same for both renderers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from vlmhyperbench.analysis.figures import FigureSpec
 from vlmhyperbench.analysis.scales import log_ticks
 
+_NEAR = 0.5
+"""Lowest over highest place from which on an axis need not begin at 0."""
 _ROOM = 0.03
 """Share of the axis that stays free at either end."""
 
@@ -18,6 +20,12 @@ class LogAxis:
     low: float
     high: float
     ticks: tuple[float, ...]
+
+
+def begins_at_zero(spec: FigureSpec) -> bool:
+    """Whether 0 is near enough to what is drawn; else most of the axis would be empty."""
+    places = [place for series in spec.series for place in series.x if place is not None]
+    return not places or min(places) < _NEAR * max(places)
 
 
 def log_axis(spec: FigureSpec) -> LogAxis | None:

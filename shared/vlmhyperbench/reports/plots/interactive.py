@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from vlmhyperbench.analysis.figures import FigureSpec, Mark, Series
 from vlmhyperbench.analysis.labels import short
-from vlmhyperbench.reports.plots.axes import log_axis
+from vlmhyperbench.reports.plots.axes import begins_at_zero, log_axis
 from vlmhyperbench.reports.plots.palette import DASHES, LIGHT, MATRIX_SHADE, colour_of, rgb, series_colour
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
@@ -146,7 +146,7 @@ def _scale(spec: FigureSpec) -> dict[str, JsonValue]:
     """Make the x axis begin at 0, or logarithmic with round numbers on it; Plotly wants the logarithms of its ends."""
     axis = log_axis(spec)
     if axis is None:
-        return {"rangemode": "tozero"}
+        return {"rangemode": "tozero"} if begins_at_zero(spec) else {}
     return {
         "type": "log",
         "range": [math.log10(axis.low), math.log10(axis.high)],

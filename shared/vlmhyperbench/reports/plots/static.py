@@ -15,7 +15,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 from vlmhyperbench.analysis.figures import FigureSpec, Mark, Series
 from vlmhyperbench.analysis.labels import short
-from vlmhyperbench.reports.plots.axes import log_axis
+from vlmhyperbench.reports.plots.axes import begins_at_zero, log_axis
 from vlmhyperbench.reports.plots.palette import LIGHT, MARKERS, MATRIX_SHADE, colour_of, series_colour
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _draw_curve(axes: Axes, spec: FigureSpec) -> None:
             label=_with_marks(spec, index),
         )
     axes.set_ylim(0, 1.02)
-    if not _scale(axes, spec):
+    if not _scale(axes, spec) and begins_at_zero(spec):
         axes.set_xlim(left=0)
     axes.set_ylabel(spec.y.label)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0%}"))
