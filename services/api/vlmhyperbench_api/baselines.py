@@ -7,7 +7,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db import phases, runs
-from vlmhyperbench.domain.judging import is_judge, label_of
+from vlmhyperbench.domain.judging import is_judge
 from vlmhyperbench.domain.planning import ACCURACY_PHASE, are_paired
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.states import PhaseState, RunState
@@ -42,7 +42,7 @@ async def pin_baseline(
 
 def _check_metric(spec: RunSpec, wanted: str) -> None:
     """Refuse to run again what was re-scored in the meantime by metrics that its rule cannot work with."""
-    labels = [label_of(metric) for metric in spec.metrics]
+    labels = [metric.label for metric in spec.metrics]
     if wanted not in labels or any(map(is_judge, spec.metrics)):
         raise InvalidInput(
             f"stop.metric: the run is scored by {', '.join(labels)}; its rule needs {wanted}, and no judge beside it.",

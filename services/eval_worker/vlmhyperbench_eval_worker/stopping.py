@@ -30,7 +30,6 @@ from vlmhyperbench.analysis.sequential import (
 from vlmhyperbench.data import manifest
 from vlmhyperbench.db import facts, manifests, phases, runs
 from vlmhyperbench.db.views import RunView
-from vlmhyperbench.domain.judging import label_of
 from vlmhyperbench.domain.planning import ACCURACY_PHASE, are_paired
 from vlmhyperbench.domain.specs import MetricSpec, RunSpec, StopRule
 from vlmhyperbench.domain.states import PhaseState, RunState
@@ -82,7 +81,7 @@ async def watch(job: ClaimedJob, run: RunView, spec: RunSpec, rule: StopRule) ->
         NotFound: the baseline or a file of it does not exist any more.
         Fenced: the claim is lost.
     """
-    metric = next((one for one in spec.metrics if label_of(one) == rule.metric), None)
+    metric = next((one for one in spec.metrics if one.label == rule.metric), None)
     if metric is None:
         raise NotFound(f"The run is not scored by {rule.metric}, by which it should stop.")
     description = await job.run_cpu(describe, metric)

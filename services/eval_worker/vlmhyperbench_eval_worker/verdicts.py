@@ -8,7 +8,7 @@ from collections import defaultdict
 import polars
 
 from vlmhyperbench.db import phases
-from vlmhyperbench.domain.judging import PARAM, judging_of, label_of, place_of
+from vlmhyperbench.domain.judging import PARAM, judging_of, place_of
 from vlmhyperbench.domain.specs import MetricSpec
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.errors import NotFound
@@ -23,7 +23,7 @@ async def read_verdicts(job: ClaimedJob, metric: MetricSpec) -> polars.DataFrame
     Raises:
         NotFound: the judge was never asked.
     """
-    label = label_of(metric)
+    label = metric.label
     async with job.runtime.database.transaction() as session:
         found = await phases.of_run(session, job.run_id)
     phase = next((one for one in found if one.kind == "judge" and one.params.get(PARAM) == label), None)

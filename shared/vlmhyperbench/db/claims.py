@@ -168,7 +168,7 @@ async def set_resident(session: AsyncSession, worker_id: UUID, target_digests: S
 
 
 async def other_shards(session: AsyncSession, run_id: UUID, job_id: UUID) -> Shards:
-    """Sum up the other GENERATE jobs of a run."""
+    """Sum up the other jobs that write the facts of a run."""
     row = (await session.execute(text(_OTHER_SHARDS), {"run": run_id, "job": job_id})).one()
     return Shards(done=int(row.done), failed=int(row.failed), total=row.total)
 

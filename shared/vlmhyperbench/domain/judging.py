@@ -102,18 +102,13 @@ def judging_of(metric: MetricSpec) -> Judging:
     return Judging.model_validate(metric.params)
 
 
-def label_of(metric: MetricSpec) -> str:
-    """Name a metric as jobs and phases do: `name@profile`."""
-    return f"{metric.name}@{metric.profile}"
-
-
 def judge_of(spec: RunSpec, label: str) -> MetricSpec:
     """Return the judge that a job or a phase names.
 
     Raises:
         LookupError: the run has no such metric.
     """
-    found = next((one for one in spec.metrics if is_judge(one) and label_of(one) == label), None)
+    found = next((one for one in spec.metrics if is_judge(one) and one.label == label), None)
     if found is None:
         raise LookupError(f"The run has no judge {label}.")
     return found

@@ -10,7 +10,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from vlmhyperbench.domain.digests import digest_of
-from vlmhyperbench.domain.judging import PARAM, is_judge, judging_of, label_of, verdicts
+from vlmhyperbench.domain.judging import PARAM, is_judge, judging_of, verdicts
 from vlmhyperbench.domain.specs import ImportTarget, RunSpec
 from vlmhyperbench.domain.states import JobKind
 from vlmhyperbench_sdk.types import JsonObject
@@ -146,7 +146,7 @@ def _with_closing(
     for no, metric in enumerate(filter(is_judge, spec.metrics), start=first_free or len(phases) + 1):
         judging = judging_of(metric)
         count = verdicts(judging, total)
-        params: JsonObject = {PARAM: label_of(metric), "in_flight": judging.in_flight}
+        params: JsonObject = {PARAM: metric.label, "in_flight": judging.in_flight}
         opened.append(PlannedPhase(no=no, kind="judge", params=params, count=count))
         for start in range(0, count, spec.limits.shard_size):
             end = min(start + spec.limits.shard_size, count)

@@ -156,6 +156,11 @@ class MetricSpec(Spec):
     package: PackageRef | None = None
     params: dict[str, JsonValue] = Field(default_factory=dict)
 
+    @property
+    def label(self) -> str:
+        """How runs, tables and rules name it: `name@profile`."""
+        return f"{self.name}@{self.profile}"
+
 
 class ExtractorSpec(Spec):
     """How the parsed answer is read out of a model's text."""

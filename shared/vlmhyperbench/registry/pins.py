@@ -98,7 +98,7 @@ def pin_stop(
     if any(metric is not None and is_judge(metric) for metric in metrics):
         message = "a run that may stop early is not judged while it runs: nobody knows yet which answers there will be."
         references.say(path, message, "Leave the judge out, and rescore the run with it once it has ended.")
-    labels = [f"{metric.name}@{metric.profile}" for metric in metrics if metric is not None]
+    labels = [metric.label for metric in metrics if metric is not None]
     wanted = choice.metric.partition(":")[0] if choice.metric is not None else labels[0] if labels else ""
     label = next((one for one in labels if wanted in {one, one.partition("@")[0]}), None)
     if label is None:

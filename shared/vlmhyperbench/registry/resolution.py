@@ -63,7 +63,7 @@ def resolve_rescoring(
     """
     references = References(catalogue=catalogue, plugins=plugins or InstalledPlugins())
     own = [metric for metric in spec.metrics if not is_reported(metric)]
-    wanted = choices.metrics or tuple(f"{metric.name}@{metric.profile}" for metric in own)
+    wanted = choices.metrics or tuple(metric.label for metric in own)
     metrics = pin_metrics(references, wanted, catalogue.tasks.get(spec.task), ("metrics",))
     extractors = (
         list(spec.extractors)

@@ -21,7 +21,7 @@ from vlmhyperbench.worker.claims import RETRY_S, ClaimedJob, Handler
 
 _LOG = get_logger(__name__)
 _JITTER = 0.2
-_STOPPABLE = 0.2
+_STOPPABLE_SHARE = 0.2
 """Of the heartbeat: a shard that a rule may stop looks so often, so that its worker is soon free."""
 FULL_BYTES = 4 * 1024 * 1024
 """A disk with less room than this is full: nothing can be concluded from a failure on it."""
@@ -103,7 +103,7 @@ class Tending:
     async def _keep_lease(self) -> None:
         """Renew until cancelled; a lease that cannot be renewed in time, or is another's, ends the handler."""
         timers = self._timers
-        usual_s = timers.heartbeat_s * (_STOPPABLE if self.job.job.params.get(STOPPABLE) else 1)
+        usual_s = timers.heartbeat_s * (_STOPPABLE_SHARE if self.job.job.params.get(STOPPABLE) else 1)
         pause_s = usual_s
         while True:
             await asyncio.sleep(pause_s * random.uniform(1 - _JITTER, 1 + _JITTER))  # noqa: S311 - spreads load only

@@ -14,7 +14,6 @@ from vlmhyperbench.domain.judging import (
     judge_of,
     judging_of,
     judging_spec,
-    label_of,
     place_of,
     verdicts,
 )
@@ -39,7 +38,7 @@ def test_an_ordinal_counts_answers_then_orders_then_repeats() -> None:
 def test_a_judge_is_found_by_its_label() -> None:
     spec = run_spec(metrics=(METRIC, judge_metric()))
     found = judge_of(spec, "judged@v1")
-    assert (is_judge(found), label_of(found), is_judge(METRIC)) == (True, "judged@v1", False)
+    assert (is_judge(found), found.label, is_judge(METRIC)) == (True, "judged@v1", False)
     assert judging_of(found) == JUDGING.model_copy(update={"decoding": Decoding()})
     with pytest.raises(LookupError, match="no judge exact_match@default"):
         judge_of(spec, "exact_match@default")
