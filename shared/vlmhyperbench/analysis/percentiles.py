@@ -35,7 +35,8 @@ class Percentile:
     adjusted: float | None
     """Of all requests, a failed one taking for ever; None where that is infinite."""
     low: float | None
-    """Of the adjusted one: its interval lies between two measured values; None where there are too few of them."""
+    """Of the adjusted one: its interval lies between two measured values. None where there are too few, or where even
+    this end is infinite since so many failed."""
     high: float | None
     """None where no measured value bounds it: too few requests, or too many failures."""
     certified: float | None

@@ -69,7 +69,8 @@ class Repeats:
 
     valid: bool
     metrics: Mapping[str, RepeatedMean]
-    """Metric → its mean with Student's t interval between repeats, at 95 % for one look at the end."""
+    """Metric → its mean with Student's t interval between repeats: at 95 % where their number was given, and as they may
+    be looked at after every repeat where it depended on what came."""
     stopped: Stopped | None
     """Where they were to stop as soon as they are precise."""
     runs: tuple[LoadResult, ...]
@@ -120,11 +121,9 @@ async def repeat(
             stopped = _look(runs, until)
             if stopped.is_reached:
                 break
-    from vlmhyperbench.analysis.repeats import mean_of_repeats
-
     return Repeats(
         valid=all(run.valid for run in runs) and not control.is_stopped,
-        metrics={name: mean_of_repeats([value_of(run, name) for run in runs]) for name in STATED},
+        metrics={name: _mean(runs, name, is_open=until is not None) for name in STATED},
         stopped=stopped,
         runs=tuple(runs),
     )
@@ -221,6 +220,13 @@ def value_of(result: LoadResult, name: str) -> float | None:
         return found.mean if isinstance(found, Distribution) else None
     percent = float(statistic[1:])
     return next(one.adjusted for one in result.statistics.percentiles[column] if one.percent == percent)
+
+
+def _mean(runs: Sequence[LoadResult], name: str, *, is_open: bool) -> RepeatedMean:
+    from vlmhyperbench.analysis.repeats import look, mean_of_repeats
+
+    values = [value_of(run, name) for run in runs]
+    return (look(values) if is_open else None) or mean_of_repeats(values)
 
 
 def _look(runs: Sequence[LoadResult], until: Until) -> Stopped:

@@ -18,6 +18,7 @@ from vlmhyperbench.analysis.performance import (
     slo_percent,
     throughput_of,
     times_of,
+    times_of_record,
 )
 from vlmhyperbench_sdk.errors import InvalidInput
 
@@ -220,3 +221,15 @@ def test_a_limit_without_a_percentile_is_on_p99() -> None:
 def test_a_strange_percentile_is_refused(name: str) -> None:
     with pytest.raises(InvalidInput):
         slo_percent(name)
+
+
+def test_a_row_of_a_record_has_the_times_of_its_columns() -> None:
+    row = {
+        "scheduled_ns": 0,
+        "sent_ns": MS,
+        "event_ns": [100 * MS, 110 * MS],
+        "event_kind": [CONTENT, CONTENT],
+        "event_tokens": [1, 1],
+        "completion_tokens": 2,
+    }
+    assert times_of_record(row) == times((100, 1), (110, 1), completion_tokens=2)
