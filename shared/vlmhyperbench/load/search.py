@@ -92,7 +92,7 @@ async def search_rate(
         measure_one: Measures a probe, each limit judged at the probe's certainty.
         control: Ends the search early.
         slo: Limits in ms.
-        first_per_s: The first rate; None: what one request after the other would come to.
+        first_per_s: The first rate; None: what one request after the other would come to, or the least that there is.
         most_probes: How many there may be.
         idle: Waits for the server before each probe.
 
@@ -103,7 +103,8 @@ async def search_rate(
     from vlmhyperbench.analysis.rate_search import Probe, certainty_of_probe, conclude, next_rate
 
     idle_ttft_ms = await idle.begin()
-    first = first_per_s if first_per_s is not None else 1000 / max(idle.latency_ms, 1e-3)
+    least = (workload.requests or 0) / LONGEST_PROBE_S
+    first = first_per_s if first_per_s is not None else max(1000 / max(idle.latency_ms, 1e-3), least)
     probes: list[Probe] = []
     runs: list[LoadResult] = []
     ended_by: str | None = None
@@ -112,7 +113,7 @@ async def search_rate(
             probes,
             first_per_s=first,
             most_per_s=MOST_RATE_PER_S,
-            least_per_s=(workload.requests or 0) / LONGEST_PROBE_S,
+            least_per_s=least,
             most_probes=most_probes,
         )
         if rate is None:

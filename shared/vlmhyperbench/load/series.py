@@ -69,8 +69,8 @@ class Repeats:
 
     valid: bool
     metrics: Mapping[str, RepeatedMean]
-    """Metric → its mean with Student's t interval between repeats: at 95 % where their number was given, and as they may
-    be looked at after every repeat where it depended on what came."""
+    """Metric → its mean with Student's t interval between repeats: at 95 % where their number was given, and as it may
+    be looked at after every repeat where that decided their number."""
     stopped: Stopped | None
     """Where they were to stop as soon as they are precise."""
     runs: tuple[LoadResult, ...]

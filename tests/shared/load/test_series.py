@@ -212,6 +212,20 @@ async def test_a_search_is_not_reached_where_nothing_passes() -> None:
     assert [probe.rate_per_s for probe in found.found.probes] == [10.0, 5.0, 2.5]
 
 
+async def test_a_search_of_a_slow_server_begins_at_the_least_rate() -> None:
+    server = Server()
+    load = workload(requests=1200)
+
+    async def slow(probe: Workload) -> LoadResult:
+        return served(probe, slots=1, service_s=20.0)
+
+    found = await search_rate(
+        load, server.measure, server.control, slo=SLO, first_per_s=None, most_probes=1, idle=Idle(load, slow)
+    )
+    # One after the other would be one in 20 s, and 1200 of them would take more than six hours.
+    assert [probe.rate_per_s for probe in found.found.probes] == [2.0]
+
+
 async def test_a_late_client_is_no_slow_server() -> None:
     def be_late(result: LoadResult, number: int) -> LoadResult:
         gates = (*result.gates, at_most("send_lag_p99_ms", 9.0, 1.0))
