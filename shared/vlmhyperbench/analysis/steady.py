@@ -12,7 +12,6 @@ import numpy.typing as npt
 from scipy import special
 
 from vlmhyperbench.analysis.percentiles import CONFIDENCE
-from vlmhyperbench.analysis.stats import wilson
 from vlmhyperbench_sdk.errors import InvalidInput
 
 Instants = npt.NDArray[np.int64]
@@ -119,6 +118,9 @@ def goodput_of(met: int, *, scheduled: int, duration_s: float, confidence: float
     Raises:
         InvalidInput: more requests kept it than were scheduled.
     """
+    # scipy.stats takes a second of CPU to import, which a load without an SLO need not pay.
+    from vlmhyperbench.analysis.stats import wilson
+
     if not 0 <= met <= scheduled:
         raise InvalidInput(f"{met} of {scheduled} requests cannot have kept the SLO.")
     interval = wilson(met, scheduled, confidence=confidence)

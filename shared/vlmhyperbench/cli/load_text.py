@@ -190,7 +190,7 @@ def _print_how(result: LoadResult) -> None:
     client = result.client
     say(f"client: {client['cpu_s']:.2f} CPU-s, instants by the {client['instants']}, over {client['transport']}")
     if result.preset is not None:
-        say(f"preset {result.preset.name}: {result.preset.note}")
+        say(f"preset: {result.preset.note}")
     for reason in _invalid(result):
         say(reason)
 
