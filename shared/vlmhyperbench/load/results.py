@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,6 +73,16 @@ class PresetUsed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceUse:
+    """What the measured device used over the window."""
+
+    energy_j: float | None = None
+    peak_memory_bytes: int | None = None
+    reason: str | None = "a bare URL shows no device; a run takes its worker's samples"
+    """Why there is neither."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoadResult:
     """`data` of `vlmhyperbench load --json`; times in milliseconds, of the requests that succeeded."""
 
@@ -95,6 +105,7 @@ class LoadResult:
     interference: Interference | None = None
     """Where a baseline was measured."""
     preset: PresetUsed | None = None
+    device: DeviceUse = field(default_factory=DeviceUse)
 
 
 def read_record(folder: Path) -> pl.DataFrame:

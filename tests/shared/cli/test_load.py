@@ -62,6 +62,8 @@ async def test_a_result_is_one_envelope(tmp_path: Path, capsys: pytest.CaptureFi
     assert data["valid"] is all(gate["ok"] for gate in data["gates"])
     assert data["outcome"] == "complete"
     assert data["arrivals"] is None
+    assert data["device"]["energy_j"] is None
+    assert "bare URL" in data["device"]["reason"]
     assert data["client"]["transport"] == "tcp"
     assert data["client"]["driver_cpu_s"] > 0
     assert read_record(tmp_path / "record").height == 22
