@@ -18,7 +18,8 @@ from vlmhyperbench.reports.differences import delta_table, lost_of
 from vlmhyperbench.reports.document import Cell, Column, Section, Table, write_number
 from vlmhyperbench.reports.parity import divergences, parity_table, say
 from vlmhyperbench.reports.samples import Samples
-from vlmhyperbench.reports.wording import plural
+from vlmhyperbench.reports.validity import INVALID
+from vlmhyperbench.reports.wording import listed, plural
 from vlmhyperbench_sdk.types import JsonObject
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -238,13 +239,18 @@ def _speeds(comparison: Comparison) -> Table:
     for name, before, after in _measured_speeds(comparison):
         change = f"{after / before - 1:+.0%}" if before and after is not None else "–"
         found.append((_SPEEDS[name], write_number(before, 1), write_number(after, 1), change))
-    broken = any(side.meta.get("is_interrupted") is True for side in (comparison.baseline, comparison.other))
+    sides = (comparison.baseline, comparison.other)
+    broken = any(side.meta.get("is_interrupted") is True for side in sides)
+    void = [side.name for side in sides if _object(side.meta, "headline").get("validity") == "invalid"]
+    note = _NO_MEASURE if broken else "Each run was timed once."
+    if void:
+        note = f"{INVALID} as measurements of speed: those of {listed(void)}; their reports say why. {note}"
     return Table(
         name="speeds",
-        title="Speed",
+        title=f"Speed: {INVALID}" if void else "Speed",
         columns=(Column(title="speed"), *(Column(title=one, kind="number") for one in ("baseline", "other", "change"))),
         rows=tuple(found),
-        note=_NO_MEASURE if broken else "Each run was timed once.",
+        note=note,
     )
 
 

@@ -126,6 +126,16 @@ def test_markdown_for_a_build_holds_differences_speeds_and_the_gate() -> None:
     assert [one.name for one in tables(compared[0])] == ["deltas", "parity", "parity-a|b", "speeds", "gate"]
 
 
+def test_speeds_that_a_gate_voids_are_invalid_in_a_comparison_too() -> None:
+    (speeds,) = [
+        one for one in tables(compare(samples(BASELINE), samples(run("b", ["yes"] * 6)))) if one.name == "speeds"
+    ]
+    assert speeds.title == "Speed: INVALID"
+    assert speeds.note == (
+        "INVALID as measurements of speed: those of base; their reports say why. Each run was timed once."
+    )
+
+
 def test_a_run_without_metrics_has_a_file_too() -> None:
     empty = samples(evidence(metrics=()))
     assert empty.frame.height == 0

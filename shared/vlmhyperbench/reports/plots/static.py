@@ -13,19 +13,16 @@ import numpy
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from vlmhyperbench.analysis.figures import FigureSpec, Mark, Series
+from vlmhyperbench.analysis.figures import FigureSpec, Series
 from vlmhyperbench.analysis.labels import short
 from vlmhyperbench.reports.plots.axes import begins_at_zero, log_axis
+from vlmhyperbench.reports.plots.legends import BEHIND, add_legend, draw_marks, legend_size, with_marks
 from vlmhyperbench.reports.plots.palette import LIGHT, MARKERS, MATRIX_SHADE, colour_of, series_colour
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WIDTH = 9.4
-_LEGEND_CHARACTERS, _HANDLE = 92, 9
-"""What fits into the width of a figure, and what the sign of a series takes of it."""
-_BEHIND = {"facecolor": LIGHT["paper"], "edgecolor": "none", "pad": 1.0}
-"""Behind a name, so that no line goes through it."""
 _LINES = ("-", (0, (5, 2)), (0, (5, 1.5, 1, 1.5)), (0, (1, 1.5)))
 _STYLE = {
     "axes.axisbelow": True,
@@ -75,7 +72,7 @@ def drawing_style() -> Iterator[None]:
 
 
 def _height(spec: FigureSpec) -> float:
-    _, rows = _legend(spec)
+    _, rows = legend_size(spec)
     legend = 0.15 + 0.22 * rows if rows else 0.0
     match spec.kind:
         case "interval":
@@ -118,8 +115,8 @@ def _draw_interval(axes: Axes, spec: FigureSpec) -> None:
         )
     _name_rows(axes, spec)
     axes.set_xlim(spec.x.low, spec.x.high)
-    _draw_marks(axes, spec)
-    _add_legend(axes, spec)
+    draw_marks(axes, spec)
+    add_legend(axes, spec)
 
 
 def _draw_curve(axes: Axes, spec: FigureSpec) -> None:
@@ -131,15 +128,15 @@ def _draw_curve(axes: Axes, spec: FigureSpec) -> None:
             color=colour_of(series, index),
             linewidth=2.0,
             linestyle=_LINES[index % len(_LINES)],
-            label=_with_marks(spec, index),
+            label=with_marks(spec, index),
         )
     axes.set_ylim(0, 1.02)
     if not _scale(axes, spec) and begins_at_zero(spec):
         axes.set_xlim(left=0)
     axes.set_ylabel(spec.y.label)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0%}"))
-    _draw_marks(axes, spec)
-    _add_legend(axes, spec)
+    draw_marks(axes, spec)
+    add_legend(axes, spec)
 
 
 def _draw_histogram(axes: Axes, spec: FigureSpec) -> None:
@@ -158,7 +155,7 @@ def _draw_histogram(axes: Axes, spec: FigureSpec) -> None:
                 color=colour,
                 linewidth=1.8,
                 linestyle=_LINES[index % len(_LINES)],
-                label=_with_marks(spec, index),
+                label=with_marks(spec, index),
             )
     tallest = max((y for series in spec.series for y in series.y), default=0.0) or 1.0
     axes.set_ylabel(spec.y.label)
@@ -167,8 +164,8 @@ def _draw_histogram(axes: Axes, spec: FigureSpec) -> None:
     axes.grid(visible=False, axis="x")
     if not _scale(axes, spec) and all(edge is None or edge % 1 == 0.5 for one in spec.series for edge in one.x):
         axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))  # bins of whole numbers
-    _draw_marks(axes, spec)
-    _add_legend(axes, spec)
+    draw_marks(axes, spec)
+    add_legend(axes, spec)
 
 
 def _draw_timeline(axes: Axes, spec: FigureSpec) -> None:
@@ -200,8 +197,8 @@ def _draw_timeline(axes: Axes, spec: FigureSpec) -> None:
     axes.set_xlim(spec.x.low, spec.x.high)
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
-    _draw_marks(axes, spec)
-    _add_legend(axes, spec)
+    draw_marks(axes, spec)
+    add_legend(axes, spec)
 
 
 def _scale(axes: Axes, spec: FigureSpec) -> bool:
@@ -215,11 +212,6 @@ def _scale(axes: Axes, spec: FigureSpec) -> bool:
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
     return True
-
-
-def _with_marks(spec: FigureSpec, index: int) -> str:
-    """Name a series with what is marked of it."""
-    return " · ".join([spec.series[index].name, *(mark.label for mark in spec.marks if mark.series == index)])
 
 
 def _draw_bars(axes: Axes, spec: FigureSpec) -> None:
@@ -240,7 +232,7 @@ def _draw_bars(axes: Axes, spec: FigureSpec) -> None:
     _name_rows(axes, spec)
     axes.set_xlim(0, longest * 1.1)
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    _add_legend(axes, spec)
+    add_legend(axes, spec)
 
 
 def _draw_stacked(axes: Axes, spec: FigureSpec) -> None:
@@ -258,7 +250,7 @@ def _draw_stacked(axes: Axes, spec: FigureSpec) -> None:
     _name_rows(axes, spec)
     axes.set_xlim(0, longest * 1.02)
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    _add_legend(axes, spec)
+    add_legend(axes, spec)
 
 
 def _draw_scatter(axes: Axes, spec: FigureSpec) -> None:
@@ -288,8 +280,8 @@ def _draw_scatter(axes: Axes, spec: FigureSpec) -> None:
     axes.set_ylabel(spec.y.label)
     for series in spec.series:
         _name_points(axes, series)
-    _draw_marks(axes, spec)
-    _add_legend(axes, spec)
+    draw_marks(axes, spec)
+    add_legend(axes, spec)
 
 
 def _name_points(axes: Axes, series: Series) -> None:
@@ -307,7 +299,7 @@ def _name_points(axes: Axes, series: Series) -> None:
             ha="right" if is_right else "left",
             fontsize=9.5,
             color=LIGHT["ink"],
-            bbox=_BEHIND,
+            bbox=BEHIND,
         )
 
 
@@ -343,57 +335,6 @@ def _name_rows(axes: Axes, spec: FigureSpec) -> None:
     axes.tick_params(axis="y", labelcolor=LIGHT["ink"], labelsize=10)
     axes.set_ylim(max(1, len(spec.categories)) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")
-
-
-def _draw_marks(axes: Axes, spec: FigureSpec) -> None:
-    for place, mark in enumerate(spec.marks):
-        colour = LIGHT["muted"] if mark.series is None else series_colour(mark.series)
-        if mark.axis == "y":
-            axes.axhline(mark.at, color=colour, linewidth=1.3, linestyle=(0, (2, 2)), label=mark.label)
-        elif mark.series is None or len(spec.series) == 1:
-            axes.axvline(mark.at, color=colour, linewidth=1.1, linestyle=(0, (2, 2)))
-        if mark.axis == "x" and mark.series is not None and len(spec.series) == 1:
-            _name_mark(axes, mark, height=0.93 - 0.085 * place if spec.kind == "histogram" else 0.04)
-
-
-def _name_mark(axes: Axes, mark: Mark, *, height: float) -> None:
-    """Write a line's name beside it, on the side where there is room; `height` is a share of the axis."""
-    from_left = axes.transAxes.inverted().transform(axes.transData.transform((mark.at, 0.0)))[0]
-    is_right = from_left > 0.85
-    axes.annotate(
-        mark.label,
-        (mark.at, height),
-        xycoords=("data", "axes fraction"),
-        xytext=(-4 if is_right else 4, 0),
-        textcoords="offset points",
-        ha="right" if is_right else "left",
-        color=LIGHT["ink"],
-        fontsize=9.5,
-        bbox=_BEHIND,
-    )
-
-
-def _add_legend(axes: Axes, spec: FigureSpec) -> None:
-    columns, _ = _legend(spec)
-    if columns:
-        axes.legend(loc="lower left", bbox_to_anchor=(-0.01, 1.0), ncols=columns, borderaxespad=0.2)
-
-
-def _legend(spec: FigureSpec) -> tuple[int, int]:
-    """Return columns and rows of the legend: as many columns as fit beside each other; (0, 0) where none is needed."""
-    names = [_with_marks(spec, index) for index in range(len(spec.series))]
-    names += [mark.label for mark in spec.marks if mark.axis == "y"]
-    if len(names) < 2:
-        return 0, 0
-    for columns in (3, 2):
-        used = min(columns, len(names))
-        fewest, longer = divmod(len(names), used)
-        left, width = iter(names), 0
-        for column in range(used):
-            width += _HANDLE + max(len(next(left)) for _ in range(fewest + (column < longer)))
-        if width <= _LEGEND_CHARACTERS:
-            return used, fewest + (longer > 0)
-    return 1, len(names)
 
 
 _DRAW: dict[str, Callable[[Axes, FigureSpec], None]] = {
