@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import json
-from itertools import accumulate, pairwise
+from itertools import accumulate
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from vlmhyperbench_loadgen.answers import Answer, read_stream
-from vlmhyperbench_loadgen.connection import Reply
-from vlmhyperbench_loadgen.http1 import Body, NotHttp
-from vlmhyperbench_loadgen.rows import make_row, pack_rows, unpack_rows
-from vlmhyperbench_loadgen.segments import encode_rows
-from vlmhyperbench_loadgen.table import Request
-from vlmhyperbench_loadgen.work import Try, read_try
-
-REQUEST = Request(1, 0, 0, 0, 0, 0, -1, 0, 0, 0, -1, -1, b"")
-HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+from tests.fuzz.streams import HEAD, chunked, cut, receive, said
+from vlmhyperbench_loadgen.answers import read_stream
+from vlmhyperbench_loadgen.http1 import Body
 
 TEXTS = st.one_of(
     st.text(max_size=8),
@@ -50,47 +43,6 @@ def payload_of(stream: list[tuple[object, bool, str]]) -> bytes:
     return b"".join(
         f"data: {json.dumps(event, ensure_ascii=escapes)}{end}".encode("utf-8", "surrogatepass")
         for event, escapes, end in stream
-    )
-
-
-def cut(data: bytes, places: list[int]) -> list[bytes]:
-    """Cut bytes at the given places, taken modulo their length."""
-    at = sorted({place % (len(data) + 1) for place in places} | {0, len(data)})
-    return [data[start:end] for start, end in pairwise(at)]
-
-
-def chunked(pieces: list[bytes]) -> bytes:
-    return b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces if piece) + b"0\r\n\r\n"
-
-
-def receive(reads: list[bytes]) -> Answer:
-    """Take reads in, the n-th at instant n, and read what they brought."""
-    reply = Reply()
-    done = Try(request=REQUEST, number=1, scheduled_ns=0, stream=0, sent_ns=0, end_ns=len(reads))
-    done.reply = reply
-    try:
-        for number, data in enumerate(reads):
-            if reply.is_whole:
-                break
-            reply.add(data, number)
-    except NotHttp as error:
-        done.failure = f"bad_answer: {error}"
-    answer = read_try(done)
-    row = make_row(done, answer, str)
-    assert unpack_rows(*pack_rows([list(row)])) == [row]
-    assert encode_rows([row]).endswith(b"PAR1")
-    return answer
-
-
-def said(answer: Answer) -> tuple[object, ...]:
-    return (
-        answer.text,
-        answer.reasoning,
-        answer.event_kind,
-        answer.event_tokens,
-        answer.finish_reason,
-        answer.completion_tokens,
-        answer.error,
     )
 
 

@@ -1,0 +1,87 @@
+"""What must hold of any bytes that a server sends, for whoever makes the bytes up: Hypothesis or a guided fuzzer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from vlmhyperbench_loadgen.answers import Answer
+from vlmhyperbench_loadgen.connection import Reply
+from vlmhyperbench_loadgen.http1 import NotHttp
+from vlmhyperbench_loadgen.rows import make_row, pack_rows, unpack_rows
+from vlmhyperbench_loadgen.segments import encode_rows
+from vlmhyperbench_loadgen.table import Request
+from vlmhyperbench_loadgen.work import Try, read_try
+
+REQUEST = Request(1, 0, 0, 0, 0, 0, -1, 0, 0, 0, -1, -1, b"")
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+PIECES = (
+    b'data: {"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}\n\n',
+    b'data: {"id":"chatcmpl-1","choices":[{"delta":{"role":"assistant","content":""}}]}\n\n',
+    b'data: {"id": "chatcmpl-1", "choices": [{"delta": {"reasoning_content": "b"}}]}\r\n\r\n',
+    b'data: {"choices":[{"delta":{"tool_calls":[{"function":{"arguments":"c"}}]}}]}\n\n',
+    b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\n',
+    b'data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2}}\n\n',
+    b'data: {"error":{"message":"no","code":500}}\n\n',
+    b"data: [DONE]\n\n",
+    b": comment\n\n",
+    b"event: x\ndata: {\ndata: }\n\n",
+)
+"""What streams are made of: where a search begins."""
+
+
+def cut(data: bytes, places: Sequence[int]) -> list[bytes]:
+    """Cut bytes at the given places, taken modulo their length."""
+    at = sorted({place % (len(data) + 1) for place in places} | {0, len(data)})
+    return [data[start:end] for start, end in pairwise(at)]
+
+
+def chunked(pieces: Sequence[bytes]) -> bytes:
+    """Frame pieces as chunks of a whole body."""
+    return b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces if piece) + b"0\r\n\r\n"
+
+
+def receive(reads: Sequence[bytes], *, is_sealed: bool = True) -> Answer:
+    """Take reads in, the n-th at instant n, and read what they brought; sealing it takes most of the time."""
+    reply = Reply()
+    done = Try(request=REQUEST, number=1, scheduled_ns=0, stream=0, sent_ns=0, end_ns=len(reads))
+    done.reply = reply
+    try:
+        for number, data in enumerate(reads):
+            if reply.is_whole:
+                break
+            reply.add(data, number)
+    except NotHttp as error:
+        done.failure = f"bad_answer: {error}"
+    answer = read_try(done)
+    row = make_row(done, answer, str)
+    if not is_sealed:
+        return answer
+    assert unpack_rows(*pack_rows([list(row)])) == [row]
+    assert encode_rows([row]).endswith(b"PAR1")
+    return answer
+
+
+def said(answer: Answer) -> tuple[object, ...]:
+    """What an answer says, whenever it came."""
+    return (
+        answer.text,
+        answer.reasoning,
+        answer.event_kind,
+        answer.event_tokens,
+        answer.finish_reason,
+        answer.completion_tokens,
+        answer.error,
+    )
+
+
+def check(payload: bytes, places: Sequence[int]) -> None:
+    """See that bytes as a stream, and as the whole of what a server says, break nothing however they are cut."""
+    at_once = receive([HEAD + chunked([payload])])
+    in_pieces = receive(cut(HEAD + chunked(cut(payload, places[::2])), places), is_sealed=False)
+    assert said(in_pieces) == said(at_once)
+    bare, broken = (receive(cut(data, places), is_sealed=False) for data in (payload, HEAD + payload))
+    for answer in (at_once, in_pieces, bare, broken):
+        assert len(answer.event_ns) == len(answer.event_tokens) == len(answer.event_kind)
+        assert answer.event_ns == sorted(answer.event_ns)
