@@ -14,7 +14,7 @@ export UV_NO_PROGRESS = 1
 # Compiled once, not by every process at its start: many environments forbid Python to keep what it compiles.
 export UV_COMPILE_BYTECODE = 1
 .DEFAULT_GOAL := help
-.PHONY: coverage help demo setup platform test ci lint types imports format up down isolated e2e bench bench-loadgen pins clean
+.PHONY: coverage help demo setup platform test ci lint types imports format up down isolated e2e bench bench-loadgen fuzz pins clean
 
 help:  ## Say what each verb does.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -86,6 +86,11 @@ bench: $(VENV)/.dev  ## Print the figures, as a table; never part of a verdict.
 bench-loadgen: $(VENV)/.dev $(UV)  ## Judge load generators, ours and others, by an exactly timed server (half an hour).
 	benchmarks/loadgen_conformance/install_peers.sh $(UV)
 	$(BIN)/python -m benchmarks.loadgen_conformance --out docs/results/loadgen.md
+
+fuzz: $(UV)  ## Fuzz the reading of answers, led by coverage, for FUZZ_SECONDS (20).
+	test -x .venvs/fuzz/bin/python || $(UV) venv --quiet --python $(PYTHON) .venvs/fuzz
+	$(UV) pip install --quiet --python .venvs/fuzz/bin/python atheris==3.0.0 orjson
+	PYTHONPATH=.:shared/sdk:shared/loadgen .venvs/fuzz/bin/python -m tests.fuzz.guided -max_len=400 -len_control=0 -max_total_time=$(or $(FUZZ_SECONDS),20)
 
 pins: $(UV)  ## Write requirements/*.txt anew from the ranges of every member.
 	requirements/compile.sh $(UV) $(MEMBERS)
