@@ -129,9 +129,10 @@ def print_search(search: SearchResult) -> None:
     found, limits = search.found, ", ".join(f"{name}<{limit:g}" for name, limit in search.slo.items())
     say(f"{search.requests} requests a probe, each limit kept with {search.certainty:.2%} certainty in each.")
     if search.ended_by is not None:
-        say(
-            f"INVALID: the search was ended by {search.ended_by} before it was over; what follows is as far as it came."
-        )
+        say(f"INVALID: the search ended before it was over: {search.ended_by}. This is how far it came.")
+    if not found.probes:
+        say("No probe came to an end.")
+        return
     if found.passed_per_s is None:
         say(f"NOT REACHED: no rate was shown to keep {limits}.")
     else:

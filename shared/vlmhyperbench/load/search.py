@@ -126,7 +126,7 @@ async def search_rate(
             probe = dataclasses.replace(at_value(workload, "rate", rate), seed=workload.seed + len(runs))
             runs.append(await measure_one(probe, f"probe-{len(probes) + 1:03}-{number + 1}"))
             few = too_few(runs[-1])
-            ended_by = "a signal" if control.is_stopped else few or clients_fault(runs[-1])
+            ended_by = "a signal came" if control.is_stopped else few or clients_fault(runs[-1])
             if ended_by is None or few is not None or control.is_stopped:
                 break
         if ended_by is None:
@@ -160,7 +160,7 @@ def too_few(result: LoadResult) -> str | None:
 
     for limit in result.statistics.limits:
         if limit.n < least_requests(limit.percent, over=0, certainty=limit.certainty):
-            return f"{limit.name}, a time that only {limit.n} of {result.requests['scheduled']} requests have"
+            return f"only {limit.n} of {result.requests['scheduled']} requests count for {limit.name}"
     return None
 
 
@@ -172,4 +172,4 @@ def clients_fault(result: LoadResult) -> str | None:
     if not all(limit.is_certain for limit in result.statistics.limits):
         return None
     shut = [gate.name for gate in result.gates if not gate.ok and gate.name not in OF_THE_SERVER]
-    return ", ".join(shut) or None
+    return f"the client was at fault: {', '.join(shut)}" if shut else None

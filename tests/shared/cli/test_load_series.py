@@ -124,6 +124,31 @@ def test_a_search_that_reaches_nothing_says_so(capsys: pytest.CaptureFixture[str
     assert "60 of 60 over it" in out
 
 
+def test_a_limit_that_no_request_counts_for_ends_a_search(capsys: pytest.CaptureFixture[str]) -> None:
+    # Answers of one token have no time per token after the first.
+    with SimulatedProcess(Simulation(tokens=1)) as engine:
+        code = load(engine.url, model="m", search_rate=True, slo="tpot_p50<5", rate=100.0, shown=TEXT)
+    out = capsys.readouterr().out
+    assert code == 4
+    assert "requests count for tpot_p50" in out
+    assert "No probe came to an end." in out
+
+
+def test_an_interrupted_sweep_keeps_its_points() -> None:
+    with SimulatedProcess(Simulation(ttft_ms=5.0, tokens=1)) as engine:
+        argv = [sys.executable, "-m", "vlmhyperbench.cli.main", "load", engine.url, "--model", "m", "--json"]
+        argv += ["--requests", "20", "--sweep", "concurrency=1,2,3"]
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+            assert running.stderr is not None
+            assert any("point 2" in line for line in running.stderr)
+            running.send_signal(signal.SIGINT)
+            out, _ = running.communicate(timeout=120)
+    data = json.loads(out)["data"]
+    assert running.returncode == 130
+    assert (data["valid"], data["points"][0]["result"]["requests"]["ok"]) == (False, 20)
+    assert len(data["points"]) < 3
+
+
 def test_repeats_are_runs_of_their_own(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with SimulatedProcess(Simulation(ttft_ms=5.0, gap_ms=2.0, tokens=3)) as engine:
         _, envelope = measured(
