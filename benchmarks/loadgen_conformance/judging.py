@@ -115,7 +115,7 @@ def faults_of(reported: Reported, truth: Truth) -> list[str]:
     true_tpot = _median([one.tpot_ms for one in truth.requests if one.tpot_ms is not None])
     figures = (
         ("TTFT", _median(reported.ttft_ms), true_ttft, TTFT_SLACK_MS),
-        ("ITL", _median([gap for gaps in reported.gaps_ms for gap in gaps]), true_gap, GAP_SLACK_MS),
+        ("ITL", _itl_ms(reported), true_gap, GAP_SLACK_MS),
         ("TPOT", reported.tpot_p50_ms, true_tpot, GAP_SLACK_MS),
     )
     for name, said, true, slack in figures:
@@ -158,6 +158,12 @@ def arrivals_of(received_ns: Sequence[int], *, window_s: float = 1.0) -> Arrival
         cv=statistics.stdev(gaps) / statistics.fmean(gaps),
         dispersion=statistics.variance(counts) / statistics.fmean(counts),
     )
+
+
+def _itl_ms(reported: Reported) -> float | None:
+    if reported.itl_p50_ms is not None:
+        return reported.itl_p50_ms
+    return _median([gap for gaps in reported.gaps_ms for gap in gaps])
 
 
 def _plain(text: str) -> str:
