@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
-from vlmhyperbench.load.images import noise_png, parse_size
+from vlmhyperbench.load.bodies import Asked, Images, make_bodies, make_turns
+from vlmhyperbench.load.images import noise_png, parse_size, parse_sizes
 from vlmhyperbench.load.trace import TracedRequest, read_trace
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 
@@ -72,3 +74,43 @@ def test_a_trace_that_is_not_there_or_not_text_is_named(tmp_path: Path) -> None:
     (tmp_path / "bytes").write_bytes(b"\xff")
     with pytest.raises(InvalidInput, match="not UTF-8"):
         read_trace(tmp_path / "bytes")
+
+
+def test_sizes_are_read() -> None:
+    assert parse_sizes("512x512, 1024x768") == ((512, 512), (1024, 768))
+    with pytest.raises(InvalidInput, match="'' is no size"):
+        parse_sizes("512x512,")
+
+
+def test_a_turn_holds_an_empty_place_for_each_answer_before_it() -> None:
+    asked = Asked(model='m "x"', prompt='ein "Häuschen"\n', media=("data:image/png;base64,AA==",))
+    turns = list(make_turns(asked, conversations=2, turns=3, seed=1))
+    assert [(one.conversation, one.turn, len(one.places)) for one in turns] == [
+        (0, 0, 0), (0, 1, 1), (0, 2, 2), (1, 0, 0), (1, 1, 1), (1, 2, 2),
+    ]  # fmt: skip
+    for one in turns:
+        messages = json.loads(one.body)["messages"]
+        assert [message["role"] for message in messages] == ["user", "assistant"] * one.turn + ["user"]
+        assert [message["content"] for message in messages[1::2]] == [""] * one.turn
+        assert all(one.body[place - 1 : place + 1] == b'""' for place in one.places)
+        assert list(one.places) == sorted(set(one.places))
+        # The picture goes with the first turn, and what was said is said again.
+        assert [part["type"] for part in messages[0]["content"]] == ["image_url", "text"]
+        assert messages[2:4:2] == [{"role": "user", "content": f"{asked.prompt} (2)"}][: one.turn]
+
+
+def test_conversations_ask_other_words_in_every_turn() -> None:
+    asked = Asked(model="m", prompt="", prompt_tokens=6)
+    turns = list(make_turns(asked, conversations=3, turns=2, seed=4))
+    last = [json.loads(one.body)["messages"][-1]["content"] for one in turns]
+    assert len(set(last)) == 6
+    assert all(len(text.split()) == 6 for text in last)
+    assert [one.body for one in make_turns(asked, conversations=3, turns=2, seed=4)] == [one.body for one in turns]
+
+
+def test_images_have_any_of_their_sizes_and_their_pixels_are_told() -> None:
+    asked = Asked(model="m", prompt="what?", images=Images(count=2, sizes=((10, 10), (30, 20))))
+    pixels: list[int] = []
+    bodies = list(make_bodies(asked, 40, pixels, seed=2))
+    assert len(set(bodies)) == 40
+    assert set(pixels) == {200, 700, 1200}
