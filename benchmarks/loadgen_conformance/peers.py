@@ -14,6 +14,7 @@ import sqlite3
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -150,7 +151,7 @@ class Evalscope:
             "SELECT first_chunk_latency, inter_token_latencies, time_per_output_token, completion_tokens, "
             "response_messages FROM result WHERE success"
         )
-        with sqlite3.connect(database) as connection:
+        with closing(sqlite3.connect(database)) as connection:
             rows = connection.execute(asked).fetchall()
         return Reported(
             completed=len(rows),

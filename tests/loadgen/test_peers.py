@@ -103,7 +103,7 @@ def test_evalscope_keeps_each_request_in_a_database(tmp_path: Path) -> None:
 
 def test_what_evalscope_pickles_may_be_data_only(tmp_path: Path) -> None:
     write_evalscope(tmp_path, os.getcwd)
-    with pytest.raises(ValueError, match="names posix.getcwd"):
+    with pytest.raises(ValueError, match=r"names posix\.getcwd"):
         Evalscope().read(tmp_path)
 
 
