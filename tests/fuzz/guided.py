@@ -10,7 +10,9 @@ import sys
 
 import atheris  # type: ignore[import-not-found]  # only where `make fuzz` installed it
 
-with atheris.instrument_imports(include=["vlmhyperbench_loadgen.answers", "vlmhyperbench_loadgen.http1"]):
+with atheris.instrument_imports(
+    include=["vlmhyperbench_loadgen.answers", "vlmhyperbench_loadgen.http1", "vlmhyperbench_loadgen.sse"]
+):
     from tests.fuzz.streams import PIECES, check
 
 

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings, target
 from hypothesis import strategies as st
 
 from tests.fuzz.streams import PIECES, check
-from vlmhyperbench_loadgen import answers, http1
+from vlmhyperbench_loadgen import answers, http1, sse
 
-READERS = frozenset({answers.__file__, http1.__file__})
+READERS = frozenset({answers.__file__, http1.__file__, sse.__file__})
 PAYLOADS = st.lists(st.one_of(st.sampled_from(PIECES), st.binary(max_size=12)), max_size=10).map(b"".join)
 PLACES = st.lists(st.integers(0, 3000), max_size=10)
 

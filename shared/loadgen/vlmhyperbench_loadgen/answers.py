@@ -7,13 +7,13 @@ that of the read which brought the end of its last data line, so events of one r
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import orjson
 
 from vlmhyperbench_loadgen.http1 import Body
+from vlmhyperbench_loadgen.sse import events_of
 
 EventKind = Literal["content", "reasoning", "tool", "role", "usage"]
 TOKEN_KINDS: tuple[EventKind, ...] = ("content", "reasoning", "tool")
@@ -117,7 +117,7 @@ def _read_stream(body: Body, ends: list[int], times: list[int], *, is_complete: 
     pattern = _Pattern()
     # An answer of a few pieces has nothing to gain.
     is_long = len(body.payload) >= _LONG_BYTES
-    for data, at_ns in _events(body, ends, times):
+    for data, at_ns in events_of(body, ends, times):
         if is_long:
             text = pattern.match(data)
             if text is not None:
@@ -176,60 +176,6 @@ def read_refusal(status: int, payload: bytes) -> str:
         message = stated.get("message") if isinstance(stated, dict) else stated
         message = message or document.get("detail") or document.get("message")
     return f"http_{status}: {_limit(message) if isinstance(message, str) else _show(payload)}"
-
-
-def _events(body: Body, ends: list[int], times: list[int]) -> Iterable[tuple[bytes, int]]:
-    """Give each event's data and the instant at which its last data line was complete."""
-    if len(times) == 1:
-        # Most short answers come in one read.
-        at_ns = times[0]
-        return [(data, at_ns) for data, _ in _blocks(body.payload)]
-    return _timed_events(body, ends, times)
-
-
-def _timed_events(body: Body, ends: list[int], times: list[int]) -> Iterator[tuple[bytes, int]]:
-    starts, shifts = body.starts, body.shifts
-    piece, read, last_piece, last_read = 0, 0, len(starts) - 1, len(ends) - 1
-    last_place = len(body.payload) - 1
-    for data, line_end in _blocks(body.payload):
-        # The line feed that ends the line, where it has come.
-        place = min(last_place, line_end)
-        while piece < last_piece and starts[piece + 1] <= place:
-            piece += 1
-        place += shifts[piece]
-        while read < last_read and ends[read] <= place:
-            read += 1
-        yield data, times[read]
-
-
-def _blocks(payload: bytes) -> Iterator[tuple[bytes, int]]:
-    """Yield each event's data and where in the payload the last line of it ends."""
-    at = 0
-    if b"\r" not in payload:
-        for block in payload.split(b"\n\n"):
-            if block.startswith(b"data:") and b"\n" not in block:
-                yield block[5:].strip(), at + len(block)
-            elif block:
-                yield from _lines(block, at)
-            at += len(block) + 2
-    else:
-        yield from _lines(payload, at)
-
-
-def _lines(text: bytes, at: int) -> Iterator[tuple[bytes, int]]:
-    """Yield as `_blocks` does, line by line, whatever ends the lines."""
-    data, line_end = b"", 0
-    for line in text.split(b"\n"):
-        at += len(line) + 1
-        if line.startswith(b"data:"):
-            value = line[5:].strip()
-            data = data + b"\n" + value if data else value
-            line_end = at - 1
-        elif data and (not line or line == b"\r"):
-            yield data, line_end
-            data = b""
-    if data:
-        yield data, line_end
 
 
 class _Pattern:
