@@ -60,7 +60,7 @@ def test_conversations_arrive_at_a_rate_whatever_becomes_of_the_answers(
     assert (arrivals["process"], data["requests"]["ok"]) == ("poisson", 20)
     first = read_record(tmp_path / "record").filter(phase=1, turn=0)["scheduled_ns"].sort()
     spread_s = (first[-1] - first[0]) / S
-    assert spread_s == pytest.approx(9 / arrivals["offered"]["rate_per_s"], abs=0.05)
+    assert spread_s == pytest.approx(9 / arrivals["offered"]["rate_per_s"], abs=0.3)
     # Closed loops of so few streams would take 0.8 s a conversation one after the other.
     assert spread_s < 1.0
 
