@@ -134,6 +134,8 @@ def write_load(folder: Path, workload: Workload, endpoint: Endpoint) -> WrittenL
     """
     check_load(workload)
     instants = _instants(workload)
+    if instants is None and workload.scenario != "interactive" and workload.requests is None:
+        raise InvalidInput(f"How many requests of {workload.scenario} last so long is not known yet.")
     if workload.scenario == "interactive":
         sent = _write_conversations(folder, workload, instants)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 
@@ -78,10 +79,10 @@ def test_what_breaks_a_preset_is_refused(preset: Preset, load: Workload, message
         with_preset(load, preset, LIMITS)
 
 
-def test_an_official_schedule_is_no_shorter_than_its_duration(tmp_path: object) -> None:
+def test_an_official_schedule_is_no_shorter_than_its_duration(tmp_path: Path) -> None:
     load, _, _ = with_preset(workload(requests=None), "official", LIMITS)
     check_load(load)
-    written = write_load(tmp_path, load, Endpoint(url="http://h/v1"))  # type: ignore[arg-type]
+    written = write_load(tmp_path, load, Endpoint(url="http://h/v1"))
     assert written.open_loop is not None
     instants = written.open_loop.scheduled_ns
     assert instants[-2] - instants[0] < 600 * S <= instants[-1] - instants[0]
@@ -92,6 +93,13 @@ def test_an_official_schedule_is_longer_where_its_rate_is_low() -> None:
     load, _, _ = with_preset(workload(requests=None, arrivals=slow), "official", LIMITS)
     check_load(load)
     assert load.least_requests == 662
+
+
+def test_a_closed_loop_is_planned_only_once_its_number_is_known(tmp_path: Path) -> None:
+    load, _, _ = with_preset(closed("offline"), "quick", {})
+    check_load(load)
+    with pytest.raises(InvalidInput, match="not known yet"):
+        write_load(tmp_path, load, Endpoint(url="http://h/v1"))
 
 
 def official(load: Workload, result: LoadResult) -> dict[str, bool]:
