@@ -87,30 +87,6 @@ def test_what_a_run_says_goes_before_what_its_task_says(tmp_path: Path) -> None:
     assert spec.limits.shard_size == 10
 
 
-def test_a_scenario_of_one_s_own_needs_no_registration(catalogue: Catalogue) -> None:
-    spec = _spec(catalogue, scenario={"name": "mine", "kind": "offline", "in_flight": 9})
-    assert (spec.scenario.name, spec.scenario.in_flight) == ("mine", 9)
-
-
-def test_a_bound_of_one_s_own_stands_in_place_of_the_scenario_s(tmp_path: Path) -> None:
-    minute = "kind: server\narrivals: {rate_per_s: 2, process: ramp, last_rate_per_s: 4}\nduration_s: 60\n"
-    task = "dataset: d\nprompt: p\nmetrics: [cer]\nreports: [html]\nscenarios: [minute]\n"
-    catalogue = load(tmp_path, {"scenarios/minute.yaml": minute, "tasks/t.yaml": task})
-    whole, shorter = _spec(catalogue), _spec(catalogue, scenario={"name": "minute", "duration_s": 10})
-    counted = _spec(catalogue, scenario={"name": "minute", "requests": 7})
-    assert [spec.scenario.bound for spec in (whole, shorter, counted)] == [180, 30, 7]
-    assert counted.scenario.in_words == "an open loop with ramp arrivals at 2 to 4 requests per second"
-
-
-def test_arrivals_of_one_s_own_change_only_what_they_say(tmp_path: Path) -> None:
-    bursty = "kind: server\narrivals: {rate_per_s: 2, process: gamma, cv: 3}\n"
-    task = "dataset: d\nprompt: p\nmetrics: [cer]\nreports: [html]\nscenarios: [bursty]\n"
-    catalogue = load(tmp_path, {"scenarios/bursty.yaml": bursty, "tasks/t.yaml": task})
-    arrivals = _spec(catalogue, scenario={"name": "bursty", "arrivals": {"rate_per_s": 8}}).scenario.arrivals
-    assert arrivals is not None
-    assert (arrivals.process, arrivals.cv, arrivals.rate_per_s) == ("gamma", 3, 8)
-
-
 def test_the_same_run_has_the_same_digest_and_another_has_another(catalogue: Catalogue) -> None:
     assert _spec(catalogue) == _spec(catalogue)
     assert _spec(catalogue) != _spec(catalogue, decoding={"seed": 1})
@@ -218,43 +194,6 @@ supported_backends: [engine]
         ({"metrics": ["anls@x"]}, "metrics.0: the metric 'anls' has no profile 'x'. There are inclusive, paper."),
         ({"metrics": ["anls:9.9.9"]}, "metrics.0: the metric 'anls' has the version 1.0.0, not 9.9.9."),
         ({"scenario": "offlin"}, "scenario: There is no scenario called 'offlin'. Did you mean offline?"),
-        ({"scenario": {"name": "x", "kind": "server"}}, "scenario: a server scenario needs arrivals, as"),
-        (
-            {"scenario": {"name": "single", "arrivals": {"rate_per_s": 1}}},
-            "scenario: single_stream sends when an answer has come and has no arrivals; server has",
-        ),
-        (
-            {
-                "scenario": {
-                    "name": "x",
-                    "kind": "server",
-                    "arrivals": {"rate_per_s": 1},
-                    "requests": 1,
-                    "duration_s": 1,
-                }
-            },
-            "scenario: only server has a duration_s, in place of requests",
-        ),
-        (
-            {"scenario": {"name": "x", "kind": "server", "arrivals": {"rate_per_s": 1000}, "duration_s": 5000}},
-            "scenario: 5,000,000 requests are more than 1,000,000; shorten duration_s",
-        ),
-        (
-            {"scenario": {"name": "x", "kind": "offline", "baseline_requests": 3}},
-            "scenario: offline has no streams to compare with a baseline; multi_stream has",
-        ),
-        (
-            {"scenario": {"name": "x", "kind": "interactive"}},
-            "scenario: interactive, and nothing else, has turns (2 or more) and may have think_s",
-        ),
-        (
-            {"scenario": {"name": "single", "think_s": 1}},
-            "scenario: interactive, and nothing else, has turns (2 or more) and may have think_s",
-        ),
-        (
-            {"scenario": {"name": "x", "kind": "offline", "requests": 3}},
-            "scenario: offline asks every sample once; bound the dataset by its limit instead of requests",
-        ),
     ],
 )
 def test_what_does_not_fit_is_refused(catalogue: Catalogue, fields: dict[str, object], message: str) -> None:
