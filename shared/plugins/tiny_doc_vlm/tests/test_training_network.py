@@ -97,7 +97,16 @@ def test_the_learning_rate_rises_from_the_first_step_and_falls_to_the_last() -> 
     assert rate_at(plan, 549, began=500) == 0.5
 
 
-def test_exports_of_the_same_weights_are_the_same_bytes_and_the_committed_ones(tmp_path: Path) -> None:
+def test_the_second_version_is_byte_by_byte_what_the_command_writes(tmp_path: Path) -> None:
+    reader = Reader()
+    reader.load_weights(tiny.path("config.json", "0.2").parent)
+    torch.save({"mean": reader.model.state_dict()}, tmp_path / CHECKPOINT)
+    export(tmp_path / CHECKPOINT, tmp_path / "files", name="tiny-doc-vlm")
+    for name in tiny.names("0.2"):
+        assert (tmp_path / "files" / name).read_bytes() == tiny.path(name, "0.2").read_bytes(), name
+
+
+def test_exports_of_the_same_weights_are_the_same_bytes_and_those_of_the_first_version(tmp_path: Path) -> None:
     reader = Reader()
     reader.load_weights(FOLDER)
     torch.save({"mean": reader.model.state_dict()}, tmp_path / CHECKPOINT)
