@@ -236,7 +236,8 @@ class MlperfEndpoints:
         argv += ["--dataset", str(prompts), "--num-samples", str(workload.requests), "--duration", "0"]
         argv += ["--max-output-tokens", str(workload.tokens), "--streaming", "on", "--tokenizer", str(TOKENIZER)]
         argv += ["--report-dir", str(out / "mlperf"), "--service-ready-timeout", "300"]
-        argv += ["--client.worker-initialization-timeout", "300"]
+        # Its own choice of workers and cores is for machines with many.
+        argv += ["--client.worker-initialization-timeout", "300", "--workers", "1", "--no-cpu-affinity"]
         if workload.rate_per_s is None:
             return [*argv, "--load-pattern", "concurrency", "--concurrency", str(workload.streams)]
         return [*argv, "--load-pattern", "poisson", "--target-qps", f"{workload.rate_per_s:g}"]
