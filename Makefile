@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 TOOLS := .venvs/tools
 UV := $(TOOLS)/bin/uv
+QUESTIONS ?= 300
 MEMBERS := . shared/sdk shared/gateway shared/loadgen $(sort $(wildcard shared/plugins/*)) $(sort $(wildcard services/*))
 PROJECTS := $(addsuffix /pyproject.toml,$(MEMBERS))
 SOURCES := shared services tests benchmarks
@@ -14,7 +15,7 @@ export UV_NO_PROGRESS = 1
 # Compiled once, not by every process at its start: many environments forbid Python to keep what it compiles.
 export UV_COMPILE_BYTECODE = 1
 .DEFAULT_GOAL := help
-.PHONY: coverage help demo setup platform test ci lint types imports format up down isolated e2e bench bench-loadgen fuzz pins clean
+.PHONY: coverage help demo setup platform test parity ci lint types imports format up down isolated e2e bench bench-loadgen fuzz pins clean
 
 help:  ## Say what each verb does.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -78,7 +79,14 @@ format: $(VENV)/.dev  ## Put the code into its one form.
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 
-ci: lint types imports isolated coverage test  ## What every change must pass.
+.venvs/engines/%: requirements/engines/%.txt requirements/engines/install.sh | $(UV)
+	requirements/engines/install.sh $(UV) $(PYTHON) $* $@
+
+parity: $(VENV)/.dev .venvs/engines/transformers .venvs/engines/vllm  ## Ask every engine the same questions.
+	cd shared/plugins/tiny_doc_vlm && $(CURDIR)/$(BIN)/python -m training.parity --environments $(CURDIR)/.venvs/engines \
+		--questions $(QUESTIONS)
+
+ci: lint types imports isolated coverage test parity  ## What every change must pass.
 
 bench: $(VENV)/.dev  ## Print the figures, as a table; never part of a verdict.
 	$(BIN)/python -m benchmarks.run

@@ -16,3 +16,13 @@ compile() {
 compile uv.txt requirements/uv.in
 compile platform.txt --all-extras "${projects[@]}" requirements/build.in
 compile dev.txt --all-extras -c requirements/platform.txt "${projects[@]}" requirements/dev.in
+# Engines run on one kind of machine, with a torch that is not in the registry.
+if [ -n "${PIP_FIND_LINKS:-}" ]; then
+    for engine in transformers vllm; do
+        "$uv" pip compile --quiet --generate-hashes --no-header --no-annotate --python-version 3.11 --upgrade \
+            --find-links "$PIP_FIND_LINKS" --override requirements/engines/without.txt \
+            --output-file "requirements/engines/$engine.txt" "requirements/engines/$engine.in"
+    done
+else
+    echo "The pins of the engines stay as they are: PIP_FIND_LINKS names no folder with torch for a processor." >&2
+fi
