@@ -371,6 +371,8 @@ class Parent:
                 processes=processes,
                 send_lag_p50_ms=None if p50 is None else p50 / 1e6,
                 send_lag_p99_ms=None if p99 is None else p99 / 1e6,
+                measuring_cpu_s=sum(cpu for cpu, _ in self._busy) / 1e9 if self._busy else None,
+                measuring_peak_rss_bytes=max((child.peak_rss_bytes for child in self._children), default=None),
                 loop_busy_share=max((cpu / wall for cpu, wall in self._busy if wall > 0), default=None),
                 schedule_sha256=schedule,
                 transport=self._transport,

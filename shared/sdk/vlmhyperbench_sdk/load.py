@@ -226,6 +226,10 @@ class EndLine:
     processes: int
     send_lag_p50_ms: float | None
     send_lag_p99_ms: float | None
+    measuring_cpu_s: float | None = None
+    """CPU time of the measuring children together over the measured window."""
+    measuring_peak_rss_bytes: int | None = None
+    """Of the largest measuring child."""
     loop_busy_share: float | None
     """CPU time of the measuring children over the measured window, per child."""
     schedule_sha256: str
