@@ -15,7 +15,8 @@ INVARIANTS = {
         FROM run r JOIN phase p ON p.run_id = r.id LEFT JOIN f ON f.run_id = r.id AND f.phase = p.no
         WHERE r.finished_at IS NOT NULL AND p.state = 'COMPLETE'
         GROUP BY r.id, p.no, p.count, p.kind HAVING count(f.ordinal) <> p.count
-            OR (p.count > 0 AND (min(f.ordinal) <> 0 OR max(f.ordinal) <> p.count - 1) AND p.kind NOT IN ('warmup', 'baseline'))""",
+            OR (p.count > 0 AND (min(f.ordinal) <> 0 OR max(f.ordinal) <> p.count - 1)
+                AND p.kind NOT IN ('warmup', 'baseline'))""",
     "V2 a job's done is the number of its rows": """
         WITH f AS (
             SELECT run_id, phase, ordinal FROM fact UNION ALL SELECT run_id, phase, ordinal FROM kept_fact)
