@@ -21,6 +21,9 @@ from vlmhyperbench_inference_worker.watch import Watch
 from vlmhyperbench_sdk.errors import InvalidInput, Unavailable
 from vlmhyperbench_sdk.load import EndLine, PhaseLine, ProgressLine, SegmentLine, StartedLine
 
+DRAIN_S = 4.0
+"""So long a stopped job's requests have to be answered; its worker is to be free within 5 s."""
+
 
 class EngineLost(Unavailable):
     """The engine died, or nobody answers at its address; what was in flight is asked again by the next attempt."""
@@ -44,7 +47,7 @@ class Driven:
     last_event_ns: int | None = None
     closed: set[int] = field(default_factory=set)
     live: Live = field(default_factory=Live)
-    rows: int = 0
+    ordinals: set[int] = field(default_factory=set)
     """Of the measured phase, committed by this claim."""
 
 
@@ -126,7 +129,7 @@ async def _commit(
         await job.append(sealed.chunk, sealed.rows)
         if line.phase == phase:
             driven.live.add(sealed.rows)
-            driven.rows += len(sealed.rows)
+            driven.ordinals.update(row.ordinal for row in sealed.rows)
             driven.first_sent_ns = _least(driven.first_sent_ns, sealed.first_sent_ns)
             driven.last_event_ns = _most(driven.last_event_ns, sealed.last_event_ns)
     if lost:
@@ -155,14 +158,20 @@ def _most(a: int | None, b: int | None) -> int | None:
 async def _ending(job: ClaimedJob, process: LoadProcess) -> AsyncIterator[None]:
     """Ask the load generator to end when the job is cancelled, drains or stops: what it has sealed still comes.
 
-    Of a job that stops, what is under way is awaited: the answers that came first may be the easier ones.
+    Of a job that stops, what is under way is awaited for a while: the answers that came first may be the easier ones,
+    but a worker is not held for one that takes minutes.
     """
+
+    async def let_finish() -> None:
+        await process.drain()
+        await asyncio.sleep(DRAIN_S)
+        await process.cancel()
 
     async def ask(when: asyncio.Event, end: Callable[[], Awaitable[None]]) -> None:
         await when.wait()
         await end()
 
-    ends = ((job.cancelled, process.cancel), (job.draining, process.cancel), (job.stopping, process.drain))
+    ends = ((job.cancelled, process.cancel), (job.draining, process.cancel), (job.stopping, let_finish))
     asking = [asyncio.create_task(ask(when, end), name="end-load") for when, end in ends]
     try:
         yield

@@ -115,7 +115,7 @@ async def _measure(job: ClaimedJob, work: Work, serving: Serving, watch: Watch, 
         return Failed(code="load_generator", message=f"The load generator did not finish: {reason}.")
     if is_stoppable:
         # Whatever stands in the order behind the last that was asked was never reached, readable or not.
-        last = work.missing.index(readable[driven.rows - 1]) + 1 if driven.rows else 0
+        last = max((place for place, one in enumerate(work.missing, 1) if one in driven.ordinals), default=0)
         await _write_unreadable(job, work, sink, phase, work.missing[:last] if is_stopped else work.missing)
     if is_stopped:
         return Stopped()
