@@ -46,7 +46,8 @@ def _turns(number: int, talk: Sequence[PlannedRequest]) -> Iterator[PlannedReque
         if turn:
             messages += [{"role": "assistant", "content": ""}, {"role": "user", "content": asked.prompt.user}]
         else:
-            messages += asked.request["messages"]  # type: ignore[arg-type]
+            said: Any = asked.request["messages"]
+            messages += said
         request = {**asked.request, "messages": list(messages)}
         yield replace(asked, request=request, request_sha256=request_digest(request), turn=turn, conversation=number)
 

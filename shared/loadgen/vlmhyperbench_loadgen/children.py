@@ -16,6 +16,7 @@ from vlmhyperbench_loadgen.measuring import measure
 _READ_BYTES = 4 * 1024 * 1024
 END_SECONDS, KILL_SECONDS = 3.0, 10.0
 _LOOK_S = 0.005
+"""Nothing wakes who waits for a fork's end until a time; so `subprocess` looks again and again, too."""
 
 
 class MeasuringProcess:
