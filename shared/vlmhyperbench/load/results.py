@@ -12,12 +12,12 @@ from vlmhyperbench.domain.arrivals import Instants, Process
 from vlmhyperbench.load.times import Times, describe, times_of_frame
 from vlmhyperbench.load.validity import (
     ERROR_SHARE,
-    LAG_MS,
-    LAG_SHARE_OF_TTFT,
     MOST_BUSY_SHARE,
     Gate,
     Sends,
     at_most,
+    judge_closed_lag,
+    judge_open_lag,
     judge_sends,
 )
 from vlmhyperbench_sdk.errors import NotFound
@@ -163,7 +163,6 @@ def result_of(
     duration_s = _duration_s(rows)
     completion, prompt = (_sum(good[name]) for name in ("completion_tokens", "prompt_tokens"))
     distributions = _metrics(times)
-    ttft_ms = distributions["ttft_user_ms"].p50
     statistics = describe_phase(
         rows,
         all_times,
@@ -188,8 +187,11 @@ def result_of(
         at_most("unaccounted", float(scheduled - rows.height), 0.0),
         at_most("error_share", 1 - good.height / scheduled if scheduled else None, ERROR_SHARE),
         at_most("client_busy_share", end.loop_busy_share, MOST_BUSY_SHARE),
-        at_most("send_lag_p99_ms", end.send_lag_p99_ms, max(LAG_MS, LAG_SHARE_OF_TTFT * (ttft_ms or 0.0))),
-        *(sends.gates if sends is not None else ()),
+        *(
+            judge_closed_lag(times.queue, times.ttft_user, times.latency)
+            if sends is None
+            else (*judge_open_lag(end.send_lag_p99_ms, distributions["ttft_user_ms"].p50), *sends.gates)
+        ),
     )
     statuses = rows["status"].to_list()
     sources = rows["token_source"].drop_nulls()

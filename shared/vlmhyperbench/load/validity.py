@@ -5,12 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
+from vlmhyperbench.analysis.performance import nearest_rank
 from vlmhyperbench.domain.arrivals import Instants, Process, Shape, shape_of
 
 MOST_BUSY_SHARE = 0.7
 LAG_MS = 1.0
 LAG_SHARE_OF_TTFT = 0.01
+MEAN_LAG_MS = 0.1
+LAG_SHARE_OF_LATENCY = 0.01
+SHIFT_MS = 1.0
+SHIFT_SHARE_OF_TTFT = 0.05
 ERROR_SHARE = 0.001
 RATE_SHARE = 0.02
 DISPERSION_SHARE = 0.1
@@ -53,6 +59,45 @@ def at_most(name: str, value: float | None, limit: float) -> Gate:
 def at_least(name: str, value: float | None, limit: float) -> Gate:
     """Make a gate that is shut below its limit, and where nobody knows the value."""
     return Gate(name=name, ok=value is not None and value >= limit, value=value, limit=limit, is_least=True)
+
+
+def judge_open_lag(p99_ms: float | None, ttft_p50_ms: float | None) -> tuple[Gate, ...]:
+    """Judge how late an open loop sent: a late request meets another queue than the one it was meant to meet."""
+    return (at_most("send_lag_p99_ms", p99_ms, max(LAG_MS, LAG_SHARE_OF_TTFT * (ttft_p50_ms or 0.0))),)
+
+
+def judge_closed_lag(
+    lag_ns: npt.NDArray[np.float64], ttft_ns: npt.NDArray[np.float64], latency_ns: npt.NDArray[np.float64]
+) -> tuple[Gate, ...]:
+    """Judge what a closed loop's client took between an answer and the next request of its stream.
+
+    It lowers the throughput by its share of the streams' time, and moves TTFT, which counts from the instant at which
+    the stream got free. The mean bounds the one, the difference of the p99 with and without it the other.
+
+    Args:
+        lag_ns: Sent minus scheduled, of requests that were answered.
+        ttft_ns: First token minus scheduled.
+        latency_ns: Last token minus scheduled. Shape of all: (requests,), NaN where undefined.
+    """
+    gates = [
+        at_most(
+            "send_lag_mean_ms",
+            _mean_ms(lag_ns),
+            max(MEAN_LAG_MS, LAG_SHARE_OF_LATENCY * (_mean_ms(latency_ns) or 0.0)),
+        )
+    ]
+    with_lag, without = (
+        nearest_rank(np.sort(each[~np.isnan(each)]).tolist(), 99) for each in (ttft_ns, ttft_ns - lag_ns)
+    )
+    if with_lag is not None and without is not None:
+        limit = max(SHIFT_MS, SHIFT_SHARE_OF_TTFT * without / 1e6)
+        gates.append(at_most("ttft_p99_shift_ms", (with_lag - without) / 1e6, limit))
+    return tuple(gates)
+
+
+def _mean_ms(values_ns: npt.NDArray[np.float64]) -> float | None:
+    known = values_ns[~np.isnan(values_ns)]
+    return float(known.mean()) / 1e6 if known.size else None
 
 
 def judge_sends(process: Process, scheduled_ns: Instants, sent_ns: Instants, *, cv: float = 1.0) -> Sends:

@@ -5,6 +5,7 @@ A gate whose value nobody recorded is unknown: it voids nothing, and is said not
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -16,11 +17,11 @@ from vlmhyperbench.analysis.performance import nearest_rank
 from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
 from vlmhyperbench.load.validity import (
     ERROR_SHARE,
-    LAG_MS,
-    LAG_SHARE_OF_TTFT,
     MOST_BUSY_SHARE,
     Gate,
     at_most,
+    judge_closed_lag,
+    judge_open_lag,
     judge_sends,
 )
 from vlmhyperbench.reports.document import Cell, Column, Table, Tone, write_number
@@ -36,6 +37,8 @@ _LABELS = {
     "error_share": "share of requests that failed",
     "client_busy_share": "busiest measuring process, share of a core",
     "send_lag_p99_ms": "p99 from scheduled to sent, ms",
+    "send_lag_mean_ms": "mean from free to sent, ms",
+    "ttft_p99_shift_ms": "of it in the p99 of TTFT, ms",
     "rate_error_share": "rate of the sends, off the schedule's",
     "dispersion_error": "dispersion of the sends, off the schedule's",
     "sends_like_process_p": "gaps are those of the process, p (Kolmogorov-Smirnov)",
@@ -45,6 +48,8 @@ _SHORT = {
     "error_share": "failed",
     "client_busy_share": "client busy",
     "send_lag_p99_ms": "sent late, p99, ms",
+    "send_lag_mean_ms": "sent late, mean, ms",
+    "ttft_p99_shift_ms": "of it in TTFT p99, ms",
     "rate_error_share": "rate off",
     "dispersion_error": "dispersion off",
     "sends_like_process_p": "like the process, p",
@@ -54,6 +59,8 @@ _WHY = {
     "error_share": "{value} of the requests failed ({limit} may)",
     "client_busy_share": "a measuring process was busy for {value} of a core ({limit} may be)",
     "send_lag_p99_ms": "1 % of the requests left more than {value} ms late ({limit} ms may be)",
+    "send_lag_mean_ms": "the client took {value} ms before each request ({limit} ms may be)",
+    "ttft_p99_shift_ms": "{value} ms of the p99 of TTFT are the client's ({limit} ms may be)",
     "rate_error_share": "the rate of the sends is {value} off the schedule's ({limit} may be)",
     "dispersion_error": "the dispersion of the sends is {value} off the schedule's ({limit} may be)",
     "sends_like_process_p": "the gaps between sends are not those of the process (p {value})",
@@ -126,18 +133,21 @@ def validity_of(
     asked = rows.filter(polars.col("error_code").ne_missing(UNREADABLE_SAMPLE))
     failed = asked.filter(polars.col("status") != "ok").height
     sent = asked.filter(polars.col("sent_ns").is_not_null())
-    lags = (sent["sent_ns"] - sent["scheduled_ns"]).sort()
-    lag_ns = nearest_rank(lags.to_list(), 99)
     gates = [
         at_most("unaccounted", float(missing), 0.0),
         at_most("error_share", failed / asked.height if asked.height else None, ERROR_SHARE),
         at_most("client_busy_share", _busy_share(claims), MOST_BUSY_SHARE),
-        at_most(
-            "send_lag_p99_ms",
-            None if lag_ns is None else lag_ns / 1e6,
-            max(LAG_MS, LAG_SHARE_OF_TTFT * (ttft_p50_ms or 0.0)),
-        ),
     ]
+    if process is None:
+        good = sent.filter(polars.col("status") == "ok")
+        lag_ns, ttft_ns, latency_ns = (
+            column.cast(polars.Float64).fill_null(math.nan).to_numpy()
+            for column in (good["sent_ns"] - good["scheduled_ns"], good["ttft_user_ns"], good["latency_ns"])
+        )
+        gates += judge_closed_lag(lag_ns, ttft_ns, latency_ns)
+    else:
+        lag = nearest_rank((sent["sent_ns"] - sent["scheduled_ns"]).sort().to_list(), 99)
+        gates += judge_open_lag(None if lag is None else lag / 1e6, ttft_p50_ms)
     if process is not None and sent["claim_id"].n_unique() == 1:
         scheduled, instants = (asked[name].drop_nulls().to_numpy() for name in ("scheduled_ns", "sent_ns"))
         gates += judge_sends(process, scheduled, instants, cv=cv).gates

@@ -112,12 +112,38 @@ def test_one_gate_that_is_shut_makes_it_invalid() -> None:
     assert not gates([row(), row(error="http_503: busy")])["error_share"]
     assert not gates([row()], scheduled=2)["unaccounted"]
     assert not gates([row()], dataclasses.replace(END, loop_busy_share=0.9))["client_busy_share"]
-    assert not gates([row()], dataclasses.replace(END, send_lag_p99_ms=1.1))["send_lag_p99_ms"]
-    assert not gates([row()], dataclasses.replace(END, send_lag_p99_ms=None))["send_lag_p99_ms"]
+    assert not gates([late(1.2)])["send_lag_mean_ms"]
+    assert not gates([row(error="timeout: c")])["send_lag_mean_ms"]
+    assert not gates([late(6, ttft_ms=100), *(row() for _ in range(9))])["ttft_p99_shift_ms"]
 
 
-def test_a_slow_service_allows_a_later_send() -> None:
-    assert gates([row(ttft_ms=500)], dataclasses.replace(END, send_lag_p99_ms=4.9))["send_lag_p99_ms"]
+def late(lag_ms: float, *, ttft_ms: int = 100) -> dict[str, object]:
+    """A request that left late; what it waits for comes as much later."""
+    lag_ns = round(lag_ms * MS)
+    one = row(ttft_ms=ttft_ms)
+    return one | {"sent_ns": lag_ns, "event_ns": [at + lag_ns for at in one["event_ns"]]}  # type: ignore[attr-defined]
+
+
+def test_the_slower_the_answers_the_more_time_a_client_may_take() -> None:
+    assert gates([late(1.1)]) == dict.fromkeys(
+        ("unaccounted", "error_share", "client_busy_share", "send_lag_mean_ms", "ttft_p99_shift_ms"), True
+    )
+    assert gates([late(5, ttft_ms=500)])["send_lag_mean_ms"]
+    assert gates([late(0.1, ttft_ms=1)])["send_lag_mean_ms"]
+    assert not gates([late(0.2, ttft_ms=1)])["send_lag_mean_ms"]
+
+
+def test_an_open_loop_is_held_to_its_latest_sends() -> None:
+    lagging = [(1, 1.1, False), (100, None, False), (100, 1.0, True), (500, 4.9, True), (500, 5.1, False)]
+    for ttft_ms, lag_ms, is_open in lagging:
+        found = result_of(
+            frame([row(ttft_ms=ttft_ms)]),
+            dataclasses.replace(END, send_lag_p99_ms=lag_ms),
+            measured_phase=1,
+            scheduled=1,
+            open_loop=OpenLoop(process="constant", scheduled_ns=np.zeros(1, dtype=np.int64)),
+        )
+        assert {gate.name: gate.ok for gate in found.gates}["send_lag_p99_ms"] is is_open
 
 
 def test_what_was_cancelled_is_marked_and_never_valid() -> None:

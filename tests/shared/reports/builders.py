@@ -86,7 +86,7 @@ def fact(ordinal: int, text: str | None, reference: str, **changes: object) -> d
         "completion_tokens": 11,
         "token_source": "usage",
         "scheduled_ns": 100 * ordinal * MS,
-        "sent_ns": 100 * ordinal * MS + MS,
+        "sent_ns": 100 * ordinal * MS + MS // 10,
         "queue_ns": MS,
         "ttft_user_ns": 10 * MS,
         "ttft_service_ns": 9 * MS,

@@ -28,7 +28,7 @@ def test_answers_have_the_documented_columns_and_one_row_per_request() -> None:
     rows = _read(content)
     assert [row["id"] for row in rows] == ["s0", "s1", "s2", "s3", "s4", "s5"]
     assert (rows[1]["latency_ms"], rows[1]["ttft_ms"], rows[1]["tpot_ms"]) == ("21.0", "10.0", "1.0")
-    assert rows[0]["started_at"] == "2001-09-09T01:46:40.001+00:00"
+    assert rows[0]["started_at"] == "2001-09-09T01:46:40.000+00:00"
     assert len(rows[0]["prompt_sha256"]) == 64
     assert (rows[5]["status"], rows[5]["error"], rows[5]["model_answer"]) == ("error", "connection_lost", "")
 

@@ -63,7 +63,7 @@ class Recipe:
 def _stages(reading_steps: int) -> tuple[Stage, ...]:
     return (
         Stage(name="tower", steps=1500, rows=32, learning_rate=1e-3, tower=1, connector=0, text=0),
-        Stage(name="connector", steps=500, rows=32, learning_rate=1e-3, tower=1, connector=1, text=0),
+        Stage(name="connector", steps=4300, rows=32, learning_rate=1e-3, tower=1, connector=1, text=0),
         Stage(name="reading", steps=reading_steps, rows=16, learning_rate=5e-4, tower=0, connector=2, text=1),
     )
 
@@ -78,7 +78,7 @@ RECIPES = {
         mixture=Mixture(
             tiers={"clean": 0.16, "noisy": 0.2, "shifted": 0.46, "fonts": 0.18},
             dense=0.14,
-            digits=0.08,
+            digits=0.12,
             habits=ALL_HABITS,
         ),
         stages=_stages(40_000),
