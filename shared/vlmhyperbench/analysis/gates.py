@@ -24,6 +24,9 @@ _MISSED = 0.025
 
 Status = Literal["passed", "failed", "inconclusive"]
 Share = Annotated[float, Field(ge=0)]
+MEMORY = "peak_memory_bytes"
+"""Measured beside the requests: late sends do not touch it."""
+
 Speed = Literal[
     "latency_p50_ms", "latency_p99_ms", "ttft_p50_ms", "output_tokens_per_s", "samples_per_s", "peak_memory_bytes"
 ]
@@ -247,6 +250,9 @@ def _speed(rule: SpeedRule, baseline: Side, other: Side) -> Check:
         return Check(rule=rule.speed, status="inconclusive", message="A run was interrupted, or timed in part.")
     if not before or after is None:
         return Check(rule=rule.speed, status="inconclusive", message="It was not measured in both runs.")
+    if rule.speed != MEMORY and "invalid" in (baseline.headline.get("validity"), other.headline.get("validity")):
+        message = "A run's speeds are INVALID as a measurement; its report says why."
+        return Check(rule=rule.speed, status="inconclusive", message=message)
     change = after / before - 1
     is_over = rule.max_increase is not None and after > before * (1 + rule.max_increase)
     is_under = rule.max_decrease is not None and after < before * (1 - rule.max_decrease)

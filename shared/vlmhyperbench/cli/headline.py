@@ -29,23 +29,37 @@ def print_table(headline: JsonValue | None) -> None:
     rows = rows_of(headline)
     metrics = list(dict.fromkeys(name for row in rows for name in row.get("metrics", {})))
     numbers = [part for part in _NUMBERS if any(row.get(part[0]) is not None for row in rows)]
+    is_void = any(row.get("validity") == "invalid" for row in rows)
     has_memory = any(row.get("peak_memory_bytes") is not None for row in rows)
     columns = [
         "run",
         "state",
         "ok",
         *metrics,
+        *(["speeds"] if is_void else []),
         *(title for _, title, _ in numbers),
         *(["peak MiB"] if has_memory else []),
     ]
-    table(columns, [_row(row, metrics, numbers, has_memory=has_memory) for row in rows], right=columns[2:])
+    table(
+        columns,
+        [_row(row, metrics, numbers, is_void=is_void, has_memory=has_memory) for row in rows],
+        right=columns[2:],
+    )
 
 
 def _row(
-    row: dict[str, Any], metrics: Sequence[str], numbers: Sequence[tuple[str, str, str]], *, has_memory: bool
+    row: dict[str, Any],
+    metrics: Sequence[str],
+    numbers: Sequence[tuple[str, str, str]],
+    *,
+    is_void: bool,
+    has_memory: bool,
 ) -> list[str | None]:
     cells: list[str | None] = [str(row.get("name")), str(row.get("state")), f"{row.get('ok')}/{row.get('requested')}"]
     cells += [_metric(row.get("metrics", {}).get(name)) for name in metrics]
+    if is_void:
+        validity = row.get("validity")
+        cells.append("INVALID" if validity == "invalid" else validity)
     cells += [_number(row.get(name), form) for name, _, form in numbers]
     if has_memory:
         memory = row.get("peak_memory_bytes")

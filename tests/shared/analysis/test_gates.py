@@ -43,9 +43,9 @@ SIDE = Side(
 )
 
 
-def run(rule: dict[str, object], *, delta: Delta = DELTA, other: Side = SIDE) -> list[Check]:
+def run(rule: dict[str, object], *, delta: Delta = DELTA, baseline: Side = SIDE, other: Side = SIDE) -> list[Check]:
     policy = GatePolicy.model_validate({"rules": [rule]})
-    return check(policy, baseline=SIDE, other=other, deltas={"anls": delta})
+    return check(policy, baseline=baseline, other=other, deltas={"anls": delta})
 
 
 def status(rule: dict[str, object], **options: object) -> str:
@@ -178,6 +178,14 @@ def test_a_speed_may_change_by_a_share(latency: float, rule: dict[str, float], e
 
 def test_a_speed_that_is_no_measure_decides_nothing() -> None:
     assert status({"speed": "peak_memory_bytes", "max_increase": 0}) == "inconclusive"
+    late = replace(SIDE, headline={**SIDE.headline, "validity": "invalid", "peak_memory_bytes": 7})
+    (found,) = run({"speed": "latency_p50_ms", "max_increase": 1}, other=late)
+    assert (found.status, found.message) == (
+        "inconclusive",
+        "A run's speeds are INVALID as a measurement; its report says why.",
+    )
+    known = replace(SIDE, headline={**SIDE.headline, "peak_memory_bytes": 7})
+    assert status({"speed": "peak_memory_bytes", "max_increase": 0}, baseline=known, other=late) == "passed"
     broken = replace(SIDE, is_interrupted=True)
     assert status({"speed": "latency_p50_ms", "max_increase": 1}, other=broken) == "inconclusive"
 

@@ -57,6 +57,16 @@ def test_the_comparison_table_shows_values_with_intervals(capsys: pytest.Capture
     assert second[3] == "–"
 
 
+def test_speeds_that_are_no_measurement_are_said_to_be_void_in_front_of_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    row = {"name": "a", "state": "SUCCEEDED", "requested": 1, "ok": 1, "latency_p50_ms": 12.6, "validity": "valid"}
+    print_table({"rows": [row, {**row, "name": "b", "validity": "invalid"}]})
+    columns, first, second = (line.split("\t") for line in capsys.readouterr().out.splitlines())
+    assert columns[3:] == ["speeds", "p50 ms"]
+    assert (first[3:], second[3:]) == (["valid", "13"], ["INVALID", "13"])
+
+
 def test_a_headline_that_is_none_prints_no_rows(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(None)
     assert capsys.readouterr().out == "run\tstate\tok\n"

@@ -63,7 +63,7 @@ class Recipe:
 def _stages(reading_steps: int) -> tuple[Stage, ...]:
     return (
         Stage(name="tower", steps=1500, rows=32, learning_rate=1e-3, tower=1, connector=0, text=0),
-        Stage(name="connector", steps=4300, rows=32, learning_rate=1e-3, tower=1, connector=1, text=0),
+        Stage(name="connector", steps=5500, rows=32, learning_rate=1e-3, tower=1, connector=1, text=0),
         Stage(name="reading", steps=reading_steps, rows=16, learning_rate=5e-4, tower=0, connector=2, text=1),
     )
 
