@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import struct
+import time
 from email.utils import formatdate
 
 import pytest
@@ -10,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vlmhyperbench_loadgen.answers import Answer
+from vlmhyperbench_loadgen.clocks import read_clocks
 from vlmhyperbench_loadgen.connection import Reply
+from vlmhyperbench_loadgen.eventloop import is_worth_waiting
 from vlmhyperbench_loadgen.table import Request
-from vlmhyperbench_loadgen.work import LONGEST_RETRY_AFTER_S, Try, Work
+from vlmhyperbench_loadgen.work import LONGEST_RETRY_AFTER_S, Try, Work, read_try
 
 S = 1_000_000_000
 
@@ -45,6 +49,58 @@ class Reported(list[tuple[int, str | None]]):
 
 def work(*requests: Request, tries: int = 1, reported: Reported | None = None) -> Work:
     return Work(requests, tries=tries, rng=random.Random(3), report=Reported() if reported is None else reported)
+
+
+def seen_late(after: Try | None = None, *, late_ns: int, failure: str | None = None) -> Try:
+    """A try whose answer lay in the socket for a while before the process read it."""
+    began = read_clocks()
+    came_ns = began.monotonic_ns + 1000
+    read_ns = came_ns + late_ns
+    done = ended()
+    reply, data = Reply(began), bytes(done.reply.received) if done.reply is not None else b""
+    wall_ns = came_ns + began.offset_ns
+    reply.add(data, read_ns, struct.pack("@ll", *divmod(wall_ns, S)))
+    done.reply, done.end_ns, done.failure = reply, read_ns, failure
+    done.after, done.scheduled_ns = after, after.end_ns if after is not None else 0
+    while time.monotonic_ns() < read_ns:
+        pass
+    return done
+
+
+def test_the_end_that_makes_the_next_one_due_is_the_kernels() -> None:
+    before = seen_late(late_ns=5_000_000)
+    seen_ns = before.end_ns
+    following = seen_late(before, late_ns=0)
+    read_try(following)
+    assert before.end_ns == pytest.approx(seen_ns - 5_000_000, abs=200_000)
+    assert (following.scheduled_ns, following.after) == (before.end_ns, None)
+    read_try(before)
+    read_try(following)
+    assert following.scheduled_ns == before.end_ns
+
+
+def test_what_did_not_end_well_ended_when_it_was_given_up() -> None:
+    before = seen_late(late_ns=5_000_000, failure="timeout: no end")
+    seen_ns = before.end_ns
+    following = seen_late(before, late_ns=0)
+    read_try(following)
+    assert (before.end_ns, following.scheduled_ns) == (seen_ns, seen_ns)
+
+
+@pytest.mark.parametrize(
+    ("events", "begun", "streams", "is_worth"),
+    [
+        pytest.param(64, 0, 64, True, id="long-answers"),
+        pytest.param(24, 0, 64, False, id="little-comes"),
+        pytest.param(64, 12, 64, True, id="answers-of-50-ms"),
+        pytest.param(64, 13, 64, False, id="short-answers-would-wait"),
+        pytest.param(64, 0, 15, False, id="tokens-of-one-stream-come-close"),
+    ],
+)
+def test_company_is_waited_for_only_where_it_costs_nothing(
+    events: int, begun: int, streams: int, *, is_worth: bool
+) -> None:
+    assert is_worth_waiting(events, begun, streams=streams, span_ns=10_000_000) is is_worth
 
 
 def test_free_streams_take_requests_in_order() -> None:

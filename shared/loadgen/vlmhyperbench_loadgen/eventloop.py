@@ -19,12 +19,34 @@ READ, WRITE = 1, 4
 """What to wait for; the values are those of `EPOLLIN` and `EPOLLOUT`. Errors and hang-ups come as other bits."""
 
 _MOST_EVENTS = 256
-GATHER_S = 0.0005
+GATHER_NS = 500_000
 """Where much comes, so long is waited before looking again, so that one wake-up serves several: waking is most of the
-cost. Sockets that the kernel stamps lose nothing by it, unless two reads' worth of one stream come closer than this."""
+cost. Sockets that the kernel stamps lose nothing by it, unless two reads' worth of one stream come closer than this,
+or a stream's next request waits for it."""
 
 GATHER_FROM_PER_S = 2500
+MOST_SHARE_OF_ANSWER, MOST_SHARE_OF_GAP = 0.01, 0.2
+"""It is waited only where that is so small a part of a mean answer, and of the mean time between two reads of a
+stream."""
+
 _RATE_WINDOW_NS = 10_000_000
+
+
+def is_worth_waiting(events: int, begun: int, *, streams: int, span_ns: int) -> bool:
+    """Say whether waiting for company saves wake-ups and costs streams next to nothing.
+
+    Args:
+        events: Reads of all streams.
+        begun: Requests they sent.
+        streams: How many there are.
+        span_ns: In what time.
+    """
+    stream_ns = streams * span_ns
+    return (
+        events * 1_000_000_000 >= GATHER_FROM_PER_S * span_ns
+        and begun * GATHER_NS <= MOST_SHARE_OF_ANSWER * stream_ns
+        and events * GATHER_NS <= MOST_SHARE_OF_GAP * stream_ns
+    )
 
 
 class Watcher(Protocol):
@@ -62,13 +84,15 @@ class EventLoop:
         self._heap: list[tuple[int, int, Sleeper]] = []
         self._count = 0
         self._timer: Timer | None = None
-        self.may_gather = False
-        """Waiting for company is allowed: what is read bears instants of its own."""
+        self.gathers_for = 0
+        """For so many streams waiting for company is allowed: what they read bears instants of its own."""
+        self.begun = 0
+        """Requests sent."""
         self.lead_ns = 0
         """By so much the timer goes off ahead of a deadline; what is left is waited for awake. Waking up takes long,
         and never equally long."""
         self._gathers = False
-        self._events = 0
+        self._events = self._begun_before = 0
         self._events_since_ns = 0
         if sys.platform == "linux":
             from vlmhyperbench_sdk.timerfd import Timer
@@ -118,26 +142,27 @@ class EventLoop:
                 watcher.ready(fd, mask)
             elif self._timer is not None and fd == self._timer.fd:
                 self._timer.acknowledge()
-        if heap or self.may_gather:
+        if heap or self.gathers_for:
             now_ns = time.monotonic_ns()
             if heap and heap[0][0] <= now_ns + self.lead_ns:
                 while now_ns < heap[0][0]:
                     now_ns = time.monotonic_ns()
                 self._wake_up(now_ns)
-            if self.may_gather:
+            if self.gathers_for:
                 self._events += len(ready)
                 if now_ns - self._events_since_ns >= _RATE_WINDOW_NS:
                     self._look_at_rate(now_ns)
         return bool(ready)
 
     def _look_at_rate(self, now_ns: int) -> None:
-        self._gathers = self._events * 1_000_000_000 >= GATHER_FROM_PER_S * (now_ns - self._events_since_ns)
-        self._events, self._events_since_ns = 0, now_ns
+        span_ns, begun = now_ns - self._events_since_ns, self.begun - self._begun_before
+        self._gathers = is_worth_waiting(self._events, begun, streams=self.gathers_for, span_ns=span_ns)
+        self._events, self._events_since_ns, self._begun_before = 0, now_ns, self.begun
 
     def _gather(self) -> None:
         """Let a moment pass, unless a deadline is near."""
-        if not self._heap or self._heap[0][0] - time.monotonic_ns() > 2e9 * GATHER_S:
-            time.sleep(GATHER_S)
+        if not self._heap or self._heap[0][0] - time.monotonic_ns() > 2 * GATHER_NS:
+            time.sleep(GATHER_NS / 1e9)
 
     def _timeout(self, at_most_s: float | None) -> float | None:
         """Arm the timer where there is one; else, turn the next deadline into a time-out."""

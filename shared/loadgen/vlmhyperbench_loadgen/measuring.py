@@ -152,7 +152,7 @@ class Measurement:
         gc.collect()
         gc.freeze()
         gc.disable()
-        self._loop.may_gather = any(stream.connection.is_stamped for stream in taking_part)
+        self._loop.gathers_for = sum(stream.connection.is_stamped for stream in taking_part)
         cpu_ns, started_ns = time.process_time_ns(), time.monotonic_ns()
         if departures is not None:
             self._loop.lead_ns = departures.lead_ns
@@ -163,7 +163,7 @@ class Measurement:
         self._drive(work, taking_part, departures)
         ended_ns = time.monotonic_ns()
         cpu_ns = time.process_time_ns() - cpu_ns
-        self._loop.may_gather, self._loop.lead_ns = False, 0
+        self._loop.gathers_for = self._loop.lead_ns = 0
         if departures is not None:
             departures.stop()
         if is_realtime:

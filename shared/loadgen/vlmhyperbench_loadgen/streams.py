@@ -77,8 +77,8 @@ class Stream:
         if is_under_way or not keeps_connection:
             self._close()
 
-    def _advance(self, free_ns: int, now_ns: int) -> None:
-        """Take the next request, due when the stream got free."""
+    def _advance(self, free_ns: int, now_ns: int, after: Try | None = None) -> None:
+        """Take the next request, due when the stream got free: at the end of `after`, where that has a next one."""
         assert self._work is not None  # noqa: S101 -- narrows the type
         self._try = None
         taken = self._work.take(self.index, now_ns)
@@ -89,7 +89,8 @@ class Stream:
             self._wait(taken)
         else:
             self._try = taken
-            taken.scheduled_ns = taken.scheduled_ns or free_ns
+            if not taken.scheduled_ns:
+                taken.scheduled_ns, taken.after = free_ns, after
             self._has_resent = False
             if taken.request.think_ns > 0 and taken.number == 1:
                 taken.scheduled_ns += taken.request.think_ns
@@ -148,6 +149,7 @@ class Stream:
             body = self._bodies[request.body_offset : request.body_offset + request.body_bytes]
         self.state = "busy"
         self._try.reply = Reply(SHARED.before(time.monotonic_ns()))
+        self._loop.begun += 1
         sent_ns = self._try.sent_ns = time.monotonic_ns()
         self._loop.wake_at(self, sent_ns + round(self._bounds.request_timeout_s * 1e9))
         try:
@@ -267,7 +269,7 @@ class Stream:
         hold_ns = work.finish(done)
         self._try = None
         if failure is None and hold_ns is None:
-            self._advance(end_ns, time.monotonic_ns())
+            self._advance(end_ns, time.monotonic_ns(), done)
         else:
             # By way of the loop even where nothing holds it back: a dead server would make this recur without end.
             self._wait(hold_ns or end_ns)

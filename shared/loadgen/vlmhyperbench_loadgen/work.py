@@ -40,6 +40,10 @@ class Try:
     reply: Reply | None = None
     failure: str | None = None
     """`code: message` where no whole answer came."""
+    after: Try | None = None
+    """The one whose end made this one due, until both are settled."""
+    late_ns: int = 0
+    """By so much the process saw the end later than the kernel."""
     body: memoryview | None = None
     """What is sent in place of the planned body."""
     conversation: int | None = None
@@ -145,13 +149,26 @@ class Work:
         return status is not None and (status in TRANSIENT_STATUSES or status >= 500)
 
 
+def settle(done: Try) -> None:
+    """Put the kernel's instants in the place of this process's, also of the end that made the try due."""
+    if done.after is not None:
+        settle(done.after)
+        done.scheduled_ns -= done.after.late_ns
+        done.after = None
+    reply = done.reply
+    if reply is not None and reply.stamps:
+        reply.settle(SHARED.after(done.end_ns))
+        if reply.is_stamped and done.failure is None:
+            done.late_ns, done.end_ns = done.end_ns - reply.times[-1], reply.times[-1]
+
+
 def read_try(done: Try) -> Answer:
     """Read what a try brought, as far as it came; never raises for what a server sent."""
+    settle(done)
     reply = done.reply
     head = reply.head if reply is not None else None
     if reply is None or head is None:
         return Answer(error=done.failure)
-    reply.settle(SHARED.after(done.end_ns))
     try:
         body = reply.read_body()
         if not 200 <= head.status < 300:
