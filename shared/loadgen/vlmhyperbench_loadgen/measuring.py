@@ -148,7 +148,7 @@ class Measurement:
             for stream in taking_part:
                 stream.join(work)
         self._stamped, self._read = 0, 0
-        is_realtime = departures is not None and prefer_this_process()
+        is_realtime = prefer_this_process()
         gc.collect()
         gc.freeze()
         gc.disable()

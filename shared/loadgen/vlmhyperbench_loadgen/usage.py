@@ -30,7 +30,7 @@ def die_with_parent(parent: int) -> None:
 def prefer_this_process() -> bool:
     """Go before all ordinary processes, where the system lets it; say whether it does.
 
-    A schedule needs that on a machine that does other things too: without it a request waits for their time slices.
+    Instants need that on a machine that does other things too: without it a request waits for their time slices.
     """
     try:
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))

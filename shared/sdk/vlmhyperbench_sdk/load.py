@@ -237,6 +237,6 @@ class EndLine:
     instants: Literal["kernel", "process", "mixed"] = "process"
     """Who took the instants of what arrived: the kernel, as far as it stamps and its clock can be trusted."""
     is_realtime: bool = False
-    """The system let the measuring processes go before all others while they kept the schedule of an open loop."""
+    """The system let the measuring processes go before all ordinary ones."""
     idle_opened: int = 0
     """Streams that open loops opened beyond those that were ready before the clock started."""

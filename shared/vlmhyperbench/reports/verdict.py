@@ -28,8 +28,8 @@ NAMED = 3
 """More runs than that are left to the tables."""
 WORTH_NAMING = 3
 """Fewer flips than that are no pattern."""
-SAME_SPEED = 0.005
-"""Medians that differ by a smaller share are called equal."""
+SAME_SPEED = 0.05
+"""Medians of two runs of the same differ by so much: each is timed once, on a machine that does other things too."""
 
 
 def run_verdict(
@@ -216,7 +216,7 @@ def _speeds(baseline: RunEvidence, others: list[RunEvidence], performances: Mapp
         if base is None or theirs is None or not base.p50 or theirs.p50 is None:
             continue
         change = theirs.p50 / base.p50 - 1
-        how = "as fast"
+        how = "about as fast"
         if abs(change) >= SAME_SPEED:
             how = f"{percent(abs(change), digits=0)} {'slower' if change > 0 else 'faster'}"
         clauses.append(

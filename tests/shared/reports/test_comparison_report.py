@@ -66,7 +66,7 @@ def test_better_runs_and_equal_speeds_are_said_too() -> None:
     ).verdict
     assert quality.startswith("large is better than base")
     assert "a difference of +0.500" in quality
-    assert speed.startswith("large is as fast at the median")
+    assert speed.startswith("large is about as fast at the median")
 
 
 def test_a_slower_run_is_called_slower() -> None:

@@ -362,7 +362,7 @@ def test_a_comparison_names_the_runs_whose_speeds_are_void() -> None:
     assert [one.name for one in _figures(chapter)["latency"].series] == ["good", "late · INVALID"]
     speed = _table(next(section for section in document.sections if section.name == "results"), "speed")
     assert [row[-2] for row in speed.rows] == ["valid", "INVALID"]
-    assert document.verdict[1].startswith("INVALID as measurements of speed are those of late: late is as fast")
+    assert document.verdict[1].startswith("INVALID as measurements of speed are those of late: late is about as fast")
     assert [tile.detail.endswith("INVALID") for tile in document.tiles[:2]] == [False, True]
     cost = _table(chapter, "harness-cost")
     assert [column.title for column in cost.columns] == ["", "good", "late"]
