@@ -5,183 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy
 import polars
 import pytest
 
-from tests.shared.reports.builders import CLAIM, MS, claim, evidence, fact, facts_frame, run_spec
-from vlmhyperbench.analysis.figures import FigureSpec
-from vlmhyperbench.domain.scenarios import ArrivalSpec, ScenarioSpec, Slo
+from tests.shared.reports.builders import CLAIM, MS, claim, evidence, fact, facts_frame
+from tests.shared.reports.timed import CLIENT, cells_of, chapter_of, figures_of, scenario, table_of, timed
+from vlmhyperbench.domain.scenarios import Slo
 from vlmhyperbench.reports.comparison_report import comparison_document
-from vlmhyperbench.reports.document import Document, Section, Table, write_cell
-from vlmhyperbench.reports.evidence import RunEvidence
+from vlmhyperbench.reports.document import Table
 from vlmhyperbench.reports.performance import performance_of
 from vlmhyperbench.reports.run_report import run_document
 from vlmhyperbench.reports.speed import load_figures
 
-CLIENT = {
-    "cpu_s": 2.0,
-    "peak_rss_bytes": 3 * 2**20,
-    "startup_s": 0.5,
-    "processes": 2,
-    "loop_busy_share": 0.25,
-    "send_lag_p99_ms": 0.2,
-}
-
-
-def _timed(count: int = 10, *, client: object = CLIENT, spec: object = None, **changes: object) -> RunEvidence:
-    """A run whose answers came 100 ms apart, each after 50 ms, the first token after 10."""
-    times = {"latency_ns": 50 * MS, "ttft_user_ns": 10 * MS}
-    rows = [
-        fact(i, "yes", "yes", **times, stream_end_ns=(100 * i + 50) * MS, **changes)  # type: ignore[arg-type]
-        for i in range(count)
-    ]
-    return evidence(rows, spec=spec, metrics=(), claims=[claim(client=client)])  # type: ignore[arg-type]
-
-
-def _scenario(**changes: object) -> object:
-    return run_spec(scenario=ScenarioSpec(**changes))  # type: ignore[arg-type]
-
-
-def _chapter(document: Document) -> Section:
-    return next(section for section in document.sections if section.name == "performance")
-
-
-def _table(section: Section, name: str) -> Table:
-    return next(block for block in section.blocks if isinstance(block, Table) and block.name == name)
-
-
-def _cells(table: Table) -> list[tuple[str, ...]]:
-    return [tuple(write_cell(cell).replace("\u00a0", " ") for cell in row) for row in table.rows]
-
-
-def _figures(section: Section) -> dict[str, FigureSpec]:
-    return {block.name: block for block in section.blocks if isinstance(block, FigureSpec)}
-
-
-def test_a_run_whose_gates_all_hold_is_valid_and_nothing_is_said_to_be_void() -> None:
-    document = run_document(_timed())
-    chapter = _chapter(document)
-    assert _cells(_table(chapter, "validity")) == [
-        ("requests without a row", "0", "at most 0", "holds"),
-        ("share of requests that failed", "0.0 %", "at most 0.1 %", "holds"),
-        ("busiest measuring process, share of a core", "25.0 %", "at most 70 %", "holds"),
-        ("mean from free to sent, ms", "0.1", "at most 0.5", "holds"),
-        ("of it in the p99 of TTFT, ms", "0.1", "at most 1", "holds"),
-    ]
-    assert document.headline[0]["validity"] == "valid"
-    assert chapter.lead.startswith("Scenario offline: a closed loop")
-    assert "INVALID" not in str(document)
-
-
-def test_a_gate_that_does_not_hold_is_said_beside_every_number_that_it_voids() -> None:
-    run = _timed(sent_ns=None)
-    late = replace(run, facts=run.facts.with_columns(sent_ns=polars.col("scheduled_ns") + 3 * MS))
-    document = run_document(late)
-    chapter = _chapter(document)
-    assert _cells(_table(chapter, "validity"))[3:] == [
-        ("mean from free to sent, ms", "3", "at most 0.5", "INVALID"),
-        ("of it in the p99 of TTFT, ms", "3", "at most 1", "INVALID"),
-    ]
-    why = "the client took 3 ms before each request (0.5 ms may be) and 3 ms of the p99 of TTFT are the client's (1 ms"
-    assert chapter.lead.replace("\u00a0", " ").startswith(f"INVALID: {why} may be), so no speed")
-    assert document.verdict[1].startswith("INVALID as a measurement of speed, since the client took")
-    assert [tile.label for tile in document.tiles if tile.tone == "bad"] == [
-        "latency, p50\u00a0· INVALID",
-        "answers/s\u00a0· INVALID",
-    ]
-    assert _table(chapter, "times").title == "Times\u00a0· INVALID"
-    lengths = {"prompt-tokens", "answer-tokens"}
-    assert {name for name, one in _figures(chapter).items() if not one.title.endswith("\u00a0· INVALID")} == lengths
-    assert document.headline[0]["validity"] == "invalid"
-
-
-def test_answers_of_a_second_allow_a_client_of_ten_milliseconds_in_a_closed_loop() -> None:
-    run = _timed()
-    slow = replace(
-        run,
-        facts=run.facts.with_columns(
-            ttft_user_ns=polars.lit(209 * MS),
-            latency_ns=polars.lit(1000 * MS),
-            sent_ns=polars.col("scheduled_ns") + polars.lit(9 * MS),
-        ),
-    )
-    assert [row[1:] for row in _cells(_table(_chapter(run_document(slow)), "validity"))[3:]] == [
-        ("9", "at most 10", "holds"),
-        ("9", "at most 10", "holds"),
-    ]
-
-
-def test_late_sends_that_are_rare_show_in_the_tail_alone() -> None:
-    rare = polars.when(polars.col("ordinal") < 2).then(40 * MS).otherwise(0)
-    run = _timed(150)
-    late = replace(
-        run,
-        facts=run.facts.with_columns(
-            sent_ns=polars.col("scheduled_ns") + rare,
-            ttft_user_ns=polars.col("ttft_user_ns") + rare,
-            latency_ns=polars.lit(100 * MS),
-        ),
-    )
-    assert [row[1:] for row in _cells(_table(_chapter(run_document(late)), "validity"))[3:]] == [
-        ("0.533", "at most 1", "holds"),
-        ("40", "at most 1", "INVALID"),
-    ]
-
-
-def test_a_closed_loop_whose_answers_have_no_first_token_is_held_to_its_mean() -> None:
-    run = _timed()
-    whole = replace(run, facts=run.facts.with_columns(ttft_user_ns=polars.lit(None, polars.Int64)))
-    assert [gate.name for gate in performance_of(whole).validity.gates[3:]] == ["send_lag_mean_ms"]
-
-
-def test_what_no_claim_recorded_is_not_known_and_voids_nothing() -> None:
-    document = run_document(_timed(client=None))
-    chapter = _chapter(document)
-    assert _cells(_table(chapter, "validity"))[2][1:] == ("–", "at most 70 %", "not known")
-    assert chapter.lead.startswith("Whether the speeds count is not known to the end; not recorded: busiest measuring")
-    assert "What measuring took was not recorded." in chapter.lead
-    assert document.headline[0]["validity"] == "not known"
-    assert "harness-cost" not in {block.name for block in chapter.blocks if isinstance(block, Table)}
-
-
-def test_one_claim_that_did_not_record_its_share_leaves_it_unknown() -> None:
-    rows = [fact(0, "a", "a"), fact(1, "a", "a", claim_id="other")]
-    both = [claim(client=CLIENT), claim(id="other", job_id="b")]
-    performance = performance_of(evidence(rows, claims=both, metrics=()))
-    assert [gate.name for gate in performance.validity.unknown] == ["client_busy_share"]
-    assert performance.cost is not None
-    assert (performance.cost.recorded, performance.cost.claims, performance.cost.core_share) == (1, 2, None)
-
-
-def test_samples_that_could_not_be_asked_are_no_failures_of_the_target() -> None:
-    rows = [fact(0, "a", "a"), fact(1, None, "a", error_code="unreadable_sample", sent_ns=None, scheduled_ns=None)]
-    performance = performance_of(evidence(rows, metrics=(), claims=[claim(client=CLIENT)]))
-    assert (performance.validity.state, performance.failed) == ("valid", 0)
-
-
-def test_a_run_that_ended_early_has_requests_without_a_row() -> None:
-    early = replace(_timed(), total=12)
-    assert performance_of(early).validity.reasons == "2 requests have no row"
-
-
-def test_an_open_loop_is_held_against_its_schedule() -> None:
-    instants = numpy.cumsum(numpy.random.default_rng(1).exponential(0.05e9, 200)).astype(int).tolist()
-    spec = _scenario(kind="server", arrivals=ArrivalSpec(rate_per_s=20), requests=200)
-    rows = [fact(i, "a", "a", scheduled_ns=at, sent_ns=at, stream_end_ns=at + 20 * MS) for i, at in enumerate(instants)]
-    good = performance_of(evidence(rows, spec=spec, metrics=(), claims=[claim(client=CLIENT)]))  # type: ignore[arg-type]
-    assert [gate.name for gate in good.validity.gates[3:]] == [
-        *("send_lag_p99_ms", "rate_error_share", "dispersion_error", "sends_like_process_p"),
-    ]
-    assert good.validity.state == "valid"
-    bunched = [row | {"sent_ns": row["scheduled_ns"] // (500 * MS) * 500 * MS} for row in rows]  # type: ignore[operator]
-    bad = performance_of(evidence(bunched, spec=spec, metrics=(), claims=[claim(client=CLIENT)]))  # type: ignore[arg-type]
-    assert "the gaps between sends are not those of the process (p < 0.001)" in bad.validity.reasons
-
 
 def test_the_cost_of_measuring_is_stated_by_tokens_and_by_requests() -> None:
-    chapter = _chapter(run_document(_timed(completion_tokens=200)))
-    assert _cells(_table(chapter, "harness-cost")) == [
+    chapter = chapter_of(run_document(timed(completion_tokens=200)))
+    assert cells_of(table_of(chapter, "harness-cost")) == [
         ("processor time, all processes", "2 s"),
         ("processor time per 100 000 output tokens", "100 s"),
         ("processor time per 1 000 requests", "200 s"),
@@ -195,19 +34,19 @@ def test_the_cost_of_measuring_is_stated_by_tokens_and_by_requests() -> None:
 
 def test_what_the_measuring_processes_took_stands_apart_where_it_was_recorded() -> None:
     told = CLIENT | {"measuring_cpu_s": 1.5, "measuring_peak_rss_bytes": 2**20}
-    cells = dict(_cells(_table(_chapter(run_document(_timed(client=told))), "harness-cost")))
+    cells = dict(cells_of(table_of(chapter_of(run_document(timed(client=told))), "harness-cost")))
     assert cells["of it, measuring processes"] == "1.5 s"
     assert cells["peak memory, largest measuring process"] == "1 MiB"
 
 
 def test_answers_of_unknown_length_have_no_cost_by_tokens() -> None:
-    cost = performance_of(_timed(completion_tokens=None)).cost
+    cost = performance_of(timed(completion_tokens=None)).cost
     assert cost is not None
     assert (cost.cpu_s_per_100k_tokens, cost.cpu_s_per_1k_requests) == (None, 200.0)
 
 
 def test_a_percentile_has_the_interval_that_its_requests_allow() -> None:
-    times = _cells(_table(_chapter(run_document(_timed(100))), "times"))
+    times = cells_of(table_of(chapter_of(run_document(timed(100))), "times"))
     assert times[0] == (
         *("latency, scheduled to last token", "50.0", "50.0 (50.0 to 50.0)", "50.0 (50.0 to 50.0)", "50.0", "50.0"),
         "100",
@@ -216,8 +55,8 @@ def test_a_percentile_has_the_interval_that_its_requests_allow() -> None:
 
 def test_failures_are_the_slowest_in_a_table_of_their_own() -> None:
     rows = [*(fact(i, "a", "a", latency_ns=(10 + i) * MS) for i in range(9)), fact(9, None, "a")]
-    chapter = _chapter(run_document(evidence(rows, metrics=())))
-    table = _cells(_table(chapter, "adjusted-times"))
+    chapter = chapter_of(run_document(evidence(rows, metrics=())))
+    table = cells_of(table_of(chapter, "adjusted-times"))
     assert [row[:4] for row in table[:3]] == [
         ("latency, scheduled to last token", "p50", "14.0", "14.0 (11.0 to 18.0)"),
         ("latency, scheduled to last token", "p90", "18.0", "18.0"),
@@ -239,7 +78,7 @@ def test_the_course_over_time_counts_what_was_scheduled_sent_and_failed() -> Non
 
 def test_failures_are_dots_and_what_never_ended_is_said() -> None:
     rows = [fact(0, "a", "a"), fact(1, None, "a", stream_end_ns=None, latency_ns=None), fact(2, "a", "a")]
-    figures = _figures(_chapter(run_document(evidence(rows, metrics=()))))
+    figures = figures_of(chapter_of(run_document(evidence(rows, metrics=()))))
     assert [(one.name, one.is_joined) for one in figures["arrivals"].series] == [
         *(("scheduled", True), ("sent", True), ("failed", False)),
     ]
@@ -249,9 +88,9 @@ def test_failures_are_dots_and_what_never_ended_is_said() -> None:
 def test_claims_whose_clocks_cannot_be_tied_have_no_common_time() -> None:
     rows = [fact(0, "a", "a"), fact(1, "a", "a", claim_id="other")]
     run = evidence(rows, claims=[claim(), claim(id="other", job_id="b", anchor_wall_ns=None)], metrics=())
-    chapter = _chapter(run_document(run))
+    chapter = chapter_of(run_document(run))
     assert "clocks cannot be tied together" in chapter.lead
-    assert "arrivals" not in _figures(chapter)
+    assert "arrivals" not in figures_of(chapter)
 
 
 @pytest.mark.parametrize(
@@ -270,20 +109,20 @@ def test_claims_whose_clocks_cannot_be_tied_have_no_common_time() -> None:
 def test_no_figure_has_empty_axes(rows: Sequence[dict[str, object]], drawn: set[str]) -> None:
     untimed = [row | dict.fromkeys(("ttft_user_ns", "ttft_service_ns", "tpot_ns", "queue_ns")) for row in rows]
     failed = [after if before["status"] != "ok" else before for before, after in zip(rows, untimed, strict=True)]
-    figures = _figures(_chapter(run_document(evidence(failed, metrics=()))))
+    figures = figures_of(chapter_of(run_document(evidence(failed, metrics=()))))
     assert set(figures) == drawn
     assert all(any(one.x for one in figure.series) for figure in figures.values())
 
 
 def test_goodput_counts_the_requests_that_kept_every_limit_over_all_that_were_scheduled() -> None:
-    spec = _scenario(slo=Slo(limits_ms={"latency_p99": 25.0, "ttft": 10.0}))
+    spec = scenario(slo=Slo(limits_ms={"latency_p99": 25.0, "ttft": 10.0}))
     rows = [*(fact(i, "a", "a") for i in range(8)), fact(8, None, "a"), fact(9, "a", "a", ttft_user_ns=11 * MS)]
     run = evidence(rows, spec=spec, metrics=(), claims=[claim(client=CLIENT)])  # type: ignore[arg-type]
     performance = performance_of(run)
     assert performance.goodput is not None
     assert (performance.goodput.met, performance.goodput.scheduled) == (6, 10)
     assert performance.goodput.per_s == pytest.approx(6 / 0.929)
-    assert _cells(_table(_chapter(run_document(run)), "slo")) == [
+    assert cells_of(table_of(chapter_of(run_document(run)), "slo")) == [
         ("latency_p99 ≤ 25 ms", "–", "10", "4", "exceeded"),
         ("ttft ≤ 10 ms", "–", "10", "2", "exceeded"),
         ("goodput, requests/s", "6.46 (3.37 to 8.95)", "10", "4", "60.0 % of the requests"),
@@ -291,8 +130,8 @@ def test_goodput_counts_the_requests_that_kept_every_limit_over_all_that_were_sc
 
 
 def test_a_limit_on_gaps_needs_somebody_who_read_them() -> None:
-    spec = _scenario(slo=Slo(limits_ms={"itl_p99": 5.0}))
-    run = _timed(spec=spec)
+    spec = scenario(slo=Slo(limits_ms={"itl_p99": 5.0}))
+    run = timed(spec=spec)
     assert (performance_of(run).goodput, performance_of(run).limits) == (None, ())
     read = replace(run, facts=run.facts.with_columns(longest_gap_ns=polars.lit(4.0 * MS)))
     goodput = performance_of(read).goodput
@@ -301,13 +140,13 @@ def test_a_limit_on_gaps_needs_somebody_who_read_them() -> None:
 
 
 def test_levels_of_one_target_are_a_curve_with_the_line_of_the_slo_and_the_goodput() -> None:
-    spec = _scenario(slo=Slo(limits_ms={"latency_p99": 40.0}))
+    spec = scenario(slo=Slo(limits_ms={"latency_p99": 40.0}))
     slow, fast = (
         replace(
-            _timed(spec=spec),
+            timed(spec=spec),
             name=name,
             id=name,
-            facts=_timed(spec=spec).facts.with_columns(
+            facts=timed(spec=spec).facts.with_columns(
                 latency_ns=polars.lit(latency * MS),
                 stream_end_ns=polars.col("scheduled_ns") + latency * MS,
             ),
@@ -327,9 +166,9 @@ def test_levels_of_one_target_are_a_curve_with_the_line_of_the_slo_and_the_goodp
 
 
 def test_a_run_without_an_slo_has_no_curve_of_one_point() -> None:
-    assert "throughput-and-latency" not in _figures(_chapter(run_document(_timed())))
-    bounded = _timed(spec=_scenario(slo=Slo(limits_ms={"ttft_p90": 40.0, "tpot_p99": 5.0})))
-    figures = _figures(_chapter(run_document(bounded)))
+    assert "throughput-and-latency" not in figures_of(chapter_of(run_document(timed())))
+    bounded = timed(spec=scenario(slo=Slo(limits_ms={"ttft_p90": 40.0, "tpot_p99": 5.0})))
+    figures = figures_of(chapter_of(run_document(bounded)))
     assert {name for name in figures if name.startswith("throughput")} == {
         *("throughput-and-latency", "throughput-and-ttft", "throughput-and-tpot"),
     }
@@ -343,85 +182,85 @@ def test_a_run_that_was_interrupted_has_no_point_on_the_curve() -> None:
 
 
 def test_a_comparison_names_the_runs_whose_speeds_are_void() -> None:
-    good = replace(_timed(), name="good", id="good")
+    good = replace(timed(), name="good", id="good")
     late = replace(
         good, name="late", id="late", facts=good.facts.with_columns(sent_ns=polars.col("scheduled_ns") + 3 * MS)
     )
     document = comparison_document("e", "two", "DONE", [good, late])
-    chapter = _chapter(document)
+    chapter = chapter_of(document)
     assert chapter.lead.startswith("INVALID as measurements of speed are those of late. Timed at the client only")
-    assert [row[:2] + row[-1:] for row in _cells(_table(chapter, "validity"))] == [
+    assert [row[:2] + row[-1:] for row in cells_of(table_of(chapter, "validity"))] == [
         ("good", "valid", "0.1"),
         ("late", "INVALID", "3 INVALID"),
     ]
-    assert [column.title.replace("\u00a0", " ") for column in _table(chapter, "validity").columns[2:]] == [
+    assert [column.title.replace("\u00a0", " ") for column in table_of(chapter, "validity").columns[2:]] == [
         *("no row, ≤ 0", "failed, ≤ 0.1 %", "client busy, ≤ 70 %", "sent late, mean, ms, ≤ 0.5"),
         "of it in TTFT p99, ms, ≤ 1",
     ]
-    assert {row[1] for row in _table(chapter, "times").rows} == {"good", "late\u00a0· INVALID"}
-    assert [one.name for one in _figures(chapter)["latency"].series] == ["good", "late · INVALID"]
-    speed = _table(next(section for section in document.sections if section.name == "results"), "speed")
+    assert {row[1] for row in table_of(chapter, "times").rows} == {"good", "late\u00a0· INVALID"}
+    assert [one.name for one in figures_of(chapter)["latency"].series] == ["good", "late · INVALID"]
+    speed = table_of(next(section for section in document.sections if section.name == "results"), "speed")
     assert [row[-2] for row in speed.rows] == ["valid", "INVALID"]
     assert document.verdict[1].startswith("INVALID as measurements of speed are those of late: late is about as fast")
     assert [tile.detail.endswith("INVALID") for tile in document.tiles[:2]] == [False, True]
-    cost = _table(chapter, "harness-cost")
+    cost = table_of(chapter, "harness-cost")
     assert [column.title for column in cost.columns] == ["", "good", "late"]
 
 
 def test_a_comparison_says_whose_cost_was_not_recorded() -> None:
-    runs = [replace(_timed(), name="a", id="a"), replace(_timed(client=None), name="b", id="b")]
-    cost = _table(_chapter(comparison_document("e", "two", "DONE", runs)), "harness-cost")
-    assert _cells(cost)[0] == ("processor time, all processes", "2 s", "–")
+    runs = [replace(timed(), name="a", id="a"), replace(timed(client=None), name="b", id="b")]
+    cost = table_of(chapter_of(comparison_document("e", "two", "DONE", runs)), "harness-cost")
+    assert cells_of(cost)[0] == ("processor time, all processes", "2 s", "–")
     assert cost.note.endswith("Not every claim recorded it: b.")
 
 
 def test_the_claim_that_measured_is_the_one_whose_cost_counts() -> None:
     others = [claim(client=CLIENT), claim(id="scored", job="SCORE", client=CLIENT | {"cpu_s": 100.0})]
-    cost = performance_of(replace(_timed(), claims=others)).cost
+    cost = performance_of(replace(timed(), claims=others)).cost
     assert cost is not None
     assert (cost.cpu_s, cost.claims) == (2.0, 1)
     assert others[0].id == CLAIM
 
 
 def test_streams_stand_side_by_side_with_how_evenly_they_were_served() -> None:
-    spec = _scenario(kind="multi_stream", in_flight=2)
+    spec = scenario(kind="multi_stream", in_flight=2)
     rows = [
         *(fact(i, "a", "a", stream=0, scheduled_ns=50 * i * MS, stream_end_ns=50 * (i + 1) * MS) for i in range(3)),
         fact(3, "a", "a", stream=1, scheduled_ns=0, stream_end_ns=150 * MS, ttft_user_ns=30 * MS),
     ]
     run = evidence(rows, spec=spec, metrics=(), claims=[claim(client=CLIENT)])  # type: ignore[arg-type]
-    table = _table(_chapter(run_document(run)), "streams")
-    assert [row[:4] for row in _cells(table)] == [("0", "3", "3", "10.0"), ("1", "1", "1", "30.0")]
+    table = table_of(chapter_of(run_document(run)), "streams")
+    assert [row[:4] for row in cells_of(table)] == [("0", "3", "3", "10.0"), ("1", "1", "1", "30.0")]
     # 20 and 6.67 answers a second: (26.67)² / (2 · (400 + 44.4)) = 0.8
     assert table.note.startswith("Fairness (Jain): 0.800 by answers a second and 0.800 by output tokens; 1 is evenly")
 
 
 def test_streams_that_got_nothing_have_no_fairness() -> None:
-    spec = _scenario(kind="multi_stream", in_flight=2)
+    spec = scenario(kind="multi_stream", in_flight=2)
     rows = [fact(i, "a", "a", stream=i, stream_end_ns=None) for i in range(2)]
-    chapter = _chapter(run_document(evidence(rows, spec=spec, metrics=())))  # type: ignore[arg-type]
-    assert _table(chapter, "streams").note.startswith("How evenly the streams were served cannot be said")
+    chapter = chapter_of(run_document(evidence(rows, spec=spec, metrics=())))  # type: ignore[arg-type]
+    assert table_of(chapter, "streams").note.startswith("How evenly the streams were served cannot be said")
 
 
 def test_turns_of_conversations_stand_apart_and_many_are_cut() -> None:
     rows = [fact(i, "a", "a", turn=i) for i in range(18)]
-    table = _table(_chapter(run_document(evidence(rows, metrics=(), claims=[claim(client=CLIENT)]))), "turns")
+    table = table_of(chapter_of(run_document(evidence(rows, metrics=(), claims=[claim(client=CLIENT)]))), "turns")
     assert len(table.rows) == 16
     assert table.note.endswith("2 further ones are left out.")
 
 
 def test_one_stream_and_one_turn_are_no_groups() -> None:
-    spec = _scenario(kind="multi_stream", in_flight=2)
-    chapter = _chapter(run_document(evidence([fact(0, "a", "a")], spec=spec, metrics=())))  # type: ignore[arg-type]
+    spec = scenario(kind="multi_stream", in_flight=2)
+    chapter = chapter_of(run_document(evidence([fact(0, "a", "a")], spec=spec, metrics=())))  # type: ignore[arg-type]
     assert not [block for block in chapter.blocks if isinstance(block, Table) and block.name in {"streams", "turns"}]
 
 
 def test_what_streams_cost_each_other_is_a_ratio_of_medians() -> None:
-    spec = _scenario(kind="multi_stream", in_flight=2)
+    spec = scenario(kind="multi_stream", in_flight=2)
     rows = [fact(i, "a", "a", stream=i % 2, latency_ns=40 * MS, tpot_ns=None) for i in range(20)]
     before = [fact(i, "a", "a", latency_ns=20 * MS, phase_kind="baseline") for i in range(20)]
     run = evidence(rows, spec=spec, metrics=(), claims=[claim(client=CLIENT)], alone=facts_frame(before))  # type: ignore[arg-type]
-    assert _cells(_table(_chapter(run_document(run)), "interference")) == [
+    assert cells_of(table_of(chapter_of(run_document(run)), "interference")) == [
         ("TTFT", "1.00 (1.00 to 1.00)"),
         ("TPOT", "–"),
         ("latency", "2.00 (2.00 to 2.00)"),

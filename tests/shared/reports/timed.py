@@ -1,0 +1,48 @@
+"""Timed runs for tests of what reports say of speed."""
+
+from __future__ import annotations
+
+from tests.shared.reports.builders import MS, claim, evidence, fact, run_spec
+from vlmhyperbench.analysis.figures import FigureSpec
+from vlmhyperbench.domain.scenarios import ScenarioSpec
+from vlmhyperbench.reports.document import Document, Section, Table, write_cell
+from vlmhyperbench.reports.evidence import RunEvidence
+
+CLIENT = {
+    "cpu_s": 2.0,
+    "peak_rss_bytes": 3 * 2**20,
+    "startup_s": 0.5,
+    "processes": 2,
+    "loop_busy_share": 0.25,
+    "send_lag_p99_ms": 0.2,
+}
+
+
+def timed(count: int = 10, *, client: object = CLIENT, spec: object = None, **changes: object) -> RunEvidence:
+    """A run whose answers came 100 ms apart, each after 50 ms, the first token after 10."""
+    times = {"latency_ns": 50 * MS, "ttft_user_ns": 10 * MS}
+    rows = [
+        fact(i, "yes", "yes", **times, stream_end_ns=(100 * i + 50) * MS, **changes)  # type: ignore[arg-type]
+        for i in range(count)
+    ]
+    return evidence(rows, spec=spec, metrics=(), claims=[claim(client=client)])  # type: ignore[arg-type]
+
+
+def scenario(**changes: object) -> object:
+    return run_spec(scenario=ScenarioSpec(**changes))  # type: ignore[arg-type]
+
+
+def chapter_of(document: Document) -> Section:
+    return next(section for section in document.sections if section.name == "performance")
+
+
+def table_of(section: Section, name: str) -> Table:
+    return next(block for block in section.blocks if isinstance(block, Table) and block.name == name)
+
+
+def cells_of(table: Table) -> list[tuple[str, ...]]:
+    return [tuple(write_cell(cell).replace("\u00a0", " ") for cell in row) for row in table.rows]
+
+
+def figures_of(section: Section) -> dict[str, FigureSpec]:
+    return {block.name: block for block in section.blocks if isinstance(block, FigureSpec)}
