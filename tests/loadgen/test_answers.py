@@ -136,6 +136,21 @@ def test_running_usage_says_how_many_tokens_an_event_holds() -> None:
     assert answer.event_token_source == "usage"
 
 
+def hidden_of(count: int, hidden: int) -> dict[str, object]:
+    return {**tokens_of(count), "completion_tokens_details": {"reasoning_tokens": hidden}}
+
+
+def test_tokens_of_reasoning_that_nobody_sees_are_in_no_event() -> None:
+    pieces = [chunk(event({"content": "aa"})) for _ in range(3)]
+    answer = read(*pieces, chunk(event({}, finish="stop")), chunk(event(usage=hidden_of(503, 500))))
+    assert (answer.event_tokens, answer.completion_tokens) == ([1, 1, 1, 0], 503)
+    assert answer.event_token_source == "usage"
+    running = [chunk(event({"content": "aa"}, usage=hidden_of(501 + number, 500))) for number in range(3)]
+    assert read(*running, chunk(event({}, finish="stop"))).event_tokens == [1, 1, 1]
+    shown = read(chunk(event({"reasoning_content": "hm"})), *pieces[:1], chunk(event(usage=hidden_of(502, 501))), b"")
+    assert sum(shown.event_tokens) == 502
+
+
 def test_tokens_are_spread_by_characters_where_only_their_sum_is_known() -> None:
     answer = read(
         chunk(event({"content": "x" * 30})),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.loadgen.driving import Driven, chat_body, drive, read_request, respond, serving, whole
+from vlmhyperbench_loadgen.streams import STALE_NS
 from vlmhyperbench_sdk.load import LoadLimits
 from vlmhyperbench_simulated.server import start_server
 from vlmhyperbench_simulated.simulation import Simulation
@@ -119,6 +120,18 @@ async def test_a_connection_that_the_server_closed_between_requests_is_opened_an
     async with serving(answer_once) as url:
         driven = await drive(tmp_path, url, bodies=[chat_body(number) for number in range(4)])
     assert [(row["text"], row["tries"]) for row in driven.rows] == [(f"connection {n}", 1) for n in range(4)]
+
+
+async def test_a_server_that_closes_a_connection_late_had_the_request(tmp_path: Path) -> None:
+    async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+        await read_request(reader)
+        writer.write(whole(f"connection {number}"))
+        await read_request(reader)
+        await asyncio.sleep(2 * STALE_NS / 1e9)
+
+    async with serving(answer_once) as url:
+        driven = await drive(tmp_path, url, bodies=[chat_body(number) for number in range(3)], kind="offline")
+    assert errors(driven) == ["ok", "connection_lost", "ok"]
 
 
 async def test_a_drip_of_bytes_does_not_hold_off_the_time_out(tmp_path: Path) -> None:

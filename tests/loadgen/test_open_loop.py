@@ -42,7 +42,6 @@ async def test_requests_leave_at_their_instants_over_several_processes(tmp_path:
     assert all(row["sent_ns"] >= row["scheduled_ns"] for row in rows)  # type: ignore[operator]
     assert [row["status"] for row in rows] == ["ok"] * 6
     assert (driven.end.processes, driven.end.outcome) == (2, "complete")
-    assert driven.end.send_lag_p50_ms is not None
 
 
 async def test_a_slow_server_holds_no_request_back(tmp_path: Path) -> None:

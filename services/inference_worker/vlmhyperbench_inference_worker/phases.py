@@ -55,7 +55,7 @@ async def open_phases(job: ClaimedJob, work: Work, ordinals: list[int], *, phase
     ]
     plans, requests = list[PhasePlan](), list[PlannedRequest]()
     for kind, count, streams in aside:
-        first = work.first(count)
+        first = work.aside(count, ordinals)
         if not first:
             continue
         params: JsonObject = {"in_flight": streams}

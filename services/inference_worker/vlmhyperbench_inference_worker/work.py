@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Literal
 from uuid import UUID
 
@@ -56,9 +57,15 @@ class Work:
         """The sample of an ordinal: ordinal = repeat · samples + sample."""
         return self.samples[ordinal % len(self.samples)]
 
-    def first(self, count: int) -> list[int]:
-        """Ordinals of the first so many samples that can be asked: what is asked aside is asked of them."""
-        readable = (sample.index for sample in self.samples if sample.error is None)
+    def aside(self, count: int, measured: Sequence[int]) -> list[int]:
+        """Ordinals of so many samples that can be asked, for what counts nowhere.
+
+        Those that are not measured come first, then those that are measured last: what an engine keeps of them is of
+        no use to the others.
+        """
+        asked = dict.fromkeys(ordinal % len(self.samples) for ordinal in reversed(measured))
+        others = (sample.index for sample in self.samples if sample.index not in asked)
+        readable = (index for index in chain(others, asked) if self.samples[index].error is None)
         return list(islice(readable, count))
 
 

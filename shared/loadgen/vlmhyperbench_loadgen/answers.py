@@ -62,12 +62,15 @@ class _Reading:
     """Of each token-bearing event."""
     running: list[int | None] = field(default_factory=list)
     """Completion tokens so far, as said by each token-bearing event."""
+    hidden: int = 0
+    """Completion tokens of reasoning, as the server counts them."""
 
     def finish(self) -> Answer:
         answer = self.answer
         answer.text = "".join(self.text)
         answer.reasoning = "".join(self.reasoning)
-        _count_tokens(answer, self.characters, self.running)
+        # Reasoning that was sent is in events of its own.
+        _count_tokens(answer, self.characters, self.running, 0 if "reasoning" in answer.event_kind else self.hidden)
         return answer
 
 
@@ -264,6 +267,9 @@ def _take_event(reading: _Reading, event: dict[str, Any], at_ns: int, key: str) 
         answer.completion_tokens = completion if completion is not None else answer.completion_tokens
         prompt = _count(usage.get("prompt_tokens"))
         answer.prompt_tokens = prompt if prompt is not None else answer.prompt_tokens
+        details = usage.get("completion_tokens_details")
+        if isinstance(details, dict):
+            reading.hidden = _count(details.get("reasoning_tokens")) or 0
     choices = event.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     kind: EventKind | None = "usage" if completion is not None else None
@@ -301,19 +307,22 @@ def _take_delta(reading: _Reading, delta: dict[str, Any]) -> tuple[EventKind | N
     return ("role" if delta.get("role") else None), 0
 
 
-def _count_tokens(answer: Answer, characters: list[int], running: list[int | None]) -> None:
-    """Say how many tokens each token-bearing event holds: running usage, else N spread by characters."""
+def _count_tokens(answer: Answer, characters: list[int], running: list[int | None], hidden: int) -> None:
+    """Say how many tokens each token-bearing event holds: running usage, else N spread by characters.
+
+    Hidden tokens, which no event bore, are in none: what a user waits for between two tokens are those that came.
+    """
     bearing = [index for index, kind in enumerate(answer.event_kind) if kind in TOKEN_KINDS]
-    total = answer.completion_tokens
-    if total is None or not bearing:
+    if answer.completion_tokens is None or not bearing:
         return
+    total = max(0, answer.completion_tokens - hidden)
     counted = [count for count in running if count is not None]
     if len(bearing) == 1 and not counted:
         answer.event_tokens[bearing[0]] = total
         answer.event_token_source = "usage" if total == 1 else "estimated"
         return
     if len(counted) == len(bearing) and counted == sorted(counted):
-        tokens = [now - before for before, now in zip([0, *counted], counted, strict=False)]
+        tokens = [now - before for before, now in zip([min(hidden, counted[0]), *counted], counted, strict=False)]
         answer.event_token_source = "usage"  # noqa: S105
     else:
         tokens = spread(total, characters)

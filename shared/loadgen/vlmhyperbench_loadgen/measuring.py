@@ -137,10 +137,10 @@ class Measurement:
         start_ns: int | None = command["start_ns"]
         departures: Departures | None = None
         if start_ns is None:
-            work = self._make_work(phase, int(command["tries"]))
+            work = self._make_work(phase, streams, int(command["tries"]))
             work.wake = lambda now_ns: self._wake_one(taking_part, now_ns)
         else:
-            work = self._schedule_work(phase, start_ns)
+            work = self._schedule_work(phase, streams, start_ns)
             departures = Departures(
                 work, taking_part, loop=self._loop, grow=lambda: self._grow(taking_part, int(command["most_streams"]))
             )
@@ -206,32 +206,36 @@ class Measurement:
             if self._rows and self._are_rows_due():
                 self._send_rows(in_flight=sum(stream.is_busy for stream in streams))
 
-    def _mine(self, phase: int) -> list[tuple[int, Request]]:
+    def _is_mine(self, number: int, stream: int, streams: int) -> bool:
+        """Say whether the `number`-th of a phase is this process's; who has no stream in the phase gets nothing."""
+        return (number % min(self._of, streams) if stream < 0 else stream % self._of) == self._share
+
+    def _mine(self, phase: int, streams: int) -> list[tuple[int, Request]]:
         """This process's share of a phase's requests, with their places in it."""
         return [
             (number, request)
             for number, request in enumerate(row for row in self._requests if row.phase == phase)
-            if (number if request.stream < 0 else request.stream) % self._of == self._share
+            if self._is_mine(number, request.stream, streams)
         ]
 
-    def _make_work(self, phase: int, tries: int) -> Work:
+    def _make_work(self, phase: int, streams: int, tries: int) -> Work:
         if any(number == phase for number, _ in self._turns):
-            return ConversationWork(self._my_conversations(phase), bodies=self._bodies, report=self._report)
+            return ConversationWork(self._my_conversations(phase, streams), bodies=self._bodies, report=self._report)
         rng = random.Random(f"{self._seed}/{phase}/{self._share}")  # noqa: S311 - drawn, not secret
-        return Work([request for _, request in self._mine(phase)], tries=tries, rng=rng, report=self._report)
+        return Work([request for _, request in self._mine(phase, streams)], tries=tries, rng=rng, report=self._report)
 
-    def _my_conversations(self, phase: int) -> list[Conversation]:
+    def _my_conversations(self, phase: int, streams: int) -> list[Conversation]:
         """This process's share of a phase's conversations."""
         requests = [row for row in self._requests if row.phase == phase]
         return [
             one
             for number, one in enumerate(make_conversations(requests, self._turns, self._places))
-            if (number if one.stream < 0 else one.stream) % self._of == self._share
+            if self._is_mine(number, one.stream, streams)
         ]
 
-    def _schedule_work(self, phase: int, start_ns: int) -> ScheduledWork:
+    def _schedule_work(self, phase: int, streams: int, start_ns: int) -> ScheduledWork:
         instants = read_schedule(schedule_path(self._folder, phase))
-        mine = self._mine(phase)
+        mine = self._mine(phase, streams)
         return ScheduledWork(
             [request for _, request in mine], [start_ns + instants[number] for number, _ in mine], report=self._report
         )

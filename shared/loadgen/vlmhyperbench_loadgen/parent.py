@@ -38,7 +38,7 @@ SILENT_SECONDS = 2.0
 COMMON_START_NS = 50_000_000
 """After so long all processes of an open loop begin at one instant."""
 
-_SCHEDULED, _SENT, _STATUS = (COLUMNS.index(name) for name in ("scheduled_ns", "sent_ns", "status"))
+_STATUS = COLUMNS.index("status")
 
 
 class Cancelled(Exception):
@@ -68,7 +68,6 @@ class Parent:
         self._in_flight: dict[int, int] = {}
         self._said_at_s = 0.0
         self._is_measured = False
-        self._lags_ns: list[int] = []
         self._busy: list[tuple[int, int]] = []
         self._read, self._stamped, self._grown = 0, 0, 0
         self._is_realtime = False
@@ -183,7 +182,7 @@ class Parent:
         if failures and sum(frame["failed"] for frame in opened) == sum(frame["streams"] for frame in opened):
             raise LoadError(failures[0])
         self._phase, self._done, self._failed, self._in_flight = phase.no, 0, 0, {}
-        self._is_measured = phase.kind != "warmup"
+        self._is_measured = phase.kind not in ("warmup", "baseline")
         self._say_phase(phase, count, "OPEN")
         if self._startup_s == 0.0:
             self._startup_s = self._age_s + (time.monotonic_ns() - self._ready_ns) / 1e9
@@ -288,9 +287,6 @@ class Parent:
             self._rows.append(row)
             self._done += 1
             self._failed += row[_STATUS] != "ok"
-            sent, scheduled = row[_SENT], row[_SCHEDULED]
-            if self._is_measured and isinstance(sent, int) and isinstance(scheduled, int):
-                self._lags_ns.append(sent - scheduled)
             if len(self._rows) == SEGMENT_ROWS:
                 self._seal()
 
@@ -356,10 +352,6 @@ class Parent:
         )
 
     def _say_end(self, outcome: str, error: str | None, schedule: str, processes: int) -> None:
-        from vlmhyperbench.analysis.performance import nearest_rank
-
-        lags = sorted(self._lags_ns)
-        p50, p99 = nearest_rank(lags, 50), nearest_rank(lags, 99)
         self._say(
             EndLine(
                 event="end",
@@ -369,8 +361,6 @@ class Parent:
                 peak_rss_bytes=peak_rss_bytes() + sum(child.peak_rss_bytes for child in self._children),
                 startup_s=self._startup_s,
                 processes=processes,
-                send_lag_p50_ms=None if p50 is None else p50 / 1e6,
-                send_lag_p99_ms=None if p99 is None else p99 / 1e6,
                 measuring_cpu_s=sum(cpu for cpu, _ in self._busy) / 1e9 if self._busy else None,
                 measuring_peak_rss_bytes=max((child.peak_rss_bytes for child in self._children), default=None),
                 loop_busy_share=max((cpu / wall for cpu, wall in self._busy if wall > 0), default=None),

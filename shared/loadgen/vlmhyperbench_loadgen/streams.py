@@ -13,6 +13,9 @@ from vlmhyperbench_loadgen.http1 import NotHttp
 from vlmhyperbench_loadgen.target import Target
 from vlmhyperbench_loadgen.work import Try, Work
 
+STALE_NS = 250_000_000
+"""A server that had closed the connection says so within a round trip; one that closes it later had the request."""
+
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
@@ -236,7 +239,8 @@ class Stream:
         assert self._try is not None  # noqa: S101 -- narrows the type
         assert self._try.reply is not None  # noqa: S101 -- narrows the type
         now_ns = time.monotonic_ns()
-        is_stale = self.connection.requests > 1 and not self._try.reply.received
+        waited_ns = now_ns - (self._try.sent_ns or now_ns)
+        is_stale = self.connection.requests > 1 and not self._try.reply.received and waited_ns < STALE_NS
         self._close()
         if is_stale and not self._has_resent:
             self._has_resent = True

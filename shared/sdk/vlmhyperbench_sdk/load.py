@@ -224,8 +224,6 @@ class EndLine:
     peak_rss_bytes: int
     startup_s: float
     processes: int
-    send_lag_p50_ms: float | None
-    send_lag_p99_ms: float | None
     measuring_cpu_s: float | None = None
     """CPU time of the measuring children together over the measured window."""
     measuring_peak_rss_bytes: int | None = None

@@ -39,7 +39,7 @@ class RequestTimes:
     latency_ns: int | None
     """Last token-bearing event minus scheduled; usage, `[DONE]` and the stream's end do not move it."""
     tpot_ns: float | None
-    """(last − first) / (N − tokens in the first burst); None where no token follows it."""
+    """(last − first) / (tokens in all bursts − those in the first); None where no token follows it."""
     itl_ns: tuple[float, ...]
     """Per-token gap after the first burst, one value a token: the gap before a burst over the tokens in it."""
 
@@ -51,12 +51,11 @@ def times_of(
     event_ns: Sequence[int],
     event_kind: Sequence[str],
     event_tokens: Sequence[int],
-    completion_tokens: int | None = None,
 ) -> RequestTimes:
     """Derive the times of one request from the columns of its record.
 
     Events that share an instant came in one read and are one burst. A burst without a known token passes its gap on to
-    the next. `completion_tokens` is N where the server said it; else the events' tokens are summed.
+    the next. The tokens of events add up to what the server counted, less those that it never sent.
     """
     bursts: list[tuple[int, int]] = []
     firsts: dict[str, int] = {}
@@ -76,7 +75,7 @@ def times_of(
         first_content_ns=firsts.get("content"),
         first_reasoning_ns=firsts.get("reasoning"),
         latency_ns=None if last is None else last - scheduled_ns,
-        tpot_ns=_tpot(bursts, completion_tokens),
+        tpot_ns=_tpot(bursts),
         itl_ns=_gaps(bursts),
     )
 
@@ -89,16 +88,14 @@ def times_of_record(row: Mapping[str, Any]) -> RequestTimes:
         event_ns=row["event_ns"],
         event_kind=row["event_kind"],
         event_tokens=row["event_tokens"],
-        completion_tokens=row["completion_tokens"],
     )
 
 
-def _tpot(bursts: Sequence[tuple[int, int]], completion_tokens: int | None) -> float | None:
+def _tpot(bursts: Sequence[tuple[int, int]]) -> float | None:
     # Without counts in the events nobody knows what the first one held; and one burst has no duration.
     if len(bursts) < 2 or not any(tokens for _, tokens in bursts):
         return None
-    total = sum(tokens for _, tokens in bursts) if completion_tokens is None else completion_tokens
-    following = total - bursts[0][1]
+    following = sum(tokens for _, tokens in bursts[1:])
     return (bursts[-1][0] - bursts[0][0]) / following if following > 0 else None
 
 

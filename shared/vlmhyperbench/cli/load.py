@@ -33,7 +33,10 @@ from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.load import Endpoint
 
 PROMPT = "Describe what you see, or tell a short story."
-REQUESTS = 100
+REQUESTS, STREAMS = 100, 8
+ROUNDS = 4
+"""So many requests of each stream, where nothing says how many."""
+
 MOST_REPEATS = 30
 """Where the precision decides."""
 
@@ -67,7 +70,7 @@ def load(
     preset: Preset | None = None,
     requests: Positive | None = None,
     duration: Seconds | None = None,
-    concurrency: Streams = 8,
+    concurrency: Streams | None = None,
     rate: Rate | None = None,
     arrivals: Literal["constant", "poisson", "gamma", "burst", "ramp"] = "poisson",
     cv: Spread = 1.0,
@@ -116,9 +119,10 @@ def load(
             preset vlm, of a search and of a sweep over rates; else offline.
         preset: quick lasts 10 s; official follows MLPerf's rules (600 s, least numbers of requests, certified
             percentiles); vlm is official with images and 12 s for the whole answer.
-        requests: How many requests are measured; 100 if nothing else says it.
+        requests: How many requests are measured; 100 if nothing else says it, or 4 for each stream if that is more.
         duration: Seconds that it lasts, in place of the number; but for server, a pilot finds out how many that is.
-        concurrency: How many are under way at a time; of server, connections that are ready before the start.
+        concurrency: How many are under way at a time, 8 if nothing else is said (or all, if they are fewer); of server,
+            connections that are ready before the start.
         rate: Requests a second on average, of server; conversations, of interactive; in a search, the first tried.
         arrivals: The process by which requests of server arrive.
         cv: Of gamma: standard deviation of the gaps over their mean.
@@ -167,6 +171,9 @@ def load(
     traced = tuple(read_trace(trace)) if trace is not None else ()
     is_counted = requests is not None or duration is not None or bool(traced) or preset is not None or search_rate
     is_talk = scenario == "interactive"
+    given = conversations if is_talk else requests
+    streams = concurrency or min(STREAMS, given or STREAMS)
+    most_streams = int(max(values)) if axis == "concurrency" else streams
     is_counted = is_counted or is_talk
     check_fit(
         {
@@ -192,9 +199,9 @@ def load(
             media=tuple(map(read_image, image)),
             images=Images(count=images, sizes=sizes, reuse=image_reuse) if images else None,
         ),
-        requests=requests if is_counted else REQUESTS,
+        requests=requests if is_counted else max(REQUESTS, ROUNDS * most_streams),
         duration_s=duration,
-        streams=concurrency,
+        streams=streams,
         arrivals=None
         if first is None
         else Arrivals(process=arrivals, rate_per_s=first, cv=cv, burst_size=burst_size, last_rate_per_s=to_rate),

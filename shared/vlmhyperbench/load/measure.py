@@ -154,7 +154,7 @@ async def _with_count(workload: Workload, target: Target, control: Control) -> W
             break
         count = min(4 * count, MOST_PILOT_REQUESTS)
     planned = math.ceil(rate * workload.duration_s * (SPARE if workload.is_at_least else 1.0))
-    return dataclasses.replace(workload, requests=max(planned, workload.least_requests, 1), duration_s=None)
+    return dataclasses.replace(workload, requests=max(planned, workload.least_requests, streams), duration_s=None)
 
 
 def _failure(end: EndLine) -> Unavailable:

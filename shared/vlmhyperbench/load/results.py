@@ -162,7 +162,7 @@ def result_of(
     times = all_times.of(is_ok)
     duration_s = _duration_s(rows)
     completion, prompt = (_sum(good[name]) for name in ("completion_tokens", "prompt_tokens"))
-    distributions = _metrics(times)
+    distributions, lag = _metrics(times), describe(all_times.queue)
     statistics = describe_phase(
         rows,
         all_times,
@@ -190,7 +190,7 @@ def result_of(
         *(
             judge_closed_lag(times.queue, times.ttft_user, times.latency)
             if sends is None
-            else (*judge_open_lag(end.send_lag_p99_ms, distributions["ttft_user_ms"].p50), *sends.gates)
+            else (*judge_open_lag(lag.p99, distributions["ttft_user_ms"].p50), *sends.gates)
         ),
     )
     statuses = rows["status"].to_list()
@@ -220,7 +220,7 @@ def result_of(
             "startup_s": end.startup_s,
             "processes": end.processes,
             "busy_share": end.loop_busy_share,
-            "send_lag_ms": {"p50": end.send_lag_p50_ms, "p99": end.send_lag_p99_ms},
+            "send_lag_ms": {"p50": lag.p50, "p99": lag.p99},
             "transport": end.transport,
             "instants": end.instants,
             "opened_beyond_pool": end.idle_opened,

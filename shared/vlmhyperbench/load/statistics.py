@@ -86,7 +86,8 @@ def describe_phase(
         InvalidInput: the SLO names something that is not measured.
     """
     is_ok = (rows["status"] == "ok").to_numpy()
-    failed = scheduled - int(is_ok.sum())
+    # An answer without a token came at no time at all: to whoever waits for it, it failed.
+    failed = scheduled - int((is_ok & ~np.isnan(times.latency)).sum())
     percentiles = {
         name: percentiles_of(_milliseconds(values[is_ok]), failed=failed)
         for name, values in (

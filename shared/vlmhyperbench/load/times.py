@@ -56,10 +56,7 @@ def times_of_frame(frame: pl.DataFrame) -> Times:
 
     requests = frame.height
     # Differences are formed before they become floats, which hold no instant of a machine that is up for long.
-    queue, completion = (
-        series.cast(pl.Float64).fill_null(np.nan).to_numpy()
-        for series in (frame["sent_ns"] - frame["scheduled_ns"], frame["completion_tokens"])
-    )
+    queue = (frame["sent_ns"] - frame["scheduled_ns"]).cast(pl.Float64).fill_null(np.nan).to_numpy()
     request, at, tokens = _bursts(frame)
     opens = np.concatenate(([True], request[1:] != request[:-1])) if request.size else np.zeros(0, dtype=bool)
     first, last, first_tokens = (np.full(requests, np.nan) for _ in range(3))
@@ -71,7 +68,7 @@ def times_of_frame(frame: pl.DataFrame) -> Times:
     last[request[closes]] = since[closes]
     bursts = np.bincount(request, minlength=requests)
     counted = np.bincount(request, weights=tokens, minlength=requests)
-    following = np.where(np.isnan(completion), counted, completion) - first_tokens
+    following = counted - first_tokens
     has_tpot = (bursts > 1) & (counted > 0) & (following > 0)
     tpot = np.full(requests, np.nan)
     np.divide(last - first, following, out=tpot, where=has_tpot)

@@ -100,10 +100,23 @@ def check_load(workload: Workload) -> None:
         is_empty = instants.size == 0
     if is_empty:
         raise InvalidInput("There is nothing to send.", cure="Give --requests, or a longer --duration.")
+    if instants is None and workload.duration_s is None:
+        _check_streams(workload)
     if workload.scenario == "interactive" and instants is not None and instants.size > MOST_CONVERSATIONS:
         raise InvalidInput(
             f"{instants.size} conversations would arrive, and each needs a stream: {MOST_CONVERSATIONS} at most.",
             cure="Give a smaller --rate, --duration or --conversations.",
+        )
+
+
+def _check_streams(workload: Workload) -> None:
+    is_talk = workload.scenario == "interactive"
+    count = workload.conversations if is_talk else workload.requests
+    if workload.scenario != "single_stream" and count is not None and count < workload.streams:
+        what = "conversations" if is_talk else "requests"
+        raise InvalidInput(
+            f"{count} {what} cannot keep {workload.streams} streams busy.",
+            cure=f"Give at least --{what} {workload.streams}, better several times that, or a smaller --concurrency.",
         )
 
 

@@ -97,6 +97,15 @@ def _of_speed(run: RunEvidence, performance: Performance) -> list[str]:
         )
     if (spec.scenario.bound or 0) > (run.samples or 0):
         items.append("samples were asked more than once, so an engine that keeps what it has read answers faster.")
+    if spec.scenario.arrivals is None and run.total and run.total < spec.scenario.streams:
+        requests, streams = plural(run.total, "request"), spec.scenario.streams
+        items.append(f"there were only {requests} for {streams} streams, so no more were in flight.")
+    left = (run.samples or 0) - (spec.scenario.bound or run.samples or 0)
+    if spec.scenario.baseline_requests > max(left, 0):
+        items.append(
+            "requests of the baseline asked samples that were measured afterwards: an engine that keeps what it has "
+            "read answered those faster, and what the streams cost each other looks smaller."
+        )
     if latency.n < FEW_FOR_P99:
         items.append(
             f"the p99 rests on {plural(latency.n, 'request')}; {FEW_FOR_P99} are the least that bound it well."

@@ -88,12 +88,14 @@ def performance_of(run: RunEvidence) -> Performance:
     claims = [claim for claim in run.generating if claim.id in measured]
     offsets = clock_offsets(run.generating)
     window, failed = window_s(everything, offsets), asked.height - own.height
+    # An answer without a token came at no time at all: to whoever waits for it, it failed.
+    silent = own["latency_ns"].null_count()
     shared = on_one_clock(everything, offsets)
     values = {name: ordered(own[column].drop_nulls().to_numpy() / _MS) for name, column, _ in _SHOWN}
     values = {name: found for name, found in values.items() if found.n}
     times = {name: _described(found) for name, found in values.items()}
-    tokens = own["completion_tokens"].drop_nulls()
-    total_tokens = int(tokens.sum()) if len(tokens) else None
+    tokens = own["completion_tokens"]
+    total_tokens = int(tokens.sum()) if len(tokens) and not tokens.null_count() else None
     arrivals, limits = run.spec.scenario.arrivals, run.spec.scenario.slo.limits_ms
     ttft = times.get("ttft_user_ms")
     missing = count(run).missing
@@ -101,7 +103,7 @@ def performance_of(run: RunEvidence) -> Performance:
         times=times,
         values=values,
         percentiles={
-            name: percentiles_of(found.values.tolist(), failed=0 if name in _OF_THE_CLIENT else failed)
+            name: percentiles_of(found.values.tolist(), failed=0 if name in _OF_THE_CLIENT else failed + silent)
             for name, found in values.items()
         },
         gaps=gaps_ms(run.events) if run.events is not None and run.events.gap_counts.any() else None,
@@ -110,8 +112,8 @@ def performance_of(run: RunEvidence) -> Performance:
         samples_per_s=own.height / window if window else None,
         output_tokens_per_s=total_tokens / window if window and total_tokens is not None else None,
         output_tokens=total_tokens,
-        goodput=goodput_in(asked, limits, scheduled=asked.height + missing, window_s=window) if own.height else None,
-        limits=judged_limits(asked, limits, failed=failed + missing) if own.height else (),
+        goodput=goodput_in(asked, limits, scheduled=asked.height + missing, window_s=window),
+        limits=judged_limits(asked, limits, failed=failed + silent + missing),
         token_sources=tuple(sorted(own["token_source"].drop_nulls().unique().to_list())),
         parts=own["claim_id"].n_unique(),
         is_interrupted=_is_interrupted(own, run.generating),

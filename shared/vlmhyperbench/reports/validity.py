@@ -31,10 +31,11 @@ from vlmhyperbench_sdk.types import JsonObject
 
 INVALID = "INVALID"
 State = Literal["valid", "invalid", "not known"]
-_SHARES = {"error_share", "client_busy_share", "rate_error_share"}
+_SHARES = {"error_share", "retried_share", "client_busy_share", "rate_error_share"}
 _LABELS = {
     "unaccounted": "requests without a row",
     "error_share": "share of requests that failed",
+    "retried_share": "share of requests that were tried again",
     "client_busy_share": "busiest measuring process, share of a core",
     "send_lag_p99_ms": "p99 from scheduled to sent, ms",
     "send_lag_mean_ms": "mean from free to sent, ms",
@@ -46,6 +47,7 @@ _LABELS = {
 _SHORT = {
     "unaccounted": "no row",
     "error_share": "failed",
+    "retried_share": "retried",
     "client_busy_share": "client busy",
     "send_lag_p99_ms": "sent late, p99, ms",
     "send_lag_mean_ms": "sent late, mean, ms",
@@ -57,6 +59,7 @@ _SHORT = {
 _WHY = {
     "unaccounted": "{value} requests have no row",
     "error_share": "{value} of the requests failed ({limit} may)",
+    "retried_share": "{value} of the requests were tried again ({limit} may)",
     "client_busy_share": "a measuring process was busy for {value} of a core ({limit} may be)",
     "send_lag_p99_ms": "1 % of the requests left more than {value} ms late ({limit} ms may be)",
     "send_lag_mean_ms": "the client took {value} ms before each request ({limit} ms may be)",
@@ -132,10 +135,12 @@ def validity_of(
     """
     asked = rows.filter(polars.col("error_code").ne_missing(UNREADABLE_SAMPLE))
     failed = asked.filter(polars.col("status") != "ok").height
+    retried = asked.filter(polars.col("tries") > 1).height
     sent = asked.filter(polars.col("sent_ns").is_not_null())
     gates = [
         at_most("unaccounted", float(missing), 0.0),
         at_most("error_share", failed / asked.height if asked.height else None, ERROR_SHARE),
+        at_most("retried_share", retried / asked.height if asked.height else None, ERROR_SHARE),
         at_most("client_busy_share", _busy_share(claims), MOST_BUSY_SHARE),
     ]
     if process is None:

@@ -29,7 +29,6 @@ CONTENT = "content"
 def times(
     *events: tuple[int, int] | tuple[int, int, str],
     sent_ms: int | None = 1,
-    completion_tokens: int | None = None,
 ) -> RequestTimes:
     """Times of a request scheduled at 0; events are (ms, tokens, kind)."""
     full = [(at, tokens, kind[0] if kind else CONTENT) for at, tokens, *kind in events]
@@ -39,7 +38,6 @@ def times(
         event_ns=[at * MS for at, _, _ in full],
         event_tokens=[tokens for _, tokens, _ in full],
         event_kind=[kind for _, _, kind in full],
-        completion_tokens=completion_tokens,
     )
 
 
@@ -78,8 +76,8 @@ def test_a_burst_without_tokens_passes_its_gap_on() -> None:
     assert in_ms(times((100, 1), (110, 0), (130, 2)).itl_ns) == [15.0, 15.0]
 
 
-def test_the_servers_count_decides_tpot() -> None:
-    assert times((100, 1), (110, 1), completion_tokens=3).tpot_ns == 5 * MS
+def test_the_tokens_after_the_first_burst_share_the_time_up_to_the_last() -> None:
+    assert times((100, 2), (110, 2), (130, 4)).tpot_ns == 5 * MS
 
 
 @pytest.mark.parametrize(
@@ -87,8 +85,8 @@ def test_the_servers_count_decides_tpot() -> None:
     [
         times((100, 5)),
         times((100, 3), (100, 2)),
-        times((100, 0), (110, 0), completion_tokens=9),
-        times((100, 2), (110, 0), completion_tokens=2),
+        times((100, 0), (110, 0)),
+        times((100, 2), (110, 0)),
     ],
 )
 def test_without_a_following_token_there_is_no_tpot(found: RequestTimes) -> None:
@@ -230,6 +228,5 @@ def test_a_row_of_a_record_has_the_times_of_its_columns() -> None:
         "event_ns": [100 * MS, 110 * MS],
         "event_kind": [CONTENT, CONTENT],
         "event_tokens": [1, 1],
-        "completion_tokens": 2,
     }
-    assert times_of_record(row) == times((100, 1), (110, 1), completion_tokens=2)
+    assert times_of_record(row) == times((100, 1), (110, 1))

@@ -43,6 +43,13 @@ def test_a_request_without_a_row_has_failed() -> None:
     assert (limit.n, limit.over, limit.is_kept) == (10, 1, True)
 
 
+def test_an_answer_without_a_token_kept_no_limit() -> None:
+    silent = row() | {"event_ns": [], "event_kind": [], "event_tokens": [], "last_event_ns": None}
+    found = described([row()] * 7 + [silent] * 3, slo={"ttft_p90": 400.0, "tpot_p90": 400.0})
+    assert [(limit.n, limit.over, limit.is_kept) for limit in found.statistics.limits] == [(10, 3, False)] * 2
+    assert found.statistics.percentiles["latency_ms"][1].adjusted is None
+
+
 def test_the_steady_rate_leaves_start_and_drain_out() -> None:
     # One stream, a request of a second each: sent at 0, 1, … 4; the first end and the last send are 1 s and 4 s.
     found = described([row(at_ns=second * S) for second in range(5)], grouping=Grouping(streams=1))

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
+from tests.shared.load.queueing import workload
 from vlmhyperbench.load.bodies import Asked, Images, make_bodies, make_turns
 from vlmhyperbench.load.images import noise_png, parse_size, parse_sizes
 from vlmhyperbench.load.trace import TracedRequest, read_trace
+from vlmhyperbench.load.workload import check_load
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 
 
@@ -106,6 +109,14 @@ def test_conversations_ask_other_words_in_every_turn() -> None:
     assert len(set(last)) == 6
     assert all(len(text.split()) == 6 for text in last)
     assert [one.body for one in make_turns(asked, conversations=3, turns=2, seed=4)] == [one.body for one in turns]
+
+
+@pytest.mark.parametrize(("scenario", "what"), [("offline", "requests"), ("interactive", "conversations")])
+def test_more_streams_than_requests_are_refused(scenario: str, what: str) -> None:
+    load = workload(**{"scenario": scenario, "streams": 8, "arrivals": None, "requests": None, "turns": 2, what: 7})
+    with pytest.raises(InvalidInput, match=f"7 {what} cannot keep 8 streams busy"):
+        check_load(load)
+    check_load(replace(load, streams=7))
 
 
 def test_images_have_any_of_their_sizes_and_their_pixels_are_told() -> None:

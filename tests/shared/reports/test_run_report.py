@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from tests.shared.reports.builders import CLAIM, MS, claim, evidence, fact, run_spec
+from tests.shared.reports.timed import limits_of
 from vlmhyperbench.analysis.figures import FigureSpec
-from vlmhyperbench.domain.scenarios import ScenarioSpec
+from vlmhyperbench.domain.scenarios import ScenarioSpec, Slo
 from vlmhyperbench.domain.specs import EndpointTarget, PromptSpec
-from vlmhyperbench.reports.document import Block, Cases, Document, Facts, Listing, Points, Table, write_cell
+from vlmhyperbench.reports.document import Block, Cases, Document, Facts, Listing, Table, write_cell
 from vlmhyperbench.reports.performance import performance_of
 from vlmhyperbench.reports.quality import values_by
-from vlmhyperbench.reports.records import PhaseEvidence
 from vlmhyperbench.reports.run_report import run_document
 from vlmhyperbench.reports.wording import plain, size
 from vlmhyperbench_text_metrics import Anls, Bleu, Cer, ExactMatch
@@ -31,12 +31,6 @@ def _table(document: Document, name: str) -> Table:
 
 def _rows(table: Table) -> list[tuple[str, ...]]:
     return [tuple(write_cell(cell) for cell in row) for row in table.rows]
-
-
-def _limits(document: Document) -> str:
-    (points,) = _blocks(document, "limitations")
-    assert isinstance(points, Points)
-    return " ".join(points.items)
 
 
 def test_a_run_of_which_everything_has_a_score_says_nothing_of_gaps() -> None:
@@ -75,8 +69,8 @@ def test_the_denominators_stand_in_every_report() -> None:
     ]
     document = run_document(evidence(rows, total=10))
     assert _rows(_table(document, "denominators")) == [("10", "5", "6", "1", "2", "0", "2", "20.0 %")]
-    assert "2 requests have no row" in _limits(document)
-    assert "20.0\u00a0% of the answers ended at the limit of 256 tokens" in _limits(document)
+    assert "2 requests have no row" in limits_of(document)
+    assert "20.0\u00a0% of the answers ended at the limit of 256 tokens" in limits_of(document)
     assert "were never made" in document.verdict[2]
     assert "1 answer ended at the token limit" in document.verdict[2]
     headline = _rows(_table(document, "headline"))[0]
@@ -200,6 +194,21 @@ def test_rates_count_from_the_first_request_to_the_last_stream_end() -> None:
     assert performance.peak_memory_bytes == 1024
 
 
+def test_where_one_answer_is_not_counted_nobody_knows_how_many_tokens_came() -> None:
+    rows = [fact(0, "a", "a"), fact(1, "a", "a", completion_tokens=None)]
+    performance = performance_of(evidence(rows))
+    assert (performance.output_tokens, performance.output_tokens_per_s) == (None, None)
+
+
+def test_an_answer_without_a_token_is_slower_than_any() -> None:
+    rows = [fact(i, "a", "a") for i in range(4)]
+    rows += [fact(i, "", "a", latency_ns=None, ttft_user_ns=None, tpot_ns=None) for i in range(4, 8)]
+    slo = run_spec(scenario=ScenarioSpec(slo=Slo(limits_ms={"latency_p90": 1000})))
+    performance = performance_of(evidence(rows, spec=slo))
+    assert performance.percentiles["latency_ms"][1].adjusted is None
+    assert [(limit.n, limit.over) for limit in performance.limits] == [(8, 4)]
+
+
 def test_kept_and_cached_rows_never_count_as_speed() -> None:
     rows = [fact(0, "a", "a"), fact(1, "a", "a", is_kept=True), fact(2, "a", "a", origin="cached")]
     assert performance_of(evidence(rows)).times["latency_ms"].n == 1
@@ -218,14 +227,14 @@ def test_overlapping_claims_count_their_time_once() -> None:
     performance = performance_of(run)
     assert performance.window_s == pytest.approx(0.150)
     assert (performance.parts, performance.is_interrupted) == (3, False)
-    assert "measured in 3 parts" in _limits(run_document(run))
+    assert "measured in 3 parts" in limits_of(run_document(run))
 
 
 def test_a_job_that_was_taken_up_again_marks_the_run_as_interrupted() -> None:
     rows = [fact(0, "a", "a"), fact(1, "a", "a", claim_id="other")]
     run = evidence(rows, claims=[claim(), claim(id="other")])
     assert performance_of(run).is_interrupted
-    assert "The run was interrupted" in _limits(run_document(run))
+    assert "The run was interrupted" in limits_of(run_document(run))
 
 
 def test_claims_whose_clocks_cannot_be_tied_add_their_times() -> None:
@@ -323,39 +332,6 @@ def test_configuration_shows_the_prompts_and_one_as_it_was_sent() -> None:
         "Prompt": "{{ question }}!",
         "As sent for s0": "Question 0?",
     }
-
-
-def test_limitations_follow_from_the_numbers() -> None:
-    metrics = (ExactMatch(),)
-    rows = [fact(i, "a", "a", token_source="estimated") for i in range(3)]
-    said = _limits(run_document(evidence(rows, unreadable=2, metrics=metrics)))
-    assert "Only 3 answers could be scored" in said
-    assert "2 samples of the data set could not be asked" in said
-    assert "asked once" in said
-    assert "closed loop with 4 requests in flight" in said
-    assert "The p99 rests on 3 requests" in said
-    assert "shared the machine" in said
-    assert "they are estimated" in said
-
-
-def test_a_large_repeated_single_stream_run_against_an_endpoint_has_fewer_of_them() -> None:
-    metrics = (ExactMatch(),)
-    spec = run_spec(
-        metrics=metrics,
-        target=EndpointTarget(endpoint="http://host/v1", model_name="remote"),
-        scenario=ScenarioSpec(name="single-stream", kind="single_stream", warmup_requests=0),
-    )
-    spec = spec.model_copy(update={"decoding": spec.decoding.model_copy(update={"n": 2})})
-    rows = [fact(i, "a", "a") for i in range(700)]
-    document = run_document(
-        evidence(rows, metrics=metrics, spec=spec, phases=[PhaseEvidence(no=1, kind="x", state="COMPLETE", count=None)])
-    )
-    (points,) = _blocks(document, "limitations")
-    assert isinstance(points, Points)
-    assert len(points.items) == 2
-    assert "1 request in flight" in document.verdict[1]
-    (performance,) = [section for section in document.sections if section.name == "performance"]
-    assert "warm-up" not in performance.lead
 
 
 def test_a_metric_that_a_run_has_twice_is_named_with_its_profile() -> None:

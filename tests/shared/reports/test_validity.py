@@ -21,6 +21,7 @@ def test_a_run_whose_gates_all_hold_is_valid_and_nothing_is_said_to_be_void() ->
     assert cells_of(table_of(chapter, "validity")) == [
         ("requests without a row", "0", "at most 0", "holds"),
         ("share of requests that failed", "0.0 %", "at most 0.1 %", "holds"),
+        ("share of requests that were tried again", "0.0 %", "at most 0.1 %", "holds"),
         ("busiest measuring process, share of a core", "25.0 %", "at most 70 %", "holds"),
         ("mean from free to sent, ms", "0.1", "at most 0.5", "holds"),
         ("of it in the p99 of TTFT, ms", "0.1", "at most 1", "holds"),
@@ -35,7 +36,7 @@ def test_a_gate_that_does_not_hold_is_said_beside_every_number_that_it_voids() -
     late = replace(run, facts=run.facts.with_columns(sent_ns=polars.col("scheduled_ns") + 3 * MS))
     document = run_document(late)
     chapter = chapter_of(document)
-    assert cells_of(table_of(chapter, "validity"))[3:] == [
+    assert cells_of(table_of(chapter, "validity"))[4:] == [
         ("mean from free to sent, ms", "3", "at most 0.5", "INVALID"),
         ("of it in the p99 of TTFT, ms", "3", "at most 1", "INVALID"),
     ]
@@ -62,7 +63,7 @@ def test_answers_of_a_second_allow_a_client_of_ten_milliseconds_in_a_closed_loop
             sent_ns=polars.col("scheduled_ns") + polars.lit(9 * MS),
         ),
     )
-    assert [row[1:] for row in cells_of(table_of(chapter_of(run_document(slow)), "validity"))[3:]] == [
+    assert [row[1:] for row in cells_of(table_of(chapter_of(run_document(slow)), "validity"))[4:]] == [
         ("9", "at most 10", "holds"),
         ("9", "at most 10", "holds"),
     ]
@@ -79,7 +80,7 @@ def test_late_sends_that_are_rare_show_in_the_tail_alone() -> None:
             latency_ns=polars.lit(100 * MS),
         ),
     )
-    assert [row[1:] for row in cells_of(table_of(chapter_of(run_document(late)), "validity"))[3:]] == [
+    assert [row[1:] for row in cells_of(table_of(chapter_of(run_document(late)), "validity"))[4:]] == [
         ("0.533", "at most 1", "holds"),
         ("40", "at most 1", "INVALID"),
     ]
@@ -88,13 +89,13 @@ def test_late_sends_that_are_rare_show_in_the_tail_alone() -> None:
 def test_a_closed_loop_whose_answers_have_no_first_token_is_held_to_its_mean() -> None:
     run = timed()
     whole = replace(run, facts=run.facts.with_columns(ttft_user_ns=polars.lit(None, polars.Int64)))
-    assert [gate.name for gate in performance_of(whole).validity.gates[3:]] == ["send_lag_mean_ms"]
+    assert [gate.name for gate in performance_of(whole).validity.gates[4:]] == ["send_lag_mean_ms"]
 
 
 def test_what_no_claim_recorded_is_not_known_and_voids_nothing() -> None:
     document = run_document(timed(client=None))
     chapter = chapter_of(document)
-    assert cells_of(table_of(chapter, "validity"))[2][1:] == ("–", "at most 70 %", "not known")
+    assert cells_of(table_of(chapter, "validity"))[3][1:] == ("–", "at most 70 %", "not known")
     assert chapter.lead.startswith("Whether the speeds count is not known to the end; not recorded: busiest measuring")
     assert "What measuring took was not recorded." in chapter.lead
     assert document.headline[0]["validity"] == "not known"
@@ -116,6 +117,12 @@ def test_samples_that_could_not_be_asked_are_no_failures_of_the_target() -> None
     assert (performance.validity.state, performance.failed) == ("valid", 0)
 
 
+def test_requests_that_were_tried_again_void_the_speeds() -> None:
+    rows = [fact(i, "a", "a", tries=1 + (i == 0)) for i in range(100)]
+    performance = performance_of(evidence(rows, metrics=(), claims=[claim(client=CLIENT)]))
+    assert performance.validity.reasons.replace("\u00a0", " ") == "1.0 % of the requests were tried again (0.1 % may)"
+
+
 def test_a_run_that_ended_early_has_requests_without_a_row() -> None:
     early = replace(timed(), total=12)
     assert performance_of(early).validity.reasons == "2 requests have no row"
@@ -126,7 +133,7 @@ def test_an_open_loop_is_held_against_its_schedule() -> None:
     spec = scenario(kind="server", arrivals=ArrivalSpec(rate_per_s=20), requests=200)
     rows = [fact(i, "a", "a", scheduled_ns=at, sent_ns=at, stream_end_ns=at + 20 * MS) for i, at in enumerate(instants)]
     good = performance_of(evidence(rows, spec=spec, metrics=(), claims=[claim(client=CLIENT)]))  # type: ignore[arg-type]
-    assert [gate.name for gate in good.validity.gates[3:]] == [
+    assert [gate.name for gate in good.validity.gates[4:]] == [
         *("send_lag_p99_ms", "rate_error_share", "dispersion_error", "sends_like_process_p"),
     ]
     assert good.validity.state == "valid"

@@ -1,11 +1,11 @@
-"""Timed runs for tests of what reports say of speed."""
+"""Timed runs, and parts of their reports, for tests."""
 
 from __future__ import annotations
 
 from tests.shared.reports.builders import MS, claim, evidence, fact, run_spec
 from vlmhyperbench.analysis.figures import FigureSpec
 from vlmhyperbench.domain.scenarios import ScenarioSpec
-from vlmhyperbench.reports.document import Document, Section, Table, write_cell
+from vlmhyperbench.reports.document import Document, Points, Section, Table, write_cell
 from vlmhyperbench.reports.evidence import RunEvidence
 
 CLIENT = {
@@ -14,7 +14,6 @@ CLIENT = {
     "startup_s": 0.5,
     "processes": 2,
     "loop_busy_share": 0.25,
-    "send_lag_p99_ms": 0.2,
 }
 
 
@@ -46,3 +45,11 @@ def cells_of(table: Table) -> list[tuple[str, ...]]:
 
 def figures_of(section: Section) -> dict[str, FigureSpec]:
     return {block.name: block for block in section.blocks if isinstance(block, FigureSpec)}
+
+
+def limits_of(document: Document) -> str:
+    """The limitations, one sentence after the other."""
+    (section,) = [one for one in document.sections if one.name == "limitations"]
+    (points,) = section.blocks
+    assert isinstance(points, Points)
+    return " ".join(points.items)

@@ -1,7 +1,7 @@
 """The network: its shape, its files' tokenizer and processor, and the pass through it that training takes.
 
-The pass is the one of `Idefics3ForConditionalGeneration`, less what a batch of full tiles does not need. `python -m
-training.check_network` compares the two.
+The pass is the one of `Idefics3ForConditionalGeneration`, less what a batch of full tiles does not need; a test
+compares the two.
 """
 
 from __future__ import annotations
