@@ -20,8 +20,6 @@ SLO_METRICS = ("ttft", "tpot", "itl", "latency")
 SLO_PERCENT = 99
 """The percentile that a limit bounds where it names none."""
 
-CDF_POINTS = 500
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestTimes:
@@ -144,68 +142,6 @@ def distribution_of(values_ns: Iterable[float | None]) -> Distribution:
         p99=nearest_rank(ordered, 99),
         max=ordered[-1] if ordered else None,
     )
-
-
-def cdf_points(values_ns: Iterable[float | None], *, most: int = CDF_POINTS) -> list[tuple[float, float]]:
-    """Return (milliseconds, share of requests at or below it) for a curve of at most `most` points.
-
-    Every point is a measured value at its exact share, the first and the last among them.
-    """
-    ordered = sorted(value / 1e6 for value in values_ns if value is not None)
-    n = len(ordered)
-    ranks = range(1, n + 1) if n <= most else sorted({1 + round(step * (n - 1) / (most - 1)) for step in range(most)})
-    return [(ordered[rank - 1], rank / n) for rank in ranks]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredRequest:
-    """One request as throughput and goodput see it."""
-
-    is_ok: bool
-    scheduled_ns: int
-    end_ns: int | None
-    """When its stream closed, or it failed; None where it was never sent."""
-    times: RequestTimes
-    prompt_tokens: int | None
-    completion_tokens: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Throughput:
-    """Rates over the measured window, from the first scheduled request to the last end; nothing is cut off."""
-
-    duration_s: float
-    requests_per_s: float | None
-    """Requests that succeeded."""
-    output_tokens_per_s: float | None
-    """None where a request that succeeded has no token count."""
-    goodput_per_s: float | None
-    """Requests that succeeded and met every limit of the SLO; None without an SLO."""
-
-
-def throughput_of(requests: Sequence[MeasuredRequest], slo: Mapping[str, float] | None = None) -> Throughput:
-    """Compute the rates; failed and timed-out requests count for nothing, and their time counts.
-
-    Raises:
-        InvalidInput: the SLO names something that cannot be measured.
-    """
-    ends = [request.end_ns for request in requests if request.end_ns is not None]
-    start = min((request.scheduled_ns for request in requests), default=0)
-    duration_s = max(0.0, (max(ends) - start) / 1e9) if ends else 0.0
-    good = [request for request in requests if request.is_ok]
-    counts = [request.completion_tokens for request in good]
-    known = [count for count in counts if count is not None]
-    met = sum(meets(request.times, slo) for request in good) if slo else None
-    return Throughput(
-        duration_s=duration_s,
-        requests_per_s=_rate(len(good), duration_s),
-        output_tokens_per_s=_rate(sum(known), duration_s) if len(known) == len(counts) else None,
-        goodput_per_s=None if met is None else _rate(met, duration_s),
-    )
-
-
-def _rate(count: int, duration_s: float) -> float | None:
-    return count / duration_s if duration_s > 0 else None
 
 
 def meets(times: RequestTimes, slo: Mapping[str, float]) -> bool:

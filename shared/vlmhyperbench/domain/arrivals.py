@@ -6,7 +6,6 @@ slow server changes no arrival (an open loop has no coordinated omission).
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -111,11 +110,6 @@ def trace_instants(timestamps_s: Sequence[float], *, speed: float = 1.0) -> Inst
     if seconds.size == 0 or not np.isfinite(seconds).all() or (np.diff(seconds) < 0).any():
         raise InvalidInput("A trace needs timestamps in ascending order.")
     return np.asarray(np.round((seconds - seconds[0]) / speed * _S), dtype=np.int64)
-
-
-def schedule_sha256(instants: Instants) -> str:
-    """Hash a schedule, whatever machine drew it."""
-    return hashlib.sha256(np.ascontiguousarray(instants, dtype="<i8").tobytes()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

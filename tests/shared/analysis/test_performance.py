@@ -1,4 +1,4 @@
-"""Instants become times, times become distributions, requests become rates."""
+"""Instants become times, times become distributions."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vlmhyperbench.analysis.performance import (
-    MeasuredRequest,
     RequestTimes,
-    cdf_points,
     distribution_of,
     meets,
     nearest_rank,
     slo_percent,
-    throughput_of,
     times_of,
     times_of_record,
 )
@@ -131,55 +128,6 @@ def test_a_distribution_leaves_out_what_is_undefined() -> None:
 def test_nothing_has_no_distribution() -> None:
     found = distribution_of([None])
     assert (found.n, found.mean, found.p50, found.p99, found.max) == (0, None, None, None, None)
-
-
-def test_a_curve_ends_at_one_and_stays_small() -> None:
-    assert cdf_points([2 * MS, None, 1 * MS]) == [(1.0, 0.5), (2.0, 1.0)]
-    points = cdf_points([n * MS for n in range(1, 10_001)], most=11)
-    assert len(points) == 11
-    assert points[0] == (1.0, 0.0001)
-    assert points[-1] == (10_000.0, 1.0)
-    assert cdf_points([]) == []
-
-
-def request(
-    *,
-    at_ms: int = 0,
-    end_ms: int | None = 1000,
-    is_ok: bool = True,
-    tokens: int | None = 10,
-    found: RequestTimes | None = None,
-) -> MeasuredRequest:
-    return MeasuredRequest(
-        is_ok=is_ok,
-        scheduled_ns=at_ms * MS,
-        end_ns=None if end_ms is None else end_ms * MS,
-        times=found or times((100, 1), (500, 1)),
-        prompt_tokens=1,
-        completion_tokens=tokens,
-    )
-
-
-def test_rates_cover_the_window_and_failures_take_their_time() -> None:
-    rates = throughput_of([request(), request(at_ms=500, end_ms=2000, is_ok=False, tokens=None)])
-    assert rates.duration_s == 2.0
-    assert (rates.requests_per_s, rates.output_tokens_per_s, rates.goodput_per_s) == (0.5, 5.0, None)
-
-
-def test_a_token_rate_needs_every_count() -> None:
-    assert throughput_of([request(), request(tokens=None)]).output_tokens_per_s is None
-
-
-def test_no_window_has_no_rate() -> None:
-    for requests in ([], [request(end_ms=None, is_ok=False)], [request(end_ms=0)]):
-        rates = throughput_of(requests, {"latency": 1.0})
-        assert (rates.duration_s, rates.requests_per_s, rates.goodput_per_s) == (0.0, None, None)
-
-
-def test_goodput_counts_what_keeps_every_limit() -> None:
-    slow = request(found=times((600, 1), (900, 1)))
-    rates = throughput_of([request(), slow], {"ttft_p99": 500, "latency": 900})
-    assert rates.goodput_per_s == 1.0
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from vlmhyperbench.domain.arrivals import (
     Process,
     arrivals_within,
     draw_arrivals,
-    schedule_sha256,
     shape_of,
     trace_instants,
 )
@@ -71,9 +70,8 @@ def test_instants_ascend_and_a_seed_says_everything(process: Process, count: int
     assert drawn.dtype == np.int64
     assert drawn.size == count
     assert (np.diff(drawn) >= 0).all()
-    assert schedule_sha256(drawn) == schedule_sha256(draw_arrivals(arrivals, count=count, seed=seed))
-    longer = draw_arrivals(arrivals, count=count + 1, seed=seed + 1)
-    assert schedule_sha256(longer) != schedule_sha256(drawn)
+    assert (drawn == draw_arrivals(arrivals, count=count, seed=seed)).all()
+    assert draw_arrivals(arrivals, count=count + 1, seed=seed + 1).size == count + 1
 
 
 def test_arrivals_fill_a_duration_and_none_lies_beyond() -> None:
