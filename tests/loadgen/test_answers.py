@@ -149,6 +149,8 @@ def test_tokens_of_reasoning_that_nobody_sees_are_in_no_event() -> None:
     assert read(*running, chunk(event({}, finish="stop"))).event_tokens == [1, 1, 1]
     shown = read(chunk(event({"reasoning_content": "hm"})), *pieces[:1], chunk(event(usage=hidden_of(502, 501))), b"")
     assert sum(shown.event_tokens) == 502
+    both = event({"content": "a", "reasoning_content": "hm"})
+    assert sum(read(chunk(both), chunk(event(usage=hidden_of(9, 8))), b"").event_tokens) == 9
 
 
 def test_tokens_are_spread_by_characters_where_only_their_sum_is_known() -> None:

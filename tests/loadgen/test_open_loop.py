@@ -44,6 +44,22 @@ async def test_requests_leave_at_their_instants_over_several_processes(tmp_path:
     assert (driven.end.processes, driven.end.outcome) == (2, "complete")
 
 
+async def test_every_process_sends_its_part_even_without_a_stream_at_the_start(tmp_path: Path) -> None:
+    instants = [float(20 * number) for number in range(8)]
+    async with await start_server(Simulation()) as server:
+        driven = await drive_open(
+            tmp_path,
+            f"{server.url}/v1/chat/completions",
+            instants_ms=instants,
+            params={"in_flight": 1},
+            processes=4,
+        )
+    assert driven.end.processes == 4
+    assert {int(row["stream"]) % 4 for row in driven.rows} == {0, 1, 2, 3}  # type: ignore[call-overload]
+    assert driven.end.loop_busy_share is not None
+    assert driven.end.loop_busy_share < 1
+
+
 async def test_a_slow_server_holds_no_request_back(tmp_path: Path) -> None:
     asked, all_asked = 0, asyncio.Event()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import struct
 import time
+from dataclasses import replace
 from email.utils import formatdate
 
 import pytest
@@ -77,6 +78,16 @@ def test_the_end_that_makes_the_next_one_due_is_the_kernels() -> None:
     read_try(before)
     read_try(following)
     assert following.scheduled_ns == before.end_ns
+
+
+def test_an_answer_that_ends_with_its_connection_ended_when_that_was_seen() -> None:
+    before = seen_late(late_ns=5_000_000)
+    assert before.reply is not None
+    assert before.reply.head is not None
+    before.reply.head = replace(before.reply.head, framing="close")
+    seen_ns = before.end_ns
+    read_try(before)
+    assert before.end_ns == seen_ns
 
 
 def test_what_did_not_end_well_ended_when_it_was_given_up() -> None:

@@ -49,19 +49,20 @@ async def open_phases(job: ClaimedJob, work: Work, ordinals: list[int], *, phase
         Fenced: the claim is lost.
     """
     scenario = work.spec.scenario
-    aside: list[tuple[PhaseKind, int, int]] = [
-        ("warmup", scenario.warmup_requests, scenario.streams),
-        ("baseline", scenario.baseline_requests, 1),
+    warmup, baseline = scenario.warmup_requests, scenario.baseline_requests
+    chosen = work.aside(warmup + baseline, ordinals)
+    aside: list[tuple[PhaseKind, list[int], int]] = [
+        ("warmup", chosen[:warmup], scenario.streams),
+        ("baseline", chosen[-baseline:] if baseline else [], 1),
     ]
     plans, requests = list[PhasePlan](), list[PlannedRequest]()
-    for kind, count, streams in aside:
-        first = work.aside(count, ordinals)
-        if not first:
+    for kind, asked, streams in aside:
+        if not asked:
             continue
         params: JsonObject = {"in_flight": streams}
-        no = await job.open_phase(kind, params=params, count=len(first))
-        plans.append(PhasePlan(no=no, kind=kind, count=len(first), params=params))
-        requests += plan_requests(work, first, phase=no)
+        no = await job.open_phase(kind, params=params, count=len(asked))
+        plans.append(PhasePlan(no=no, kind=kind, count=len(asked), params=params))
+        requests += plan_requests(work, asked, phase=no)
     plans.append(PhasePlan(no=phase, kind=measured_kind(work), count=len(ordinals), params=measured_params(work)))
     measured = await asyncio.to_thread(plan_requests, work, ordinals, phase=phase)
     requests += converse(measured, turns=scenario.turns) if scenario.kind == "interactive" else measured

@@ -69,8 +69,7 @@ class _Reading:
         answer = self.answer
         answer.text = "".join(self.text)
         answer.reasoning = "".join(self.reasoning)
-        # Reasoning that was sent is in events of its own.
-        _count_tokens(answer, self.characters, self.running, 0 if "reasoning" in answer.event_kind else self.hidden)
+        _count_tokens(answer, self.characters, self.running, 0 if answer.reasoning else self.hidden)
         return answer
 
 

@@ -201,3 +201,4 @@ class ConversationWork(Work):
     def _report_one(self, done: Try, answer: Answer) -> None:
         self.remaining -= 1
         self._report(done, answer)
+        done.reply = None

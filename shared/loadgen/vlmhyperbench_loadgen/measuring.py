@@ -140,7 +140,7 @@ class Measurement:
             work = self._make_work(phase, streams, int(command["tries"]))
             work.wake = lambda now_ns: self._wake_one(taking_part, now_ns)
         else:
-            work = self._schedule_work(phase, streams, start_ns)
+            work = self._schedule_work(phase, start_ns)
             departures = Departures(
                 work, taking_part, loop=self._loop, grow=lambda: self._grow(taking_part, int(command["most_streams"]))
             )
@@ -148,7 +148,7 @@ class Measurement:
             for stream in taking_part:
                 stream.join(work)
         self._stamped, self._read = 0, 0
-        is_realtime = prefer_this_process()
+        is_realtime, has_work = prefer_this_process(), work.remaining > 0
         gc.collect()
         gc.freeze()
         gc.disable()
@@ -180,7 +180,7 @@ class Measurement:
                 "event": "closed",
                 "phase": phase,
                 "remaining": work.remaining,
-                "wall_ns": ended_ns - started_ns,
+                "wall_ns": ended_ns - started_ns if has_work else 0,
                 "cpu_ns": cpu_ns,
                 "read": self._read,
                 "stamped": self._stamped,
@@ -233,9 +233,10 @@ class Measurement:
             if self._is_mine(number, one.stream, streams)
         ]
 
-    def _schedule_work(self, phase: int, streams: int, start_ns: int) -> ScheduledWork:
+    def _schedule_work(self, phase: int, start_ns: int) -> ScheduledWork:
         instants = read_schedule(schedule_path(self._folder, phase))
-        mine = self._mine(phase, streams)
+        # Every process has its part: who has no stream yet opens one.
+        mine = self._mine(phase, self._of)
         return ScheduledWork(
             [request for _, request in mine], [start_ns + instants[number] for number, _ in mine], report=self._report
         )

@@ -132,6 +132,7 @@ class Work:
             return
         self.remaining -= 1
         self._report(done, answer)
+        done.reply = None
 
     def _put_back(self, done: Try) -> int:
         """Full jitter: a uniform delay below a bound that doubles; never before the server's Retry-After."""
@@ -158,7 +159,9 @@ def settle(done: Try) -> None:
     reply = done.reply
     if reply is not None and reply.stamps:
         reply.settle(SHARED.after(done.end_ns))
-        if reply.is_stamped and done.failure is None:
+        # What ends with the connection has no last read that is its end.
+        ends_itself = reply.head is not None and reply.head.framing != "close"
+        if reply.is_stamped and done.failure is None and ends_itself:
             done.late_ns, done.end_ns = done.end_ns - reply.times[-1], reply.times[-1]
 
 

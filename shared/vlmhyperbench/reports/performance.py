@@ -113,7 +113,7 @@ def performance_of(run: RunEvidence) -> Performance:
         output_tokens_per_s=total_tokens / window if window and total_tokens is not None else None,
         output_tokens=total_tokens,
         goodput=goodput_in(asked, limits, scheduled=asked.height + missing, window_s=window),
-        limits=judged_limits(asked, limits, failed=failed + silent + missing),
+        limits=judged_limits(asked, limits, failed=failed + silent + missing) if asked.height + missing else (),
         token_sources=tuple(sorted(own["token_source"].drop_nulls().unique().to_list())),
         parts=own["claim_id"].n_unique(),
         is_interrupted=_is_interrupted(own, run.generating),
@@ -167,7 +167,6 @@ def times_table(performances: Sequence[tuple[str, Performance]], *, name: str = 
 def adjusted_table(performances: Sequence[tuple[str, Performance]]) -> Table | None:
     """Lay percentiles in which failures are the slowest out, and what is certain of them; None where nothing failed."""
     several = len(performances) > 1
-    failing = [(run, performance) for run, performance in performances if performance.failed]
     rows = [
         (
             label,
@@ -176,12 +175,13 @@ def adjusted_table(performances: Sequence[tuple[str, Performance]]) -> Table | N
             _estimate(one.plain),
             Estimate(value=one.adjusted, low=one.low, high=one.high, digits=_digits(one.adjusted)),
             _estimate(one.certified),
-            performance.failed,
+            one.failed,
         )
         for key, _, label in _SHOWN
-        for run, performance in failing
+        for run, performance in performances
         if key not in _OF_THE_CLIENT
         for one in performance.percentiles.get(key, ())
+        if one.failed
     ]
     if not rows:
         return None
@@ -197,8 +197,9 @@ def adjusted_table(performances: Sequence[tuple[str, Performance]]) -> Table | N
         ),
         rows=tuple(rows),
         note=(
-            "A failed request takes for ever; a dash is infinite, or what too few requests cannot certify. Certified: "
-            "with 99 % confidence the true percentile is not above it (MLPerf's early stopping)."
+            "A request that failed, or got an answer without a token, takes for ever; a dash is infinite, or what too "
+            "few requests cannot certify. Certified: with 99 % confidence the true percentile is not above it "
+            "(MLPerf's early stopping)."
         ),
         is_collapsed=True,
     )

@@ -12,7 +12,7 @@ from vlmhyperbench.analysis.figures import FigureSpec
 from vlmhyperbench.domain.scenarios import ScenarioSpec, Slo
 from vlmhyperbench.domain.specs import EndpointTarget, PromptSpec
 from vlmhyperbench.reports.document import Block, Cases, Document, Facts, Listing, Table, write_cell
-from vlmhyperbench.reports.performance import performance_of
+from vlmhyperbench.reports.performance import adjusted_table, performance_of
 from vlmhyperbench.reports.quality import values_by
 from vlmhyperbench.reports.run_report import run_document
 from vlmhyperbench.reports.wording import plain, size
@@ -207,6 +207,9 @@ def test_an_answer_without_a_token_is_slower_than_any() -> None:
     performance = performance_of(evidence(rows, spec=slo))
     assert performance.percentiles["latency_ms"][1].adjusted is None
     assert [(limit.n, limit.over) for limit in performance.limits] == [(8, 4)]
+    table = adjusted_table([("a", performance)])
+    assert table is not None
+    assert {row[-1] for row in table.rows} == {4}
 
 
 def test_kept_and_cached_rows_never_count_as_speed() -> None:
