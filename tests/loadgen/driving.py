@@ -7,12 +7,14 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 
-from vlmhyperbench.load.plan import make_requests, write_bodies, write_plan
+from vlmhyperbench.load.plan import join_tables, make_requests, write_bodies, write_plan
 from vlmhyperbench.load.process import Line, LoadProcess
 from vlmhyperbench_sdk.load import (
     PLAN_VERSION,
@@ -52,7 +54,7 @@ class Driven:
         return [(line.phase, line.state) for line in self.lines if isinstance(line, PhaseLine)]
 
     @property
-    def rows(self) -> list[dict[str, object]]:
+    def rows(self) -> list[dict[str, Any]]:
         """Every announced row, by ordinal."""
         frames = [pl.read_parquet(self.folder / line.segment) for line in self.segments]
         return pl.concat(frames).sort("phase", "ordinal").to_dicts() if frames else []
@@ -80,16 +82,36 @@ def write(
     verify: bool = True,
 ) -> None:
     """Write a plan of one phase, number 1."""
-    requests = make_requests(1, write_bodies(folder, bodies))
+    write_phases(
+        folder,
+        Endpoint(url=url, headers=headers or {}, unix_socket=unix_socket, verify=verify),
+        PhasePlan(no=1, kind=kind, count=len(bodies), params={"in_flight": in_flight}),
+        bodies=bodies,
+        limits=limits,
+        processes=processes,
+    )
+
+
+def write_phases(
+    folder: Path,
+    endpoint: Endpoint,
+    *phases: PhasePlan,
+    bodies: Sequence[bytes],
+    limits: LoadLimits | None = None,
+    processes: int = 1,
+) -> None:
+    """Write a plan of several phases, each of the next so many bodies; ordinals go on from one to the next."""
+    requests = iter(write_bodies(folder, bodies))
+    tables = [make_requests(phase.no, list(islice(requests, phase.count))) for phase in phases]
     plan = LoadPlan(
         version=PLAN_VERSION,
-        phases=(PhasePlan(no=1, kind=kind, count=len(bodies), params={"in_flight": in_flight}),),
-        endpoint=Endpoint(url=url, headers=headers or {}, unix_socket=unix_socket, verify=verify),
+        phases=phases,
+        endpoint=endpoint,
         limits=limits or LoadLimits(request_timeout_s=60.0),
         seed=7,
         processes=processes,
     )
-    write_plan(folder, plan=plan, requests=requests)
+    write_plan(folder, plan=plan, requests=join_tables(tables))
 
 
 async def drive(

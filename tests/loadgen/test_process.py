@@ -16,15 +16,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.loadgen.driving import Driven, chat_body, drive, read_request, run, serving, whole, write
-from vlmhyperbench.load.plan import join_tables, make_requests, write_bodies, write_plan
+from tests.loadgen.driving import Driven, chat_body, drive, read_request, run, serving, whole, write, write_phases
 from vlmhyperbench.load.process import LoadProcess
 from vlmhyperbench_sdk.load import (
-    PLAN_VERSION,
     RECORD_COLUMNS,
     Endpoint,
-    LoadLimits,
-    LoadPlan,
     PhaseLine,
     PhasePlan,
     SegmentLine,
@@ -100,20 +96,14 @@ async def test_a_single_stream_has_one_request_at_a_time(tmp_path: Path) -> None
 
 
 async def test_phases_follow_each_other_on_the_same_connections(tmp_path: Path) -> None:
-    requests = write_bodies(tmp_path / "plan", [chat_body(number) for number in range(5)])
     async with await start_server(INSTANT) as server:
-        plan = LoadPlan(
-            version=PLAN_VERSION,
-            phases=(
-                PhasePlan(no=0, kind="warmup", count=2, params={"in_flight": 3}),
-                PhasePlan(no=1, kind="accuracy", count=3, params={"in_flight": 3}),
-            ),
-            endpoint=Endpoint(url=f"{server.url}/v1/chat/completions"),
-            limits=LoadLimits(),
-            seed=1,
+        write_phases(
+            tmp_path / "plan",
+            Endpoint(url=f"{server.url}/v1/chat/completions"),
+            PhasePlan(no=0, kind="warmup", count=2, params={"in_flight": 3}),
+            PhasePlan(no=1, kind="accuracy", count=3, params={"in_flight": 3}),
+            bodies=[chat_body(number) for number in range(5)],
         )
-        tables = [make_requests(0, requests[:2]), make_requests(1, requests[2:])]
-        write_plan(tmp_path / "plan", plan=plan, requests=join_tables(tables))
         driven = await run(tmp_path)
         assert server.connections == 3
     assert driven.phases == [(0, "OPEN"), (0, "COMPLETE"), (1, "OPEN"), (1, "COMPLETE")]
@@ -122,21 +112,15 @@ async def test_phases_follow_each_other_on_the_same_connections(tmp_path: Path) 
 
 
 async def test_a_phase_of_fewer_streams_than_processes_ends(tmp_path: Path) -> None:
-    requests = write_bodies(tmp_path / "plan", [chat_body(number) for number in range(9)])
     async with await start_server(INSTANT) as server:
-        plan = LoadPlan(
-            version=PLAN_VERSION,
-            phases=(
-                PhasePlan(no=0, kind="baseline", count=5, params={"in_flight": 1}),
-                PhasePlan(no=1, kind="offline", count=4, params={"in_flight": 2}),
-            ),
-            endpoint=Endpoint(url=f"{server.url}/v1/chat/completions"),
-            limits=LoadLimits(),
-            seed=1,
+        write_phases(
+            tmp_path / "plan",
+            Endpoint(url=f"{server.url}/v1/chat/completions"),
+            PhasePlan(no=0, kind="baseline", count=5, params={"in_flight": 1}),
+            PhasePlan(no=1, kind="offline", count=4, params={"in_flight": 2}),
+            bodies=[chat_body(number) for number in range(9)],
             processes=2,
         )
-        tables = [make_requests(0, requests[:5]), make_requests(1, requests[5:])]
-        write_plan(tmp_path / "plan", plan=plan, requests=join_tables(tables))
         driven = await run(tmp_path)
     assert driven.end.processes == 2
     assert [(row["phase"], row["stream"]) for row in driven.rows[:5]] == [(0, 0)] * 5

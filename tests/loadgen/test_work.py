@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import struct
-import time
 from dataclasses import replace
 from email.utils import formatdate
 
@@ -13,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vlmhyperbench_loadgen.answers import Answer
-from vlmhyperbench_loadgen.clocks import read_clocks
+from vlmhyperbench_loadgen.clocks import Reading, read_clocks
 from vlmhyperbench_loadgen.connection import Reply
 from vlmhyperbench_loadgen.eventloop import is_worth_waiting
 from vlmhyperbench_loadgen.table import Request
@@ -53,18 +52,17 @@ def work(*requests: Request, tries: int = 1, reported: Reported | None = None) -
 
 
 def seen_late(after: Try | None = None, *, late_ns: int, failure: str | None = None) -> Try:
-    """A try whose answer lay in the socket for a while before the process read it."""
-    began = read_clocks()
-    came_ns = began.monotonic_ns + 1000
-    read_ns = came_ns + late_ns
+    """A try whose answer lay in the socket for a while before the process read it, just now."""
+    now = read_clocks()
+    read_ns = now.monotonic_ns
+    came_ns = read_ns - late_ns
+    began = Reading(came_ns - 1000, now.offset_ns)
     done = ended()
     reply, data = Reply(began), bytes(done.reply.received) if done.reply is not None else b""
     wall_ns = came_ns + began.offset_ns
     reply.add(data, read_ns, struct.pack("@ll", *divmod(wall_ns, S)))
     done.reply, done.end_ns, done.failure = reply, read_ns, failure
     done.after, done.scheduled_ns = after, after.end_ns if after is not None else 0
-    while time.monotonic_ns() < read_ns:
-        pass
     return done
 
 

@@ -160,7 +160,7 @@ class EventLoop:
         self._events, self._events_since_ns, self._begun_before = 0, now_ns, self.begun
 
     def _gather(self) -> None:
-        """Let a moment pass, unless a deadline is near."""
+        """Let a moment pass, unless a deadline is near: this wait is the mechanism, it waits for nobody's state."""
         if not self._heap or self._heap[0][0] - time.monotonic_ns() > 2 * GATHER_NS:
             time.sleep(GATHER_NS / 1e9)
 

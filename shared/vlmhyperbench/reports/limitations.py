@@ -101,9 +101,8 @@ def _of_speed(run: RunEvidence, performance: Performance) -> list[str]:
         requests, streams = plural(run.total, "request"), spec.scenario.streams
         items.append(f"there were only {requests} for {streams} streams, so no more were in flight.")
     left = (run.samples or 0) - (spec.scenario.bound or run.samples or 0)
-    if spec.scenario.baseline_requests and spec.scenario.baseline_requests + spec.scenario.warmup_requests > max(
-        left, 0
-    ):
+    baseline = spec.scenario.baseline_requests
+    if baseline and baseline + spec.scenario.warmup_requests > max(left, 0):
         items.append(
             "requests of the baseline asked samples that were measured afterwards: an engine that keeps what it has "
             "read answered those faster, and what the streams cost each other looks smaller."

@@ -153,9 +153,9 @@ def validity_of(
     else:
         lag = nearest_rank((sent["sent_ns"] - sent["scheduled_ns"]).sort().to_list(), 99)
         gates += judge_open_lag(None if lag is None else lag / 1e6, ttft_p50_ms)
-    if process is not None and sent["claim_id"].n_unique() == 1:
-        scheduled, instants = (asked[name].drop_nulls().to_numpy() for name in ("scheduled_ns", "sent_ns"))
-        gates += judge_sends(process, scheduled, instants, cv=cv).gates
+        if sent["claim_id"].n_unique() == 1:
+            scheduled, instants = (asked[name].drop_nulls().to_numpy() for name in ("scheduled_ns", "sent_ns"))
+            gates += judge_sends(process, scheduled, instants, cv=cv).gates
     return Validity(gates=tuple(gates))
 
 

@@ -34,9 +34,10 @@ def test_the_cost_of_measuring_is_stated_by_tokens_and_by_requests() -> None:
 
 def test_what_the_measuring_processes_took_stands_apart_where_it_was_recorded() -> None:
     told = CLIENT | {"measuring_cpu_s": 1.5, "measuring_peak_rss_bytes": 2**20}
-    cells = dict(cells_of(table_of(chapter_of(run_document(timed(client=told))), "harness-cost")))
-    assert cells["of it, measuring processes"] == "1.5 s"
-    assert cells["peak memory, largest measuring process"] == "1 MiB"
+    cost = table_of(chapter_of(run_document(timed(client=told))), "harness-cost")
+    rows = cells_of(cost)
+    assert ("of it, measuring processes", "1.5 s") in rows
+    assert ("peak memory, largest measuring process", "1 MiB") in rows
 
 
 def test_answers_of_unknown_length_have_no_cost_by_tokens() -> None:
@@ -117,7 +118,7 @@ def test_no_figure_has_empty_axes(rows: Sequence[dict[str, object]], drawn: set[
 def test_goodput_counts_the_requests_that_kept_every_limit_over_all_that_were_scheduled() -> None:
     spec = scenario(slo=Slo(limits_ms={"latency_p99": 25.0, "ttft": 10.0}))
     rows = [*(fact(i, "a", "a") for i in range(8)), fact(8, None, "a"), fact(9, "a", "a", ttft_user_ns=11 * MS)]
-    run = evidence(rows, spec=spec, metrics=(), claims=[claim(client=CLIENT)])  # type: ignore[arg-type]
+    run = evidence(rows, spec=spec, metrics=(), claims=[claim(client=CLIENT)])
     performance = performance_of(run)
     assert performance.goodput is not None
     assert (performance.goodput.met, performance.goodput.scheduled) == (6, 10)
@@ -228,7 +229,7 @@ def test_streams_stand_side_by_side_with_how_evenly_they_were_served() -> None:
         *(fact(i, "a", "a", stream=0, scheduled_ns=50 * i * MS, stream_end_ns=50 * (i + 1) * MS) for i in range(3)),
         fact(3, "a", "a", stream=1, scheduled_ns=0, stream_end_ns=150 * MS, ttft_user_ns=30 * MS),
     ]
-    run = evidence(rows, spec=spec, metrics=(), claims=[claim(client=CLIENT)])  # type: ignore[arg-type]
+    run = evidence(rows, spec=spec, metrics=(), claims=[claim(client=CLIENT)])
     table = table_of(chapter_of(run_document(run)), "streams")
     assert [row[:4] for row in cells_of(table)] == [("0", "3", "3", "10.0"), ("1", "1", "1", "30.0")]
     # 20 and 6.67 answers a second: (26.67)² / (2 · (400 + 44.4)) = 0.8
@@ -238,7 +239,7 @@ def test_streams_stand_side_by_side_with_how_evenly_they_were_served() -> None:
 def test_streams_that_got_nothing_have_no_fairness() -> None:
     spec = scenario(kind="multi_stream", in_flight=2)
     rows = [fact(i, "a", "a", stream=i, stream_end_ns=None) for i in range(2)]
-    chapter = chapter_of(run_document(evidence(rows, spec=spec, metrics=())))  # type: ignore[arg-type]
+    chapter = chapter_of(run_document(evidence(rows, spec=spec, metrics=())))
     assert table_of(chapter, "streams").note.startswith("How evenly the streams were served cannot be said")
 
 
@@ -251,7 +252,7 @@ def test_turns_of_conversations_stand_apart_and_many_are_cut() -> None:
 
 def test_one_stream_and_one_turn_are_no_groups() -> None:
     spec = scenario(kind="multi_stream", in_flight=2)
-    chapter = chapter_of(run_document(evidence([fact(0, "a", "a")], spec=spec, metrics=())))  # type: ignore[arg-type]
+    chapter = chapter_of(run_document(evidence([fact(0, "a", "a")], spec=spec, metrics=())))
     assert not [block for block in chapter.blocks if isinstance(block, Table) and block.name in {"streams", "turns"}]
 
 
@@ -259,7 +260,7 @@ def test_what_streams_cost_each_other_is_a_ratio_of_medians() -> None:
     spec = scenario(kind="multi_stream", in_flight=2)
     rows = [fact(i, "a", "a", stream=i % 2, latency_ns=40 * MS, tpot_ns=None) for i in range(20)]
     before = [fact(i, "a", "a", latency_ns=20 * MS, phase_kind="baseline") for i in range(20)]
-    run = evidence(rows, spec=spec, metrics=(), claims=[claim(client=CLIENT)], alone=facts_frame(before))  # type: ignore[arg-type]
+    run = evidence(rows, spec=spec, metrics=(), claims=[claim(client=CLIENT)], alone=facts_frame(before))
     assert cells_of(table_of(chapter_of(run_document(run)), "interference")) == [
         ("TTFT", "1.00 (1.00 to 1.00)"),
         ("TPOT", "–"),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.shared.reports.builders import MS, claim, evidence, fact, run_spec
 from vlmhyperbench.analysis.figures import FigureSpec
 from vlmhyperbench.domain.scenarios import ScenarioSpec
+from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.reports.document import Document, Points, Section, Table, write_cell
 from vlmhyperbench.reports.evidence import RunEvidence
 
@@ -17,18 +20,16 @@ CLIENT = {
 }
 
 
-def timed(count: int = 10, *, client: object = CLIENT, spec: object = None, **changes: object) -> RunEvidence:
+def timed(count: int = 10, *, client: object = CLIENT, spec: RunSpec | None = None, **changes: object) -> RunEvidence:
     """A run whose answers came 100 ms apart, each after 50 ms, the first token after 10."""
-    times = {"latency_ns": 50 * MS, "ttft_user_ns": 10 * MS}
-    rows = [
-        fact(i, "yes", "yes", **times, stream_end_ns=(100 * i + 50) * MS, **changes)  # type: ignore[arg-type]
-        for i in range(count)
-    ]
-    return evidence(rows, spec=spec, metrics=(), claims=[claim(client=client)])  # type: ignore[arg-type]
+    changes = {"latency_ns": 50 * MS, "ttft_user_ns": 10 * MS, **changes}
+    rows = [fact(i, "yes", "yes", **{"stream_end_ns": (100 * i + 50) * MS, **changes}) for i in range(count)]
+    return evidence(rows, spec=spec, metrics=(), claims=[claim(client=client)])
 
 
-def scenario(**changes: object) -> object:
-    return run_spec(scenario=ScenarioSpec(**changes))  # type: ignore[arg-type]
+def scenario(**fields: Any) -> RunSpec:
+    """The spec of a run with a scenario of such fields."""
+    return run_spec(scenario=ScenarioSpec(**fields))
 
 
 def chapter_of(document: Document) -> Section:
