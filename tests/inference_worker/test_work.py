@@ -12,17 +12,27 @@ SAMPLES = [ManifestSample(index=i, key=str(i), question="q", error="gone" if i =
 
 
 @pytest.mark.parametrize(
-    ("measured", "count", "aside"),
+    ("measured", "count", "first", "then"),
     [
-        pytest.param([0, 2, 3], 2, [4, 5], id="what-is-not-measured"),
-        pytest.param([5, 4, 3, 2, 0], 2, [0, 2], id="else-what-is-measured-last"),
-        pytest.param([0, 2, 3, 4], 3, [5, 4, 3], id="both"),
-        pytest.param([0, 1, 2, 3, 4, 5, 6], 1, [0], id="a-second-repeat-is-the-same-sample"),
-        pytest.param([0], 9, [2, 3, 4, 5, 0], id="never-more-than-there-are"),
+        pytest.param([0, 2, 3], 2, {4, 5}, set(), id="what-is-not-measured"),
+        pytest.param([5, 4, 3, 2, 0], 5, set(), {0, 2, 3, 4, 5}, id="else-what-is"),
+        pytest.param([0, 2, 3, 4], 5, {5}, {0, 2, 3, 4}, id="both"),
+        pytest.param([0, 1, 2, 3, 4, 6], 1, {5}, set(), id="a-second-repeat-is-the-same-sample"),
+        pytest.param([0], 9, {2, 3, 4, 5}, {0}, id="never-more-than-there-are"),
     ],
 )
 def test_what_is_asked_aside_warms_no_cache_for_what_is_measured(
-    measured: list[int], count: int, aside: list[int]
+    measured: list[int], count: int, first: set[int], then: set[int]
 ) -> None:
     work = Work(spec=run_spec(), samples=SAMPLES, missing=measured)
-    assert work.aside(count, measured) == aside
+    aside = work.aside(count, measured)
+    assert (set(aside[: len(first)]), set(aside[len(first) :])) == (first, then)
+    assert len(aside) == len(set(aside))
+
+
+def test_what_is_asked_aside_is_drawn_from_the_whole_data_set_and_the_same_again() -> None:
+    samples = [ManifestSample(index=i, key=str(i), question="q") for i in range(100)]
+    first, again = (Work(spec=run_spec(), samples=samples, missing=[]).aside(20, range(100)) for _ in range(2))
+    assert first == again
+    assert min(first) < 25
+    assert max(first) >= 75

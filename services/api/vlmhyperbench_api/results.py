@@ -123,7 +123,7 @@ def _join(
                 reasoning=payload["reasoning"],
                 prompt_tokens=fact.prompt_tokens,
                 completion_tokens=fact.completion_tokens,
-                ttft_ms=_ms(fact.ttft_service_ns),
+                ttft_ms=_ms(fact.ttft_user_ns),
                 tpot_ms=_ms(fact.tpot_ns),
                 latency_ms=_ms(fact.latency_ns),
                 measures=scores.get((row.phase, row.ordinal), []),

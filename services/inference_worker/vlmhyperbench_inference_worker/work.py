@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
 from typing import Literal
 from uuid import UUID
 
@@ -60,13 +60,13 @@ class Work:
     def aside(self, count: int, measured: Sequence[int]) -> list[int]:
         """Ordinals of so many samples that can be asked, for what counts nowhere.
 
-        Those that are not measured come first, then those that are measured last: what an engine keeps of them is of
-        no use to the others.
+        They are drawn, so that they are like the others whatever the order of the data set; those that are not
+        measured come first, since an engine may keep what it has read of the rest.
         """
-        asked = dict.fromkeys(ordinal % len(self.samples) for ordinal in reversed(measured))
-        others = (sample.index for sample in self.samples if sample.index not in asked)
-        readable = (index for index in chain(others, asked) if self.samples[index].error is None)
-        return list(islice(readable, count))
+        asked = {ordinal % len(self.samples) for ordinal in measured}
+        readable = [sample.index for sample in self.samples if sample.error is None]
+        random.Random(f"aside/{self.spec.scenario.seed}").shuffle(readable)  # noqa: S311 - drawn, not secret
+        return sorted(readable, key=asked.__contains__)[:count]
 
 
 async def read_work(job: ClaimedJob) -> Work:

@@ -17,6 +17,8 @@ _NUMBERS: tuple[tuple[str, str, str], ...] = (
     ("samples_per_s", "samples/s", ".2f"),
 )
 
+_NO_MEASURES = frozenset({"invalid", "interrupted", "partial"})
+
 
 def rows_of(headline: JsonValue | None) -> list[dict[str, Any]]:
     """Return the rows of a headline; none where it is not one."""
@@ -29,7 +31,7 @@ def print_table(headline: JsonValue | None) -> None:
     rows = rows_of(headline)
     metrics = list(dict.fromkeys(name for row in rows for name in row.get("metrics", {})))
     numbers = [part for part in _NUMBERS if any(row.get(part[0]) is not None for row in rows)]
-    is_void = any(row.get("validity") == "invalid" for row in rows)
+    is_void = any(row.get("validity") in _NO_MEASURES for row in rows)
     has_memory = any(row.get("peak_memory_bytes") is not None for row in rows)
     columns = [
         "run",

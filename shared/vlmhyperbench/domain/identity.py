@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic import JsonValue
 
@@ -23,6 +24,7 @@ from vlmhyperbench.domain.specs import (
 )
 
 ABSENT = "(absent)"
+_NOT_THE_LOAD = frozenset({"name", "version", "seed", "slo"})
 _ID_HEX = 12
 
 
@@ -93,6 +95,12 @@ def identify(
 def id_of(components: Mapping[str, JsonValue]) -> str:
     """Return the short id of an identity: `e` and 12 hex digits."""
     return f"e{digest_of(dict(components))[:_ID_HEX]}"
+
+
+def load_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
+    """Return where two scenarios drive a run differently; what one is called or should keep drives nothing."""
+    a, b = ({name: value for name, value in one.items() if name not in _NOT_THE_LOAD} for one in (first, second))
+    return [one.path for one in differences(a, b, path="scenario")]
 
 
 def differences(a: JsonValue, b: JsonValue, *, path: str = "") -> Iterator[Difference]:

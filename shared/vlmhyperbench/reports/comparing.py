@@ -11,9 +11,10 @@ from xml.etree import ElementTree
 from pydantic import JsonValue
 
 from vlmhyperbench.analysis.comparison import Delta, Flips, Measured, compare_metrics, count_flips
-from vlmhyperbench.analysis.gates import Check, GatePolicy, Side, WholeRun, check, is_met
+from vlmhyperbench.analysis.gates import MEMORY, Check, GatePolicy, Side, WholeRun, check, is_met
 from vlmhyperbench.analysis.parity import Parity
 from vlmhyperbench.analysis.parity import parity as compare_texts
+from vlmhyperbench.domain.identity import load_differences
 from vlmhyperbench.reports.differences import delta_table, lost_of
 from vlmhyperbench.reports.document import Cell, Column, Section, Table, write_number
 from vlmhyperbench.reports.parity import divergences, parity_table, say
@@ -128,6 +129,7 @@ def rows(comparison: Comparison) -> dict[str, JsonValue]:
         "flips": asdict(flips) if flips is not None else None,
         "parity": {**asdict(comparison.parity), "same": comparison.parity.same, "rescored": comparison.parity.rescored},
         "speeds": {name: {"baseline": before, "other": after} for name, before, after in _measured_speeds(comparison)},
+        "validity": {"baseline": _validity(comparison.baseline), "other": _validity(comparison.other)},
         "gate": None
         if comparison.is_met is None
         else {"met": comparison.is_met, "checks": [asdict(one) for one in comparison.checks]},
@@ -180,6 +182,7 @@ def _side(samples: Samples) -> Side:
         headline=cast("dict[str, JsonValue]", _object(samples.meta, "headline")),
         counts={name: float(value) for name, value in counts.items() if isinstance(value, int | float)},
         spec=cast("dict[str, JsonValue]", _object(data, "spec")),
+        manifest_id=_manifest_of(samples),
         is_interrupted=samples.meta.get("is_interrupted") is True,
     )
 
@@ -209,7 +212,7 @@ def _flips(first: Sequence[Measured], theirs: Sequence[Measured]) -> Flips | Non
 
 
 def _warnings(baseline: Samples, other: Samples, deltas: dict[str, Delta]) -> Iterator[str]:
-    if baseline.meta.get("manifest_id") != other.meta.get("manifest_id"):
+    if _manifest_of(baseline) != _manifest_of(other):
         yield "The runs were not made on the same samples; what both have is paired by its key."
     mine, theirs = ({one["key"]: one for one in run.described()} for run in (baseline, other))
     missing = sorted(str(key) for key in {*mine, *theirs} if key not in deltas)
@@ -218,11 +221,34 @@ def _warnings(baseline: Samples, other: Samples, deltas: dict[str, Delta]) -> It
     for run in (baseline, other):
         if _object(run.meta, "data").get("is_stopped") is True:
             yield f"{run.name} stopped early by its rule: intervals and p-values suppose that it did not."
+        if _validity(run) == "invalid":
+            yield f"The speeds of {run.name} are {INVALID} as measurements; its report says why."
+        if run.meta.get("is_interrupted") is True:
+            yield f"{run.name} was interrupted, or timed in part: its speeds are no measure."
+    specs = [_object(_object(run.meta, "data"), "spec") for run in (baseline, other)]
+    first, second = (_object(spec, "scenario") for spec in specs)
+    apart = load_differences(first, second)
+    if apart:
+        yield f"The runs were driven differently, and their speeds with it: {', '.join(apart)}."
     yield from (lost_of(delta) for delta in deltas.values() if delta.lost)
     if any(mine[key]["extractor"] != theirs[key]["extractor"] for key in deltas if key in theirs):
         yield "Their answers were read by different extractors."
     if any(mine[key]["environment"] != theirs[key]["environment"] for key in deltas if key in theirs):
         yield "Their metrics were computed by different package versions."
+
+
+def _validity(samples: Samples) -> str | None:
+    """What is to be said of a run's speeds: `valid`, or why they are no measure."""
+    return _text(_object(samples.meta, "headline").get("validity"))
+
+
+def _manifest_of(samples: Samples) -> str | None:
+    """Hash of the samples that the run asked about."""
+    return _text(samples.meta.get("manifest_id"))
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _measured_speeds(comparison: Comparison) -> list[tuple[str, float | None, float | None]]:
@@ -235,13 +261,14 @@ def _number(value: object) -> float | None:
 
 
 def _speeds(comparison: Comparison) -> Table:
-    found: list[tuple[Cell, ...]] = []
-    for name, before, after in _measured_speeds(comparison):
-        change = f"{after / before - 1:+.0%}" if before and after is not None else "–"
-        found.append((_SPEEDS[name], write_number(before, 1), write_number(after, 1), change))
     sides = (comparison.baseline, comparison.other)
     broken = any(side.meta.get("is_interrupted") is True for side in sides)
-    void = [side.name for side in sides if _object(side.meta, "headline").get("validity") == "invalid"]
+    void = [side.name for side in sides if _validity(side) == "invalid"]
+    found: list[tuple[Cell, ...]] = []
+    for name, before, after in _measured_speeds(comparison):
+        is_measure = name == MEMORY or not (void or broken)
+        change = f"{after / before - 1:+.0%}" if is_measure and before and after is not None else "–"
+        found.append((_SPEEDS[name], write_number(before, 1), write_number(after, 1), change))
     note = _NO_MEASURE if broken else "Each run was timed once."
     if void:
         note = f"{INVALID} as measurements of speed: those of {listed(void)}; their reports say why. {note}"

@@ -165,7 +165,7 @@ def _results(summarised: Sequence[_Summarised]) -> Section:
                 one.performance.samples_per_s,
                 one.performance.output_tokens_per_s,
                 size(one.performance.peak_memory_bytes),
-                one.performance.validity.state.replace("invalid", INVALID) if one.performance.times else "–",
+                one.performance.state.replace("invalid", INVALID) if one.performance.times else "–",
                 final_state(one.run, one.counts).lower(),
             )
         )

@@ -10,10 +10,10 @@ from vlmhyperbench.reports.document import Points, Section, write_number
 from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.extraction import spread
 from vlmhyperbench.reports.judging import UNJUDGED
-from vlmhyperbench.reports.performance import Performance
+from vlmhyperbench.reports.performance import INTERRUPTED, PARTIAL, Performance
 from vlmhyperbench.reports.quality import digits_of
 from vlmhyperbench.reports.stopping import STOPPED
-from vlmhyperbench.reports.wording import percent, plural, upper_first
+from vlmhyperbench.reports.wording import in_sentence, percent, plural, upper_first
 
 FEW_FOR_P99 = 662
 """Queries below which MLPerf's early-stopping rule gives no p99."""
@@ -113,12 +113,20 @@ def _of_speed(run: RunEvidence, performance: Performance) -> list[str]:
         )
     if not isinstance(spec.target, EndpointTarget):
         items.append("the load generator shared the machine with the engine.")
-    if performance.is_partial:
-        items.append("speeds are those of the requests that this run asked itself, not of the answers that it keeps.")
-    if performance.is_interrupted:
-        items.append("the run was interrupted: times before and after a restart are mixed, and its rates with them.")
-    elif performance.parts > 1:
-        items.append(f"the run was measured in {performance.parts} parts; rates are over their times together.")
     if "estimated" in performance.token_sources:
         items.append("the server did not count tokens: they are estimated, and so are TPOT and tokens per second.")
+    return [*items, *_of_parts(run, performance)]
+
+
+def _of_parts(run: RunEvidence, performance: Performance) -> list[str]:
+    items = []
+    if performance.is_partial:
+        items.append(in_sentence(PARTIAL))
+    if performance.is_interrupted:
+        items.append(in_sentence(INTERRUPTED))
+    elif performance.parts > 1:
+        items.append(f"the run was measured in {performance.parts} parts; rates are over their times added up.")
+    hosts = {claim.host for claim in run.generating}
+    if len(hosts) > 1:
+        items.append(f"times of {len(hosts)} machines are mixed.")
     return items

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import polars
 
@@ -13,6 +14,7 @@ from vlmhyperbench.analysis.performance import Distribution
 from vlmhyperbench.analysis.slo import LimitVerdict
 from vlmhyperbench.analysis.steady import Goodput
 from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
+from vlmhyperbench.domain.specs import EndpointTarget
 from vlmhyperbench.reports.cost import Cost, cost_of
 from vlmhyperbench.reports.counting import count
 from vlmhyperbench.reports.document import Cell, Column, Estimate, Table
@@ -22,7 +24,7 @@ from vlmhyperbench.reports.records import ClaimEvidence
 from vlmhyperbench.reports.slo import goodput_in, judged_limits
 from vlmhyperbench.reports.spans import clock_offsets, on_one_clock, own_rows, window_s
 from vlmhyperbench.reports.tokens import gaps_ms
-from vlmhyperbench.reports.validity import INVALID, Validity, marked, validity_of
+from vlmhyperbench.reports.validity import INVALID, State, Validity, marked, validity_of
 
 _MS = 1e6
 _SHOWN: tuple[tuple[str, str, str], ...] = (
@@ -32,6 +34,10 @@ _SHOWN: tuple[tuple[str, str, str], ...] = (
     ("tpot_ms", "tpot_ns", "TPOT, after the first token"),
     ("queue_ms", "queue_ns", "client queue, scheduled to sent"),
 )
+INTERRUPTED = "The run was interrupted: times before and after a restart are mixed, and its rates with them."
+PARTIAL = "Speeds are those of the requests that this run asked itself, not of the answers that it keeps."
+SpeedsState = State | Literal["interrupted", "partial"]
+
 _OF_THE_CLIENT = {"queue_ms"}
 """What a failed request has as well, so that failures are not its slowest."""
 
@@ -51,8 +57,9 @@ class Performance:
     failed: int
     """Requests that were asked and not answered."""
     window_s: float | None
-    """From the first request scheduled to the last stream's end, over all claims, overlaps once."""
+    """From the first request scheduled to the last stream's end, added up over all claims."""
     samples_per_s: float | None
+    """Answers of one engine; those without a token are none."""
     output_tokens_per_s: float | None
     output_tokens: int | None
     goodput: Goodput | None
@@ -78,6 +85,18 @@ class Performance:
         """Whether the run's speeds are not those of its whole data set, measured in one go."""
         return self.is_interrupted or self.is_partial
 
+    @property
+    def state(self) -> SpeedsState:
+        """What is to be said of the speeds in a word."""
+        if self.validity.is_invalid or not self.is_no_measure:
+            return self.validity.state
+        return "interrupted" if self.is_interrupted else "partial"
+
+    @property
+    def why_no_measure(self) -> str:
+        """Say in a sentence why the speeds are no measure of the run; empty where they are one, or void anyway."""
+        return {"interrupted": INTERRUPTED, "partial": PARTIAL}.get(self.state, "")
+
 
 def performance_of(run: RunEvidence) -> Performance:
     """Summarise the requests that this run measured itself and that were answered; kept rows never count here."""
@@ -87,7 +106,7 @@ def performance_of(run: RunEvidence) -> Performance:
     measured = set(everything["claim_id"].to_list())
     claims = [claim for claim in run.generating if claim.id in measured]
     offsets = clock_offsets(run.generating)
-    window, failed = window_s(everything, offsets), asked.height - own.height
+    window, failed = window_s(everything), asked.height - own.height
     # An answer without a token came at no time at all: to whoever waits for it, it failed.
     silent = own["latency_ns"].null_count()
     shared = on_one_clock(everything, offsets)
@@ -109,7 +128,7 @@ def performance_of(run: RunEvidence) -> Performance:
         gaps=gaps_ms(run.events) if run.events is not None and run.events.gap_counts.any() else None,
         failed=failed,
         window_s=window,
-        samples_per_s=own.height / window if window else None,
+        samples_per_s=(own.height - silent) / window if window else None,
         output_tokens_per_s=total_tokens / window if window and total_tokens is not None else None,
         output_tokens=total_tokens,
         goodput=goodput_in(asked, limits, scheduled=asked.height + missing, window_s=window),
@@ -118,7 +137,8 @@ def performance_of(run: RunEvidence) -> Performance:
         parts=own["claim_id"].n_unique(),
         is_interrupted=_is_interrupted(own, run.generating),
         is_partial=bool(run.facts["is_kept"].any()),
-        peak_memory_bytes=_peak_memory(claims),
+        # What an endpoint's engine takes is seen by nobody here.
+        peak_memory_bytes=None if isinstance(run.spec.target, EndpointTarget) else _peak_memory(claims),
         progress=progress_of(shared, run.events) if shared is not None else None,
         validity=validity_of(
             everything,

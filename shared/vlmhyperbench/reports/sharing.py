@@ -23,7 +23,9 @@ def sharing_tables(run: RunEvidence) -> list[Table]:
     if run.spec.scenario.kind == "multi_stream":
         tables += _table("streams", "Streams", "stream", _groups(rows, "stream"), note=_say(_fairness(rows)))
         if run.alone is not None:
-            tables.append(_interference(rows, run.alone))
+            # A claim that came no further than its baseline left one too, perhaps of another machine.
+            measured = rows["claim_id"].unique().implode()
+            tables.append(_interference(rows, run.alone.filter(polars.col("claim_id").is_in(measured))))
     if rows["turn"].n_unique() > 1:
         note = "The first turn shows the pages; every later one quotes the answers before it."
         tables += _table("turns", "Turns", "turn", _groups(rows, "turn"), note=note)

@@ -48,6 +48,7 @@ def run_speed(run: RunEvidence, performance: Performance) -> Section:
     warm = f", after {plural(scenario.warmup_requests, 'warm-up request')}" if scenario.warmup_requests else ""
     said = [
         say_validity(performance.validity),
+        performance.why_no_measure,
         f"Scenario {scenario.name}: {scenario.in_words} over {window}{warm}. Timed at the client only.",
         *_not_drawn(performance),
     ]
@@ -92,9 +93,10 @@ def load_figures(runs: Sequence[Timed]) -> list[FigureSpec]:
     limits = [dict(run.spec.scenario.slo.limits_ms) for run, _ in runs if run.spec.scenario.slo.limits_ms]
     shared = limits[0] if limits and all(one == limits[0] for one in limits) else {}
     bounded = {slo_metric(name) for one in limits for name in one}
+    asked = len({(run.spec.dataset.name, run.spec.task) for run, _ in runs})
     figures = []
     for metric, key, words in _OF_LOADS:
-        loads = [load for run, performance in runs if (load := _load(run, performance, key)) is not None]
+        loads = [load for run, performance in runs if (load := _load(run, performance, key, asked)) is not None]
         if loads and (metric == "latency" or metric in bounded):
             figures.append(
                 load_figure(
@@ -186,13 +188,15 @@ def _tokens(gaps: Mapping[str, Ordered]) -> str:
     return plural(sum(found.n for found in gaps.values()), "token")
 
 
-def _load(run: RunEvidence, performance: Performance, key: str) -> Load | None:
+def _load(run: RunEvidence, performance: Performance, key: str, asked: int) -> Load | None:
+    """Make a point; `asked` is how many things all runs were asked: what differs in that is no load of one kind."""
     times, rate = performance.times.get(key), performance.samples_per_s
     if times is None or times.p99 is None or rate is None or performance.is_no_measure:
         return None
-    goodput = performance.goodput
+    goodput, spec = performance.goodput, run.spec
+    of = f", {spec.task} on {spec.dataset.name}" if asked > 1 else ""
     return Load(
-        group=f"{target_of(run.spec)} through {path_of(run.spec)}, {_LOOPS[run.spec.scenario.arrivals is not None]}",
+        group=f"{target_of(spec)} through {path_of(spec)}, {_LOOPS[spec.scenario.arrivals is not None]}{of}",
         label=marked(run.name, performance.validity),
         rate_per_s=rate,
         value=times.p99,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from vlmhyperbench.analysis.figures import Axis, FigureSpec, Spot, front_figure
 from vlmhyperbench.analysis.pareto import non_dominated
+from vlmhyperbench.domain.identity import load_differences
 from vlmhyperbench.reports.document import Section
 from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.performance import Performance
@@ -57,12 +58,13 @@ def trade_offs(candidates: Sequence[Candidate]) -> list[Section]:
     Memory is compared between runs that took it of the same kind of machine as the first.
     """
     alike = [one for one in candidates if _is_alike(one, candidates[0])]
+    timed = [one for one in alike if _is_driven_alike(one, alike[0])]
     first = next((one for one in alike if one.memory_mib is not None), None)
     near = [one for one in alike if first is not None and one.is_on_accelerator == first.is_on_accelerator]
     of = "accelerators" if first is not None and first.is_on_accelerator else "engine"
     axes = Axis(title="latency, p50", unit="ms"), Axis(title=f"peak memory of the {of}", unit="MiB")
     drawn = [
-        ("latency", "median latency", axes[0], _spots(alike, [one.latency_ms for one in alike], of_speed=True)),
+        ("latency", "median latency", axes[0], _spots(timed, [one.latency_ms for one in timed], of_speed=True)),
         ("memory", "peak memory", axes[1], _spots(near, [one.memory_mib for one in near], of_speed=False)),
     ]
     figures, sentences = [], []
@@ -84,6 +86,11 @@ def _is_alike(one: Candidate, first: Candidate) -> bool:
         and one.run.spec.dataset == first.run.spec.dataset
         and one.run.spec.task == first.run.spec.task
     )
+
+
+def _is_driven_alike(one: Candidate, first: Candidate) -> bool:
+    scenarios = (of.run.spec.scenario.model_dump(mode="json") for of in (one, first))
+    return not load_differences(*scenarios)
 
 
 def _spots(alike: Sequence[Candidate], costs: Sequence[float | None], *, of_speed: bool) -> list[Spot]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vlmhyperbench.analysis.comparison import Delta, Flips
+from vlmhyperbench.domain.identity import load_differences
 from vlmhyperbench.reports import cases
 from vlmhyperbench.reports.counting import Counts
 from vlmhyperbench.reports.document import write_number
@@ -128,7 +129,7 @@ def _how_fast(run: RunEvidence, performance: Performance) -> str:
         if performance.output_tokens_per_s is not None:
             rates.append(f"{write_number(performance.output_tokens_per_s, 0)} output tokens")
         sentence += f"; {run.spec.scenario.in_words} gave {listed(rates)} per second"
-    return f"{sentence}."
+    return f"{sentence}. {performance.why_no_measure}".rstrip()
 
 
 def _where_it_fails(
@@ -208,7 +209,8 @@ def _p(value: float | None) -> str:
 def _speeds(baseline: RunEvidence, others: list[RunEvidence], performances: Mapping[str, Performance]) -> str:
     broken = [run.name for run in (baseline, *others) if performances[run.id].is_no_measure]
     if broken:
-        return f"Speeds are not compared, because {listed(broken)} {'was' if len(broken) == 1 else 'were'} interrupted."
+        was = "was" if len(broken) == 1 else "were"
+        return f"Speeds are not compared, because {listed(broken)} {was} interrupted, or timed in part."
     base = performances[baseline.id].times.get("latency_ms")
     clauses = []
     for other in others:
@@ -220,13 +222,23 @@ def _speeds(baseline: RunEvidence, others: list[RunEvidence], performances: Mapp
         if abs(change) >= SAME_SPEED:
             how = f"{percent(abs(change), digits=0)} {'slower' if change > 0 else 'faster'}"
         clauses.append(
-            f"{other.name} is {how} at the median ({milliseconds(theirs.p50)} against {milliseconds(base.p50)}; "
+            f"{other.name} is {how} at the median{_elsewhere(baseline, other)} ({milliseconds(theirs.p50)} against "
+            f"{milliseconds(base.p50)}; "
             f"p99 {milliseconds(theirs.p99)} against {milliseconds(base.p99)})"
         )
     void = [run.name for run in (baseline, *others) if performances[run.id].validity.is_invalid]
     if clauses and void:
         clauses[0] = f"{INVALID} as measurements of speed are those of {listed(void)}: {clauses[0]}"
     return f"{'; '.join(clauses)}." if clauses else "Speeds cannot be compared: a run was not timed."
+
+
+def _elsewhere(baseline: RunEvidence, other: RunEvidence) -> str:
+    """Say where the two were not measured alike, so that their latencies mean different things."""
+    first, second = (run.spec.scenario.model_dump(mode="json") for run in (baseline, other))
+    apart = ["under another load"] if load_differences(first, second) else []
+    if baseline.manifest_id != other.manifest_id:
+        apart.append("on other samples")
+    return f", {listed(apart)}," if apart else ""
 
 
 def _flips(

@@ -53,6 +53,7 @@ class Result(Output):
     prompt_tokens: int | None
     completion_tokens: int | None
     ttft_ms: float | None
+    """From the scheduled instant, as latency."""
     tpot_ms: float | None
     latency_ms: float | None
     measures: list[MeasureValue]

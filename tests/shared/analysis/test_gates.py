@@ -38,7 +38,8 @@ SIDE = Side(
     metrics={"anls": WHOLE},
     headline={"latency_p50_ms": 100.0, "output_tokens_per_s": 50, "peak_memory_bytes": None},
     counts={"requested": 200, "missing": 0, "model_failures": 0, "truncated": 2},
-    spec={"dataset": {"name": "d", "seed": 1}, "prompt": "p"},
+    spec={"dataset": {"name": "d", "seed": 1}, "prompt": "p", "scenario": {"kind": "offline", "in_flight": 4}},
+    manifest_id="m",
     is_interrupted=False,
 )
 
@@ -188,6 +189,15 @@ def test_a_speed_that_is_no_measure_decides_nothing() -> None:
     assert status({"speed": "peak_memory_bytes", "max_increase": 0}, baseline=known, other=late) == "passed"
     broken = replace(SIDE, is_interrupted=True)
     assert status({"speed": "latency_p50_ms", "max_increase": 1}, other=broken) == "inconclusive"
+
+
+def test_speeds_under_another_load_or_on_other_samples_decide_nothing() -> None:
+    rule = {"speed": "latency_p50_ms", "max_increase": 1}
+    busier = {**SIDE.spec, "scenario": {"kind": "offline", "in_flight": 8, "name": "mine"}}
+    (found,) = run(rule, other=replace(SIDE, spec=busier, manifest_id="other"))
+    assert (found.status, found.message) == ("inconclusive", "The runs differ in their samples, scenario.in_flight.")
+    renamed = {**SIDE.spec, "scenario": {"kind": "offline", "in_flight": 4, "name": "mine", "seed": 3}}
+    assert status(rule, other=replace(SIDE, spec=renamed)) == "passed"
 
 
 def test_a_share_of_the_requests_may_be_lost() -> None:

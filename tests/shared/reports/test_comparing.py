@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import polars
 import pytest
 
-from tests.shared.reports.builders import evidence, fact, metric_spec, run_spec
+from tests.shared.reports.builders import claim, evidence, fact, metric_spec, run_spec
 from vlmhyperbench.analysis.gates import GatePolicy
+from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.reports.comparing import compare, rows, sections, tables, to_junit, verdict
 from vlmhyperbench.reports.differences import pair_runs
 from vlmhyperbench.reports.evidence import RunEvidence
@@ -50,6 +52,7 @@ def test_a_comparison_from_files_is_that_of_the_report() -> None:
     assert (compared.flips.mended, compared.flips.broke, compared.flips.pairs) == (2, 0, 5)
     assert compared.is_met is None
     assert compared.warnings == (
+        "The speeds of base are INVALID as measurements; its report says why.",
         "Exact match compares 5 of 6 answers; a run has no value for the others.",
         "Character error rate compares 5 of 6 answers; a run has no value for the others.",
     )
@@ -62,9 +65,27 @@ def test_what_makes_runs_incomparable_is_said() -> None:
     compared = compare(samples(BASELINE), samples(fewer))
     assert compared.warnings == (
         "Not compared, since one run lacks it or defines it otherwise: anls, cer, exact_match.",
+        "The speeds of base are INVALID as measurements; its report says why.",
     )
     assert (compared.deltas, compared.flips) == ({}, None)
     assert verdict(compared) == "No metric is shared. 1 of 1 answer (100.0\u00a0%) are the same text."
+
+
+def test_speeds_that_are_no_measure_are_warned_of_and_not_compared() -> None:
+    busier = run_spec(metrics=(ExactMatch(), Cer()), on_invalid="zero", scenario=ScenarioSpec(in_flight=8))
+    good, other = run("good", ["yes"] * 6), run("other", ["yes"] * 6, spec=busier)
+    cut = replace(other, claims=[claim(id="a", job_id="job"), claim(job_id="job")])
+    halves = cut.facts.with_columns(
+        claim_id=polars.when(polars.col("ordinal") < 2).then(polars.lit("a")).otherwise("claim_id")
+    )
+    compared = compare(samples(good), samples(replace(cut, facts=halves)))
+    assert compared.warnings == (
+        "other was interrupted, or timed in part: its speeds are no measure.",
+        "The runs were driven differently, and their speeds with it: scenario.in_flight.",
+    )
+    assert rows(compared)["validity"] == {"baseline": "not known", "other": "interrupted"}
+    speeds = next(one for one in tables(compared) if one.name == "speeds")
+    assert [row[3] for row in speeds.rows if row[0] != "peak memory, bytes"] == ["–"] * 5
 
 
 def test_another_profile_of_a_metric_is_another_metric() -> None:

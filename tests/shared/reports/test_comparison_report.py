@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.shared.reports.builders import MS, claim, evidence, fact, run_spec
+from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.reports import cases
 from vlmhyperbench.reports.comparison_report import comparison_document
 from vlmhyperbench.reports.document import Block, Cases, Document, Table, write_cell
@@ -57,7 +58,14 @@ def test_an_interrupted_run_has_no_verdict_on_its_speed() -> None:
         claims=[claim(), claim(id="other")],
     )
     document = comparison_document("e", "demo", "DONE", [broken, other])
-    assert "Speeds are not compared, because base was interrupted." in document.verdict
+    assert "Speeds are not compared, because base was interrupted, or timed in part." in document.verdict
+
+
+def test_speeds_that_were_measured_otherwise_are_said_to_be() -> None:
+    spec = run_spec(scenario=ScenarioSpec(in_flight=8))
+    other = _run("busy", "1" * 40, latency_ms=10, spec=spec, manifest_id="8" * 64)
+    document = comparison_document("e", "demo", "DONE", [_run("base", "1" * 40), other])
+    assert "busy is 50\u00a0% faster at the median, under another load and on other samples, (" in document.verdict[1]
 
 
 def test_better_runs_and_equal_speeds_are_said_too() -> None:

@@ -10,6 +10,7 @@ import polars
 from tests.shared.reports.builders import MS, claim, evidence, fact
 from tests.shared.reports.counting_metrics import Fields, Labels
 from vlmhyperbench.analysis.figures import FigureSpec
+from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.reports import clusters, fields, ranking
 from vlmhyperbench.reports.answers import wrong_answers
 from vlmhyperbench.reports.comparison_report import comparison_document
@@ -248,6 +249,12 @@ def test_a_run_without_a_number_or_of_other_data_is_no_candidate() -> None:
     assert {row[0] for row in found["quality-and-latency"].table.rows} == {"base", "unmeasured"}
     assert {row[0] for row in found["quality-and-memory"].table.rows} == {"base", "interrupted"}
     assert not [name for name in _compared(base, lost) if name.startswith("quality-and")]
+
+
+def test_a_run_under_another_load_is_no_candidate_by_its_latency() -> None:
+    base, busy = _run("base", "1100"), _run("busy", "1111", latency_ms=10)
+    busy = replace(busy, spec=busy.spec.model_copy(update={"scenario": ScenarioSpec(in_flight=8)}))
+    assert {name for name in _compared(base, busy) if name.startswith("quality-and")} == {"quality-and-memory"}
 
 
 def test_memory_of_accelerators_is_not_laid_beside_memory_of_a_process() -> None:

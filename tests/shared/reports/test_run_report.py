@@ -217,7 +217,7 @@ def test_kept_and_cached_rows_never_count_as_speed() -> None:
     assert performance_of(evidence(rows)).times["latency_ms"].n == 1
 
 
-def test_overlapping_claims_count_their_time_once() -> None:
+def test_claims_side_by_side_had_an_engine_each_and_rates_are_those_of_one() -> None:
     rows = [
         fact(0, "a", "a", scheduled_ns=0, latency_ns=100 * MS, stream_end_ns=100 * MS),
         fact(1, "a", "a", scheduled_ns=1050 * MS, latency_ns=100 * MS, stream_end_ns=1150 * MS, claim_id="other"),
@@ -228,16 +228,44 @@ def test_overlapping_claims_count_their_time_once() -> None:
         rows, claims=[claim(), claim(id="other", job_id="b", **later), claim(id="third", job_id="c", **later)]
     )
     performance = performance_of(run)
-    assert performance.window_s == pytest.approx(0.150)
+    assert performance.window_s == pytest.approx(0.210)
+    assert performance.samples_per_s == pytest.approx(3 / 0.210)
     assert (performance.parts, performance.is_interrupted) == (3, False)
     assert "measured in 3 parts" in limits_of(run_document(run))
+    elsewhere = replace(run, claims=tuple(replace(one, host=one.id) for one in run.claims))
+    assert "Times of 3 machines are mixed." in limits_of(run_document(elsewhere))
 
 
 def test_a_job_that_was_taken_up_again_marks_the_run_as_interrupted() -> None:
     rows = [fact(0, "a", "a"), fact(1, "a", "a", claim_id="other")]
     run = evidence(rows, claims=[claim(), claim(id="other")])
+    document = run_document(run)
     assert performance_of(run).is_interrupted
-    assert "The run was interrupted" in limits_of(run_document(run))
+    assert "The run was interrupted" in limits_of(document)
+    assert document.headline[0]["validity"] == "interrupted"
+    assert any("The run was interrupted: times before and after" in one for one in document.verdict)
+
+
+def test_speeds_beside_kept_answers_are_called_partial_and_void_ones_stay_void() -> None:
+    kept = evidence([fact(0, "a", "a"), fact(1, "a", "a", is_kept=True)])
+    assert performance_of(kept).state == "partial"
+    failed = evidence([fact(0, "a", "a"), fact(1, None, "a", status="error"), fact(2, "a", "a", is_kept=True)])
+    assert performance_of(failed).state == "invalid"
+
+
+def test_answers_without_a_token_are_no_throughput() -> None:
+    rows = [
+        fact(0, "a", "a", scheduled_ns=0, latency_ns=500 * MS, stream_end_ns=500 * MS),
+        fact(1, "", "a", scheduled_ns=500 * MS, latency_ns=None, ttft_user_ns=None, stream_end_ns=1000 * MS),
+    ]
+    assert performance_of(evidence(rows)).samples_per_s == pytest.approx(1.0)
+
+
+def test_what_the_engine_of_an_endpoint_takes_is_not_known() -> None:
+    run = evidence([fact(0, "a", "a")])
+    assert performance_of(run).peak_memory_bytes == 1024
+    remote = EndpointTarget(endpoint="http://engine.example/v1", model_name="m")
+    assert performance_of(replace(run, spec=run.spec.model_copy(update={"target": remote}))).peak_memory_bytes is None
 
 
 def test_claims_whose_clocks_cannot_be_tied_add_their_times() -> None:

@@ -260,6 +260,7 @@ def test_what_streams_cost_each_other_is_a_ratio_of_medians() -> None:
     spec = scenario(kind="multi_stream", in_flight=2)
     rows = [fact(i, "a", "a", stream=i % 2, latency_ns=40 * MS, tpot_ns=None) for i in range(20)]
     before = [fact(i, "a", "a", latency_ns=20 * MS, phase_kind="baseline") for i in range(20)]
+    before += [fact(i, "a", "a", latency_ns=90 * MS, phase_kind="baseline", claim_id="void") for i in range(30)]
     run = evidence(rows, spec=spec, metrics=(), claims=[claim(client=CLIENT)], alone=facts_frame(before))
     assert cells_of(table_of(chapter_of(run_document(run)), "interference")) == [
         ("TTFT", "1.00 (1.00 to 1.00)"),
