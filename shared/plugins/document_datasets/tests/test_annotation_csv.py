@@ -71,17 +71,19 @@ def test_the_optional_columns_may_be_missing(tmp_path: Path) -> None:
     assert _samples(tmp_path)[0].metadata == {}
 
 
-def test_a_number_that_json_does_not_know_stays_text(tmp_path: Path) -> None:
-    _write(tmp_path, "a.png;What?;x;NaN", header="image_path;question;answer;answer_bbox")
-    assert _samples(tmp_path)[0].metadata == {"answer_bbox": "NaN"}
+@pytest.mark.parametrize("number", ["NaN", "[1e999]"])
+def test_a_number_that_json_does_not_know_stays_text(tmp_path: Path, number: str) -> None:
+    _write(tmp_path, f"a.png;What?;x;{number}", header="image_path;question;answer;answer_bbox")
+    assert _samples(tmp_path)[0].metadata == {"answer_bbox": number}
 
 
 def test_every_wrong_line_is_named_at_once(tmp_path: Path) -> None:
-    file = _write(tmp_path, ROWS[0], "too;few", ROWS[1], "a;b;c;nul\0;e;f;g;h")
+    file = _write(tmp_path, ROWS[0], "too;few", ROWS[1], "a;b;c;nul\0;e;f;g;h", ";;;;;;;")
     with pytest.raises(InvalidInput) as raised:
         _samples(file)
     assert f"{file}:3: 2 cells instead of 8" in str(raised.value)
     assert f"{file}:5: a cell holds a NUL character" in str(raised.value)
+    assert f"{file}:6: the question is empty" in str(raised.value)
 
 
 def test_a_thousand_wrong_lines_are_counted_not_printed(tmp_path: Path) -> None:

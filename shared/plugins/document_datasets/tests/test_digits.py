@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -75,6 +76,11 @@ def test_wrong_params_and_splits_are_refused_all_at_once() -> None:
         "size: there is no",
     ):
         assert part in str(raised.value)
+
+
+def test_a_path_is_refused_since_no_file_is_read() -> None:
+    with pytest.raises(InvalidInput, match="path: the digits come with scikit-learn"):
+        HandwrittenDigits(DatasetSource(path=Path("digits")))
 
 
 def test_it_says_which_package_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:

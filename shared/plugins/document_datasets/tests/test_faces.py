@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from vlmhyperbench_document_datasets import faces
 from vlmhyperbench_document_datasets.faces import CHARACTERS, DEFAULT_FACE, OTHER_FACES, face
 from vlmhyperbench_document_datasets.synthetic import SyntheticDocuments
 from vlmhyperbench_sdk.errors import InvalidInput
@@ -31,3 +32,12 @@ def test_the_tier_fonts_says_at_once_which_package_it_needs(monkeypatch: pytest.
     face.cache_clear()
     with pytest.raises(InvalidInput, match="needs the package pyfiglet"):
         SyntheticDocuments(DatasetSource(params={"tier": "fonts"}))
+
+
+def test_a_face_with_other_characters_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    glyphs = dict(face(DEFAULT_FACE).glyphs)
+    monkeypatch.setattr(faces, "_of_pillow", lambda: glyphs | {"A": glyphs["B"]})
+    face.cache_clear()
+    with pytest.raises(InvalidInput, match="This pillow ships another face pillow"):
+        face(DEFAULT_FACE)
+    face.cache_clear()

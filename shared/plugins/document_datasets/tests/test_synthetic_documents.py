@@ -6,6 +6,7 @@ import io
 import json
 from collections import Counter
 from itertools import islice
+from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -107,6 +108,13 @@ def test_wrong_params_are_refused_all_at_once() -> None:
     assert "documents: 0 is not a whole number from 1 to" in message
     assert "page: 'pdf' is none of image, text" in message
     assert "seed: there is no such param; known are answer_style, documents, page, " in message
+
+
+def test_a_split_or_a_path_that_would_change_nothing_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"split: this dataset has none; .* another seed"):
+        SyntheticDocuments(DatasetSource(split="train"))
+    with pytest.raises(InvalidInput, match="path: this dataset is drawn"):
+        SyntheticDocuments(DatasetSource(path=Path("pages")))
 
 
 @pytest.mark.parametrize("value", [True, "3", 2.0, None, -1])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import difflib
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,7 +86,7 @@ def _read(file: Path) -> Iterator[_Row]:
             _check_header(file, header)
             line, number = reader.line_num + 1, 0
             for cells in reader:
-                if wrong := _wrong_with(cells, len(header)):
+                if wrong := _wrong_with(cells, header):
                     problems.append(f"{file}:{line}: {wrong}")
                 elif cells:
                     yield _Row(number, dict(zip(header, cells, strict=True)))
@@ -123,11 +124,13 @@ def _check_header(file: Path, header: list[str]) -> None:
         )
 
 
-def _wrong_with(cells: list[str], columns: int) -> str:
-    if cells and len(cells) != columns:
-        return f"{len(cells)} cells instead of {columns}"
+def _wrong_with(cells: list[str], header: list[str]) -> str:
+    if cells and len(cells) != len(header):
+        return f"{len(cells)} cells instead of {len(header)}"
     if any("\0" in cell for cell in cells):
         return "a cell holds a NUL character"
+    if cells and not cells[header.index("question")].strip():
+        return "the question is empty"
     return ""
 
 
@@ -147,7 +150,7 @@ def _sample_of(row: _Row, folder: Path) -> Sample:
 
 def _as_json(text: str) -> JsonValue:
     try:
-        value: JsonValue = json.loads(text, parse_constant=_refuse_constant)
+        value: JsonValue = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
     except (ValueError, RecursionError):
         return text
     return value
@@ -157,10 +160,18 @@ def _refuse_constant(name: str) -> JsonValue:
     raise ValueError(name)
 
 
+def _finite(text: str) -> float:
+    """Read a number; one too large for a float is none that JSON knows."""
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(text)
+    return value
+
+
 def _of_split(split: str | None) -> str:
     return "" if split is None else f" of the split {split!r}"
 
 
 def _known_splits(splits: set[str]) -> str:
     named = sorted(splits - {""})
-    return f"It has the splits {', '.join(named)}." if named else ""
+    return f"It has the splits {', '.join(named)}." if named else "Add rows below the header, one for each question."

@@ -47,6 +47,8 @@ class HandwrittenDigits:
         problems = [*unknown_params(source.params, ("scale", "page")), *bad_scale, *bad_page]
         if self._split not in SPLITS:
             problems.append(f"split: {self._split!r} is none of {', '.join(SPLITS)}.")
+        if source.path is not None:
+            problems.append("path: the digits come with scikit-learn, and no file is read.")
         refuse("handwritten_digits", problems)
         self._margin = SIDE // 2 * self._scale if page == "wide" else 0
         self._inks, self._labels = _load()
@@ -88,5 +90,8 @@ def _load() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         ) from error
     inks, labels = data.images.astype(np.uint8), data.target.astype(np.uint8)
     if hashlib.sha256(inks.tobytes() + labels.tobytes()).hexdigest() != _SHA256:
-        raise InvalidInput("This scikit-learn ships other digits than the ones that results are compared on.")
+        raise InvalidInput(
+            "This scikit-learn ships other digits than the ones that results are compared on.",
+            cure="Install a scikit-learn that vlmhyperbench-document-datasets was tested with: see its pyproject.toml.",
+        )
     return inks, labels

@@ -110,6 +110,17 @@ class Question:
         known = WORDINGS["field" if self.question_type == "absent" else self.question_type]
         return tuple(words.format(subject=self.subject) for words in known)
 
+    def asked(self, number: int, *, with_absent: bool, style: str) -> str:
+        """Return one of its wordings and the rules for its answer.
+
+        Args:
+            number: of the wording.
+            with_absent: whether the page is asked for fields that it does not have.
+            style: of the answer.
+        """
+        rules = ABSENT_RULE if with_absent and self.question_type in ("field", "absent") else ""
+        return self.wordings()[number] + rules + (STYLE_RULES[style] if self.said_of else "")
+
     def full_answer(self, style: str) -> str:
         """Return what a model should write in a style; what is no sentence is the answer alone."""
         sentence = f"{self.said_of} is {self.answer}."

@@ -10,7 +10,6 @@ from vlmhyperbench_document_datasets.faces import require_other_faces
 from vlmhyperbench_document_datasets.pages import Page
 from vlmhyperbench_document_datasets.params import choice, choices, integer, refuse, switch, unknown_params
 from vlmhyperbench_document_datasets.questions import (
-    ABSENT_RULE,
     MOST_ABSENT,
     STYLE_RULES,
     Question,
@@ -67,6 +66,10 @@ class SyntheticDocuments:
         self._is_drawn = page == "image"
         problems = [*unknown_params(params, PARAMS), *bad_number, *bad_page, *bad_tier, *bad_phrasings, *bad_absent]
         problems += [*bad_style, *bad_schemas, *bad_truth]
+        if source.split is not None:
+            problems.append("split: this dataset has none; documents that nobody has seen come from another seed.")
+        if source.path is not None:
+            problems.append("path: this dataset is drawn, and reads no file.")
         if not self._is_drawn and self._tier not in _TEXTS:
             problems.append(f"tier: a page as text has no tier {self._tier}, which is a way to draw.")
         refuse("synthetic_documents", problems)
@@ -103,14 +106,11 @@ class SyntheticDocuments:
 
     def _words(self, question: Question, document: str) -> Iterator[tuple[int, str]]:
         """Yield the number and the words of each wording that is asked."""
-        rules = STYLE_RULES[self._style] if question.said_of else ""
-        if self._absent and question.question_type in ("field", "absent"):
-            rules = ABSENT_RULE + rules
-        wordings = question.wordings()
-        drawn = self._chance(document, f"wording/{question.name}").randrange(len(wordings))
-        chosen = {"first": range(1), "drawn": range(drawn, drawn + 1), "every": range(len(wordings))}[self._phrasings]
+        count = len(question.wordings())
+        drawn = self._chance(document, f"wording/{question.name}").randrange(count)
+        chosen = {"first": range(1), "drawn": range(drawn, drawn + 1), "every": range(count)}[self._phrasings]
         for number in chosen:
-            yield number, wordings[number] + rules
+            yield number, question.asked(number, with_absent=self._absent > 0, style=self._style)
 
     def _metadata(self, page: Page, question: Question, number: int, boxes: dict[str, Box]) -> dict[str, JsonValue]:
         metadata: dict[str, JsonValue] = {

@@ -24,10 +24,10 @@ def test_the_tables_count_by_suite_and_by_what_was_asked_and_put_versions_side_b
         "| clean | 3 | 0.667 / 1.000 |",
         "| noisy | 1 | 0.000 / 1.000 |",
         "",
-        "| asked for | clean | noisy |",
-        "|---|---|---|",
-        "| date | 0.500 / 1.000 | 0.000 / 1.000 |",
-        "| due | 1.000 / 1.000 |  |",
+        "| asked for | questions | clean | noisy |",
+        "|---|---|---|---|",
+        "| date | 1 to 2 | 0.500 / 1.000 | 0.000 / 1.000 |",
+        "| due | 1 | 1.000 / 1.000 |  |",
     ]
 
 
@@ -44,12 +44,21 @@ def test_the_parity_table_compares_with_the_first_and_names_what_is_missing() ->
 
 
 def test_an_engine_of_full_precision_may_differ_in_one_answer_of_a_hundred_and_one_of_few_bits_in_all() -> None:
-    whole = Engine(label="whole", kind="vllm")
+    first, whole = (Engine(label=name, kind="vllm") for name in ("first", "whole"))
     few = Engine(label="few", kind="llamacpp", must_agree=False)
-    first = ["1"] * 200
-    for different, judged in ((2, []), (3, ["whole"])):
-        answers = {"first": first, "whole": first[different:] + ["0"] * different, "few": ["0"] * 200}
-        assert parity.too_different([whole, few], answers) == judged
+    same = ["1"] * 200
+    said = "whole gives other answers than first to more than 1 in 100 questions."
+    for different, wrong in ((2, []), (3, [said])):
+        answers = {"first": same, "whole": same[different:] + ["0"] * different, "few": ["0"] * 200}
+        assert parity.what_is_wrong([first, whole, few], answers) == wrong
+
+
+def test_one_engine_is_no_comparison_unless_no_more_were_asked_for() -> None:
+    one, two = (Engine(label=name, kind="llamacpp") for name in ("one", "two"))
+    for answers in ({}, {"one": ["1"]}):
+        (said,) = parity.what_is_wrong([one, two], answers)
+        assert said.startswith("Nothing was compared")
+    assert parity.what_is_wrong([one], {"one": ["1"]}) == []
 
 
 def test_questions_are_drawn_equally_from_every_suite() -> None:

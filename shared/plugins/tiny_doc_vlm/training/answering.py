@@ -13,9 +13,8 @@ from pathlib import Path
 
 from training.held_out import Item
 
-MOST_TOKENS = 800
-SERVED_TOKENS = 560
-"""Longer than any right answer; with the longest question it fits into the context that our servers give."""
+MOST_TOKENS = 560
+"""Longer than any right answer; with the longest question it fits into the model's context."""
 ROWS = 16
 
 
@@ -46,7 +45,7 @@ def answer(model: str, items: Sequence[Item], given: Namespace) -> list[str]:
     from training.engines import F16, NAME, serve
 
     with serve(F16, Path(model), environments=Path()) as url:
-        return answer_with_server(url, items, model=NAME, parallel=given.parallel, most_tokens=SERVED_TOKENS)
+        return answer_with_server(url, items, model=NAME, parallel=given.parallel)
 
 
 def answer_with_weights(folder: Path, items: Sequence[Item]) -> list[str]:
@@ -74,9 +73,7 @@ def answer_with_weights(folder: Path, items: Sequence[Item]) -> list[str]:
     return answers
 
 
-def answer_with_server(
-    url: str, items: Sequence[Item], *, model: str, parallel: int, most_tokens: int = MOST_TOKENS
-) -> list[str]:
+def answer_with_server(url: str, items: Sequence[Item], *, model: str, parallel: int) -> list[str]:
     """Answer by `url`/v1/chat/completions at temperature 0, in the order of the items.
 
     Raises:
@@ -89,7 +86,7 @@ def answer_with_server(
         body = {
             "model": model,
             "temperature": 0,
-            "max_tokens": most_tokens,
+            "max_tokens": MOST_TOKENS,
             "messages": [{"role": "user", "content": content}],
         }
         request = urllib.request.Request(  # noqa: S310 - the user's own URL
@@ -98,7 +95,7 @@ def answer_with_server(
             headers={"Content-Type": "application/json"},
         )
         with urllib.request.urlopen(request) as response:  # noqa: S310 - as above
-            return str(json.load(response)["choices"][0]["message"]["content"])
+            return str(json.load(response)["choices"][0]["message"]["content"] or "")
 
     with ThreadPoolExecutor(parallel) as pool:
         return list(pool.map(ask, items))

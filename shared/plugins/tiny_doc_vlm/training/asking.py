@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from training.vocabulary import END, encode
 from vlmhyperbench_document_datasets.pages import Page
 from vlmhyperbench_document_datasets.questions import (
-    ABSENT_RULE,
     MOST_ABSENT,
-    STYLE_RULES,
     Question,
     ask,
     ask_absent,
@@ -96,10 +94,5 @@ def _weight(question: Question, habits: Habits) -> float:
 
 
 def _put_in_words(question: Question, habits: Habits, rng: random.Random, *, has_absent: bool, style: str) -> Exchange:
-    wordings = question.wordings()
-    words = rng.choice(wordings) if rng.random() < habits.other_wording else wordings[0]
-    if has_absent and question.question_type in ("field", "absent"):
-        words += ABSENT_RULE
-    if question.said_of:
-        words += STYLE_RULES[style]
-    return exchange(words, question.full_answer(style))
+    number = rng.randrange(len(question.wordings())) if rng.random() < habits.other_wording else 0
+    return exchange(question.asked(number, with_absent=has_absent, style=style), question.full_answer(style))

@@ -34,7 +34,6 @@ CLASSES = len(CHARACTERS) + 1
 UNKNOWN = -100
 """The class of what nobody labelled; losses leave it out."""
 HALF_WIDTH_PX, TOKEN_PX = 8, 16
-GAP_PX = 1.5
 TOKENS_PER_SIDE = TILE_PX // TOKEN_PX
 FILTERS = (Image.Resampling.LANCZOS, Image.Resampling.BICUBIC, Image.Resampling.BILINEAR)
 """Engines resample the overview differently, so training draws the filter."""
@@ -65,10 +64,14 @@ def draw_page(name: str, tier: str) -> TrainingPage:
         look = choose_look(page, copy.copy(rng))
         drawing = draw(page, rng, document=document, tier=tier)
         return TrainingPage(pixels=drawing.pixels, page=page, characters=_labels_on_grid(page, look.first_row))
-    # Every printed word gets a place of its own: the drawing then tells where each one came to lie.
-    words = {f"{row}.{column}": Span(row=row, column=column, text=text) for row, column, text in _words(page)}
-    drawing = draw(dataclasses.replace(page, spans=words), rng, document=document, tier=tier)
-    marks = [(drawing.boxes[place], word.text) for place, word in words.items()]
+    # Every printed character is a value of its own here: the drawing then tells where each one came to lie.
+    words = [
+        [Span(row=row, column=column + place, text=character) for place, character in enumerate(text)]
+        for row, column, text in _words(page)
+    ]
+    spans = {f"{span.row}.{span.column}": span for word in words for span in word}
+    drawing = draw(dataclasses.replace(page, spans=spans), rng, document=document, tier=tier)
+    marks = [[(drawing.boxes[f"{span.row}.{span.column}"], span.text) for span in word] for word in words]
     return TrainingPage(pixels=drawing.pixels, page=page, characters=_labels_of_boxes(drawing.pixels.shape, marks))
 
 
@@ -76,7 +79,8 @@ def draw_digit(rng: random.Random) -> TrainingPage:
     """Draw a digit of the training half, moved a little, thinner or thicker, on wide paper."""
     inks, labels = training_digits()
     row = rng.randrange(len(labels))
-    ink = np.roll(inks[row], (rng.choice((-1, 0, 0, 0, 1)), rng.choice((-1, 0, 0, 0, 1))), axis=(0, 1))
+    down, right = 1 + rng.choice((-1, 0, 0, 0, 1)), 1 + rng.choice((-1, 0, 0, 0, 1))
+    ink = np.pad(inks[row], 1)[down : down + 8, right : right + 8]
     ink = np.where(ink > 0, np.clip(ink + np.array(rng.choices((-2, -1, 0, 0, 1, 2), k=64)).reshape(8, 8), 0, 16), 0)
     grey = (255 - (255 * ink + 8) // 16).astype(np.uint8).repeat(12, axis=0).repeat(12, axis=1)
     pixels = np.pad(grey, ((0, 0), (TILE_PX // 2, TILE_PX // 2)), constant_values=255)
@@ -111,15 +115,14 @@ def _labels_on_grid(page: Page, first_row: int) -> Labels:
     return _by_tile(cells)
 
 
-def _labels_of_boxes(shape: tuple[int, ...], marks: list[tuple[Box, str]]) -> Labels:
+def _labels_of_boxes(shape: tuple[int, ...], words: list[list[tuple[Box, str]]]) -> Labels:
     """Give every character to the half token in which its middle lies; what two share, nobody knows."""
     cells = np.zeros((shape[0] // TOKEN_PX, shape[1] // HALF_WIDTH_PX), dtype=np.int64)
-    for (left, top, right, bottom), text in marks:
-        # Between characters there is a gap, and the box has none at its ends.
-        width = (right - left + GAP_PX) / len(text)
-        for number, character in enumerate(text):
-            middle = left + int((number + 0.5) * width - GAP_PX / 2)
-            place = (top + bottom) // 2 // TOKEN_PX, middle // HALF_WIDTH_PX
+    for word in words:
+        # A full stop lies low: how high a character stands is for its word to say.
+        top, bottom = min(box[1] for box, _ in word), max(box[3] for box, _ in word)
+        for (left, _, right, _), character in word:
+            place = (top + bottom) // 2 // TOKEN_PX, (left + right) // 2 // HALF_WIDTH_PX
             cells[place] = UNKNOWN if cells[place] else _CLASS_OF[character]
     return _by_tile(cells)
 

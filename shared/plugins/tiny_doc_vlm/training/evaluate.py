@@ -55,8 +55,11 @@ def tables(items: Sequence[Item], answers: dict[str, Sequence[str]]) -> str:
 
     lines = [f"| suite | questions | {' / '.join(counts)} |", "|---|---|---|"]
     lines += [f"| {suite} | {asked[suite]} | {cell(suite)} |" for suite in asked]
-    lines += ["", f"| asked for | {' | '.join(asked)} |", "|---" * (len(asked) + 1) + "|"]
-    lines += [f"| {group} | {' | '.join(cell(suite, group) for suite in asked)} |" for group in groups]
+    lines += ["", f"| asked for | questions | {' | '.join(asked)} |", "|---" * (len(asked) + 2) + "|"]
+    for group in groups:
+        numbers = sorted(Counter(item.suite for item in items if item.group == group).values())
+        often = f"{numbers[0]}" if numbers[0] == numbers[-1] else f"{numbers[0]} to {numbers[-1]}"
+        lines.append(f"| {group} | {often} | {' | '.join(cell(suite, group) for suite in asked)} |")
     return "\n".join(lines) + "\n"
 
 

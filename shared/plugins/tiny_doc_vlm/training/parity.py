@@ -1,7 +1,8 @@
 """Ask all engines the same questions, and print how many answers are the same: `python -m training.parity`.
 
 Greedy decoding; the first engine that is installed is what the others are compared with. An engine that is not
-installed is named in the table, with the reason. Exits with 1 where an engine of full precision differs too often.
+installed is named in the table, with the reason. Exits with 1 where an engine of full precision differs too often, or
+where there are not two of them to compare.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 
 import vlmhyperbench_tiny_doc_vlm as tiny
-from training.answering import SERVED_TOKENS, answer_with_server
+from training.answering import answer_with_server
 from training.engines import ENGINES, SLOTS, Engine, serve
 from training.held_out import DIGITS, SEED, SUITES, Item, draw_items
 
@@ -30,7 +31,7 @@ def main(arguments: list[str]) -> int:
     every = (*SUITES, DIGITS)
     parser = argparse.ArgumentParser(prog="python -m training.parity", description=__doc__)
     parser.add_argument("--version", choices=tiny.versions(), default=tiny.versions()[-1])
-    parser.add_argument("--questions", type=int, default=500)
+    parser.add_argument("--questions", type=_at_least_one, default=500)
     parser.add_argument("--suites", nargs="+", choices=every, help="default: what the version learned to read")
     parser.add_argument("--environments", type=Path, default=Path(".venvs"), help="where transformers/ and vllm/ lie")
     parser.add_argument("--engines", nargs="+", choices=sorted({engine.kind for engine in ENGINES}))
@@ -54,10 +55,15 @@ def main(arguments: list[str]) -> int:
         )
         given.answers.write_text("".join(lines), encoding="utf-8")
     sys.stdout.write(table(items, answers, missing))
-    differing = too_different(engines, answers)
-    for label in differing:
-        print(f"{label} gives other answers than {next(iter(answers))} to more than 1 in 100 questions.")
-    return 1 if differing else 0
+    wrong = what_is_wrong(engines, answers)
+    sys.stdout.writelines(f"{line}\n" for line in wrong)
+    return 1 if wrong else 0
+
+
+def _at_least_one(text: str) -> int:
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError("ask at least one question")
+    return int(text)
 
 
 def draw_questions(suites: Sequence[str], count: int) -> list[Item]:
@@ -86,13 +92,18 @@ def table(items: Sequence[Item], answers: Mapping[str, Sequence[str]], missing: 
     return "\n".join(lines) + "\n"
 
 
-def too_different(engines: Sequence[Engine], answers: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the labels of the engines that have to agree with the first one that answered, and do not."""
-    if not answers:
-        return []
-    first = next(iter(answers.values()))
-    asked = (engine for engine in engines if engine.must_agree and engine.label in answers)
-    return [engine.label for engine in asked if _same(first, answers[engine.label]) < LEAST_SAME * len(first)]
+def what_is_wrong(engines: Sequence[Engine], answers: Mapping[str, Sequence[str]]) -> list[str]:
+    """Say which of the engines asked for have to agree with the first one, and do not; or that too few answered."""
+    wanted = [engine.label for engine in engines if engine.must_agree]
+    asked = [label for label in wanted if label in answers]
+    if len(asked) < min(2, len(wanted)):
+        return ["Nothing was compared: install two engines of full precision (PIP_FIND_LINKS names torch for them)."]
+    first, *others = asked
+    return [
+        f"{label} gives other answers than {first} to more than 1 in 100 questions."
+        for label in others
+        if _same(answers[first], answers[label]) < LEAST_SAME * len(answers[first])
+    ]
 
 
 def _same(first: Sequence[str], other: Sequence[str]) -> int:
@@ -102,7 +113,7 @@ def _same(first: Sequence[str], other: Sequence[str]) -> int:
 def _ask(engine: Engine, items: Sequence[Item], folder: Path, environments: Path) -> list[str]:
     with serve(engine, folder, environments) as url:
         name = engine.model_name(folder)
-        return answer_with_server(url, items, model=name, parallel=SLOTS, most_tokens=SERVED_TOKENS)
+        return answer_with_server(url, items, model=name, parallel=SLOTS)
 
 
 if __name__ == "__main__":

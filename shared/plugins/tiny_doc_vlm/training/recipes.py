@@ -78,7 +78,7 @@ RECIPES = {
         mixture=Mixture(
             tiers={"clean": 0.16, "noisy": 0.2, "shifted": 0.46, "fonts": 0.18},
             dense=0.14,
-            digits=0.12,
+            digits=0.18,
             habits=ALL_HABITS,
         ),
         stages=_stages(40_000),
