@@ -18,6 +18,10 @@ def registries(registries):
         "description: 25 ms an answer.\nbackends: [simulated]\n"
         "engine_params: {ttft_ms: 20, gap_ms: 1, tokens: 6, usage: always}\n"
     )
+    (registries / "models" / "simulated-flaky.yaml").write_text(
+        "description: Slower than a segment lasts, and it breaks every second answer.\nbackends: [simulated]\n"
+        "engine_params: {ttft_ms: 3000, gap_ms: 1, tokens: 6, usage: always, fail_every: 2, failure: cut}\n"
+    )
     return registries
 
 
@@ -70,6 +74,16 @@ def test_a_timed_run_restarts_whole_when_its_worker_is_killed(stack):
     assert_exactly_once(stack, run_id, 120)
     states = stack.query("SELECT state FROM phase WHERE run_id = %s AND kind = 'single_stream' ORDER BY no", run_id)
     assert states == [("VOID",), ("COMPLETE",)]
+
+
+def test_a_timed_run_keeps_the_answer_that_a_living_engine_broke_and_asks_nothing_again(stack):
+    scenario = {"name": "mine", "kind": "single_stream", "requests": 3, "warmup_requests": 0}
+    run = stack.wait(start(stack, samples=3, target={"model": "simulated-flaky"}, scenario=scenario))
+    assert (run.state, run.total, run.done, run.failed) == ("PARTIAL", 3, 3, 1), stack.logs()
+    rows = stack.query("SELECT ordinal, phase, COALESCE(error_code, status) FROM fact WHERE run_id = %s", run.id)
+    assert sorted(rows) == [(0, 1, "ok"), (1, 1, "connection_lost"), (2, 1, "ok")]
+    assert stack.query("SELECT state FROM phase WHERE run_id = %s", run.id) == [("COMPLETE",)]
+    audit(stack)
 
 
 @pytest.mark.parametrize("name", ["evaluation", "reporting", "scheduler", "api"])

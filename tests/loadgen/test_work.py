@@ -142,6 +142,18 @@ def test_a_transient_failure_comes_back_after_a_while() -> None:
     assert some.remaining == 0
 
 
+def test_whoever_drains_waits_for_one_time_out_and_for_whatever_else_may_pass() -> None:
+    reported = Reported()
+    some = work(request(0), request(1), request(2), tries=5, reported=reported)
+    some.take(0, 0)
+    some.take(1, 0)
+    some.drain()
+    assert some.finish(ended(0, failure="timeout: late")) is None
+    assert some.finish(ended(1, status=429)) is not None
+    some.read_one()
+    assert (reported, some.remaining) == ([(0, "timeout: late")], 1)
+
+
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 503, 507])
 def test_statuses_that_may_pass_are_tried_again(status: int) -> None:
     assert work(request(0), tries=2).finish(ended(status=status)) is not None

@@ -16,17 +16,14 @@ from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_inference_worker.live import Live
 from vlmhyperbench_inference_worker.requests import PlannedRequest
 from vlmhyperbench_inference_worker.serving import Serving
-from vlmhyperbench_inference_worker.sink import Sealed, Sink
+from vlmhyperbench_inference_worker.sink import Sink
 from vlmhyperbench_inference_worker.watch import Watch
 from vlmhyperbench_sdk.errors import InvalidInput, Unavailable
-from vlmhyperbench_sdk.load import EndLine, PhaseLine, ProgressLine, SegmentLine, StartedLine
-
-DRAIN_S = 4.0
-"""So long a stopped job's requests have to be answered; its worker is to be free within 5 s."""
+from vlmhyperbench_sdk.load import EndLine, PhaseLine, ProgressLine, SegmentLine
 
 
 class EngineLost(Unavailable):
-    """The engine died, or nobody answers at its address; what was in flight is asked again by the next attempt."""
+    """The engine died, or nobody answers at its address; what it left unanswered is asked again by the next attempt."""
 
     code = "engine_lost"
 
@@ -42,10 +39,8 @@ class Driven:
     """What a claim learned while it drove."""
 
     end: EndLine | None = None
-    started: StartedLine | None = None
     first_sent_ns: int | None = None
     last_event_ns: int | None = None
-    closed: set[int] = field(default_factory=set)
     live: Live = field(default_factory=Live)
     ordinals: set[int] = field(default_factory=set)
     """Of the measured phase, committed by this claim."""
@@ -78,8 +73,6 @@ async def drive(
         await process.ready(serving.measured.secrets)
         async for line in process.lines():
             match line:
-                case StartedLine():
-                    driven.started = line
                 case SegmentLine():
                     await _commit(job, line, record / line.segment, by_phase[line.phase], serving, sink, driven, phase)
                 case ProgressLine() if line.phase == phase:
@@ -93,7 +86,6 @@ async def drive(
                     await job.runtime.bus.publish_resources(job.context.name, watch.latest())
                 case PhaseLine(state="COMPLETE") if line.phase != phase or job.job.phase is None:
                     await job.close_phase(line.phase, PhaseState.COMPLETE)
-                    driven.closed.add(line.phase)
                 case EndLine():
                     driven.end = line
                 case _:
@@ -114,7 +106,8 @@ async def _commit(
     sealed = await asyncio.to_thread(
         lambda: sink.seal(path, planned, phase=line.phase, sha256=line.sha256, keep_unanswered=True)
     )
-    lost = bool(sealed and sealed.unanswered) and not await _is_reachable(serving, sealed)
+    # One broken answer of an engine that lives is its answer. Of a job that stops there is no attempt that asks again.
+    lost = bool(sealed and sealed.unanswered) and not job.stopping.is_set() and not await serving.is_alive()
     if lost:
         sealed = await asyncio.to_thread(
             lambda: sink.seal(path, planned, phase=line.phase, sha256=line.sha256, keep_unanswered=False)
@@ -133,12 +126,8 @@ async def _commit(
             driven.first_sent_ns = _least(driven.first_sent_ns, sealed.first_sent_ns)
             driven.last_event_ns = _most(driven.last_event_ns, sealed.last_event_ns)
     if lost:
-        raise EngineLost(f"The engine at {serving.measured.url} does not answer any more: {serving.status.error}.")
-
-
-async def _is_reachable(serving: Serving, sealed: Sealed | None) -> bool:
-    everything_failed = sealed is not None and sealed.unanswered == len(sealed.rows)
-    return await serving.is_alive() and not everything_failed
+        reason = serving.status.error or "its process has ended, or nobody answers at its address"
+        raise EngineLost(f"The engine at {serving.measured.url} does not answer any more: {reason}.")
 
 
 def _size(job: ClaimedJob) -> int | None:
@@ -158,20 +147,15 @@ def _most(a: int | None, b: int | None) -> int | None:
 async def _ending(job: ClaimedJob, process: LoadProcess) -> AsyncIterator[None]:
     """Ask the load generator to end when the job is cancelled, drains or stops: what it has sealed still comes.
 
-    Of a job that stops, what is under way is awaited for a while: the answers that came first may be the easier ones,
-    but a worker is not held for one that takes minutes.
+    Of a job that stops, what is under way is answered first, however slow: the answers that came first may be the
+    easier ones, and what was sent has its row. To cancel or to drain such a job ends it at once, as any other.
     """
-
-    async def let_finish() -> None:
-        await process.drain()
-        await asyncio.sleep(DRAIN_S)
-        await process.cancel()
 
     async def ask(when: asyncio.Event, end: Callable[[], Awaitable[None]]) -> None:
         await when.wait()
         await end()
 
-    ends = ((job.cancelled, process.cancel), (job.draining, process.cancel), (job.stopping, let_finish))
+    ends = ((job.cancelled, process.cancel), (job.draining, process.cancel), (job.stopping, process.drain))
     asking = [asyncio.create_task(ask(when, end), name="end-load") for when, end in ends]
     try:
         yield

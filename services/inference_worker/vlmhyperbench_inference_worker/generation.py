@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict
@@ -173,8 +174,9 @@ async def _record_cost(job: ClaimedJob, driven: Driven, watch: Watch) -> None:
     await job.record_claim(
         client=asdict(driven.end) if driven.end else None,
         resources=asdict(summary) if summary else None,
-        anchor_monotonic_ns=driven.started.monotonic_ns if driven.started else None,
-        anchor_wall_ns=driven.started.wall_ns if driven.started else None,
+        # Of now: the load generator may have waited in reserve for hours, and the wall's clock been set meanwhile.
+        anchor_monotonic_ns=time.monotonic_ns(),
+        anchor_wall_ns=time.time_ns(),
     )
     data = await asyncio.to_thread(watch.parquet)
     stored = await store(job, f"resources/{job.claim_id}.parquet", data, media_type=PARQUET)

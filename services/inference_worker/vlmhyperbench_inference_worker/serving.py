@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+import ssl
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -25,6 +26,8 @@ from vlmhyperbench_sdk.gateway import EngineIdentity, LoadRequest, ModelStatus
 
 START_TIMEOUT_S = 30.0
 CONTROL_TIMEOUT_S = 10.0
+ANSWER_TIMEOUT_S = 2.0
+"""Whoever holds a connection for so long is busy, not gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +115,10 @@ class Serving:
         return Measured(url=url, headers={"X-API-Key": "gateway"}, secrets={"gateway": self._key}, through="gateway")
 
     async def is_alive(self) -> bool:
-        """Say whether gateway and engine are still there; a kill is seen here before the gateway has noticed it."""
+        """Say whether gateway and engine are still there, and somebody answers at the engine's address.
+
+        A kill is seen here before the gateway has noticed it; the gateway never notices that a remote engine went.
+        """
         if self._gateway.returncode is not None or not _is_running(self.engine):
             return False
         try:
@@ -121,7 +127,8 @@ class Serving:
         except httpx2.HTTPError:
             return False
         self.status = _parse_status(answer)
-        return self.status.state == "ready"
+        url = self.status.engine_url
+        return self.status.state == "ready" and url is not None and await _is_answering(url)
 
     async def write_bodies(self, backend_class: str, requests: Path, out: Path, images: Mapping[str, Path]) -> None:
         """Have the gateway's environment write the body of every request, with `to_engine`, beside a table of offsets.
@@ -207,6 +214,22 @@ def _is_running(engine: EngineIdentity | None) -> bool:
     try:
         return psutil.Process(engine.pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
+        return False
+
+
+async def _is_answering(url: str) -> bool:
+    """Whether anybody speaks HTTP there, whatever he says; asked without a key."""
+    # The load generator trusts the same certificates.
+    context, timeout = ssl.create_default_context(), httpx2.Timeout(CONTROL_TIMEOUT_S, read=ANSWER_TIMEOUT_S)
+    try:
+        async with (
+            httpx2.AsyncClient(verify=context, timeout=timeout, trust_env=False) as client,
+            client.stream("GET", url.rstrip("/") + "/v1/models"),
+        ):
+            return True
+    except httpx2.ReadTimeout:
+        return True
+    except httpx2.HTTPError:
         return False
 
 

@@ -79,6 +79,7 @@ class Work:
         self._delayed: list[tuple[int, int, Request, int]] = []
         self._backlog: deque[Try] = deque()
         self._backlog_bytes = 0
+        self._transient = TRANSIENT_CODES
         self.remaining = len(requests)
         """Requests that are not reported yet."""
         self.wake: Callable[[int], None] = lambda now_ns: None  # noqa: ARG005
@@ -108,7 +109,9 @@ class Work:
         return self._delayed[0][0] if self._delayed else None
 
     def drain(self) -> None:
-        """Give up what nobody has taken yet; what was tried is still tried to its end."""
+        """Give up what nobody has taken yet; what was tried is still tried to its end, or until a try hangs."""
+        # Whoever waits for the end waits for one time-out at most, and not for one after the other.
+        self._transient -= {"timeout"}
         queues = (self._shared, *self._own.values())
         self.remaining -= sum(map(len, queues))
         for queue in queues:
@@ -142,10 +145,9 @@ class Work:
         heapq.heappush(self._delayed, (due_ns, done.request.ordinal, done.request, done.number + 1))
         return due_ns
 
-    @staticmethod
-    def _is_transient(done: Try) -> bool:
+    def _is_transient(self, done: Try) -> bool:
         if done.failure is not None:
-            return done.failure.partition(":")[0] in TRANSIENT_CODES
+            return done.failure.partition(":")[0] in self._transient
         status = done.http_status
         return status is not None and (status in TRANSIENT_STATUSES or status >= 500)
 

@@ -133,13 +133,14 @@ async def append(
     is_own_phase = chunk.phase == job.phase
     if is_own_phase and job.range_start is not None and job.range_end is not None:
         _check_range(rows, job.range_start, job.range_end)
-    await _hold_phase(session, job.run_id, claim_id, chunk.phase)
+    is_shared = await _hold_phase(session, job.run_id, claim_id, chunk.phase)
     statuses = await _insert_facts(session, job.run_id, claim_id, chunk, rows)
     if statuses:
         await _insert_chunk(session, job.run_id, claim_id, chunk)
     counted = statuses if is_own_phase else []
     failed = sum(status != FactStatus.OK.value for status in counted)
-    progressed = {"fails": literal(0)} if statuses else {}
+    # What restarts whole, or stands aside, has to be done again after a failure: it brings a job no nearer to its end.
+    progressed = {"fails": literal(0)} if counted and is_shared else {}
     after = (
         await session.execute(
             update(_JOB)
@@ -171,8 +172,11 @@ def _check_range(rows: Sequence[NewFact], start: int, end: int) -> None:
         raise InvalidInput(f"Ordinal {outside[0]} is outside of the job's range [{start}, {end}).")
 
 
-async def _hold_phase(session: AsyncSession, run_id: UUID, claim_id: UUID, phase: int) -> None:
-    """Keep the phase from being closed until the rows are committed: what counts is what was there when it closed."""
+async def _hold_phase(session: AsyncSession, run_id: UUID, claim_id: UUID, phase: int) -> bool:
+    """Keep the phase from being closed until the rows are committed: what counts is what was there when it closed.
+
+    True: all claims of the run write it, so that its rows outlive the claim.
+    """
     found = (
         await session.execute(
             select(_PHASE.c.state, _PHASE.c.claim_id)
@@ -183,6 +187,7 @@ async def _hold_phase(session: AsyncSession, run_id: UUID, claim_id: UUID, phase
     if found is None or found.state != PhaseState.OPEN.value or found.claim_id not in {None, claim_id}:
         state = "unknown" if found is None else found.state
         raise Conflict(f"Phase {phase} of run {run_id} takes no rows of this claim: it is {state}.")
+    return found.claim_id is None
 
 
 async def _insert_facts(
