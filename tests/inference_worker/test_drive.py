@@ -227,6 +227,20 @@ async def test_a_door_that_opens_with_nobody_behind_it_is_no_endpoint(
     assert await rows_of(job) == []
 
 
+async def test_a_proxy_that_has_lost_its_engine_is_no_endpoint(start: Start) -> None:
+    is_gone = asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, _number: int) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(respond(b"{}", status="502 Bad Gateway" if is_gone.is_set() else "404 Not Found"))
+
+    async with serving(answer) as url:
+        endpoint = await start(remote(url.removesuffix("/v1/chat/completions")))
+        assert await endpoint.is_alive()
+        is_gone.set()
+        assert not await endpoint.is_alive()
+
+
 async def test_an_endpoint_that_does_one_thing_at_a_time_is_not_gone_while_it_is_busy(start: Start) -> None:
     is_busy, has_ended = asyncio.Event(), asyncio.Event()
 

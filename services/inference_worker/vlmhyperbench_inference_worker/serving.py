@@ -26,6 +26,7 @@ from vlmhyperbench_sdk.gateway import EngineIdentity, LoadRequest, ModelStatus
 
 START_TIMEOUT_S = 30.0
 CONTROL_TIMEOUT_S = 10.0
+_NOBODY_BEHIND = frozenset({502, 503, 504})
 ANSWER_TIMEOUT_S = 2.0
 """Whoever holds a connection for so long is busy, not gone."""
 
@@ -218,15 +219,15 @@ def _is_running(engine: EngineIdentity | None) -> bool:
 
 
 async def _is_answering(url: str) -> bool:
-    """Whether anybody speaks HTTP there, whatever he says; asked without a key."""
+    """Whether an engine is there, whatever it says: only a gateway without one says 502 to 504. Asked without a key."""
     # The load generator trusts the same certificates.
     context, timeout = ssl.create_default_context(), httpx2.Timeout(CONTROL_TIMEOUT_S, read=ANSWER_TIMEOUT_S)
     try:
         async with (
             httpx2.AsyncClient(verify=context, timeout=timeout, trust_env=False) as client,
-            client.stream("GET", url.rstrip("/") + "/v1/models"),
+            client.stream("GET", url.rstrip("/") + "/v1/models") as response,
         ):
-            return True
+            return response.status_code not in _NOBODY_BEHIND
     except httpx2.ReadTimeout:
         return True
     except httpx2.HTTPError:

@@ -15,7 +15,8 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag, model_validator
 
 from vlmhyperbench.analysis.comparison import Delta
-from vlmhyperbench.domain.identity import differences, load_differences
+from vlmhyperbench.domain.identity import differences, measured_apart
+from vlmhyperbench.domain.scenarios import ScenarioSpec
 
 _UNKNOWN: JsonValue = {"unknown": True}
 _OF_ASKING = frozenset({"prompt", "decoding", "scenario", "response_format"})
@@ -142,6 +143,7 @@ class Side:
     headline: Mapping[str, JsonValue]
     counts: Mapping[str, float]
     spec: Mapping[str, JsonValue]
+    scenario: ScenarioSpec
     manifest_id: str | None
     """Hash of the samples that were asked."""
     is_interrupted: bool
@@ -255,7 +257,8 @@ def _speed(rule: SpeedRule, baseline: Side, other: Side) -> Check:
     if rule.speed != MEMORY and "invalid" in (baseline.headline.get("validity"), other.headline.get("validity")):
         message = "A run's speeds are INVALID as a measurement; its report says why."
         return Check(rule=rule.speed, status="inconclusive", message=message)
-    apart = _measured_apart(baseline, other)
+    is_same = baseline.manifest_id == other.manifest_id
+    apart = measured_apart(baseline.scenario, other.scenario, has_same_samples=is_same)
     if apart:
         return Check(rule=rule.speed, status="inconclusive", message=f"The runs differ in {', '.join(apart)}.")
     change = after / before - 1
@@ -263,13 +266,6 @@ def _speed(rule: SpeedRule, baseline: Side, other: Side) -> Check:
     is_under = rule.max_decrease is not None and after < before * (1 - rule.max_decrease)
     message = f"{before:.4g} became {after:.4g} ({change:+.1%})."
     return Check(rule=rule.speed, status="failed" if is_over or is_under else "passed", message=message)
-
-
-def _measured_apart(baseline: Side, other: Side) -> list[str]:
-    """Say in what two runs differ that makes their speeds those of two different measurements."""
-    first, second = (side.spec.get("scenario") for side in (baseline, other))
-    apart = load_differences(first, second) if isinstance(first, dict) and isinstance(second, dict) else []
-    return apart if baseline.manifest_id == other.manifest_id else ["their samples", *apart]
 
 
 def _share(rule: ShareRule, other: Side) -> Check:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pydantic import JsonValue
 
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.judging import is_judge
+from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.domain.specs import (
     EndpointTarget,
     ExtractorSpec,
@@ -24,7 +24,9 @@ from vlmhyperbench.domain.specs import (
 )
 
 ABSENT = "(absent)"
-_NOT_THE_LOAD = frozenset({"name", "version", "seed", "slo"})
+_NOT_THE_LOAD = {"name", "version", "seed", "slo"}
+"""What a scenario is called, and what it should keep, drives nothing; another seed is another draw of the same."""
+
 _ID_HEX = 12
 
 
@@ -97,10 +99,11 @@ def id_of(components: Mapping[str, JsonValue]) -> str:
     return f"e{digest_of(dict(components))[:_ID_HEX]}"
 
 
-def load_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
-    """Return where two scenarios drive a run differently; what one is called or should keep drives nothing."""
-    a, b = ({name: value for name, value in one.items() if name not in _NOT_THE_LOAD} for one in (first, second))
-    return [one.path for one in differences(a, b, path="scenario")]
+def measured_apart(first: ScenarioSpec, second: ScenarioSpec, *, has_same_samples: bool) -> list[str]:
+    """Say in what two runs differ that makes their speeds those of two different measurements."""
+    a, b = ({**one.model_dump(mode="json", exclude=_NOT_THE_LOAD), "in_flight": one.streams} for one in (first, second))
+    apart = [one.path for one in differences(a, b, path="scenario")]
+    return apart if has_same_samples else ["their samples", *apart]
 
 
 def differences(a: JsonValue, b: JsonValue, *, path: str = "") -> Iterator[Difference]:

@@ -15,7 +15,7 @@ FAILS_WITHOUT_ROW = 3
 """A job that fails so often before its first row cannot start: its run fails with the reason."""
 
 FAILS_WITHOUT_PROGRESS = 6
-"""A job that has rows is given up after so many failures in a row without a new one."""
+"""A job that has rows is given up after so many failures in a row in which it got no further."""
 
 MAX_BACKOFF_S = 300.0
 
@@ -227,7 +227,7 @@ def _failure(jobs: Sequence[JobNow]) -> str | None:
 
 
 def is_given_up(*, fails: int, done: int, is_permanent: bool = False) -> bool:
-    """Say whether a failed job ends here; `fails` counts this failure and those since its last committed chunk."""
+    """Say whether a failed job ends here; `fails` counts this failure and those since it last got further."""
     return is_permanent or fails >= (FAILS_WITHOUT_PROGRESS if done else FAILS_WITHOUT_ROW)
 
 

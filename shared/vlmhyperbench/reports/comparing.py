@@ -14,7 +14,8 @@ from vlmhyperbench.analysis.comparison import Delta, Flips, Measured, compare_me
 from vlmhyperbench.analysis.gates import MEMORY, Check, GatePolicy, Side, WholeRun, check, is_met
 from vlmhyperbench.analysis.parity import Parity
 from vlmhyperbench.analysis.parity import parity as compare_texts
-from vlmhyperbench.domain.identity import load_differences
+from vlmhyperbench.domain.identity import measured_apart
+from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.reports.differences import delta_table, lost_of
 from vlmhyperbench.reports.document import Cell, Column, Section, Table, write_number
 from vlmhyperbench.reports.parity import divergences, parity_table, say
@@ -182,6 +183,7 @@ def _side(samples: Samples) -> Side:
         headline=cast("dict[str, JsonValue]", _object(samples.meta, "headline")),
         counts={name: float(value) for name, value in counts.items() if isinstance(value, int | float)},
         spec=cast("dict[str, JsonValue]", _object(data, "spec")),
+        scenario=_scenario_of(samples),
         manifest_id=_manifest_of(samples),
         is_interrupted=samples.meta.get("is_interrupted") is True,
     )
@@ -225,11 +227,9 @@ def _warnings(baseline: Samples, other: Samples, deltas: dict[str, Delta]) -> It
             yield f"The speeds of {run.name} are {INVALID} as measurements; its report says why."
         if run.meta.get("is_interrupted") is True:
             yield f"{run.name} was interrupted, or timed in part: its speeds are no measure."
-    specs = [_object(_object(run.meta, "data"), "spec") for run in (baseline, other)]
-    first, second = (_object(spec, "scenario") for spec in specs)
-    apart = load_differences(first, second)
+    apart = _measured_apart(baseline, other)
     if apart:
-        yield f"The runs were driven differently, and their speeds with it: {', '.join(apart)}."
+        yield f"Their speeds are those of two measurements, which differ in {', '.join(apart)}."
     yield from (lost_of(delta) for delta in deltas.values() if delta.lost)
     if any(mine[key]["extractor"] != theirs[key]["extractor"] for key in deltas if key in theirs):
         yield "Their answers were read by different extractors."
@@ -240,6 +240,18 @@ def _warnings(baseline: Samples, other: Samples, deltas: dict[str, Delta]) -> It
 def _validity(samples: Samples) -> str | None:
     """What is to be said of a run's speeds: `valid`, or why they are no measure."""
     return _text(_object(samples.meta, "headline").get("validity"))
+
+
+def _measured_apart(baseline: Samples, other: Samples) -> list[str]:
+    """Say why speeds of the two are not to be compared; nothing where one has none."""
+    if _validity(baseline) is None or _validity(other) is None:
+        return []
+    is_same = _manifest_of(baseline) == _manifest_of(other)
+    return measured_apart(_scenario_of(baseline), _scenario_of(other), has_same_samples=is_same)
+
+
+def _scenario_of(samples: Samples) -> ScenarioSpec:
+    return ScenarioSpec.model_validate(_object(_object(_object(samples.meta, "data"), "spec"), "scenario"))
 
 
 def _manifest_of(samples: Samples) -> str | None:
@@ -264,12 +276,15 @@ def _speeds(comparison: Comparison) -> Table:
     sides = (comparison.baseline, comparison.other)
     broken = any(side.meta.get("is_interrupted") is True for side in sides)
     void = [side.name for side in sides if _validity(side) == "invalid"]
+    apart = _measured_apart(*sides)
     found: list[tuple[Cell, ...]] = []
     for name, before, after in _measured_speeds(comparison):
-        is_measure = name == MEMORY or not (void or broken)
+        is_measure = name == MEMORY or not (void or broken or apart)
         change = f"{after / before - 1:+.0%}" if is_measure and before and after is not None else "–"
         found.append((_SPEEDS[name], write_number(before, 1), write_number(after, 1), change))
     note = _NO_MEASURE if broken else "Each run was timed once."
+    if apart:
+        note = f"The runs differ in {listed(apart)}: only their memory is compared. {note}"
     if void:
         note = f"{INVALID} as measurements of speed: those of {listed(void)}; their reports say why. {note}"
     return Table(

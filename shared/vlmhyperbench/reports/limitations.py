@@ -126,7 +126,8 @@ def _of_parts(run: RunEvidence, performance: Performance) -> list[str]:
         items.append(in_sentence(INTERRUPTED))
     elif performance.parts > 1:
         items.append(f"the run was measured in {performance.parts} parts; rates are over their times added up.")
-    hosts = {claim.host for claim in run.generating}
-    if len(hosts) > 1:
-        items.append(f"times of {len(hosts)} machines are mixed.")
+    if performance.hosts > 1:
+        items.append(f"times of {performance.hosts} machines are mixed.")
+        if isinstance(run.spec.target, EndpointTarget):
+            items.append("they asked the endpoint side by side, so more was in flight than the scenario says.")
     return items

@@ -35,7 +35,7 @@ _SHOWN: tuple[tuple[str, str, str], ...] = (
     ("queue_ms", "queue_ns", "client queue, scheduled to sent"),
 )
 INTERRUPTED = "The run was interrupted: times before and after a restart are mixed, and its rates with them."
-PARTIAL = "Speeds are those of the requests that this run asked itself, not of the answers that it keeps."
+PARTIAL = "Speeds are those of a part: of requests that this run asked itself, and before a rule stopped it."
 SpeedsState = State | Literal["interrupted", "partial"]
 
 _OF_THE_CLIENT = {"queue_ms"}
@@ -57,7 +57,7 @@ class Performance:
     failed: int
     """Requests that were asked and not answered."""
     window_s: float | None
-    """From the first request scheduled to the last stream's end, added up over all claims."""
+    """From the first request scheduled to the last stream's end, over all claims: see `window_s`."""
     samples_per_s: float | None
     """Answers of one engine; those without a token are none."""
     output_tokens_per_s: float | None
@@ -72,7 +72,9 @@ class Performance:
     is_interrupted: bool
     """A job was taken up again by another claim, so that times before and after a restart are mixed."""
     is_partial: bool
-    """Some answers are kept of another run, so that times are only of the others."""
+    """Some answers are kept of another run, so that times are only of the others; or a rule stopped it early."""
+    hosts: int
+    """Machines that measured it."""
     peak_memory_bytes: int | None
     progress: Progress | None
     """What happened when; None where there is no time that all claims share."""
@@ -106,7 +108,8 @@ def performance_of(run: RunEvidence) -> Performance:
     measured = set(everything["claim_id"].to_list())
     claims = [claim for claim in run.generating if claim.id in measured]
     offsets = clock_offsets(run.generating)
-    window, failed = window_s(everything), asked.height - own.height
+    is_one_engine = isinstance(run.spec.target, EndpointTarget)
+    window, failed = window_s(everything, offsets if is_one_engine else None), asked.height - own.height
     # An answer without a token came at no time at all: to whoever waits for it, it failed.
     silent = own["latency_ns"].null_count()
     shared = on_one_clock(everything, offsets)
@@ -136,9 +139,10 @@ def performance_of(run: RunEvidence) -> Performance:
         token_sources=tuple(sorted(own["token_source"].drop_nulls().unique().to_list())),
         parts=own["claim_id"].n_unique(),
         is_interrupted=_is_interrupted(own, run.generating),
-        is_partial=bool(run.facts["is_kept"].any()),
+        is_partial=run.is_stopped or bool(run.facts["is_kept"].any()),
+        hosts=len({claim.host for claim in claims}),
         # What an endpoint's engine takes is seen by nobody here.
-        peak_memory_bytes=None if isinstance(run.spec.target, EndpointTarget) else _peak_memory(claims),
+        peak_memory_bytes=None if is_one_engine else _peak_memory(claims),
         progress=progress_of(shared, run.events) if shared is not None else None,
         validity=validity_of(
             everything,

@@ -53,12 +53,27 @@ def grid_over(rows: polars.DataFrame) -> Grid | None:
     return grid_of(first, last, requests=rows.height)
 
 
-def window_s(rows: polars.DataFrame) -> float | None:
-    """Return how long the claims measured, in seconds, added up.
+def window_s(rows: polars.DataFrame, offsets: Mapping[str, int] | None = None) -> float | None:
+    """Return how long the claims measured, in seconds: rates over this time are those of one engine.
 
-    Claims that measured side by side had an engine each: rates over this time are those of one engine, however many
-    workers were free.
+    Args:
+        rows: the requests that the run asked itself.
+        offsets: of the claims' clocks, where one engine answered them all: what they measured side by side then counts
+            once, if their clocks can be tied. Claims of a managed engine had one each, and their times add up.
     """
-    spans = rows.group_by("claim_id").agg(first=polars.col("scheduled_ns").min(), last=_ENDED.max())
-    total_ns = sum((spans["last"] - spans["first"]).drop_nulls().to_list())
+    shared = None if offsets is None else on_one_clock(rows, offsets)
+    spans = (
+        (rows.select("claim_id", "scheduled_ns", ended_ns=_ENDED) if shared is None else shared)
+        .group_by("claim_id")
+        .agg(polars.col("scheduled_ns").min(), polars.col("ended_ns").max())
+        .drop_nulls()
+        .sort("scheduled_ns")
+        .select("scheduled_ns", "ended_ns")
+        .rows()
+    )
+    total_ns, end_ns = 0, None
+    for first_ns, last_ns in spans:
+        start_ns = first_ns if shared is None or end_ns is None else max(first_ns, end_ns)
+        total_ns += max(0, last_ns - start_ns)
+        end_ns = last_ns if end_ns is None else max(end_ns, last_ns)
     return total_ns / 1e9 if total_ns > 0 else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from vlmhyperbench.analysis.figures import Axis, FigureSpec, Spot, front_figure
 from vlmhyperbench.analysis.pareto import non_dominated
-from vlmhyperbench.domain.identity import load_differences
+from vlmhyperbench.domain.identity import measured_apart
 from vlmhyperbench.reports.document import Section
 from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.performance import Performance
@@ -89,8 +89,7 @@ def _is_alike(one: Candidate, first: Candidate) -> bool:
 
 
 def _is_driven_alike(one: Candidate, first: Candidate) -> bool:
-    scenarios = (of.run.spec.scenario.model_dump(mode="json") for of in (one, first))
-    return not load_differences(*scenarios)
+    return not measured_apart(one.run.spec.scenario, first.run.spec.scenario, has_same_samples=True)
 
 
 def _spots(alike: Sequence[Candidate], costs: Sequence[float | None], *, of_speed: bool) -> list[Spot]:

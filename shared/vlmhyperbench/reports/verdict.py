@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vlmhyperbench.analysis.comparison import Delta, Flips
-from vlmhyperbench.domain.identity import load_differences
+from vlmhyperbench.domain.identity import measured_apart
 from vlmhyperbench.reports import cases
 from vlmhyperbench.reports.counting import Counts
 from vlmhyperbench.reports.document import write_number
@@ -217,28 +217,23 @@ def _speeds(baseline: RunEvidence, others: list[RunEvidence], performances: Mapp
         theirs = performances[other.id].times.get("latency_ms")
         if base is None or theirs is None or not base.p50 or theirs.p50 is None:
             continue
+        is_same = baseline.manifest_id == other.manifest_id
+        apart = measured_apart(baseline.spec.scenario, other.spec.scenario, has_same_samples=is_same)
+        if apart:
+            clauses.append(f"{other.name} is another measurement than {baseline.name}, by {listed(apart)}")
+            continue
         change = theirs.p50 / base.p50 - 1
         how = "about as fast"
         if abs(change) >= SAME_SPEED:
             how = f"{percent(abs(change), digits=0)} {'slower' if change > 0 else 'faster'}"
         clauses.append(
-            f"{other.name} is {how} at the median{_elsewhere(baseline, other)} ({milliseconds(theirs.p50)} against "
-            f"{milliseconds(base.p50)}; "
+            f"{other.name} is {how} at the median ({milliseconds(theirs.p50)} against {milliseconds(base.p50)}; "
             f"p99 {milliseconds(theirs.p99)} against {milliseconds(base.p99)})"
         )
     void = [run.name for run in (baseline, *others) if performances[run.id].validity.is_invalid]
     if clauses and void:
         clauses[0] = f"{INVALID} as measurements of speed are those of {listed(void)}: {clauses[0]}"
     return f"{'; '.join(clauses)}." if clauses else "Speeds cannot be compared: a run was not timed."
-
-
-def _elsewhere(baseline: RunEvidence, other: RunEvidence) -> str:
-    """Say where the two were not measured alike, so that their latencies mean different things."""
-    first, second = (run.spec.scenario.model_dump(mode="json") for run in (baseline, other))
-    apart = ["under another load"] if load_differences(first, second) else []
-    if baseline.manifest_id != other.manifest_id:
-        apart.append("on other samples")
-    return f", {listed(apart)}," if apart else ""
 
 
 def _flips(

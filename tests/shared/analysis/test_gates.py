@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from vlmhyperbench.analysis.comparison import Delta
 from vlmhyperbench.analysis.gates import Check, GatePolicy, Side, WholeRun, check, is_met
+from vlmhyperbench.domain.scenarios import ScenarioSpec
 
 DELTA = Delta(
     label="ANLS",
@@ -38,7 +39,8 @@ SIDE = Side(
     metrics={"anls": WHOLE},
     headline={"latency_p50_ms": 100.0, "output_tokens_per_s": 50, "peak_memory_bytes": None},
     counts={"requested": 200, "missing": 0, "model_failures": 0, "truncated": 2},
-    spec={"dataset": {"name": "d", "seed": 1}, "prompt": "p", "scenario": {"kind": "offline", "in_flight": 4}},
+    spec={"dataset": {"name": "d", "seed": 1}, "prompt": "p"},
+    scenario=ScenarioSpec(in_flight=4),
     manifest_id="m",
     is_interrupted=False,
 )
@@ -193,11 +195,12 @@ def test_a_speed_that_is_no_measure_decides_nothing() -> None:
 
 def test_speeds_under_another_load_or_on_other_samples_decide_nothing() -> None:
     rule = {"speed": "latency_p50_ms", "max_increase": 1}
-    busier = {**SIDE.spec, "scenario": {"kind": "offline", "in_flight": 8, "name": "mine"}}
-    (found,) = run(rule, other=replace(SIDE, spec=busier, manifest_id="other"))
+    busier = replace(SIDE, scenario=ScenarioSpec(in_flight=8, name="mine"), manifest_id="other")
+    (found,) = run(rule, other=busier)
     assert (found.status, found.message) == ("inconclusive", "The runs differ in their samples, scenario.in_flight.")
-    renamed = {**SIDE.spec, "scenario": {"kind": "offline", "in_flight": 4, "name": "mine", "seed": 3}}
-    assert status(rule, other=replace(SIDE, spec=renamed)) == "passed"
+    assert status(rule, other=replace(SIDE, scenario=ScenarioSpec(in_flight=4, name="mine", seed=3))) == "passed"
+    one, alone = (replace(SIDE, scenario=ScenarioSpec(kind="single_stream", in_flight=n)) for n in (1, 4))
+    assert status(rule, baseline=one, other=alone) == "passed"
 
 
 def test_a_share_of_the_requests_may_be_lost() -> None:

@@ -32,3 +32,15 @@ async def test_a_job_whose_rows_are_void_each_time_is_given_up(fresh_database: D
         await room.append(held, [0], phase=no)
         states.append(await room.finish(held, Failed(code="engine_lost", message="gone")))
     assert states == [JobState.READY] * (tries - 1) + [JobState.FAILED]
+
+
+async def test_a_job_that_keeps_what_it_answered_is_tried_again_for_as_long(fresh_database: Database) -> None:
+    room = EngineRoom(fresh_database)
+    _, [shard] = await room.shards(run_spec(), samples=9)
+    worker_id = await room.add_worker()
+    for ordinal in range(8):
+        async with fresh_database.transaction() as session:
+            await session.execute(text("UPDATE job SET not_before = NULL"))
+        held = await room.take(shard.id, worker_id)
+        await room.append(held, [ordinal])
+        assert await room.finish(held, Failed(code="engine_lost", message="gone")) is JobState.READY

@@ -13,7 +13,7 @@ import pytest
 from tests.shared.reports.builders import claim, evidence, fact, metric_spec, run_spec
 from vlmhyperbench.analysis.gates import GatePolicy
 from vlmhyperbench.domain.scenarios import ScenarioSpec
-from vlmhyperbench.reports.comparing import compare, rows, sections, tables, to_junit, verdict
+from vlmhyperbench.reports.comparing import Comparison, compare, rows, sections, tables, to_junit, verdict
 from vlmhyperbench.reports.differences import pair_runs
 from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.markdown import sections_to_markdown
@@ -71,21 +71,33 @@ def test_what_makes_runs_incomparable_is_said() -> None:
     assert verdict(compared) == "No metric is shared. 1 of 1 answer (100.0\u00a0%) are the same text."
 
 
-def test_speeds_that_are_no_measure_are_warned_of_and_not_compared() -> None:
+GOOD = run("good", ["yes"] * 6)
+
+
+def changes(compared: Comparison) -> list[object]:
+    """How each speed but the memory changed, as the table says it."""
+    speeds = next(one for one in tables(compared) if one.name == "speeds")
+    return [row[3] for row in speeds.rows if row[0] != "peak memory, bytes"]
+
+
+def test_speeds_under_another_load_are_warned_of_and_not_compared() -> None:
+    assert changes(compare(samples(GOOD), samples(run("alike", ["yes"] * 6)))) == ["+0%"] * 5
     busier = run_spec(metrics=(ExactMatch(), Cer()), on_invalid="zero", scenario=ScenarioSpec(in_flight=8))
-    good, other = run("good", ["yes"] * 6), run("other", ["yes"] * 6, spec=busier)
+    compared = compare(samples(GOOD), samples(run("other", ["yes"] * 6, spec=busier)))
+    said = "Their speeds are those of two measurements, which differ in scenario.in_flight."
+    assert (compared.warnings, changes(compared)) == ((said,), ["–"] * 5)
+
+
+def test_speeds_of_an_interrupted_run_are_warned_of_and_not_compared() -> None:
+    other = run("other", ["yes"] * 6)
     cut = replace(other, claims=[claim(id="a", job_id="job"), claim(job_id="job")])
     halves = cut.facts.with_columns(
         claim_id=polars.when(polars.col("ordinal") < 2).then(polars.lit("a")).otherwise("claim_id")
     )
-    compared = compare(samples(good), samples(replace(cut, facts=halves)))
-    assert compared.warnings == (
-        "other was interrupted, or timed in part: its speeds are no measure.",
-        "The runs were driven differently, and their speeds with it: scenario.in_flight.",
-    )
+    compared = compare(samples(GOOD), samples(replace(cut, facts=halves)))
+    assert compared.warnings == ("other was interrupted, or timed in part: its speeds are no measure.",)
     assert rows(compared)["validity"] == {"baseline": "not known", "other": "interrupted"}
-    speeds = next(one for one in tables(compared) if one.name == "speeds")
-    assert [row[3] for row in speeds.rows if row[0] != "peak memory, bytes"] == ["–"] * 5
+    assert changes(compared) == ["–"] * 5
 
 
 def test_another_profile_of_a_metric_is_another_metric() -> None:

@@ -217,6 +217,10 @@ def test_kept_and_cached_rows_never_count_as_speed() -> None:
     assert performance_of(evidence(rows)).times["latency_ms"].n == 1
 
 
+IDLE = claim(id="idle", job_id="d", host="elsewhere")
+ENDPOINT = EndpointTarget(endpoint="http://engine.example/v1", model_name="m")
+
+
 def test_claims_side_by_side_had_an_engine_each_and_rates_are_those_of_one() -> None:
     rows = [
         fact(0, "a", "a", scheduled_ns=0, latency_ns=100 * MS, stream_end_ns=100 * MS),
@@ -232,8 +236,13 @@ def test_claims_side_by_side_had_an_engine_each_and_rates_are_those_of_one() -> 
     assert performance.samples_per_s == pytest.approx(3 / 0.210)
     assert (performance.parts, performance.is_interrupted) == (3, False)
     assert "measured in 3 parts" in limits_of(run_document(run))
-    elsewhere = replace(run, claims=tuple(replace(one, host=one.id) for one in run.claims))
+    assert "machines are mixed" not in limits_of(run_document(replace(run, claims=[*run.claims, IDLE])))
+    elsewhere = replace(run, claims=[replace(one, host=one.id) for one in run.claims])
     assert "Times of 3 machines are mixed." in limits_of(run_document(elsewhere))
+    # An endpoint is one engine, whoever asks it.
+    remote = replace(elsewhere, spec=run.spec.model_copy(update={"target": ENDPOINT}))
+    assert performance_of(remote).window_s == pytest.approx(0.150)
+    assert "more was in flight than the scenario says" in limits_of(run_document(remote))
 
 
 def test_a_job_that_was_taken_up_again_marks_the_run_as_interrupted() -> None:
@@ -251,6 +260,8 @@ def test_speeds_beside_kept_answers_are_called_partial_and_void_ones_stay_void()
     assert performance_of(kept).state == "partial"
     failed = evidence([fact(0, "a", "a"), fact(1, None, "a", status="error"), fact(2, "a", "a", is_kept=True)])
     assert performance_of(failed).state == "invalid"
+    stopped = evidence([fact(0, "a", "a")], stopping={"state": "shown", "of": 10})
+    assert performance_of(stopped).state == "partial"
 
 
 def test_answers_without_a_token_are_no_throughput() -> None:
@@ -264,8 +275,7 @@ def test_answers_without_a_token_are_no_throughput() -> None:
 def test_what_the_engine_of_an_endpoint_takes_is_not_known() -> None:
     run = evidence([fact(0, "a", "a")])
     assert performance_of(run).peak_memory_bytes == 1024
-    remote = EndpointTarget(endpoint="http://engine.example/v1", model_name="m")
-    assert performance_of(replace(run, spec=run.spec.model_copy(update={"target": remote}))).peak_memory_bytes is None
+    assert performance_of(replace(run, spec=run.spec.model_copy(update={"target": ENDPOINT}))).peak_memory_bytes is None
 
 
 def test_claims_whose_clocks_cannot_be_tied_add_their_times() -> None:

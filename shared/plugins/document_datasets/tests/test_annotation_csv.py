@@ -83,7 +83,7 @@ def test_every_wrong_line_is_named_at_once(tmp_path: Path) -> None:
         _samples(file)
     assert f"{file}:3: 2 cells instead of 8" in str(raised.value)
     assert f"{file}:5: a cell holds a NUL character" in str(raised.value)
-    assert f"{file}:6: the question is empty" in str(raised.value)
+    assert f"{file}:6: there is neither a question nor an image" in str(raised.value)
 
 
 def test_a_thousand_wrong_lines_are_counted_not_printed(tmp_path: Path) -> None:

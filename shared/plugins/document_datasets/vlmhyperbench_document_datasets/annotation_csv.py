@@ -129,8 +129,8 @@ def _wrong_with(cells: list[str], header: list[str]) -> str:
         return f"{len(cells)} cells instead of {len(header)}"
     if any("\0" in cell for cell in cells):
         return "a cell holds a NUL character"
-    if cells and not cells[header.index("question")].strip():
-        return "the question is empty"
+    if cells and not any(cells[header.index(name)].strip() for name in ("question", "image_path")):
+        return "there is neither a question nor an image"
     return ""
 
 

@@ -59,10 +59,10 @@ def face(name: str) -> Face:
     """
     glyphs = _of_pillow() if name == DEFAULT_FACE else _of_pyfiglet(name)
     if _digest_of(glyphs) != _SHA256[name]:
-        package = "pillow" if name == DEFAULT_FACE else "pyfiglet"
+        package, known = ("pillow", "13.0.0") if name == DEFAULT_FACE else ("pyfiglet", "1.0.4")
         raise InvalidInput(
             f"This {package} ships another face {name} than the one that pages are drawn in.",
-            cure=f"Install a {package} that vlmhyperbench-document-datasets was tested with: see its pyproject.toml.",
+            cure=f"Install {package}=={known}, which has it.",
         )
     reach = max(int(np.nonzero(glyph)[1].max()) + 1 for glyph in glyphs.values())
     return Face(name=name, glyphs=glyphs, width_px=reach)

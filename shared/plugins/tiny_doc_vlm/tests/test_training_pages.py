@@ -85,6 +85,30 @@ def test_off_the_grid_the_labels_are_printed_characters_and_nearly_all_of_them()
     assert CLASSES == 39
 
 
+def test_off_the_grid_a_label_stands_where_its_character_has_ink() -> None:
+    dark = unlike = 0
+    for number in range(20):
+        drawn = draw_page(f"ink/{number}", "shifted")
+        rows = drawn.characters.reshape(2, 6, 6, 2).swapaxes(0, 1).reshape(6, 24)
+        paper = int(np.median(drawn.pixels))
+        for row, column in zip(*np.nonzero(rows > 0), strict=True):
+            around = drawn.pixels[max(0, 16 * row - 8) : 16 * row + 24, 8 * column + 2 : 8 * column + 6]
+            dark += bool((around < paper - 60).any())
+            unlike += not (around < paper - 60).any()
+    assert unlike / dark < 0.01
+
+
+def test_a_digit_that_is_moved_does_not_come_in_at_the_other_edge() -> None:
+    inks, _ = training_digits()
+    for seed in range(200):
+        drawn = draw_digit(random.Random(seed))
+        rng = random.Random(seed)
+        ink, down = inks[rng.randrange(len(inks))], rng.choice((-1, 0, 0, 0, 1))
+        edge = {-1: drawn.pixels[:12], 0: None, 1: drawn.pixels[-12:]}[down]
+        assert ink[0].any()
+        assert edge is None or (edge == 255).all()
+
+
 def test_dense_pages_are_labelled_on_four_tiles() -> None:
     drawn = draw_page("0/0/0", "dense")
     assert drawn.page is not None
