@@ -60,18 +60,18 @@ class Recipe:
         return self.stages[-1], step
 
 
-def _stages(reading_steps: int) -> tuple[Stage, ...]:
+def _stages(*, connector: int, reading: int) -> tuple[Stage, ...]:
     return (
         Stage(name="tower", steps=1500, rows=32, learning_rate=1e-3, tower=1, connector=0, text=0),
-        Stage(name="connector", steps=5500, rows=32, learning_rate=1e-3, tower=1, connector=1, text=0),
-        Stage(name="reading", steps=reading_steps, rows=16, learning_rate=5e-4, tower=0, connector=2, text=1),
+        Stage(name="connector", steps=connector, rows=32, learning_rate=1e-3, tower=1, connector=1, text=0),
+        Stage(name="reading", steps=reading, rows=16, learning_rate=5e-4, tower=0, connector=2, text=1),
     )
 
 
 RECIPES = {
     "v1": Recipe(
         mixture=Mixture(tiers={"clean": 1}, dense=0, digits=0, habits=FIRST_HABITS),
-        stages=_stages(12_000),
+        stages=_stages(connector=500, reading=12_000),
         decay_steps=3000,
     ),
     "v2": Recipe(
@@ -81,7 +81,7 @@ RECIPES = {
             digits=0.18,
             habits=ALL_HABITS,
         ),
-        stages=_stages(40_000),
-        decay_steps=4000,
+        stages=_stages(connector=5500, reading=8000),
+        decay_steps=2000,
     ),
 }
