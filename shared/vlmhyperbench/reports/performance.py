@@ -21,6 +21,7 @@ from vlmhyperbench.reports.document import Cell, Column, Estimate, Table
 from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.progress import Progress, progress_of
 from vlmhyperbench.reports.records import ClaimEvidence
+from vlmhyperbench.reports.resources import Resources, resources_of
 from vlmhyperbench.reports.slo import goodput_in, judged_limits
 from vlmhyperbench.reports.spans import clock_offsets, on_one_clock, own_rows, window_s
 from vlmhyperbench.reports.tokens import gaps_ms
@@ -75,12 +76,18 @@ class Performance:
     """Some answers are kept of another run, so that times are only of the others; or a rule stopped it early."""
     hosts: int
     """Machines that measured it."""
-    peak_memory_bytes: int | None
+    resources: Resources | None
+    """What the engine took; None of an endpoint's, which nobody here sees."""
     progress: Progress | None
     """What happened when; None where there is no time that all claims share."""
     validity: Validity
     cost: Cost | None
     """Of measuring; None where no claim recorded it."""
+
+    @property
+    def peak_memory_bytes(self) -> int | None:
+        """The accelerators' peak where there are any, else the engine's resident memory."""
+        return None if self.resources is None else self.resources.peak_memory_bytes
 
     @property
     def is_no_measure(self) -> bool:
@@ -141,8 +148,9 @@ def performance_of(run: RunEvidence) -> Performance:
         is_interrupted=_is_interrupted(own, run.generating),
         is_partial=run.is_stopped or bool(run.facts["is_kept"].any()),
         hosts=len({claim.host for claim in claims}),
-        # What an endpoint's engine takes is seen by nobody here.
-        peak_memory_bytes=None if is_one_engine else _peak_memory(claims),
+        resources=None
+        if is_one_engine
+        else resources_of(claims, answers=own.height - silent, tokens=total_tokens, window_s=window),
         progress=progress_of(shared, run.events) if shared is not None else None,
         validity=validity_of(
             everything,
@@ -254,15 +262,6 @@ def _is_interrupted(facts: polars.DataFrame, claims: Sequence[ClaimEvidence]) ->
     measured = set(facts["claim_id"].to_list())
     jobs = [claim.job_id for claim in claims if claim.id in measured]
     return len(set(jobs)) < len(jobs)
-
-
-def _peak_memory(claims: Sequence[ClaimEvidence]) -> int | None:
-    """The accelerators' peak where there are any, else the engine's resident memory."""
-    for key in ("accelerator_memory_used_bytes_peak", "engine_rss_bytes_peak"):
-        found = [value for claim in claims if isinstance(value := (claim.resources or {}).get(key), int)]
-        if found:
-            return max(found)
-    return None
 
 
 def _digits(value: float | None) -> int:

@@ -21,6 +21,7 @@ from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.lengths import length_figures
 from vlmhyperbench.reports.performance import Performance, adjusted_table, times_table
 from vlmhyperbench.reports.progress import progress_figures
+from vlmhyperbench.reports.resources import resources_table
 from vlmhyperbench.reports.sharing import sharing_tables
 from vlmhyperbench.reports.slo import slo_table
 from vlmhyperbench.reports.validity import INVALID, marked, say_validity, validity_table
@@ -116,12 +117,14 @@ def _chapter(lead: str, runs: Sequence[Timed], drawn: Sequence[Block]) -> Sectio
     slo = slo_table([(marked(name, one.validity), one.goodput, one.limits) for name, one in named])
     adjusted = adjusted_table(named)
     costs = [(name, one.cost) for name, one in named]
+    taken = resources_table([(name, one.resources) for name, one in named])
     blocks: list[Block] = [
         validity_table([(name, one.validity) for name, one in named]),
         *([slo] if slo is not None else []),
         times_table(named),
         *([adjusted] if adjusted is not None else []),
         *drawn,
+        *([taken] if taken is not None else []),
         *([cost_table(costs)] if any(cost is not None for _, cost in costs) else []),
     ]
     return Section(name="performance", title="Performance", lead=lead, blocks=tuple(blocks))

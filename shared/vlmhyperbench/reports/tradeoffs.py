@@ -17,7 +17,6 @@ from vlmhyperbench.reports.wording import in_sentence, listed
 
 _MIB = 2**20
 _FRONT, _REST = "nothing beats it", "beaten"
-_ACCELERATOR = "accelerator_memory_used_bytes_peak"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +48,8 @@ class Candidate:
     @property
     def is_on_accelerator(self) -> bool:
         """Whether the peak is that of accelerators; else it is the resident memory of the engine."""
-        return any((claim.resources or {}).get(_ACCELERATOR) is not None for claim in self.run.generating)
+        taken = self.performance.resources
+        return taken is not None and taken.accelerator_memory_bytes is not None
 
 
 def trade_offs(candidates: Sequence[Candidate]) -> list[Section]:
