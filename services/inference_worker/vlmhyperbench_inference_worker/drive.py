@@ -16,7 +16,7 @@ from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_inference_worker.live import Live
 from vlmhyperbench_inference_worker.requests import PlannedRequest
 from vlmhyperbench_inference_worker.serving import Serving
-from vlmhyperbench_inference_worker.sink import Sink
+from vlmhyperbench_inference_worker.sink import Sealed, Sink
 from vlmhyperbench_inference_worker.watch import Watch
 from vlmhyperbench_sdk.errors import InvalidInput, Unavailable
 from vlmhyperbench_sdk.load import EndLine, PhaseLine, ProgressLine, SegmentLine
@@ -42,6 +42,8 @@ class Driven:
     first_sent_ns: int | None = None
     last_event_ns: int | None = None
     live: Live = field(default_factory=Live)
+    has_answered: bool = False
+    """The engine answered a request of this claim, of whatever phase."""
     ordinals: set[int] = field(default_factory=set)
     """Of the measured phase, committed by this claim."""
 
@@ -106,8 +108,8 @@ async def _commit(
     sealed = await asyncio.to_thread(
         lambda: sink.seal(path, planned, phase=line.phase, sha256=line.sha256, keep_unanswered=True)
     )
-    # One broken answer of an engine that lives is its answer. Of a job that stops there is no attempt that asks again.
-    lost = bool(sealed and sealed.unanswered) and not job.stopping.is_set() and not await serving.is_alive()
+    # Of a job that stops there is no attempt that asks again.
+    lost = sealed is not None and not job.stopping.is_set() and await _is_lost(serving, sealed, driven)
     if lost:
         sealed = await asyncio.to_thread(
             lambda: sink.seal(path, planned, phase=line.phase, sha256=line.sha256, keep_unanswered=False)
@@ -120,6 +122,7 @@ async def _commit(
         )
     if sealed:
         await job.append(sealed.chunk, sealed.rows)
+        driven.has_answered |= sealed.unanswered < len(sealed.rows)
         if line.phase == phase:
             driven.live.add(sealed.rows)
             driven.ordinals.update(row.ordinal for row in sealed.rows)
@@ -128,6 +131,18 @@ async def _commit(
     if lost:
         reason = serving.status.error or "its process has ended, or nobody answers at its address"
         raise EngineLost(f"The engine at {serving.measured.url} does not answer any more: {reason}.")
+
+
+async def _is_lost(serving: Serving, sealed: Sealed, driven: Driven) -> bool:
+    """Say whether nobody answers any more: one broken answer of an engine that lives is its answer.
+
+    An engine that breaks everything from the first request on is as good as none: its job is given up after a few
+    attempts, not after every request was tried five times.
+    """
+    if not sealed.unanswered:
+        return False
+    is_silent = sealed.unanswered == len(sealed.rows) and not driven.has_answered
+    return is_silent or not await serving.is_alive()
 
 
 def _size(job: ClaimedJob) -> int | None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.shared.reports.builders import CLAIM, MS, claim, evidence, fact, run_spec
+from tests.shared.reports.builders import CLAIM, claim, evidence, fact, run_spec
 from tests.shared.reports.timed import limits_of
 from vlmhyperbench.analysis.figures import FigureSpec
 from vlmhyperbench.domain.scenarios import ScenarioSpec, Slo
@@ -210,81 +210,6 @@ def test_an_answer_without_a_token_is_slower_than_any() -> None:
     table = adjusted_table([("a", performance)])
     assert table is not None
     assert {row[-1] for row in table.rows} == {4}
-
-
-def test_kept_and_cached_rows_never_count_as_speed() -> None:
-    rows = [fact(0, "a", "a"), fact(1, "a", "a", is_kept=True), fact(2, "a", "a", origin="cached")]
-    assert performance_of(evidence(rows)).times["latency_ms"].n == 1
-
-
-IDLE = claim(id="idle", job_id="d", host="elsewhere")
-ENDPOINT = EndpointTarget(endpoint="http://engine.example/v1", model_name="m")
-
-
-def test_claims_side_by_side_had_an_engine_each_and_rates_are_those_of_one() -> None:
-    rows = [
-        fact(0, "a", "a", scheduled_ns=0, latency_ns=100 * MS, stream_end_ns=100 * MS),
-        fact(1, "a", "a", scheduled_ns=1050 * MS, latency_ns=100 * MS, stream_end_ns=1150 * MS, claim_id="other"),
-        fact(2, "a", "a", scheduled_ns=1060 * MS, latency_ns=10 * MS, stream_end_ns=1070 * MS, claim_id="third"),
-    ]
-    later = {"anchor_monotonic_ns": 1000 * MS}
-    run = evidence(
-        rows, claims=[claim(), claim(id="other", job_id="b", **later), claim(id="third", job_id="c", **later)]
-    )
-    performance = performance_of(run)
-    assert performance.window_s == pytest.approx(0.210)
-    assert performance.samples_per_s == pytest.approx(3 / 0.210)
-    assert (performance.parts, performance.is_interrupted) == (3, False)
-    assert "measured in 3 parts" in limits_of(run_document(run))
-    assert "machines are mixed" not in limits_of(run_document(replace(run, claims=[*run.claims, IDLE])))
-    elsewhere = replace(run, claims=[replace(one, host=one.id) for one in run.claims])
-    assert "Times of 3 machines are mixed." in limits_of(run_document(elsewhere))
-    # An endpoint is one engine, whoever asks it.
-    remote = replace(elsewhere, spec=run.spec.model_copy(update={"target": ENDPOINT}))
-    assert performance_of(remote).window_s == pytest.approx(0.150)
-    assert "more was in flight than the scenario says" in limits_of(run_document(remote))
-
-
-def test_a_job_that_was_taken_up_again_marks_the_run_as_interrupted() -> None:
-    rows = [fact(0, "a", "a"), fact(1, "a", "a", claim_id="other")]
-    run = evidence(rows, claims=[claim(), claim(id="other")])
-    document = run_document(run)
-    assert performance_of(run).is_interrupted
-    assert "The run was interrupted" in limits_of(document)
-    assert document.headline[0]["validity"] == "interrupted"
-    assert any("The run was interrupted: times before and after" in one for one in document.verdict)
-
-
-def test_speeds_beside_kept_answers_are_called_partial_and_void_ones_stay_void() -> None:
-    kept = evidence([fact(0, "a", "a"), fact(1, "a", "a", is_kept=True)])
-    assert performance_of(kept).state == "partial"
-    failed = evidence([fact(0, "a", "a"), fact(1, None, "a", status="error"), fact(2, "a", "a", is_kept=True)])
-    assert performance_of(failed).state == "invalid"
-    stopped = evidence([fact(0, "a", "a")], stopping={"state": "shown", "of": 10})
-    assert performance_of(stopped).state == "partial"
-
-
-def test_answers_without_a_token_are_no_throughput() -> None:
-    rows = [
-        fact(0, "a", "a", scheduled_ns=0, latency_ns=500 * MS, stream_end_ns=500 * MS),
-        fact(1, "", "a", scheduled_ns=500 * MS, latency_ns=None, ttft_user_ns=None, stream_end_ns=1000 * MS),
-    ]
-    assert performance_of(evidence(rows)).samples_per_s == pytest.approx(1.0)
-
-
-def test_what_the_engine_of_an_endpoint_takes_is_not_known() -> None:
-    run = evidence([fact(0, "a", "a")])
-    assert performance_of(run).peak_memory_bytes == 1024
-    assert performance_of(replace(run, spec=run.spec.model_copy(update={"target": ENDPOINT}))).peak_memory_bytes is None
-
-
-def test_claims_whose_clocks_cannot_be_tied_add_their_times() -> None:
-    rows = [
-        fact(0, "a", "a", scheduled_ns=0, latency_ns=100 * MS, stream_end_ns=100 * MS),
-        fact(1, "a", "a", scheduled_ns=50 * MS, latency_ns=100 * MS, stream_end_ns=150 * MS, claim_id="other"),
-    ]
-    run = evidence(rows, claims=[claim(), claim(id="other", anchor_wall_ns=None)])
-    assert performance_of(run).window_s == pytest.approx(0.2)
 
 
 def test_a_run_whose_requests_were_not_timed_says_nothing_of_speed() -> None:
