@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import uuid4
 
@@ -142,11 +143,23 @@ async def until_answered(job: ClaimedJob) -> None:
     await eventually(has_rows, "rows are committed")
 
 
-async def until_asked(server: SimulatedServer, requests: int) -> None:
-    async def is_asked() -> bool:
-        return server.requests >= requests
+@asynccontextmanager
+async def stopping(
+    job: ClaimedJob, server: SimulatedServer, then: Callable[[], None] = lambda: None
+) -> AsyncIterator[None]:
+    """Stop the job as soon as two requests have come; `then` happens at once."""
 
-    await eventually(is_asked, f"{requests} requests have come")
+    async def is_asked() -> bool:
+        return server.requests >= 2
+
+    async def stop() -> None:
+        await eventually(is_asked, "two requests have come")
+        job.stopping.set()
+        then()
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(stop())
+        yield
 
 
 async def test_the_one_answer_of_a_segment_that_an_engine_that_lives_broke_is_an_error_row(
@@ -265,12 +278,7 @@ async def test_what_was_sent_when_a_job_stops_is_answered_however_slow(
     async with await start_server(Simulation(ttft_ms=5500)) as server:
         job, served = await claimed(runtime, 9), await start(remote(server.url))
 
-        async def stop() -> None:
-            await until_asked(server, 2)
-            job.stopping.set()
-
-        async with asyncio.TaskGroup() as group:
-            group.create_task(stop())
+        async with stopping(job, server):
             await ask(job, served, tmp_path, requests=9, in_flight=2)
         assert server.requests == 2
     assert await rows_of(job) == [(0, "ok"), (1, "ok")]
@@ -282,12 +290,7 @@ async def test_what_hangs_when_a_job_stops_times_out_and_has_its_row(
     async with await start_server(Simulation(ttft_ms=600_000)) as server:
         job, served = await claimed(runtime, 9), await start(remote(server.url))
 
-        async def stop() -> None:
-            await until_asked(server, 2)
-            job.stopping.set()
-
-        async with asyncio.TaskGroup() as group:
-            group.create_task(stop())
+        async with stopping(job, server):
             await ask(job, served, tmp_path, requests=9, in_flight=2, timeout_s=5.0)
     assert await rows_of(job) == [(0, "timeout"), (1, "timeout")]
 
@@ -299,13 +302,7 @@ async def test_to_cancel_or_to_drain_a_job_that_stops_ends_it_at_once(
     async with await start_server(Simulation(ttft_ms=600_000)) as server:
         job, served = await claimed(runtime, 9), await start(remote(server.url))
 
-        async def stop() -> None:
-            await until_asked(server, 2)
-            job.stopping.set()
-            getattr(job, how).set()
-
-        async with asyncio.TaskGroup() as group, asyncio.timeout(SOON_S):
-            group.create_task(stop())
+        async with stopping(job, server, getattr(job, how).set), asyncio.timeout(SOON_S):
             driven = await ask(job, served, tmp_path, requests=9, in_flight=2)
     assert driven.end is not None
     assert driven.end.outcome == "cancelled"
@@ -319,12 +316,6 @@ async def test_what_was_sent_to_an_engine_that_is_lost_while_the_job_stops_has_i
     async with await start_server(Simulation(ttft_ms=600_000)) as server:
         job, served = await claimed(runtime, 2), await start(remote(server.url))
 
-        async def stop() -> None:
-            await until_asked(server, 2)
-            job.stopping.set()
-            server.close()
-
-        async with asyncio.TaskGroup() as group:
-            group.create_task(stop())
+        async with stopping(job, server, server.close):
             await ask(job, served, tmp_path, requests=2, in_flight=2)
     assert await rows_of(job) == [(0, "connection_lost"), (1, "connection_lost")]

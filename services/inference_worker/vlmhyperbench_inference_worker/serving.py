@@ -26,9 +26,10 @@ from vlmhyperbench_sdk.gateway import EngineIdentity, LoadRequest, ModelStatus
 
 START_TIMEOUT_S = 30.0
 CONTROL_TIMEOUT_S = 10.0
-_NOBODY_BEHIND = frozenset({502, 503, 504})
 ANSWER_TIMEOUT_S = 2.0
 """Whoever holds a connection for so long is busy, not gone."""
+_NOBODY_BEHIND = frozenset({502, 503, 504})
+"""HTTP statuses of a proxy that has no engine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,7 +220,7 @@ def _is_running(engine: EngineIdentity | None) -> bool:
 
 
 async def _is_answering(url: str) -> bool:
-    """Whether an engine is there, whatever it says: only a gateway without one says 502 to 504. Asked without a key."""
+    """Whether an engine is there, whatever it says; it is asked without a key."""
     # The load generator trusts the same certificates.
     context, timeout = ssl.create_default_context(), httpx2.Timeout(CONTROL_TIMEOUT_S, read=ANSWER_TIMEOUT_S)
     try:

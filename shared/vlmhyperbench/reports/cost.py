@@ -9,7 +9,7 @@ import polars
 
 from vlmhyperbench.analysis.labels import short
 from vlmhyperbench.reports.document import Cell, Column, Table
-from vlmhyperbench.reports.records import ClaimEvidence
+from vlmhyperbench.reports.records import ClaimEvidence, numbers
 from vlmhyperbench.reports.wording import listed, percent, size
 from vlmhyperbench_sdk.types import JsonObject
 
@@ -135,8 +135,7 @@ def _written(value: float, unit: str) -> Cell:
 
 
 def _known(claims: Sequence[ClaimEvidence], name: str) -> list[float]:
-    found = [(claim.client or {}).get(name) for claim in claims]
-    return [float(value) for value in found if isinstance(value, int | float) and not isinstance(value, bool)]
+    return numbers((claim.client for claim in claims), name)
 
 
 def _most_whole(claims: Sequence[ClaimEvidence], name: str) -> int | None:

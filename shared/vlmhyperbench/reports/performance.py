@@ -36,7 +36,7 @@ _SHOWN: tuple[tuple[str, str, str], ...] = (
     ("queue_ms", "queue_ns", "client queue, scheduled to sent"),
 )
 INTERRUPTED = "The run was interrupted: times before and after a restart are mixed, and its rates with them."
-PARTIAL = "Speeds are those of a part: of requests that this run asked itself, and before a rule stopped it."
+PARTIAL = "Speeds are those of a part of the run: it keeps answers of another, or its rule stopped it."
 SpeedsState = State | Literal["interrupted", "partial"]
 
 _OF_THE_CLIENT = {"queue_ms"}

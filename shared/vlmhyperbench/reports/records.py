@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from vlmhyperbench.analysis.ordered import FloatArray, IntArray
@@ -29,6 +30,12 @@ class ClaimEvidence:
     anchor_wall_ns: int | None = None
     started_at: str = ""
     ended_at: str = ""
+
+
+def numbers(told: Iterable[JsonObject | None], name: str) -> list[float]:
+    """Return the numbers that stand under a name; who recorded none is left out."""
+    found = [(one or {}).get(name) for one in told]
+    return [float(value) for value in found if isinstance(value, int | float) and not isinstance(value, bool)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from vlmhyperbench.analysis.labels import short
 from vlmhyperbench.reports.document import Cell, Column, Table
-from vlmhyperbench.reports.records import ClaimEvidence
+from vlmhyperbench.reports.records import ClaimEvidence, numbers
 from vlmhyperbench.reports.wording import percent, size
 from vlmhyperbench_sdk.types import JsonObject
 
@@ -138,5 +138,4 @@ def _mean_percent(claims: Sequence[ClaimEvidence], name: str) -> float | None:
 
 
 def _known(claims: Sequence[ClaimEvidence], name: str) -> list[float]:
-    found = [(claim.resources or {}).get(name) for claim in claims]
-    return [float(value) for value in found if isinstance(value, int | float) and not isinstance(value, bool)]
+    return numbers((claim.resources for claim in claims), name)

@@ -25,7 +25,7 @@ from vlmhyperbench.load.validity import (
     judge_sends,
 )
 from vlmhyperbench.reports.document import Cell, Column, Table, Tone, write_number
-from vlmhyperbench.reports.records import ClaimEvidence
+from vlmhyperbench.reports.records import ClaimEvidence, numbers
 from vlmhyperbench.reports.wording import listed, percent
 from vlmhyperbench_sdk.types import JsonObject
 
@@ -243,9 +243,8 @@ def tone_of_validity(validity: Validity) -> Tone:
 
 def _busy_share(claims: Sequence[ClaimEvidence]) -> float | None:
     """The busiest of all; None where one claim did not record it."""
-    found = [(claim.client or {}).get("loop_busy_share") for claim in claims]
-    known = [share for share in found if isinstance(share, int | float)]
-    return max(known) if known and len(known) == len(found) else None
+    known = numbers((claim.client for claim in claims), "loop_busy_share")
+    return max(known) if known and len(known) == len(claims) else None
 
 
 def _bound(gate: Gate) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from vlmhyperbench.data.weights import verify
-from vlmhyperbench.domain.specs import ModelTarget, RunSpec
+from vlmhyperbench.domain.prompts import render
+from vlmhyperbench.domain.specs import ModelTarget, PromptSpec, RunSpec
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.loading import load_catalogue
 from vlmhyperbench.registry.resolution import resolve_experiment, resolve_run
 from vlmhyperbench.registry.schemas import json_schemas
+from vlmhyperbench_document_datasets.synthetic import SyntheticDocuments
 from vlmhyperbench_sdk.discovery import load as load_plugin
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.protocols import DatasetSource, EngineLaunch
@@ -94,3 +97,17 @@ def _quantization(spec: RunSpec) -> str | None:
 
 def _source(spec: RunSpec) -> DatasetSource:
     return DatasetSource(seed=spec.dataset.seed, params=spec.dataset.params)
+
+
+def test_a_prompt_shows_the_schema_that_a_question_names(catalogue: Catalogue) -> None:
+    sample = next(
+        one
+        for one in SyntheticDocuments(DatasetSource(params={"documents": 1, "schemas": ["typed"]}))
+        if one.metadata["question_type"] == "schema"
+    )
+    entry = catalogue.prompts["document-schema"]
+    spec = PromptSpec(name=entry.name, version="1", user_prompt=entry.user_prompt)
+    prompt = render(spec, question=sample.question, metadata=sample.metadata)
+    question, _, schema = prompt.user.partition("\n\nThe schema:\n")
+    assert question == sample.question
+    assert json.loads(schema) == sample.metadata["json_schema"]

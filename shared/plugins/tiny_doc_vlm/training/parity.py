@@ -98,11 +98,10 @@ def what_is_wrong(engines: Sequence[Engine], answers: Mapping[str, Sequence[str]
     asked = [label for label in wanted if label in answers]
     if len(asked) < min(2, len(wanted)):
         return ["Nothing was compared: install two engines of full precision (PIP_FIND_LINKS names torch for them)."]
-    first = next(iter(asked), "")
     return [
-        f"{label} gives other answers than {first} to more than 1 in 100 questions."
+        f"{label} gives other answers than {asked[0]} to more than 1 in 100 questions."
         for label in asked[1:]
-        if _same(answers[first], answers[label]) < LEAST_SAME * len(answers[first])
+        if _same(answers[asked[0]], answers[label]) < LEAST_SAME * len(answers[label])
     ]
 
 
