@@ -6,18 +6,12 @@ request's start and end. Where the wall clock was set in between, the kernel's i
 
 from __future__ import annotations
 
-import socket
-import struct
-import sys
 import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-_SO_TIMESTAMPNS = 35
-"""Linux; Python has no name for it."""
+from vlmhyperbench_sdk.stamps import TIMESPEC
 
-_TIMESPEC = struct.Struct("@ll")
-STAMP_SPACE = socket.CMSG_SPACE(_TIMESPEC.size) if hasattr(socket, "CMSG_SPACE") else 0
 MOST_SLEW = 600e-6
 """A wall clock that is adjusted gains or loses at most 500 ppm of the monotonic one; what is more was set."""
 
@@ -75,17 +69,6 @@ SHARED = Clocks()
 """Those of this process."""
 
 
-def ask_for_stamps(sock: socket.socket) -> bool:
-    """Ask the kernel to stamp what a TCP socket receives; say whether it will."""
-    if sys.platform != "linux":
-        return False
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
-    except OSError:
-        return False
-    return True
-
-
 def to_monotonic(stamps: Sequence[bytes], times: Sequence[int], began: Reading, ended: Reading) -> list[int] | None:
     """Carry stamps over to the monotonic clock; None where they cannot be trusted.
 
@@ -102,11 +85,11 @@ def to_monotonic(stamps: Sequence[bytes], times: Sequence[int], began: Reading, 
     span_ns = max(1, ended.monotonic_ns - began.monotonic_ns)
     if abs(moved_ns) > MOST_SLEW * span_ns + _READING_ERROR_NS:
         return None
-    slope, unpack = moved_ns / span_ns, _TIMESPEC.unpack
+    slope, unpack = moved_ns / span_ns, TIMESPEC.unpack
     found: list[int] = []
     last_ns = began.monotonic_ns - _READING_ERROR_NS
     for stamp, read_ns in zip(stamps, times, strict=True):
-        if len(stamp) != _TIMESPEC.size:
+        if len(stamp) != TIMESPEC.size:
             return None
         seconds, nanoseconds = unpack(stamp)
         offset_ns = began.offset_ns + round(slope * (read_ns - began.monotonic_ns))

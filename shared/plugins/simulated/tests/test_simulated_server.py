@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -73,6 +75,24 @@ async def test_nothing_is_sent_before_its_instant(name: str) -> None:
         for record in server.records:
             for write, sent_ns in zip(record.answer.writes, record.write_ns, strict=True):
                 assert sent_ns >= record.received_ns + write.offset_ns
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux stamps what a socket receives")
+async def test_a_request_has_come_when_its_bytes_have_not_when_they_are_read() -> None:
+    waited_ns = []
+    async with await start_server(QUICK) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        # The kernel begins to stamp some time after it was first asked to.
+        for _ in range(20):
+            sent_ns = time.monotonic_ns()
+            writer.write(_post())
+            # Nobody reads while the one thread of this process does something else.
+            while time.monotonic_ns() < sent_ns + 20 * MS:
+                pass
+            await _read(reader)
+            waited_ns.append(server.records[len(server.records) - 1].received_ns - sent_ns)
+        writer.close()
+    assert abs(min(waited_ns)) < 10 * MS
 
 
 async def test_the_record_tells_every_event_that_was_sent() -> None:

@@ -14,7 +14,10 @@ MOST_WRITES = 1_000_000
 
 @dataclass(slots=True)
 class SendRecord:
-    """What was truly sent for one request; instants are `time.monotonic_ns()` just before the write."""
+    """What was truly sent for one request; instants are `time.monotonic_ns()` just before the write.
+
+    That of the arrival is the kernel's, where it stamps what a socket receives.
+    """
 
     number: int
     """Order of arrival, from 0."""

@@ -22,6 +22,7 @@ from vlmhyperbench_simulated.answers import (
     request_digest,
     respond,
 )
+from vlmhyperbench_simulated.arrivals import listen
 from vlmhyperbench_simulated.pacing import Pacer
 from vlmhyperbench_simulated.record import Records, SendRecord
 from vlmhyperbench_simulated.simulation import Simulation
@@ -42,6 +43,8 @@ class SimulatedServer:
         """Chat requests so far."""
         self.connections = 0
         self.records = Records()
+        self.arrived: Mapping[int, int] = {}
+        """When what a connection read last had arrived, by descriptor; nothing on a Unix socket."""
         self.tries: dict[bytes, int] = {}
         """Failed tries by request, for `recovers_after`."""
         self.ready_ns = time.monotonic_ns() + round(simulation.start_ms * 1e6)
@@ -138,8 +141,10 @@ async def start_server(
     if unix_socket is not None:
         simulated.server = await loop.create_unix_server(lambda: _Connection(simulated), unix_socket, backlog=4096)
     else:
-        simulated.server = await loop.create_server(lambda: _Connection(simulated), host, port, backlog=4096)
-        simulated.port = simulated.server.sockets[0].getsockname()[1]
+        listening = listen(host, port)
+        simulated.arrived = listening.arrived
+        simulated.port = listening.getsockname()[1]
+        simulated.server = await loop.create_server(lambda: _Connection(simulated), sock=listening, backlog=4096)
     return simulated
 
 
@@ -150,6 +155,7 @@ class _Connection(asyncio.Protocol):
         self._server = server
         self._buffer = bytearray()
         self._transport: asyncio.Transport | None = None
+        self._fd = -1
         self._is_busy = False
         self._needed = 0
         self._keeps_alive = True
@@ -164,6 +170,7 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 -- narrows the type
         self._transport = transport
+        self._fd = transport.get_extra_info("socket").fileno()
         self._server.open.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
@@ -176,7 +183,7 @@ class _Connection(asyncio.Protocol):
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        received_ns = time.monotonic_ns()
+        received_ns = self._server.arrived.get(self._fd) or time.monotonic_ns()
         self._buffer += data
         if not self._is_busy and len(self._buffer) >= self._needed:
             self._read_request(received_ns)
