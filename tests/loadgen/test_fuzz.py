@@ -107,3 +107,45 @@ def test_what_is_read_by_pattern_is_what_each_event_says(stream: list[tuple[obje
         alone = receive([HEAD + chunked([payload_of([one]) + b"data: [DONE]\n\n"])])
         text, reasoning = text + alone.text, reasoning + alone.reasoning
     assert (whole.text, whole.reasoning) == (text, reasoning)
+
+
+RAW = st.one_of(
+    st.sampled_from(
+        [
+            b"a",
+            b"be",
+            b" c",
+            "\u200c🏮".encode(),
+            b'\\"',
+            b"\\n",
+            b"\\",
+            b'"',
+            b"",
+            b"\0",
+            b"\x1f",
+            b"\x7f",
+            b"\xff",
+            b"\xed\xa0\x80",
+        ]
+    ),
+    st.binary(max_size=3).filter(lambda raw: not set(raw) & set(b"\r\n")),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(RAW, max_size=30), st.integers(1, 20))
+def test_pieces_that_are_taken_together_say_what_each_of_them_says(texts: list[bytes], times: int) -> None:
+    events = [b'data: {"choices":[{"index":0,"delta":{"content":"%b"}}]}' % text for text in texts * times]
+    answers = [
+        # Where lines end in two bytes, every event is parsed.
+        receive(
+            [
+                HEAD,
+                *[b"%x\r\n%b\r\n" % (len(one + end), one + end) for one in [b": " + b"x" * 4096, *events]],
+                b"0\r\n\r\n",
+            ]
+        )
+        for end in (b"\n\n", b"\r\n\r\n")
+    ]
+    assert said(answers[0]) == said(answers[1])
+    assert answers[0].event_ns == answers[1].event_ns

@@ -13,7 +13,8 @@ from typing import Any, Literal
 import orjson
 
 from vlmhyperbench_loadgen.http1 import Body
-from vlmhyperbench_loadgen.sse import events_of
+from vlmhyperbench_loadgen.pieces import Pieces, PlainKind, learn, take_alike
+from vlmhyperbench_loadgen.sse import Events, instants_of
 
 EventKind = Literal["content", "reasoning", "tool", "role", "usage"]
 TOKEN_KINDS: tuple[EventKind, ...] = ("content", "reasoning", "tool")
@@ -23,7 +24,6 @@ _ID, _SPACED_ID = b'"id":"', b'"id": "'
 _ID_MARKS = b"-_.:"
 _LEAST_ID_BYTES = 8
 _MOST_ALIKE = 1024
-_PLAIN_KEYS: dict[str, EventKind] = {"content": "content", "reasoning_content": "reasoning", "reasoning": "reasoning"}
 _MESSAGE_CHARACTERS = 500
 _FINISH_CHARACTERS = 64
 
@@ -56,6 +56,7 @@ class _Reading:
     """An answer in the making."""
 
     answer: Answer = field(default_factory=Answer)
+    """Where it comes by a stream, `event_ns` are places in the payload until it has ended."""
     text: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
     characters: list[int] = field(default_factory=list)
@@ -116,15 +117,10 @@ def _read_stream(body: Body, ends: list[int], times: list[int], *, is_complete: 
     reading = _Reading()
     answer = reading.answer
     is_done = False
-    pattern = _Pattern()
     # An answer of a few pieces has nothing to gain.
     is_long = len(body.payload) >= _LONG_BYTES
-    for data, at_ns in events_of(body, ends, times):
-        if is_long:
-            text = pattern.match(data)
-            if text is not None:
-                _take_plain(reading, pattern.kind, text, at_ns)
-                continue
+    events = Events(body.payload)
+    for data, place in events:
         if data == b"[DONE]":
             is_done = True
             break
@@ -139,9 +135,13 @@ def _read_stream(body: Body, ends: list[int], times: list[int], *, is_complete: 
         if event.get("error"):
             answer.error, answer.is_transient = _stated_error(event["error"])
             break
-        if is_long:
-            pattern.learn(data, event)
-        _take_event(reading, event, at_ns, "delta")
+        _take_event(reading, event, place, "delta")
+        like = learn(data, event) if is_long else None
+        if like is not None:
+            pieces = take_alike(body.payload, events.at, like)
+            _take_pieces(reading, pieces, like.kind)
+            events.at = pieces.end
+    answer.event_ns = instants_of(answer.event_ns, body, ends, times)
     if answer.error is None and is_complete and not is_done and answer.finish_reason is None:
         answer.error, answer.is_transient = "incomplete_stream: it ended without finish_reason and [DONE]", True
     return reading.finish()
@@ -180,84 +180,17 @@ def read_refusal(status: int, payload: bytes) -> str:
     return f"http_{status}: {_limit(message) if isinstance(message, str) else _show(payload)}"
 
 
-class _Pattern:
-    """What surrounds the text in events that are nothing but a piece of text, as most of a stream are.
-
-    Only a text without quotes, backslashes and unprintable characters matches: in JSON it then stands for itself, so
-    an event with the same surroundings says the same of another text, and need not be parsed.
-    """
-
-    __slots__ = ("_after", "_before", "_least", "kind")
-
-    def __init__(self) -> None:
-        self._before = self._after = b""
-        self._least = 0
-        self.kind: EventKind = "content"
-
-    def match(self, data: bytes) -> str | None:
-        """Return the text of an event like the one that was learnt, or None."""
-        before, after = self._before, self._after
-        if not before or len(data) <= self._least or not data.startswith(before) or not data.endswith(after):
-            return None
-        quoted = data[len(before) : -len(after)]
-        if b'"' in quoted or b"\\" in quoted:
-            return None
-        try:
-            text = quoted.decode()
-        except UnicodeDecodeError:
-            return None
-        return text if text.isprintable() else None
-
-    def learn(self, data: bytes, event: dict[str, Any]) -> None:
-        """Take an event for the pattern of those to come, if it is nothing but a piece of text."""
-        found = _plain_text(event)
-        if found is None or not found[1].isprintable():
-            return
-        kind, text = found
-        try:
-            quoted = b'"' + text.encode() + b'"'
-        except UnicodeEncodeError:
-            return
-        if data.count(quoted) != 1:
-            return
-        before, _, after = data.partition(quoted)
-        before, after = before + b'"', b'"' + after
-        # The same text may stand for something else, where its own is written with escapes.
-        try:
-            probe = _plain_text(orjson.loads(before + b"probe" + after))
-        except orjson.JSONDecodeError:
-            return
-        if probe == (kind, "probe"):
-            self.kind, self._before, self._after, self._least = kind, before, after, len(before) + len(after)
+def _take_pieces(reading: _Reading, pieces: Pieces, kind: PlainKind) -> None:
+    answer, count = reading.answer, len(pieces.texts)
+    answer.event_ns.extend(pieces.places)
+    answer.event_kind.extend([kind] * count)
+    answer.event_tokens.extend([0] * count)
+    (reading.text if kind == "content" else reading.reasoning).extend(pieces.texts)
+    reading.characters.extend(map(len, pieces.texts))
+    reading.running.extend([None] * count)
 
 
-def _plain_text(event: object) -> tuple[EventKind, str] | None:
-    """Return the text of an event that is nothing but a piece of content or of reasoning."""
-    if not isinstance(event, dict) or event.get("usage") or event.get("error"):
-        return None
-    choices = event.get("choices")
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        return None
-    choice = choices[0]
-    delta = choice.get("delta")
-    if choice.get("finish_reason") is not None or not isinstance(delta, dict) or len(delta) != 1:
-        return None
-    [(key, text)] = delta.items()
-    kind = _PLAIN_KEYS.get(key)
-    return (kind, text) if kind is not None and isinstance(text, str) and text else None
-
-
-def _take_plain(reading: _Reading, kind: EventKind, text: str, at_ns: int) -> None:
-    answer = reading.answer
-    answer.event_ns.append(at_ns)
-    answer.event_kind.append(kind)
-    answer.event_tokens.append(0)
-    (reading.text if kind == "content" else reading.reasoning).append(text)
-    reading.characters.append(len(text))
-    reading.running.append(None)
-
-
-def _take_event(reading: _Reading, event: dict[str, Any], at_ns: int, key: str) -> None:
+def _take_event(reading: _Reading, event: dict[str, Any], at: int, key: str) -> None:
     answer = reading.answer
     usage = event.get("usage")
     completion = None
@@ -282,7 +215,7 @@ def _take_event(reading: _Reading, event: dict[str, Any], at_ns: int, key: str) 
         kind = said or kind
     if kind is None:
         return
-    answer.event_ns.append(at_ns)
+    answer.event_ns.append(at)
     answer.event_kind.append(kind)
     answer.event_tokens.append(0)
     if kind in TOKEN_KINDS:
@@ -332,6 +265,8 @@ def _count_tokens(answer: Answer, characters: list[int], running: list[int | Non
 
 def spread(total: int, characters: list[int]) -> list[int]:
     """Spread `total` tokens over events: one for each where that many exist, the rest by characters."""
+    if total == len(characters):
+        return [1] * total
     least = 1 if total >= len(characters) else 0
     rest = total - least * len(characters)
     weights = characters if any(characters) else [1] * len(characters)

@@ -6,8 +6,10 @@ request's start and end. Where the wall clock was set in between, the kernel's i
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Sequence
+from operator import sub
 from typing import NamedTuple
 
 from vlmhyperbench_sdk.stamps import TIMESPEC
@@ -85,17 +87,17 @@ def to_monotonic(stamps: Sequence[bytes], times: Sequence[int], began: Reading, 
     span_ns = max(1, ended.monotonic_ns - began.monotonic_ns)
     if abs(moved_ns) > MOST_SLEW * span_ns + _READING_ERROR_NS:
         return None
-    slope, unpack = moved_ns / span_ns, TIMESPEC.unpack
-    found: list[int] = []
-    last_ns = began.monotonic_ns - _READING_ERROR_NS
-    for stamp, read_ns in zip(stamps, times, strict=True):
-        if len(stamp) != TIMESPEC.size:
-            return None
-        seconds, nanoseconds = unpack(stamp)
-        offset_ns = began.offset_ns + round(slope * (read_ns - began.monotonic_ns))
-        at_ns = seconds * 1_000_000_000 + nanoseconds - offset_ns
-        if not last_ns <= at_ns <= read_ns + _AHEAD_NS:
-            return None
-        last_ns = min(read_ns, at_ns)
-        found.append(last_ns)
-    return found
+    slope, zero_ns = moved_ns / span_ns, began.monotonic_ns
+    try:
+        said = TIMESPEC.iter_unpack(b"".join(stamps))
+        found = [
+            seconds * 1_000_000_000 + nanoseconds - began.offset_ns - round(slope * (read_ns - zero_ns))
+            for (seconds, nanoseconds), read_ns in zip(said, times, strict=True)
+        ]
+    except (struct.error, ValueError):
+        return None
+    if found and (
+        found != sorted(found) or found[0] < zero_ns - _READING_ERROR_NS or max(map(sub, found, times)) > _AHEAD_NS
+    ):
+        return None
+    return list(map(min, found, times))

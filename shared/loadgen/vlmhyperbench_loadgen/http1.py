@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Literal
 
 MAX_HEAD_BYTES = 64 * 1024
@@ -197,11 +198,7 @@ def read_body(received: bytearray, head: Head, chunks: Chunks | None = None) -> 
     whole = bytes(received)
     unfinished = None if chunks.walk(whole) else chunks.read_unfinished(whole)
     pieces = [*chunks.pieces, unfinished] if unfinished else chunks.pieces
-    starts: list[int] = []
-    shifts: list[int] = []
-    length = 0
-    for first, end in pieces:
-        starts.append(length)
-        shifts.append(first - length)
-        length += end - first
-    return Body(payload=b"".join([whole[first:end] for first, end in pieces]), starts=starts, shifts=shifts)
+    parts = [whole[first:end] for first, end in pieces]
+    starts = list(accumulate(map(len, parts), initial=0))
+    shifts = [first - start for (first, _), start in zip(pieces, starts, strict=False)]
+    return Body(payload=b"".join(parts), starts=starts[:-1], shifts=shifts)

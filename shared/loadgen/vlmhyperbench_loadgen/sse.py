@@ -1,52 +1,41 @@
-"""Cut server-sent events out of a payload, each with the instant of the read that completed it."""
+"""Cut server-sent events out of a payload, and say at which read the end of each had come."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 
 from vlmhyperbench_loadgen.http1 import Body
 
 
-def events_of(body: Body, ends: list[int], times: list[int]) -> Iterable[tuple[bytes, int]]:
-    """Give each event's data and the instant at which its last data line was complete."""
-    if len(times) == 1:
-        # Most short answers come in one read.
-        at_ns = times[0]
-        return [(data, at_ns) for data, _ in _blocks(body.payload)]
-    return _timed_events(body, ends, times)
+class Events:
+    """The data of a payload's events, each with the place where the last line of it ends."""
 
+    __slots__ = ("_payload", "at")
 
-def _timed_events(body: Body, ends: list[int], times: list[int]) -> Iterator[tuple[bytes, int]]:
-    starts, shifts = body.starts, body.shifts
-    piece, read, last_piece, last_read = 0, 0, len(starts) - 1, len(ends) - 1
-    last_place = len(body.payload) - 1
-    for data, line_end in _blocks(body.payload):
-        # The line feed that ends the line, where it has come.
-        place = min(last_place, line_end)
-        while piece < last_piece and starts[piece + 1] <= place:
-            piece += 1
-        place += shifts[piece]
-        while read < last_read and ends[read] <= place:
-            read += 1
-        yield data, times[read]
+    def __init__(self, payload: bytes) -> None:
+        self._payload = payload
+        self.at = 0
+        """Where the next event begins; whoever has read some of them without asking moves it on."""
 
-
-def _blocks(payload: bytes) -> Iterator[tuple[bytes, int]]:
-    """Yield each event's data and where in the payload the last line of it ends."""
-    at = 0
-    if b"\r" not in payload:
-        for block in payload.split(b"\n\n"):
+    def __iter__(self) -> Iterator[tuple[bytes, int]]:
+        payload = self._payload
+        if b"\r" in payload:
+            self.at = len(payload)
+            yield from _lines(payload, 0)
+        while self.at < len(payload):
+            start, end = self.at, payload.find(b"\n\n", self.at)
+            end = len(payload) if end < 0 else end
+            self.at = end + 2
+            block = payload[start:end]
             if block.startswith(b"data:") and b"\n" not in block:
-                yield block[5:].strip(), at + len(block)
+                yield block[5:].strip(), end
             elif block:
-                yield from _lines(block, at)
-            at += len(block) + 2
-    else:
-        yield from _lines(payload, at)
+                yield from _lines(block, start)
 
 
 def _lines(text: bytes, at: int) -> Iterator[tuple[bytes, int]]:
-    """Yield as `_blocks` does, line by line, whatever ends the lines."""
+    """Yield events line by line, whatever ends the lines."""
     data, line_end = b"", 0
     for line in text.split(b"\n"):
         at += len(line) + 1
@@ -59,3 +48,13 @@ def _lines(text: bytes, at: int) -> Iterator[tuple[bytes, int]]:
             data = b""
     if data:
         yield data, line_end
+
+
+def instants_of(places: Sequence[int], body: Body, ends: list[int], times: list[int]) -> list[int]:
+    """Say for ascending places in a payload when each had come; read *i* brought the received bytes up to `ends[i]`."""
+    starts, shifts, last = body.starts, body.shifts, len(body.payload) - 1
+    if places and places[-1] > last:
+        # The line feed that ends the last line has not come.
+        places = [*places[:-1], last]
+    received = [place + shifts[bisect_right(starts, place) - 1] for place in places]
+    return [times[bisect_right(ends, place)] for place in received]
