@@ -6,8 +6,10 @@ import os
 import time
 
 import polars
+import pynvml
 import pytest
 
+from vlmhyperbench_inference_worker import nvml
 from vlmhyperbench_inference_worker.watch import Watch, machine
 
 
@@ -51,3 +53,42 @@ def test_the_machine_is_described():
     assert found["cpu_cores"] >= 1
     assert found["memory_total_bytes"] > 0
     assert found["kernel"]
+
+
+def watched(power_w: list[float | None]) -> Watch:
+    """A watch that took a sample every 100 ms, from 50 ms on."""
+    watch = Watch([])
+    for number, watts in enumerate(power_w):
+        watch._sample()
+        watch._columns.monotonic_ns[-1] = 50_000_000 + number * 100_000_000
+        watch._columns.power_accelerator_w[-1] = watts
+    return watch
+
+
+@pytest.mark.parametrize("seconds", [0.3, 1.0])
+def test_the_energy_of_a_window_is_that_of_all_of_it(seconds):
+    watch = watched([300.0] * 10)
+    assert watch.summary(0, round(seconds * 1e9)).energy_accelerator_j == pytest.approx(300 * seconds)
+
+
+def test_where_power_is_not_known_for_much_of_a_window_its_energy_is_not():
+    assert watched([300.0] * 5 + [None] * 5).summary(0, 1_000_000_000).energy_accelerator_j is None
+    assert watched([300.0]).summary(0, 100_000_000).energy_accelerator_j is None
+
+
+def test_a_gpu_that_does_not_tell_leaves_no_sum_of_the_others(monkeypatch):
+    def power(handle: int) -> int:
+        if handle:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        return 300_000
+
+    def unknown(*_: object) -> int:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+
+    monkeypatch.setattr(nvml, "_is_available", lambda: True)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", lambda no: no)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetPowerUsage", power)
+    for other in ("MemoryInfo", "UtilizationRates", "Temperature"):
+        monkeypatch.setattr(pynvml, f"nvmlDeviceGet{other}", unknown)
+    assert nvml.read([0]).power_w == 300
+    assert nvml.read([0, 1]).power_w is None

@@ -136,6 +136,21 @@ def test_running_usage_says_how_many_tokens_an_event_holds() -> None:
     assert answer.event_token_source == "usage"
 
 
+@pytest.mark.parametrize("said", [0, 1])
+def test_a_count_that_stands_still_until_the_end_is_no_running_usage(said: int) -> None:
+    pieces = [chunk(event({"content": "aa"}, usage=tokens_of(said))) for _ in range(5)]
+    answer = read(*pieces, chunk(event({}, finish="stop")), chunk(event(usage=tokens_of(5))))
+    assert answer.event_tokens == [1] * 5 + [0]
+
+
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
+def test_an_event_without_data_says_nothing(line_end: bytes) -> None:
+    answer = read(
+        chunk(event({"content": "a"}, finish="stop")), chunk(b"data:" + 2 * line_end + b"data: " + 2 * line_end)
+    )
+    assert (answer.text, answer.error) == ("a", None)
+
+
 def hidden_of(count: int, hidden: int) -> dict[str, object]:
     return {**tokens_of(count), "completion_tokens_details": {"reasoning_tokens": hidden}}
 

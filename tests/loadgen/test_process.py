@@ -11,6 +11,7 @@ import select
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import polars as pl
@@ -52,7 +53,8 @@ async def test_every_request_is_recorded_once_over_several_processes(tmp_path: P
     assert driven.end.outcome == "complete"
     assert driven.end.processes == 2
     assert [row["ordinal"] for row in driven.rows] == list(range(600))
-    assert {row["stream"] for row in driven.rows} == set(range(5))
+    # Three streams are one process's, two the other's: each has as much to do.
+    assert Counter(row["stream"] % 2 for row in driven.rows) == {0: 360, 1: 240}
     assert connections == 5
     assert [line.rows for line in driven.segments] == [256, 256, 88]
     assert driven.phases == [(1, "OPEN"), (1, "COMPLETE")]

@@ -180,7 +180,13 @@ def test_delays_grow_and_stay_bounded(number: int) -> None:
 
 @pytest.mark.parametrize(
     ("value", "least_s"),
-    [("7", 7.0), ("999999999999", LONGEST_RETRY_AFTER_S), ("soon", 0.0), (formatdate(0, usegmt=True), 0.0)],
+    [
+        ("7", 7.0),
+        ("999999999999", LONGEST_RETRY_AFTER_S),
+        ("soon", 0.0),
+        ("\xb2", 0.0),
+        (formatdate(0, usegmt=True), 0.0),
+    ],
 )
 def test_the_servers_word_on_when_to_come_back_is_kept_within_bounds(value: str, least_s: float) -> None:
     due_ns = work(request(0), tries=2).finish(ended(status=429, headers=f"Retry-After: {value}\r\n"))

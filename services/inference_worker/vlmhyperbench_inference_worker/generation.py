@@ -143,16 +143,17 @@ async def _load(job: ClaimedJob, work: Work) -> Serving:
     if isinstance(work.spec.target, ImportTarget):
         raise Conflict("The run's answers come from a file; there is no model to load.")
     values = await asyncio.to_thread(read_secrets, job.settings.secrets_dir, _secret_names(work))
-    return await Serving.start(
-        target_digest(work.spec),
-        work.spec.target,
-        secret_values=values,
-        load_timeout_s=work.spec.limits.load_timeout_s,
-        label=job.context.label,
-        log_path=job.settings.home / "logs" / f"gateway-{job.context.name}.log",
-        policy=_address_policy(job.settings),
-        lock_fds=job.context.lock_fds,
-    )
+    with job.loading():
+        return await Serving.start(
+            target_digest(work.spec),
+            work.spec.target,
+            secret_values=values,
+            load_timeout_s=work.spec.limits.load_timeout_s,
+            label=job.context.label,
+            log_path=job.settings.home / "logs" / f"gateway-{job.context.name}.log",
+            policy=_address_policy(job.settings),
+            lock_fds=job.context.lock_fds,
+        )
 
 
 def _address_policy(settings: Settings) -> list[str]:

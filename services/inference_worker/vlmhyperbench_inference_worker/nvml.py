@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 
@@ -74,12 +73,11 @@ def read(indices: Sequence[int]) -> Reading:
 
 
 def _each(handles: Sequence[object], query: Callable[[object], float]) -> list[float]:
-    """Ask every GPU; one that does not tell is left out."""
-    values = []
-    for handle in handles:
-        with suppress(pynvml.NVMLError):
-            values.append(float(query(handle)))
-    return values
+    """Ask every GPU; nothing where one does not tell, for a sum over the others would look like all of them."""
+    try:
+        return [float(query(handle)) for handle in handles]
+    except pynvml.NVMLError:
+        return []
 
 
 def _text(value: str | bytes) -> str:

@@ -21,6 +21,8 @@ from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench_inference_worker import nvml
 
 INTERVAL_S = 0.1
+LEAST_POWER = 0.9
+"""Energy is stated where so many of the samples tell the power."""
 TREE_REFRESH_S = 1.0
 """How often the engine's process tree is walked anew; between walks the known processes are read."""
 
@@ -39,7 +41,7 @@ class ResourceSummary:
     accelerator_util_percent_mean: float | None
     power_accelerator_w_mean: float | None
     energy_accelerator_j: float | None
-    """Trapezoid of the sampled power of all accelerators."""
+    """Of all accelerators: the trapezoid of their sampled power, the first and the last held to the window's ends."""
 
 
 @dataclass(slots=True)
@@ -117,7 +119,7 @@ class Watch:
             accelerator_memory_used_bytes_peak=_peak([columns.accelerator_memory_used_bytes[i] for i in rows]),
             accelerator_util_percent_mean=_mean([columns.accelerator_util_percent[i] for i in rows]),
             power_accelerator_w_mean=_mean([watts for _, watts in known]),
-            energy_accelerator_j=_trapezoid(known) if len(known) > 1 else None,
+            energy_accelerator_j=_energy_j(known, start_ns, end_ns) if len(known) >= LEAST_POWER * len(rows) else None,
         )
 
     async def _run(self) -> None:
@@ -189,5 +191,9 @@ def _peak(values: Sequence[int | None]) -> int | None:
     return max((value for value in values if value is not None), default=None)
 
 
-def _trapezoid(points: Sequence[tuple[int, float]]) -> float:
-    return sum((b[0] - a[0]) / 1e9 * (a[1] + b[1]) / 2 for a, b in pairwise(points))
+def _energy_j(points: Sequence[tuple[int, float]], start_ns: int, end_ns: int) -> float | None:
+    if len(points) < 2:
+        return None
+    # Samples do not fall on the ends of the window; what lies beyond them would be a tenth of a second of nothing.
+    whole = [(start_ns, points[0][1]), *points, (end_ns, points[-1][1])]
+    return sum((b[0] - a[0]) / 1e9 * (a[1] + b[1]) / 2 for a, b in pairwise(whole))

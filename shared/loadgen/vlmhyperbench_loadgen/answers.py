@@ -253,7 +253,9 @@ def _count_tokens(answer: Answer, characters: list[int], running: list[int | Non
         answer.event_tokens[bearing[0]] = total
         answer.event_token_source = "usage" if total == 1 else "estimated"
         return
-    if len(counted) == len(bearing) and counted == sorted(counted):
+    # Where every event says 0, or 1, they do not count so far. The last token may end the answer and bear no text.
+    is_running = len(counted) == len(bearing) and counted == sorted(counted)
+    if is_running and 2 * counted[-1] >= answer.completion_tokens:
         tokens = [now - before for before, now in zip([min(hidden, counted[0]), *counted], counted, strict=False)]
         answer.event_token_source = "usage"  # noqa: S105
     else:

@@ -61,6 +61,7 @@ class Measurement:
         self._seed = 0
         self._folder = Path()
         self._departures: Departures | None = None
+        self._scheduled: ScheduledWork | None = None
         self._read, self._stamped = 0, 0
         """Answers of which something came, and those of them with the kernel's instants."""
 
@@ -75,7 +76,7 @@ class Measurement:
                 case "plan":
                     self._read_plan(command)
                 case "open":
-                    self._open(int(command["phase"]), int(command["streams"]))
+                    self._open(int(command["phase"]), int(command["streams"]), is_scheduled=command["is_scheduled"])
                 case "go":
                     self._go(command)
                 case "cancel":
@@ -105,8 +106,8 @@ class Measurement:
         self._seed = command["seed"]
         self._outbox.put({"event": "planned"})
 
-    def _open(self, phase: int, streams: int) -> None:
-        """Open the pool; streams are numbered over all processes, and this one has every `of`-th."""
+    def _open(self, phase: int, streams: int, *, is_scheduled: bool) -> None:
+        """Open the pool and prepare; streams are numbered over all processes, and this one has every `of`-th."""
         assert self._target is not None  # noqa: S101 -- narrows the type
         for index in range(self._share + len(self._streams) * self._of, streams, self._of):
             self._streams.append(self._make_stream(index))
@@ -116,6 +117,11 @@ class Measurement:
         while any(stream.state == "opening" for stream in taking_part) and not self._must_stop():
             self._loop.step(waits=True)
         failures = [stream.open_failure for stream in taking_part if stream.open_failure is not None]
+        # What a schedule needs is there before anybody says when it starts: of many requests it takes a while.
+        self._scheduled = self._schedule_work(phase) if is_scheduled else None
+        gc.collect()
+        gc.freeze()
+        gc.disable()
         self._outbox.put(
             {
                 "event": "opened",
@@ -140,7 +146,8 @@ class Measurement:
             work = self._make_work(phase, streams, int(command["tries"]))
             work.wake = lambda now_ns: self._wake_one(taking_part, now_ns)
         else:
-            work = self._schedule_work(phase, start_ns)
+            assert self._scheduled is not None  # noqa: S101 -- the phase was opened as a schedule
+            work, work.start_ns = self._scheduled, start_ns
             departures = Departures(
                 work, taking_part, loop=self._loop, grow=lambda: self._grow(taking_part, int(command["most_streams"]))
             )
@@ -149,9 +156,6 @@ class Measurement:
                 stream.join(work)
         self._stamped, self._read = 0, 0
         is_realtime, has_work = prefer_this_process(), work.remaining > 0
-        gc.collect()
-        gc.freeze()
-        gc.disable()
         self._loop.gathers_for = sum(stream.connection.is_stamped for stream in taking_part)
         cpu_ns, started_ns = time.process_time_ns(), time.monotonic_ns()
         if departures is not None:
@@ -207,8 +211,8 @@ class Measurement:
                 self._send_rows(in_flight=sum(stream.is_busy for stream in streams))
 
     def _is_mine(self, number: int, stream: int, streams: int) -> bool:
-        """Say whether the `number`-th of a phase is this process's; who has no stream in the phase gets nothing."""
-        return (number % min(self._of, streams) if stream < 0 else stream % self._of) == self._share
+        """Say whether the `number`-th of a phase is this process's: each stream gets as many, wherever it is."""
+        return (number if stream < 0 else stream) % streams % self._of == self._share
 
     def _mine(self, phase: int, streams: int) -> list[tuple[int, Request]]:
         """This process's share of a phase's requests, with their places in it."""
@@ -233,12 +237,12 @@ class Measurement:
             if self._is_mine(number, one.stream, streams)
         ]
 
-    def _schedule_work(self, phase: int, start_ns: int) -> ScheduledWork:
+    def _schedule_work(self, phase: int) -> ScheduledWork:
         instants = read_schedule(schedule_path(self._folder, phase))
         # Every process has its part: who has no stream yet opens one.
         mine = self._mine(phase, self._of)
         return ScheduledWork(
-            [request for _, request in mine], [start_ns + instants[number] for number, _ in mine], report=self._report
+            [request for _, request in mine], [instants[number] for number, _ in mine], report=self._report
         )
 
     def _grow(self, taking_part: list[Stream], most: int) -> bool:

@@ -39,6 +39,8 @@ class ScheduledWork(Work):
         super().__init__((), tries=1, rng=random.Random(0), report=report)  # noqa: S311 - never drawn from
         self._requests = requests
         self._instants_ns = instants_ns
+        self.start_ns = 0
+        """From it the instants count."""
         self._next = 0
         self.lead_ns = lead_for(instants_ns)
         self.idle: list[int] = []
@@ -52,7 +54,7 @@ class ScheduledWork(Work):
     @property
     def next_ns(self) -> int | None:
         """When the next request is due; None after the last."""
-        return self._instants_ns[self._next] if self._next < len(self._instants_ns) else None
+        return self.start_ns + self._instants_ns[self._next] if self._next < len(self._instants_ns) else None
 
     def take(self, stream: int, now_ns: int) -> Try | int | None:
         """Give a free stream the next request, if that is due; else note that the stream is idle."""

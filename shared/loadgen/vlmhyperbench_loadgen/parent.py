@@ -176,7 +176,7 @@ class Parent:
             raise Cancelled
         count, streams = checked.requests.get(phase.no, 0), checked.streams_of(phase)
         for child in self._children:
-            child.command("open", phase=phase.no, streams=streams)
+            child.command("open", phase=phase.no, streams=streams, is_scheduled=is_open_loop(phase))
         opened = self._await("opened")
         failures = [str(frame["failure"]) for frame in opened if frame["failure"] is not None]
         if failures and sum(frame["failed"] for frame in opened) == sum(frame["streams"] for frame in opened):

@@ -29,7 +29,9 @@ class Events:
             self.at = end + 2
             block = payload[start:end]
             if block.startswith(b"data:") and b"\n" not in block:
-                yield block[5:].strip(), end
+                data = block[5:].strip()
+                if data:
+                    yield data, end
             elif block:
                 yield from _lines(block, start)
 

@@ -197,7 +197,7 @@ def _is_stream(content_type: bytes, payload: bytes) -> bool:
 def _retry_after_s(done: Try) -> float:
     head = done.reply.head if done.reply is not None else None
     value = head.headers.get(b"retry-after", b"").decode("latin-1") if head is not None else ""
-    if value.isdigit():
+    if value.isascii() and value.isdigit():
         return min(float(value[:9]), LONGEST_RETRY_AFTER_S)
     try:
         at_s = email.utils.parsedate_to_datetime(value).timestamp()

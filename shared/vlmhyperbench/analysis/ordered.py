@@ -16,7 +16,7 @@ BUCKET_RATIO = 1.01
 """Upper over lower end of a bucket: its geometric middle is never further than 0.5 % from what lies in it."""
 LEAST = 1e3
 BUCKETS = 2800
-"""From 1 µs to 21 minutes, in nanoseconds; what is beyond lies in the first or in the last."""
+"""From 1 µs to 14 days, in nanoseconds; what is beyond lies in the first or in the last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

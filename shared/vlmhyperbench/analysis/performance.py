@@ -147,7 +147,8 @@ def distribution_of(values_ns: Iterable[float | None]) -> Distribution:
 def meets(times: RequestTimes, slo: Mapping[str, float]) -> bool:
     """Say whether one request keeps every limit (name of the statistic → milliseconds).
 
-    A request without such a time does not keep a limit on it, except that an answer of one burst has no gaps to bound.
+    A request without such a time does not keep a limit on it, as where nobody counted its tokens; but an answer of one
+    burst has no gaps to bound.
 
     Raises:
         InvalidInput: a name is not one of `SLO_METRICS` with or without a percentile.
@@ -191,6 +192,9 @@ def _keeps(times: RequestTimes, metric: str, limit_ns: float) -> bool:
         case "latency":
             return times.latency_ns is not None and times.latency_ns <= limit_ns
         case "tpot":
-            return times.latency_ns is not None and (times.tpot_ns is None or times.tpot_ns <= limit_ns)
+            bounded_ns = times.tpot_ns
         case _:
-            return times.latency_ns is not None and max(times.itl_ns, default=0.0) <= limit_ns
+            bounded_ns = max(times.itl_ns, default=None)
+    if bounded_ns is None:
+        return times.latency_ns is not None and times.ttft_user_ns == times.latency_ns
+    return bounded_ns <= limit_ns

@@ -34,6 +34,7 @@ from vlmhyperbench_sdk.load import Endpoint
 
 PROMPT = "Describe what you see, or tell a short story."
 REQUESTS, STREAMS = 100, 8
+IMAGE_SIZE = "512x512"
 ROUNDS = 4
 """So many requests of each stream, where nothing says how many."""
 
@@ -85,7 +86,7 @@ def load(
     prompt_tokens: NotNegative = 0,
     image: Annotated[Sequence[Path], Parameter(negative=())] = (),
     images: Pictures = 0,
-    image_size: str = "512x512",
+    image_size: str | None = None,
     image_reuse: Share = 0.0,
     output_tokens: Positive = 128,
     warmup: NotNegative = 2,
@@ -137,7 +138,7 @@ def load(
         prompt_tokens: Ask with so many seeded words instead, others in every request; about one token each.
         image: Pictures that go with the prompt.
         images: So many synthetic images go with every request, no two alike.
-        image_size: Their size; of several, as 512x512,1024x768, each image has any.
+        image_size: Their size, 512x512 if not given; of several, as 512x512,1024x768, each image has any.
         image_reuse: Share of them that was sent before.
         output_tokens: The longest answer, in tokens.
         warmup: Requests before those that count.
@@ -163,7 +164,7 @@ def load(
     """
     limits_ms, target_url = parse_slo(slo), complete_url(url)
     secrets = {_KEY: f"Bearer {read_key(api_key_env)}"} if api_key_env else {}
-    sizes = parse_sizes(image_size)
+    sizes = parse_sizes(image_size or IMAGE_SIZE)
     axis, values = parse_sweep(sweep) if sweep is not None else (None, ())
     is_by_rate = axis == "rate" or search_rate
     scenario = scenario or ("server" if is_by_rate or preset == "vlm" else "offline")
@@ -186,7 +187,8 @@ def load(
             "--cv": (cv != 1.0, arrivals == "gamma", "--arrivals gamma"),
             "--speed": (speed != 1.0, trace is not None, "--trace"),
             "--trace": (trace is not None, rate is None, "no --rate"),
-            "--image-reuse": (image_reuse > 0, images > 0 or preset == "vlm", "--images"),
+            "--image-reuse": (image_reuse > 0, images > 0, "--images"),
+            "--image-size": (image_size is not None, images > 0, "--images"),
         }
     )
     workload = Workload(

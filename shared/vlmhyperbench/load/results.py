@@ -185,7 +185,7 @@ def result_of(
         sends = judge_sends(open_loop.process, open_loop.scheduled_ns, sent_ns, cv=open_loop.cv)
     gates = (
         at_most("unaccounted", float(scheduled - rows.height), 0.0),
-        at_most("error_share", 1 - good.height / scheduled if scheduled else None, ERROR_SHARE),
+        at_most("error_share", (scheduled - good.height) / scheduled if scheduled else None, ERROR_SHARE),
         at_most("client_busy_share", end.loop_busy_share, MOST_BUSY_SHARE),
         *(
             judge_closed_lag(times.queue, times.ttft_user, times.latency)

@@ -14,8 +14,6 @@ from vlmhyperbench.reports.tokens import LONGEST_GAP
 from vlmhyperbench.reports.wording import milliseconds, percent
 
 _COLUMNS = {"ttft": "ttft_user_ns", "tpot": "tpot_ns", "latency": "latency_ns", "itl": LONGEST_GAP}
-_MAY_LACK = {"tpot", "itl"}
-"""An answer of one burst has no gaps to bound."""
 
 
 def goodput_in(
@@ -37,7 +35,8 @@ def goodput_in(
     met = (polars.col("status") == "ok") & polars.col("latency_ns").is_not_null()
     for name, limit_ms in limits_ms.items():
         metric = slo_metric(name)
-        met &= (polars.col(_COLUMNS[metric]) <= limit_ms * 1e6).fill_null(metric in _MAY_LACK)
+        has_no_gaps = (polars.col("ttft_user_ns") == polars.col("latency_ns")).fill_null(value=False)
+        met &= (polars.col(_COLUMNS[metric]) <= limit_ms * 1e6).fill_null(has_no_gaps)
     return goodput_of(rows.filter(met).height, scheduled=scheduled, duration_s=window_s)
 
 

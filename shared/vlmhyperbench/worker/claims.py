@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, ParamSpec, TypeAlias, TypeVar
@@ -81,6 +82,15 @@ class ClaimedJob:
         self._cpu = cpu
         self._rate = Rate()
         self._published_at = float("-inf")
+
+    @contextmanager
+    def loading(self) -> Iterator[None]:
+        """While its model is loaded a job commits nothing, and has not stalled: what loads has a limit of its own."""
+        self.committed_at = math.inf
+        try:
+            yield
+        finally:
+            self.committed_at = time.monotonic()
 
     @property
     def run_id(self) -> UUID:

@@ -149,6 +149,8 @@ def test_each_limit_bounds_its_time(slo: dict[str, float], is_met: bool) -> None
 
 def test_one_burst_keeps_limits_on_gaps_and_no_token_keeps_none() -> None:
     assert meets(times((100, 3)), {"tpot": 1, "itl": 1})
+    assert meets(times((100, 0)), {"tpot": 1, "itl": 1})
+    assert not any(meets(times((100, 0), (9000, 0)), {name: 10_000}) for name in ("tpot", "itl"))
     for name in ("ttft", "latency", "tpot", "itl"):
         assert not meets(times(), {name: math.inf})
 

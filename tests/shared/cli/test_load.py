@@ -262,6 +262,8 @@ def test_times_are_told_by_size_of_image(capsys: pytest.CaptureFixture[str]) -> 
         ({"scenario": "server", "rate": 1.0, "burst_size": 5}, "--burst-size needs --arrivals burst"),
         ({"scenario": "server", "rate": 1.0, "speed": 5.0}, "--speed needs --trace"),
         ({"image_reuse": 0.5}, "--image-reuse needs --images"),
+        ({"image_reuse": 0.5, "preset": "vlm", "rate": 5.0}, "--image-reuse needs --images"),
+        ({"image_size": "32x32", "preset": "vlm", "rate": 5.0}, "--image-size needs --images"),
         ({"scenario": "server", "rate": 1.0, "requests": 5, "duration": 2.0}, "exclude each other"),
         ({"scenario": "server", "rate": 0.001, "duration": 0.1}, "nothing to send"),
         ({"scenario": "server", "rate": 1e5, "duration": 80_000.0}, "number of arrivals"),

@@ -108,6 +108,7 @@ def test_a_good_record_is_valid() -> None:
 
 def test_one_gate_that_is_shut_makes_it_invalid() -> None:
     assert not gates([row(), row(error="http_503: busy")])["error_share"]
+    assert gates([row(error="http_503: busy"), *[row()] * 999])["error_share"]
     assert not gates([row()], scheduled=2)["unaccounted"]
     assert not gates([row()], dataclasses.replace(END, loop_busy_share=0.9))["client_busy_share"]
     assert not gates([late(1.2)])["send_lag_mean_ms"]

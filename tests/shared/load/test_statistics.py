@@ -50,6 +50,14 @@ def test_an_answer_without_a_token_kept_no_limit() -> None:
     assert found.statistics.percentiles["latency_ms"][1].adjusted is None
 
 
+@pytest.mark.parametrize("limit", ["tpot", "itl"])
+def test_gaps_that_nobody_could_count_keep_no_limit(limit: str) -> None:
+    uncounted = row() | {"event_tokens": [0] * len(row()["event_tokens"])}
+    goodput = described([row()] * 3 + [uncounted], slo={limit: 400.0}).statistics.goodput
+    assert goodput is not None
+    assert (goodput.met, goodput.scheduled) == (3, 4)
+
+
 def test_the_steady_rate_leaves_start_and_drain_out() -> None:
     # One stream, a request of a second each: sent at 0, 1, … 4; the first end and the last send are 1 s and 4 s.
     found = described([row(at_ns=second * S) for second in range(5)], grouping=Grouping(streams=1))

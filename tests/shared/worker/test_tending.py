@@ -177,6 +177,22 @@ async def test_a_job_that_commits_nothing_for_long_has_stalled(room: EngineRoom,
     assert (await outcome_of(room, job))["code"] == "stalled"
 
 
+async def test_a_job_that_loads_its_model_for_long_has_not_stalled(room: EngineRoom, runtime: Runtime) -> None:
+    timers = runtime.settings.timers.model_copy(update={"stall_s": 0.2})
+    job = await claimed(room, runtime, settings=runtime.settings.model_copy(update={"timers": timers}))
+    loaded: list[bool] = []
+
+    async def load_slowly(job: ClaimedJob) -> Outcome:
+        with job.loading():
+            await asyncio.sleep(5 * timers.stall_s)
+        loaded.append(True)
+        return await forever(job)
+
+    await tend(job, load_slowly).run()
+    assert loaded
+    assert (await outcome_of(room, job))["code"] == "stalled"
+
+
 async def test_a_handler_that_is_let_go_is_preempted(room: EngineRoom, runtime: Runtime) -> None:
     job = await claimed(room, runtime)
     began = asyncio.Event()

@@ -117,11 +117,18 @@ def add_noise(pixels: NDArray[np.int64], rng: random.Random, *, deviation: int) 
 
 def boxes_of(page: Page, sheet: Sheet) -> dict[str, Box]:
     """Return the tightest box around the ink of each value, by its name."""
-    boxes = {}
-    for number, name in enumerate(page.spans, 1):
-        rows, columns = np.nonzero(sheet.owners == number)
-        boxes[name] = (int(columns.min()), int(rows.min()), int(columns.max()) + 1, int(rows.max()) + 1)
-    return boxes
+    rows, columns = np.nonzero(sheet.owners)
+    owners = sheet.owners[rows, columns]
+    least = np.full((len(page.spans) + 1, 2), max(sheet.owners.shape))
+    most = np.full_like(least, -1)
+    for axis, places in enumerate((columns, rows)):
+        np.minimum.at(least[:, axis], owners, places)
+        np.maximum.at(most[:, axis], owners, places)
+    corners = np.concatenate([least, most + 1], axis=1).tolist()
+    return {
+        name: (left, top, right, bottom)
+        for name, (left, top, right, bottom) in zip(page.spans, corners[1:], strict=True)
+    }
 
 
 def encode(pixels: Grey) -> bytes:

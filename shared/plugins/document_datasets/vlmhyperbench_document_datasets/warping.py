@@ -40,9 +40,10 @@ def warp(sheet: Sheet, rng: random.Random, *, size: tuple[int, int]) -> Sheet:
     to_x = width + rng.randint(-slack_x + 1, slack_x - 1)
     to_y = height + rng.randint(-slack_y + 1, slack_y - 1)
 
-    steps = np.arange(_POINTS, dtype=np.int32)
-    x = (2 * _POINTS * np.arange(width, dtype=np.int32)[:, None] + 2 * steps + 1).reshape(-1)[None, :] - _POINTS * to_x
-    y = (2 * _POINTS * np.arange(height, dtype=np.int32)[:, None] + 2 * steps + 1).reshape(-1)[:, None] - _POINTS * to_y
+    # The points of a pixel along the first two axes, its place along the others: sums over leading axes are quick.
+    steps = 2 * np.arange(_POINTS, dtype=np.int32) + 1
+    x = 2 * _POINTS * np.arange(width, dtype=np.int32) + steps.reshape(1, -1, 1, 1) - _POINTS * to_x
+    y = 2 * _POINTS * np.arange(height, dtype=np.int32)[:, None] + steps.reshape(-1, 1, 1, 1) - _POINTS * to_y
     # Points are in units of 1 / (2 · _POINTS) pixel, and the inverse of a turn is a turn the other way. 32 bits hold
     # all products below for pages of up to 1,000 pixels.
     unit = 2 * _POINTS * scale
@@ -51,11 +52,11 @@ def warp(sheet: Sheet, rng: random.Random, *, size: tuple[int, int]) -> Sheet:
     # No ink is 0, ink of no value is 1; around the sheet, there is none.
     labels = np.pad(np.where(sheet.coverage == FULL, sheet.owners + 1, 0).astype(np.int16), 1)
     rows_of_labels, columns_of_labels = labels.shape
-    points = labels[
-        np.clip(source_y + 1, 0, rows_of_labels - 1),
-        np.clip(source_x + 1, 0, columns_of_labels - 1),
-    ].reshape(height, _POINTS, width, _POINTS)
+    points = labels.ravel().take(
+        np.clip(source_y + 1, 0, rows_of_labels - 1) * columns_of_labels
+        + np.clip(source_x + 1, 0, columns_of_labels - 1)
+    )
     return Sheet(
-        coverage=(points > 0).sum(axis=(1, 3), dtype=np.int64) * FULL // _POINTS**2,
-        owners=np.maximum(points.max(axis=(1, 3)).astype(np.int64) - 1, 0),
+        coverage=(points > 0).sum(axis=(0, 1), dtype=np.int64) * FULL // _POINTS**2,
+        owners=np.maximum(points.max(axis=(0, 1)).astype(np.int64) - 1, 0),
     )

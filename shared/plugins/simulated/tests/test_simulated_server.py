@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from vlmhyperbench_simulated.limits import measure
 from vlmhyperbench_simulated.pacing import Pacer
 from vlmhyperbench_simulated.process import SimulatedProcess
 from vlmhyperbench_simulated.record import Records, SendRecord
-from vlmhyperbench_simulated.server import start_server
+from vlmhyperbench_simulated.server import SimulatedServer, start_server
 from vlmhyperbench_simulated.simulation import Simulation
 from vlmhyperbench_simulated.streams import STREAMS
 from vlmhyperbench_simulated.timeline import Write
@@ -93,6 +94,20 @@ async def test_a_request_has_come_when_its_bytes_have_not_when_they_are_read() -
             waited_ns.append(server.records[len(server.records) - 1].received_ns - sent_ns)
         writer.close()
     assert abs(min(waited_ns)) < 10 * MS
+
+
+async def test_small_writes_leave_at_once() -> None:
+    async with await start_server(QUICK) as server:
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        await asyncio.wait_for(_accepted(server), 10)
+        (connection,) = server.open
+        assert connection.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        writer.close()
+
+
+async def _accepted(server: SimulatedServer) -> None:
+    while not server.open:  # noqa: ASYNC110 -- the server tells nobody
+        await asyncio.sleep(0.001)
 
 
 async def test_the_record_tells_every_event_that_was_sent() -> None:

@@ -43,7 +43,8 @@ def listen(host: str, port: int) -> StampedSocket:
     plain = socket.create_server((host, port), family=family)
     listening = StampedSocket(plain.family, plain.type, plain.proto, fileno=plain.detach())
     listening.arrived = {}
-    # What is accepted inherits it.
+    # What is accepted inherits both. asyncio would see to the first, had the socket been told its protocol by name.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     ask_for_stamps(listening)
     return listening
 

@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import json
 import time
+from asyncio.trsock import TransportSocket
 from collections.abc import Mapping
 
 from vlmhyperbench_simulated.answers import (
@@ -155,7 +156,7 @@ class _Connection(asyncio.Protocol):
         self._server = server
         self._buffer = bytearray()
         self._transport: asyncio.Transport | None = None
-        self._fd = -1
+        self.socket: TransportSocket
         self._is_busy = False
         self._needed = 0
         self._keeps_alive = True
@@ -170,7 +171,7 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 -- narrows the type
         self._transport = transport
-        self._fd = transport.get_extra_info("socket").fileno()
+        self.socket = transport.get_extra_info("socket")
         self._server.open.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
@@ -183,7 +184,7 @@ class _Connection(asyncio.Protocol):
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        received_ns = self._server.arrived.get(self._fd) or time.monotonic_ns()
+        received_ns = self._server.arrived.get(self.socket.fileno()) or time.monotonic_ns()
         self._buffer += data
         if not self._is_busy and len(self._buffer) >= self._needed:
             self._read_request(received_ns)

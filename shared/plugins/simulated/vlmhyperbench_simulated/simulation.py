@@ -19,7 +19,7 @@ class Simulation:
     """The truth that a client's measurement is judged by. Token *i* is sent `ttft_ms + i·gap_ms` after the request.
 
     Tokens that share an event leave with the first of them, events that share a write with the first of those. The
-    request counts as arrived when its last byte was read.
+    request counts as arrived when its last byte was; on a Unix socket, when that was read.
     """
 
     ttft_ms: float = 0.0
