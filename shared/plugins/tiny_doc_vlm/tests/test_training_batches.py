@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import numpy as np
 from training import vocabulary
-from training.asking import ALL_HABITS, FIRST_HABITS, ask_page
+from training.asking import ALL_HABITS, FIRST_HABITS, Exchange, ask_page
 from training.batches import NO_TARGET, Batch, Mixture, draw_batch
 from training.held_out import draw_items
 from training.recipes import RECIPES
@@ -84,14 +85,32 @@ def test_a_dense_batch_holds_dense_pages_only_and_half_as_many() -> None:
 
 def test_a_digit_is_asked_for_once() -> None:
     batch = draw_batch(Mixture(tiers={"clean": 1}, dense=0, digits=1, habits=ALL_HABITS), seed=1, step=1, rows=2)
-    assert batch.tiers == ("digits",) * 4
-    assert [len(_exchanges(batch, row)) for row in range(4)] == [1, 1, 1, 1]
+    assert batch.tiers == ("digits", "digits")
+    assert [len(_exchanges(batch, row)) for row in range(2)] == [1, 1]
     assert "Which digit is this?" in _exchanges(batch, 0)[0][0]
 
 
-def test_a_step_without_text_gets_pages_for_digits() -> None:
+def test_a_step_without_text_gets_pages_for_digits_and_no_questions() -> None:
     mixture = Mixture(tiers={"clean": 1}, dense=0, digits=1, habits=ALL_HABITS)
-    assert draw_batch(mixture, seed=1, step=1, rows=2, has_text=False).tiers == ("clean", "clean")
+    batch = draw_batch(mixture, seed=1, step=1, rows=2, has_text=False)
+    assert batch.tiers == ("clean", "clean")
+    assert batch.segments.max() == 0
+
+
+def test_where_there_is_room_long_answers_come_first_and_every_kind_of_them_in_turn() -> None:
+    rng = random.Random(5)
+    firsts = Counter(
+        _kind_of(ask_page(compose_page(rng), ALL_HABITS, rng, budget_tokens=360, is_long=True)[0]) for _ in range(300)
+    )
+    assert set(firsts) == {"schema", "whole", "reasons"}
+    assert min(firsts.values()) > 60
+
+
+def _kind_of(one: Exchange) -> str:
+    question = _text(one.question)
+    if "chema" in question or "the form" in question:
+        return "schema"
+    return "reasons" if "First say where it stands" in question else "whole"
 
 
 def test_the_first_habits_ask_in_the_first_words_and_the_answers_are_the_datasets() -> None:

@@ -40,18 +40,37 @@ def _checkpoint(plan: Plan) -> dict[str, torch.Tensor]:
 def test_questions_side_by_side_are_read_as_each_would_be_alone() -> None:
     reader = Reader()
     reader.load_weights(FOLDER)
-    batch = draw_batch(CLEAN, seed=1, step=3, rows=1)
+    batch = draw_batch(CLEAN, seed=1, step=3, rows=2)
     ids, positions, segments = (torch.from_numpy(array) for array in (batch.ids, batch.positions, batch.segments))
     tiles = torch.from_numpy(batch.tiles)
     assert segments.max() > 1
     with torch.no_grad():
         _, image = reader.look(tiles.flatten(0, 1))
-        together = reader.model.lm_head(reader.read(ids, image, positions, segments))
+        everywhere = torch.ones_like(segments, dtype=torch.bool)
+        hidden = reader.read(ids, image, positions, segments, everywhere)
+        together = reader.model.lm_head(hidden).unflatten(0, segments.shape)
+        some = torch.rand(segments.shape, generator=torch.Generator().manual_seed(1)) < 0.3
+        assert torch.allclose(reader.read(ids, image, positions, segments, some), hidden[some.flatten()], atol=1e-4)
+        rows = (segments > 0).nonzero()[:, 0]
         pixels = (tiles.float() / 127.5 - 1).unsqueeze(2).expand(-1, -1, 3, -1, -1)
-        for segment in range(1, int(segments.max()) + 1):
-            here = (segments == 0) | (segments == segment)
-            alone = reader.model(input_ids=ids[here][None], pixel_values=pixels).logits
-            assert torch.allclose(together[here], alone[0], atol=1e-3)
+        for row, segment in {*zip(rows.tolist(), segments[segments > 0].tolist(), strict=True)}:
+            here = (segments[row] == 0) | (segments[row] == segment)
+            alone = reader.model(input_ids=ids[row][here][None], pixel_values=pixels[row : row + 1]).logits
+            assert torch.allclose(together[row][here], alone[0], atol=1e-3)
+
+
+def test_multiplying_in_bfloat16_reads_nearly_the_same_and_keeps_the_names_of_the_weights() -> None:
+    reader = Reader()
+    reader.load_weights(FOLDER)
+    tiles = torch.from_numpy(draw_batch(CLEAN, seed=1, step=3, rows=1).tiles).flatten(0, 1)
+    names = list(reader.state_dict())
+    with torch.no_grad():
+        _, exact = reader.look(tiles)
+        reader.multiply_in_bfloat16()
+        _, rounded = reader.look(tiles)
+    assert not torch.equal(rounded, exact)
+    assert (rounded - exact).norm() < 0.03 * exact.norm()
+    assert list(reader.state_dict()) == names
 
 
 def test_the_processor_makes_the_same_tokens_and_tiles_as_training() -> None:
@@ -91,10 +110,13 @@ def test_a_run_that_was_cut_goes_on_as_if_it_had_not_been(tmp_path: Path) -> Non
     assert all(torch.equal(expected[name], got[name]) for name in expected)
 
 
-def test_the_learning_rate_rises_from_the_first_step_and_falls_to_the_last() -> None:
-    plan = dataclasses.replace(_plan(Path(), 1000), decay_steps=100)
-    assert [rate_at(plan, step, began=0) for step in (0, 49, 99, 500, 950, 999)] == [0.01, 0.5, 1, 1, 0.5, 0.01]
-    assert rate_at(plan, 549, began=500) == 0.5
+def test_the_learning_rate_rises_and_falls_in_every_stage_and_at_the_end() -> None:
+    naming, *_, reading = RECIPES["v1"].stages
+    naming = dataclasses.replace(naming, steps=300, decay_steps=100)
+    recipe = Recipe(mixture=CLEAN, stages=(naming, reading), decay_steps=100)
+    plan = dataclasses.replace(_plan(Path(), 1000), recipe=recipe, decay_steps=100)
+    assert [rate_at(plan, step) for step in (0, 49, 99, 200, 250, 299)] == [0.01, 0.5, 1, 1, 0.5, 0.1]
+    assert [rate_at(plan, step) for step in (300, 349, 399, 500, 950, 999)] == [0.01, 0.5, 1, 1, 0.5, 0.01]
 
 
 def test_the_second_version_is_byte_by_byte_what_the_command_writes(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from training.vocabulary import END, encode
 from vlmhyperbench_document_datasets.pages import Page
@@ -35,6 +35,9 @@ class Habits:
     system_prompt: float
     weights: dict[str, float]
     """Question type → how soon it is asked, against a field's 1; types at 0 are never asked."""
+    leads: dict[str, float] = field(default_factory=dict)
+    """What is asked first where there is room for long answers, which hardly ever fit behind others: weights of
+    `LEADS`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,10 +55,18 @@ FIRST_HABITS = Habits(
 ALL_HABITS = Habits(
     other_wording=0.5,
     absent=0.25,
-    styles={"value": 0.8, "sentence": 0.08, "reasons": 0.12},
+    styles={"value": 0.9, "sentence": 0.1},
     system_prompt=0.04,
     weights={"kind": 0.3, "read": 0.5, "json": 0.5, "schema": 0.15, "absent": 1, "item": 0.8, "count": 0.4, "sum": 0.4},
+    leads={"schema": 1, "whole": 1, "reasons": 1},
 )
+LEADS: dict[str, tuple[str, ...]] = {
+    "schema": ("schema",),
+    "whole": ("json", "read"),
+    "reasons": ("field", "absent"),
+}
+"""What may come first → its types of question; those with reasons are asked with the rule for absent fields half of the
+time, as they are where the reader is measured."""
 
 
 def exchange(question: str, answer: str) -> Exchange:
@@ -63,12 +74,25 @@ def exchange(question: str, answer: str) -> Exchange:
     return Exchange(question=[*encode(question), END, *encode("\nAssistant: ")], answer=[*encode(answer), END])
 
 
-def ask_page(page: Page, habits: Habits, rng: random.Random, *, budget_tokens: int) -> list[Exchange]:
-    """Ask a page as much as a budget of tokens holds, at least one question; its order is drawn by weight."""
-    has_absent = rng.random() < habits.absent
-    style = rng.choices([*habits.styles], weights=[*habits.styles.values()])[0]
+def ask_page(
+    page: Page, habits: Habits, rng: random.Random, *, budget_tokens: int, is_long: bool = False
+) -> list[Exchange]:
+    """Ask a page as much as a budget of tokens holds, at least one question; its order is drawn by weight.
+
+    Args:
+        page: what is asked.
+        habits: how.
+        rng: draws.
+        budget_tokens: of questions and answers together.
+        is_long: whether there is room for the longest answers, one of which then comes first.
+    """
+    leads = {name: weight for name, weight in habits.leads.items() if is_long and not (name == "schema" and page.items)}
+    lead = _draw(leads, rng) if leads else ""
+    has_absent = rng.random() < (0.5 if lead == "reasons" else habits.absent)
+    style = "reasons" if lead == "reasons" else _draw(habits.styles, rng)
     questions = [question for question in _questions(page, rng, has_absent=has_absent) if _weight(question, habits)]
     questions.sort(key=lambda question: rng.random() ** (1 / _weight(question, habits)), reverse=True)
+    questions.sort(key=lambda question: question.question_type not in LEADS.get(lead, ()))
     asked: list[Exchange] = []
     left_tokens = budget_tokens
     for question in questions:
@@ -78,6 +102,10 @@ def ask_page(page: Page, habits: Habits, rng: random.Random, *, budget_tokens: i
             asked.append(one)
             left_tokens -= length
     return asked or [_put_in_words(questions[-1], habits, rng, has_absent=has_absent, style="value")]
+
+
+def _draw(weights: dict[str, float], rng: random.Random) -> str:
+    return rng.choices([*weights], weights=[*weights.values()])[0]
 
 
 def _questions(page: Page, rng: random.Random, *, has_absent: bool) -> Iterator[Question]:

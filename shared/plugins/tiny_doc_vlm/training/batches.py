@@ -19,7 +19,7 @@ from training.vocabulary import END, PAD, START, encode, image_tokens
 NO_TARGET = -100
 """The target of tokens that nobody has to predict."""
 DIGITS = "digits"
-LONG = 0.2
+LONG = 0.35
 """The share of the batches that have room for the longest answers."""
 
 
@@ -45,7 +45,7 @@ class Batch:
     tiles: NDArray[np.uint8]
     """Shape: (rows, tiles + 1, TILE_PX, TILE_PX); the last is the overview."""
     characters: NDArray[np.int64]
-    """Shape: (rows, tiles, TOKENS_PER_TILE, 2)."""
+    """Shape: (rows, tiles, TOKENS_PER_TILE, SLOTS)."""
     ids: NDArray[np.int64]
     """Shape: (rows, length)."""
     targets: NDArray[np.int64]
@@ -57,29 +57,30 @@ class Batch:
 
 
 def draw_batch(mixture: Mixture, *, seed: int, step: int, rows: int, has_text: bool = True) -> Batch:
-    """Draw the pages and questions of a step; dense batches have half as many rows, those of digits twice as many.
+    """Draw the pages and questions of a step; dense batches have half as many rows.
 
     Args:
         mixture: what is drawn.
         seed: of the run.
         step: its number.
         rows: how many pages.
-        has_text: whether the step learns to answer; where it only names characters, it gets no digits.
+        has_text: whether the step learns to answer; where it only names characters, it gets no digits and no questions.
     """
     rng = random.Random(f"{seed}/{step}")  # noqa: S311 - drawn, not secret
     kind = rng.random()
     if kind < mixture.dense:
         tiers, budgets = ["dense"] * max(1, rows // 2), (320, 720)
     elif has_text and kind < mixture.dense + mixture.digits:
-        tiers, budgets = [DIGITS] * (2 * rows), (0, 0)
+        tiers, budgets = [DIGITS] * rows, (0, 0)
     else:
         tiers, budgets = rng.choices([*mixture.tiers], weights=[*mixture.tiers.values()], k=rows), (200, 360)
-    budget_tokens = budgets[rng.random() < LONG]
+    is_long = rng.random() < LONG
     has_rule = rng.random() < mixture.habits.system_prompt
     packed = []
     for number, tier in enumerate(tiers):
         page = draw_digit(rng) if tier == DIGITS else draw_page(f"{seed}/{step}/{number}", tier)
-        packed.append(_pack(page, mixture.habits, rng, budget_tokens=budget_tokens, has_rule=has_rule))
+        exchanges = _ask(page, mixture.habits, rng, budget_tokens=budgets[is_long], is_long=is_long) if has_text else []
+        packed.append(_pack(page, exchanges, rng, has_rule=has_rule))
     length = max(len(row.ids) for row in packed)
     return Batch(
         tiers=tuple(tiers),
@@ -102,11 +103,15 @@ class _Row:
     segments: list[int]
 
 
-def _pack(page: TrainingPage, habits: Habits, rng: random.Random, *, budget_tokens: int, has_rule: bool) -> _Row:
+def _ask(
+    page: TrainingPage, habits: Habits, rng: random.Random, *, budget_tokens: int, is_long: bool
+) -> list[Exchange]:
     if page.page is None:
-        exchanges = [exchange(page.question, page.answer)]
-    else:
-        exchanges = ask_page(page.page, habits, rng, budget_tokens=budget_tokens)
+        return [exchange(page.question, page.answer)]
+    return ask_page(page.page, habits, rng, budget_tokens=budget_tokens, is_long=is_long)
+
+
+def _pack(page: TrainingPage, exchanges: list[Exchange], rng: random.Random, *, has_rule: bool) -> _Row:
     rule = [*encode(f"System: {READER_RULE}"), END, *encode("\n")] if has_rule else []
     ids = [START, *rule, *encode("User: "), *image_tokens(*tiles_of(page.pixels.shape))]
     targets, positions, segments = [NO_TARGET] * len(ids), [*range(len(ids))], [0] * len(ids)

@@ -12,6 +12,7 @@ import dataclasses
 import io
 import random
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -30,10 +31,12 @@ from vlmhyperbench_sdk.protocols import DatasetSource
 
 TILE_PX = 96
 CLASSES = len(CHARACTERS) + 1
-"""What half an image token can show: nothing (0), or a character (from 1)."""
+"""What a slot can hold: nothing (0), or a character (from 1)."""
 UNKNOWN = -100
 """The class of what nobody labelled; losses leave it out."""
-HALF_WIDTH_PX, TOKEN_PX = 8, 16
+TOKEN_PX, QUARTER_PX, PER_QUARTER = 16, 8, 2
+SLOTS = (TOKEN_PX // QUARTER_PX) ** 2 * PER_QUARTER
+"""An image token has four quarters, each with room for the two characters whose middles can lie in it."""
 TOKENS_PER_SIDE = TILE_PX // TOKEN_PX
 FILTERS = (Image.Resampling.LANCZOS, Image.Resampling.BICUBIC, Image.Resampling.BILINEAR)
 """Engines resample the overview differently, so training draws the filter."""
@@ -50,7 +53,7 @@ class TrainingPage:
     """Shape: (height, width), each a multiple of TILE_PX."""
     page: Page | None
     characters: Labels
-    """The class of each half of each token. Shape: (tiles, TOKENS_PER_TILE, 2)."""
+    """The classes under each token: of each quarter, from left to right. Shape: (tiles, TOKENS_PER_TILE, SLOTS)."""
     question: str = ""
     answer: str = ""
     """Of a digit; the questions about a page come from the dataset."""
@@ -84,7 +87,7 @@ def draw_digit(rng: random.Random) -> TrainingPage:
     ink = np.where(ink > 0, np.clip(ink + np.array(rng.choices((-2, -1, 0, 0, 1, 2), k=64)).reshape(8, 8), 0, 16), 0)
     grey = (255 - (255 * ink + 8) // 16).astype(np.uint8).repeat(12, axis=0).repeat(12, axis=1)
     pixels = np.pad(grey, ((0, 0), (TILE_PX // 2, TILE_PX // 2)), constant_values=255)
-    unknown = np.full((2, TOKENS_PER_TILE, 2), UNKNOWN)
+    unknown = np.full((2, TOKENS_PER_TILE, SLOTS), UNKNOWN)
     return TrainingPage(pixels=pixels, page=None, characters=unknown, question=QUESTION, answer=labels[row])
 
 
@@ -108,29 +111,40 @@ def _words(page: Page) -> Iterator[tuple[int, int, str]]:
 
 
 def _labels_on_grid(page: Page, first_row: int) -> Labels:
-    """Label pages whose characters stand in cells: a token covers two of them."""
-    cells = np.zeros((page.height_px // TOKEN_PX, page.width_px // HALF_WIDTH_PX), dtype=np.int64)
+    """Label pages whose characters stand in cells: a token covers two, whose middles lie in its lower quarters."""
+    slots = _empty((page.height_px, page.width_px))
     for row, column, text in _words(page):
-        cells[first_row + row, column : column + len(text)] = [_CLASS_OF[character] for character in text]
-    return _by_tile(cells)
+        classes = [_CLASS_OF[character] for character in text]
+        slots[2 * (first_row + row) + 1, column : column + len(text), 0] = classes
+    return _by_tile(slots)
 
 
 def _labels_of_boxes(shape: tuple[int, ...], words: list[list[tuple[Box, str]]]) -> Labels:
-    """Give every character to the half token in which its middle lies; what two share, nobody knows."""
-    cells = np.zeros((shape[0] // TOKEN_PX, shape[1] // HALF_WIDTH_PX), dtype=np.int64)
+    """Give every character to the quarter in which its middle lies; what more than two share, nobody knows."""
+    found: defaultdict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
     for word in words:
         # A full stop lies low: how high a character stands is for its word to say.
         top, bottom = min(box[1] for box, _ in word), max(box[3] for box, _ in word)
         for (left, _, right, _), character in word:
-            place = (top + bottom) // 2 // TOKEN_PX, (left + right) // 2 // HALF_WIDTH_PX
-            cells[place] = UNKNOWN if cells[place] else _CLASS_OF[character]
-    return _by_tile(cells)
+            place = (top + bottom) // 2 // QUARTER_PX, (left + right) // 2 // QUARTER_PX
+            found[place].append((left + right, _CLASS_OF[character]))
+    slots = _empty(shape)
+    for place, characters in found.items():
+        classes = [number for _, number in sorted(characters)]
+        slots[place][: len(classes)] = classes if len(classes) <= PER_QUARTER else UNKNOWN
+    return _by_tile(slots)
 
 
-def _by_tile(cells: NDArray[np.int64]) -> Labels:
-    side = TOKENS_PER_SIDE
-    rows, columns = cells.shape[0] // side, cells.shape[1] // (2 * side)
-    return cells.reshape(rows, side, columns, side, 2).swapaxes(1, 2).reshape(rows * columns, TOKENS_PER_TILE, 2)
+def _empty(shape: tuple[int, ...]) -> NDArray[np.int64]:
+    return np.zeros((shape[0] // QUARTER_PX, shape[1] // QUARTER_PX, PER_QUARTER), dtype=np.int64)
+
+
+def _by_tile(slots: NDArray[np.int64]) -> Labels:
+    """Order the slots of a page's quarters by tile, token, quarter."""
+    side, halves = TOKENS_PER_SIDE, TOKEN_PX // QUARTER_PX
+    rows, columns = (count // (side * halves) for count in slots.shape[:2])
+    parted = slots.reshape(rows, side, halves, columns, side, halves, PER_QUARTER)
+    return parted.transpose(0, 3, 1, 4, 2, 5, 6).reshape(rows * columns, TOKENS_PER_TILE, SLOTS)
 
 
 @cache

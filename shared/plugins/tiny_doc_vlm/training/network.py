@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from torch import Tensor, nn
+from torch.nn import functional
 from transformers import (
     Idefics3Config,
     Idefics3ForConditionalGeneration,
@@ -18,9 +19,10 @@ from transformers import (
     Idefics3Processor,
     PreTrainedTokenizerFast,
 )
+from transformers.models.llama.modeling_llama import LlamaDecoderLayer, apply_rotary_pos_emb
 
 from training import vocabulary
-from training.drawing import CLASSES, TILE_PX
+from training.drawing import CLASSES, SLOTS, TILE_PX
 
 PATCH_PX, JOINED = 8, 2
 """The side of a patch, and how many patches of a side become one token."""
@@ -96,6 +98,14 @@ def make_model() -> Idefics3ForConditionalGeneration:
     return Idefics3ForConditionalGeneration(config)
 
 
+class _Rounded(nn.Linear):
+    """A linear layer whose matrices are rounded to bfloat16 before they are multiplied, forwards and backwards."""
+
+    def forward(self, values: Tensor) -> Tensor:
+        bias = None if self.bias is None else self.bias.bfloat16()
+        return functional.linear(values.bfloat16(), self.weight.bfloat16(), bias).float()
+
+
 class Reader(nn.Module):
     """The model, and the two linear heads that name the characters under an image token; they are not exported."""
 
@@ -103,9 +113,15 @@ class Reader(nn.Module):
         super().__init__()
         self.model = make_model()
         vision = self.model.config.vision_config
-        self.tower_head = nn.Linear(JOINED**2 * vision.hidden_size, 2 * CLASSES)
-        self.connector_head = nn.Linear(self.model.config.text_config.hidden_size, 2 * CLASSES)
+        self.tower_head = nn.Linear(JOINED**2 * vision.hidden_size, SLOTS * CLASSES)
+        self.connector_head = nn.Linear(self.model.config.text_config.hidden_size, SLOTS * CLASSES)
         self.register_buffer("_places", _patch_places(self.model), persistent=False)
+
+    def multiply_in_bfloat16(self) -> None:
+        """Let every linear layer round what it multiplies; weights, sums, norms and attention stay as they are."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                module.__class__ = _Rounded
 
     def load_weights(self, folder: Path) -> None:
         """Take the weights of an exported model; the heads stay as they are."""
@@ -135,14 +151,15 @@ class Reader(nn.Module):
         joined = connector.pixel_shuffle(vision.post_layernorm(hidden), JOINED)
         return joined, connector.modality_projection(joined)
 
-    def read(self, ids: Tensor, image: Tensor, positions: Tensor, segments: Tensor) -> Tensor:
-        """Return the text model's last hidden states. Shape: (rows, length, text width).
+    def read(self, ids: Tensor, image: Tensor, positions: Tensor, segments: Tensor, wanted: Tensor) -> Tensor:
+        """Return the text model's last hidden states at some places, row by row. Shape: (places, text width).
 
         Args:
             ids: tokens, shape (rows, length).
             image: the tokens of all tiles in the order of the rows, shape (…, text width).
             positions: shape (rows, length).
             segments: 0 for the page, which everything sees; a question sees the page and itself. Shape as above.
+            wanted: which places; the last layer is not computed at others. Shape as above.
         """
         text = self.model.model.text_model
         embedded = text.embed_tokens(ids)
@@ -150,9 +167,37 @@ class Reader(nn.Module):
         same = segments.unsqueeze(2) == segments.unsqueeze(1)
         seen = (same | (segments.unsqueeze(1) == 0)).tril()
         mask = torch.zeros_like(seen, dtype=embedded.dtype).masked_fill(~seen, torch.finfo(embedded.dtype).min)
-        return text(
-            inputs_embeds=embedded, attention_mask=mask.unsqueeze(1), position_ids=positions, use_cache=False
-        ).last_hidden_state
+        turns = text.rotary_emb(embedded, position_ids=positions)
+        for layer in text.layers[:-1]:
+            embedded = layer(embedded, attention_mask=mask.unsqueeze(1), position_embeddings=turns)
+        return text.norm(_go_through(text.layers[-1], embedded, mask, turns, wanted))
+
+
+def _go_through(
+    layer: LlamaDecoderLayer, hidden: Tensor, mask: Tensor, turns: tuple[Tensor, Tensor], wanted: Tensor
+) -> Tensor:
+    """Go through a layer of the text model at the wanted places, which see all the others. Shape: (places, width)."""
+    attention, count = layer.self_attn, int(wanted.sum(1).max())
+    # The wanted places of each row in their order, filled up with others of the row.
+    places = wanted.int().argsort(dim=1, descending=True, stable=True)[:, :count]
+
+    def pick(values: Tensor) -> Tensor:
+        return values.gather(1, places.unsqueeze(-1).expand(-1, -1, values.shape[-1]))
+
+    def by_head(values: Tensor) -> Tensor:
+        return values.unflatten(-1, (-1, attention.head_dim)).transpose(1, 2)
+
+    normed = layer.input_layernorm(hidden)
+    keys, values = by_head(attention.k_proj(normed)), by_head(attention.v_proj(normed))
+    queries = by_head(attention.q_proj(pick(normed)))
+    queries, _ = apply_rotary_pos_emb(queries, queries, *map(pick, turns))
+    keys, _ = apply_rotary_pos_emb(keys, keys, *turns)
+    seen = functional.scaled_dot_product_attention(
+        queries, keys, values, attn_mask=pick(mask).unsqueeze(1), scale=attention.scaling, enable_gqa=True
+    )
+    out = pick(hidden) + attention.o_proj(seen.transpose(1, 2).flatten(2))
+    out = out + layer.mlp(layer.post_attention_layernorm(out))
+    return out[wanted.gather(1, places)]
 
 
 def _patch_places(model: Idefics3ForConditionalGeneration) -> Tensor:

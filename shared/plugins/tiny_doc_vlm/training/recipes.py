@@ -23,6 +23,8 @@ class Stage:
     """The weight of naming characters from the connector's tokens."""
     text: float
     """The weight of the language model's loss."""
+    decay_steps: int = 0
+    """At its end the learning rate falls to a tenth over so many; the last stage's falls with the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,28 +62,41 @@ class Recipe:
         return self.stages[-1], step
 
 
-def _stages(*, connector: int, reading: int) -> tuple[Stage, ...]:
-    return (
-        Stage(name="tower", steps=1500, rows=32, learning_rate=1e-3, tower=1, connector=0, text=0),
-        Stage(name="connector", steps=connector, rows=32, learning_rate=1e-3, tower=1, connector=1, text=0),
-        Stage(name="reading", steps=reading, rows=16, learning_rate=5e-4, tower=0, connector=2, text=1),
-    )
+def _reading(steps: int) -> Stage:
+    return Stage(name="reading", steps=steps, rows=16, learning_rate=5e-4, tower=0, connector=2, text=1)
 
 
 RECIPES = {
     "v1": Recipe(
         mixture=Mixture(tiers={"clean": 1}, dense=0, digits=0, habits=FIRST_HABITS),
-        stages=_stages(connector=500, reading=12_000),
+        stages=(
+            Stage(name="tower", steps=1500, rows=32, learning_rate=1e-3, tower=1, connector=0, text=0),
+            Stage(name="connector", steps=500, rows=32, learning_rate=1e-3, tower=1, connector=1, text=0),
+            _reading(12_000),
+        ),
         decay_steps=3000,
     ),
     "v2": Recipe(
         mixture=Mixture(
-            tiers={"clean": 0.16, "noisy": 0.2, "shifted": 0.46, "fonts": 0.18},
-            dense=0.14,
-            digits=0.18,
+            tiers={"clean": 0.13, "noisy": 0.17, "shifted": 0.54, "fonts": 0.16},
+            dense=0.2,
+            digits=0.12,
             habits=ALL_HABITS,
         ),
-        stages=_stages(connector=5500, reading=8000),
+        stages=(
+            Stage(name="tower", steps=1000, rows=16, learning_rate=1e-3, tower=1, connector=1, text=0),
+            Stage(
+                name="connector",
+                steps=3500,
+                rows=32,
+                learning_rate=1e-3,
+                tower=1,
+                connector=1,
+                text=0,
+                decay_steps=1000,
+            ),
+            _reading(5500),
+        ),
         decay_steps=2000,
     ),
 }

@@ -10,12 +10,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from training.batches import NO_TARGET, Batch
-from training.drawing import CLASSES, UNKNOWN
+from training.drawing import CLASSES, SLOTS, UNKNOWN
 from training.muon import Muon
 from training.network import Reader
 from training.recipes import Stage
 
 MOST_GRADIENT = 1.0
+CHARACTERS_PER_TOKEN = 2
+"""Of the pages' own grid."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,13 +94,14 @@ def train_step(
 
 
 def _name_characters(name: str, head: nn.Linear, out: Tensor, characters: Tensor, tally: Tally) -> Tensor:
-    """Return the loss of naming both characters under each token; of digits alone, it is 0."""
+    """Return the loss of naming the characters under each token, a sum over its slots; of digits alone, it is 0."""
     wanted = characters.flatten()
     logits = head(out).reshape(-1, CLASSES)
     known = wanted != UNKNOWN
     if not known.any():
         return logits.sum() * 0
-    loss = functional.cross_entropy(logits[known], wanted[known])
+    # Most slots hold nothing, and that is soon learnt: what the others say would be lost in a mean over all.
+    loss = SLOTS / CHARACTERS_PER_TOKEN * functional.cross_entropy(logits[known], wanted[known])
     is_ink = wanted > 0
     tally.losses[name] += loss.item()
     tally.right[name] += int((logits.argmax(-1) == wanted)[is_ink].sum())
@@ -111,9 +114,9 @@ def _read_text(reader: Reader, batch: Batch, tokens: Tensor, tally: Tally) -> Te
     ids, positions, segments, targets = (
         torch.from_numpy(array).to(device) for array in (batch.ids, batch.positions, batch.segments, batch.targets)
     )
-    hidden = reader.read(ids, tokens, positions, segments)
     is_wanted = targets != NO_TARGET
-    logits = hidden[is_wanted] @ reader.model.model.text_model.embed_tokens.weight.T
+    hidden = reader.read(ids, tokens, positions, segments, is_wanted)
+    logits = hidden @ reader.model.model.text_model.embed_tokens.weight.T
     wanted = targets[is_wanted]
     loss = functional.cross_entropy(logits, wanted)
     tally.losses["text"] += loss.item()

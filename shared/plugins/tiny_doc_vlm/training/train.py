@@ -21,6 +21,7 @@ from training.steps import Optimizers, Tally, train_step
 
 CHECKPOINT = "checkpoint.pt"
 WARM_STEPS = 100
+LEAST_OF_STAGE = 0.1
 LONGEST_MEMORY_STEPS = 500
 """The averaged weights, which are the ones exported, forget over a tenth of the run, and over so many steps at most."""
 LOG_STEPS, SAVE_STEPS = 25, 200
@@ -41,6 +42,8 @@ class Plan:
     decay_steps: int
     workers: int
     """Processes that draw ahead; what they draw does not depend on how many they are."""
+    is_rounded: bool = False
+    """Matrices are multiplied in bfloat16."""
 
 
 def main(arguments: list[str]) -> None:
@@ -54,6 +57,11 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--until", type=int, help="end before this step (default: the recipe's steps)")
     parser.add_argument("--decay", type=int, help="steps at the end in which the learning rate falls to 0")
     parser.add_argument("--workers", type=int, default=1, help="processes that draw pages (default 1)")
+    parser.add_argument(
+        "--bfloat16",
+        action="store_true",
+        help="multiply in bfloat16: quicker where the processor can, else much slower",
+    )
     given = parser.parse_args(arguments)
     recipe = RECIPES[given.recipe]
     train(
@@ -66,6 +74,7 @@ def main(arguments: list[str]) -> None:
             until=recipe.steps if given.until is None else given.until,
             decay_steps=recipe.decay_steps if given.decay is None else given.decay,
             workers=given.workers,
+            is_rounded=given.bfloat16,
         )
     )
 
@@ -79,6 +88,8 @@ def train(plan: Plan) -> None:
         reader.load_weights(plan.start)
         first = plan.recipe.first_step_of("connector")
     began = first
+    if plan.is_rounded:
+        reader.multiply_in_bfloat16()
     reader = reader.to(plan.device)
     mean = copy.deepcopy(reader.model)
     optimizers = Optimizers(reader)
@@ -101,7 +112,7 @@ def train(plan: Plan) -> None:
     step = first
     for step, batch in zip(range(first, plan.until), _batches(plan, first), strict=False):
         stage, _ = plan.recipe.stage_at(step)
-        rate = stage.learning_rate * rate_at(plan, step, began=began)
+        rate = stage.learning_rate * rate_at(plan, step)
         train_step(reader, optimizers, batch, stage, learning_rate=rate, tally=tally)
         _follow(mean, reader, memory_steps=min(LONGEST_MEMORY_STEPS, 1 + (step - began) // 10))
         if (step + 1) % LOG_STEPS == 0:
@@ -114,10 +125,13 @@ def train(plan: Plan) -> None:
             break
 
 
-def rate_at(plan: Plan, step: int, *, began: int) -> float:
-    """Return the share of the learning rate at a step: rising after the first one, `began`, falling at the end."""
-    rising = min(1.0, (step - began + 1) / WARM_STEPS)
+def rate_at(plan: Plan, step: int) -> float:
+    """Return the share of the learning rate at a step: it rises where a stage begins, and falls where one ends."""
+    stage, number = plan.recipe.stage_at(step)
+    rising = min(1.0, (number + 1) / WARM_STEPS)
     falling = min(1.0, (plan.until - step) / plan.decay_steps) if plan.decay_steps else 1.0
+    if stage.decay_steps:
+        falling = min(falling, max(LEAST_OF_STAGE, (stage.steps - number) / stage.decay_steps))
     return min(rising, falling)
 
 
