@@ -46,6 +46,8 @@ class Exchange:
 
     question: list[int]
     answer: list[int]
+    kind: str
+    """Type of the question, or the style of its answer where that has reasons: what the log counts by."""
 
 
 FIRST_HABITS = Habits(
@@ -69,9 +71,11 @@ LEADS: dict[str, tuple[str, ...]] = {
 time, as they are where the reader is measured."""
 
 
-def exchange(question: str, answer: str) -> Exchange:
+def exchange(question: str, answer: str, *, kind: str) -> Exchange:
     """Return a question and its answer as the chat template writes them."""
-    return Exchange(question=[*encode(question), END, *encode("\nAssistant: ")], answer=[*encode(answer), END])
+    return Exchange(
+        question=[*encode(question), END, *encode("\nAssistant: ")], answer=[*encode(answer), END], kind=kind
+    )
 
 
 def ask_page(
@@ -123,4 +127,6 @@ def _weight(question: Question, habits: Habits) -> float:
 
 def _put_in_words(question: Question, habits: Habits, rng: random.Random, *, has_absent: bool, style: str) -> Exchange:
     number = rng.randrange(len(question.wordings())) if rng.random() < habits.other_wording else 0
-    return exchange(question.asked(number, with_absent=has_absent, style=style), question.full_answer(style))
+    kind = "reasons" if style == "reasons" and question.said_of else question.question_type
+    asked = question.asked(number, with_absent=has_absent, style=style)
+    return exchange(asked, question.full_answer(style), kind=kind)

@@ -54,6 +54,8 @@ class Batch:
     """Shape: (rows, length)."""
     segments: NDArray[np.int64]
     """0 for the page, from 1 for its questions, -1 for padding. Shape: (rows, length)."""
+    kinds: tuple[tuple[str, ...], ...]
+    """Of each row's questions."""
 
 
 def draw_batch(mixture: Mixture, *, seed: int, step: int, rows: int, has_text: bool = True) -> Batch:
@@ -90,6 +92,7 @@ def draw_batch(mixture: Mixture, *, seed: int, step: int, rows: int, has_text: b
         targets=np.array([row.targets + [NO_TARGET] * (length - len(row.ids)) for row in packed]),
         positions=np.array([row.positions + [0] * (length - len(row.ids)) for row in packed]),
         segments=np.array([row.segments + [-1] * (length - len(row.ids)) for row in packed]),
+        kinds=tuple(row.kinds for row in packed),
     )
 
 
@@ -101,13 +104,14 @@ class _Row:
     targets: list[int]
     positions: list[int]
     segments: list[int]
+    kinds: tuple[str, ...]
 
 
 def _ask(
     page: TrainingPage, habits: Habits, rng: random.Random, *, budget_tokens: int, is_long: bool
 ) -> list[Exchange]:
     if page.page is None:
-        return [exchange(page.question, page.answer)]
+        return [exchange(page.question, page.answer, kind=DIGITS)]
     return ask_page(page.page, habits, rng, budget_tokens=budget_tokens, is_long=is_long)
 
 
@@ -129,6 +133,7 @@ def _pack(page: TrainingPage, exchanges: list[Exchange], rng: random.Random, *, 
         targets=targets,
         positions=positions,
         segments=segments,
+        kinds=tuple(one.kind for one in exchanges),
     )
 
 

@@ -30,7 +30,7 @@ class Tally:
     steps: int = 0
 
     def line(self) -> str:
-        """Return means of the losses, and the shares of what was right: characters, and whole answers by tier."""
+        """Return means of the losses, and the shares of what was right: characters, whole answers by tier and kind."""
         losses = (f"{name} {total / self.steps:.4f}" for name, total in self.losses.items())
         shares = (f"{name} {self.right[name] / count:.3f}" for name, count in sorted(self.all.items()) if count)
         return " ".join((*losses, "|", *shares))
@@ -120,15 +120,17 @@ def _read_text(reader: Reader, batch: Batch, tokens: Tensor, tally: Tally) -> Te
     wanted = targets[is_wanted]
     loss = functional.cross_entropy(logits, wanted)
     tally.losses["text"] += loss.item()
-    _count_answers(batch.tiers, is_wanted, segments, logits.argmax(-1) == wanted, tally)
+    _count_answers(batch, is_wanted, segments, logits.argmax(-1) == wanted, tally)
     return loss
 
 
-def _count_answers(tiers: tuple[str, ...], is_wanted: Tensor, segments: Tensor, is_right: Tensor, tally: Tally) -> None:
+def _count_answers(batch: Batch, is_wanted: Tensor, segments: Tensor, is_right: Tensor, tally: Tally) -> None:
     """Count the answers all of whose tokens were right, given the right ones before."""
-    wrong = torch.zeros(len(tiers), int(segments.max()) + 1, dtype=torch.long, device=segments.device)
+    wrong = torch.zeros(len(batch.tiers), int(segments.max()) + 1, dtype=torch.long, device=segments.device)
     rows = is_wanted.nonzero()[:, 0]
     wrong.index_put_((rows, segments[is_wanted]), (~is_right).long(), accumulate=True)
-    for tier, row, most in zip(tiers, wrong.tolist(), segments.max(1).values.tolist(), strict=True):
-        tally.right[tier] += sum(count == 0 for count in row[1 : most + 1])
-        tally.all[tier] += most
+    for tier, kinds, row in zip(batch.tiers, batch.kinds, wrong.tolist(), strict=True):
+        for kind, count in zip(kinds, row[1:], strict=False):
+            for name in {tier, kind}:
+                tally.right[name] += count == 0
+                tally.all[name] += 1
