@@ -41,7 +41,7 @@ class Timers(BaseModel):
     no_reap_s: float = Field(default=30.0, ge=0)
     """No reaping so long after gaining leadership, or after the database was away."""
     stall_s: float = Field(default=900.0, gt=0)
-    """A job without a committed sample for so long has stalled; loading a model has a limit of its own."""
+    """A job without a committed sample for so long has stalled, loading its model not counted."""
     cancel_term_s: float = Field(default=10.0, gt=0)
     """From SIGTERM to SIGKILL when a job is cancelled."""
     drain_s: float = Field(default=30.0, gt=0)

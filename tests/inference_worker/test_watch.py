@@ -73,6 +73,7 @@ def test_the_energy_of_a_window_is_that_of_all_of_it(seconds):
 
 def test_where_power_is_not_known_for_much_of_a_window_its_energy_is_not():
     assert watched([300.0] * 5 + [None] * 5).summary(0, 1_000_000_000).energy_accelerator_j is None
+    assert watched([300.0] * 5).summary(0, 1_000_000_000).energy_accelerator_j is None
     assert watched([300.0]).summary(0, 100_000_000).energy_accelerator_j is None
 
 

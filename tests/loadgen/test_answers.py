@@ -137,10 +137,11 @@ def test_running_usage_says_how_many_tokens_an_event_holds() -> None:
 
 
 @pytest.mark.parametrize("said", [0, 1])
-def test_a_count_that_stands_still_until_the_end_is_no_running_usage(said: int) -> None:
-    pieces = [chunk(event({"content": "aa"}, usage=tokens_of(said))) for _ in range(5)]
-    answer = read(*pieces, chunk(event({}, finish="stop")), chunk(event(usage=tokens_of(5))))
-    assert answer.event_tokens == [1] * 5 + [0]
+@pytest.mark.parametrize("count", [2, 5])
+def test_a_count_that_stands_still_until_the_end_is_no_running_usage(said: int, count: int) -> None:
+    pieces = [chunk(event({"content": "aa"}, usage=tokens_of(said))) for _ in range(count)]
+    answer = read(*pieces, chunk(event({}, finish="stop")), chunk(event(usage=tokens_of(count))))
+    assert answer.event_tokens == [1] * count + [0]
 
 
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])

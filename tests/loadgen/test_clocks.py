@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vlmhyperbench_loadgen.clocks import Reading, read_clocks, to_monotonic
-from vlmhyperbench_sdk.stamps import STAMP_SPACE, ask_for_stamps
+from vlmhyperbench_loadgen.clocks import to_monotonic
+from vlmhyperbench_sdk.stamps import STAMP_SPACE, Reading, ask_for_stamps, read_clocks
 
 MS = 1_000_000
 WALL_NS = 1_700_000_000 * 1_000_000_000

@@ -143,7 +143,7 @@ async def _load(job: ClaimedJob, work: Work) -> Serving:
     if isinstance(work.spec.target, ImportTarget):
         raise Conflict("The run's answers come from a file; there is no model to load.")
     values = await asyncio.to_thread(read_secrets, job.settings.secrets_dir, _secret_names(work))
-    with job.loading():
+    with job.loading(work.spec.limits.load_timeout_s):
         return await Serving.start(
             target_digest(work.spec),
             work.spec.target,

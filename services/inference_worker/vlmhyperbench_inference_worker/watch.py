@@ -21,8 +21,8 @@ from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench_inference_worker import nvml
 
 INTERVAL_S = 0.1
-LEAST_POWER = 0.9
-"""Energy is stated where so many of the samples tell the power."""
+LEAST_POWER = 0.8
+"""Energy is stated where so many of the samples that a window has room for are there and tell the power."""
 TREE_REFRESH_S = 1.0
 """How often the engine's process tree is walked anew; between walks the known processes are read."""
 
@@ -119,7 +119,9 @@ class Watch:
             accelerator_memory_used_bytes_peak=_peak([columns.accelerator_memory_used_bytes[i] for i in rows]),
             accelerator_util_percent_mean=_mean([columns.accelerator_util_percent[i] for i in rows]),
             power_accelerator_w_mean=_mean([watts for _, watts in known]),
-            energy_accelerator_j=_energy_j(known, start_ns, end_ns) if len(known) >= LEAST_POWER * len(rows) else None,
+            energy_accelerator_j=_energy_j(known, start_ns, end_ns)
+            if len(known) >= LEAST_POWER * expected - 1
+            else None,
         )
 
     async def _run(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import orjson
 
 from vlmhyperbench_loadgen.http1 import Body
-from vlmhyperbench_loadgen.pieces import Pieces, PlainKind, learn, take_alike
+from vlmhyperbench_loadgen.pieces import Likeness, Pieces, PlainKind, learn, take_alike
 from vlmhyperbench_loadgen.sse import Events, instants_of
 
 EventKind = Literal["content", "reasoning", "tool", "role", "usage"]
@@ -117,8 +117,10 @@ def _read_stream(body: Body, ends: list[int], times: list[int], *, is_complete: 
     reading = _Reading()
     answer = reading.answer
     is_done = False
-    # An answer of a few pieces has nothing to gain.
-    is_long = len(body.payload) >= _LONG_BYTES
+    # An answer of a few pieces has nothing to gain, and one whose lines end in two bytes is read line by line.
+    is_long = len(body.payload) >= _LONG_BYTES and b"\r" not in body.payload
+    prefix = b"data: " if b"data: " in body.payload[:_LONG_BYTES] else b"data:"
+    like: Likeness | None = None
     events = Events(body.payload)
     for data, place in events:
         if data == b"[DONE]":
@@ -136,7 +138,8 @@ def _read_stream(body: Body, ends: list[int], times: list[int], *, is_complete: 
             answer.error, answer.is_transient = _stated_error(event["error"])
             break
         _take_event(reading, event, place, "delta")
-        like = learn(data, event) if is_long else None
+        if is_long:
+            like = learn(data, event, prefix) or like
         if like is not None:
             pieces = take_alike(body.payload, events.at, like)
             _take_pieces(reading, pieces, like.kind)
@@ -255,7 +258,8 @@ def _count_tokens(answer: Answer, characters: list[int], running: list[int | Non
         return
     # Where every event says 0, or 1, they do not count so far. The last token may end the answer and bear no text.
     is_running = len(counted) == len(bearing) and counted == sorted(counted)
-    if is_running and 2 * counted[-1] >= answer.completion_tokens:
+    moves = is_running and (counted[0] < counted[-1] or counted[-1] == answer.completion_tokens)
+    if moves and 2 * counted[-1] >= answer.completion_tokens:
         tokens = [now - before for before, now in zip([min(hidden, counted[0]), *counted], counted, strict=False)]
         answer.event_token_source = "usage"  # noqa: S105
     else:

@@ -7,45 +7,18 @@ request's start and end. Where the wall clock was set in between, the kernel's i
 from __future__ import annotations
 
 import struct
-import time
 from collections.abc import Sequence
 from operator import sub
-from typing import NamedTuple
 
-from vlmhyperbench_sdk.stamps import TIMESPEC
+from vlmhyperbench_sdk.stamps import TIMESPEC, Reading, read_clocks
 
 MOST_SLEW = 600e-6
 """A wall clock that is adjusted gains or loses at most 500 ppm of the monotonic one; what is more was set."""
 
-_READINGS = 5
-_GOOD_READING_NS = 2_000
 _READING_ERROR_NS = 30_000
 _FRESH_NS = 1_000_000
 _AHEAD_NS = 30_000
 """By so much a stamp may lie after the read that brought its bytes, from errors of the readings."""
-
-
-class Reading(NamedTuple):
-    """Both clocks at one instant."""
-
-    monotonic_ns: int
-    offset_ns: int
-    """Wall minus monotonic."""
-
-
-def read_clocks() -> Reading:
-    """Read both clocks; where a reading was interrupted, the best of a few counts."""
-    best_ns, best = 1 << 62, Reading(0, 0)
-    for _ in range(_READINGS):
-        before_ns = time.monotonic_ns()
-        wall_ns = time.time_ns()
-        took_ns = time.monotonic_ns() - before_ns
-        if took_ns < best_ns:
-            middle_ns = before_ns + took_ns // 2
-            best_ns, best = took_ns, Reading(middle_ns, wall_ns - middle_ns)
-        if took_ns < _GOOD_READING_NS:
-            break
-    return best
 
 
 class Clocks:

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from ssl import SSLSocket, SSLWantReadError, SSLWantWriteError
 from typing import Literal
 
-from vlmhyperbench_loadgen.clocks import Reading, to_monotonic
+from vlmhyperbench_loadgen.clocks import to_monotonic
 from vlmhyperbench_loadgen.eventloop import READ, WRITE
 from vlmhyperbench_loadgen.http1 import Body, Chunks, Head, read_body, read_head
 from vlmhyperbench_loadgen.target import Target
-from vlmhyperbench_sdk.stamps import STAMP_SPACE, ask_for_stamps
+from vlmhyperbench_sdk.stamps import STAMP_SPACE, Reading, ask_for_stamps
 
 READ_BYTES = 16_384
 _JOINED_BYTES = 16_384

@@ -34,7 +34,7 @@ from vlmhyperbench_loadgen.target import Target, open_target
 from vlmhyperbench_loadgen.usage import die_with_parent, peak_rss_bytes, prefer_this_process, treat_like_others
 from vlmhyperbench_loadgen.work import Try, Work
 
-ROWS_A_FRAME = 128
+ROWS_A_FRAME = 32
 FRAME_S = 0.25
 """Rows go to the parent when so many are there or so old."""
 

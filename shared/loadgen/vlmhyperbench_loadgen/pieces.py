@@ -14,7 +14,7 @@ import orjson
 PlainKind = Literal["content", "reasoning"]
 
 _KEYS: dict[str, PlainKind] = {"content": "content", "reasoning_content": "reasoning", "reasoning": "reasoning"}
-_LINE, _BLANK = b"data: ", b"\n\n"
+_BLANK = b"\n\n"
 _CONTROLS = bytes(range(0x20))
 _MOST = 256
 """Pieces that are taken at once: what is found wrong with the last of them costs no more than these."""
@@ -40,8 +40,14 @@ class Pieces:
     """Where the event after them begins."""
 
 
-def learn(data: bytes, event: dict[str, Any]) -> Likeness | None:
-    """Return what is around the text of a parsed event, or None if that is not all it says."""
+def learn(data: bytes, event: dict[str, Any], prefix: bytes) -> Likeness | None:
+    """Return what is around the text of a parsed event, or None if that is not all it says.
+
+    Args:
+        data: of the event.
+        event: the same, parsed.
+        prefix: what stands before the data of an event in its line.
+    """
     found = _plain_text(event)
     if found is None:
         return None
@@ -59,12 +65,12 @@ def learn(data: bytes, event: dict[str, Any]) -> Likeness | None:
         probe = _plain_text(orjson.loads(before + b"probe" + after))
     except orjson.JSONDecodeError:
         return None
-    return Likeness(kind, _LINE + before, after + _BLANK) if probe == (kind, "probe") else None
+    return Likeness(kind, prefix + before, after + _BLANK) if probe == (kind, "probe") else None
 
 
-def take_alike(payload: bytes, at: int, like: Likeness) -> Pieces:
-    """Read the events from `at` on that are like the one that was learnt, up to the first that is not."""
-    before, after = like.before, like.after
+def take_alike(payload: bytes, first: int, like: Likeness) -> Pieces:
+    """Read the events from `first` on that are like the one that was learnt, up to the first that is not."""
+    before, after, at = like.before, like.after, first
     texts: list[bytes] = []
     places: list[int] = []
     while payload.startswith(before, at) and len(texts) < _MOST:
@@ -77,9 +83,8 @@ def take_alike(payload: bytes, at: int, like: Likeness) -> Pieces:
         texts.append(text)
         places.append(at - len(_BLANK))
     good = _decode(texts)
-    if len(good) < len(texts):
-        at = places[len(good)] + len(_BLANK) - len(before) - len(texts[len(good)]) - len(after)
-    return Pieces(good, places[: len(good)], at)
+    places = places[: len(good)]
+    return Pieces(good, places, places[-1] + len(_BLANK) if good else first)
 
 
 def _decode(texts: list[bytes]) -> list[str]:

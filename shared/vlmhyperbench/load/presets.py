@@ -69,9 +69,10 @@ def with_preset(
         return workload, dict(slo), PresetUsed(name=preset, note="quick: not for publication")
     limits, note = dict(slo), _NOTES[workload.scenario]
     if preset == "vlm":
-        if workload.asked.images is None and not workload.asked.media:
-            note += " Images are synthetic and no two are alike: a stand-in for a product catalogue."
         workload = dataclasses.replace(workload, asked=_with_images(workload))
+        if workload.asked.images is not None:
+            alike = "" if workload.asked.images.reuse else " and no two are alike"
+            note += f" Images are synthetic{alike}: a stand-in for a product catalogue."
         limits = limits or (VLM_SLO if workload.is_open_loop else {})
     workload = dataclasses.replace(workload, is_at_least=True, least_requests=_least(workload, preset, limits))
     if workload.scenario == "multi_stream":

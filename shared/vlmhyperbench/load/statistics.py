@@ -106,7 +106,7 @@ def describe_phase(
                 name,
                 limit,
                 _milliseconds(bounded(times, slo_metric(name))[is_ok]),
-                failed=failed,
+                failed=failed + _uncounted(times, is_ok, slo_metric(name)),
                 certainty=CERTAINTY if certainty is None else certainty,
             )
             for name, limit in slo.items()
@@ -136,6 +136,11 @@ def interference_of(times: Times, alone: Times) -> Interference:
 def bounded(times: Times, metric: str) -> Floats:
     """Return the times that a limit of an SLO bounds; of gaps, each request's longest."""
     return {"ttft": times.ttft_user, "latency": times.latency, "tpot": times.tpot, "itl": times.longest_itl}[metric]
+
+
+def _uncounted(times: Times, is_ok: npt.NDArray[np.bool_], metric: str) -> int:
+    """Count the answers with gaps that nobody knows; they keep no limit on them."""
+    return int((is_ok & (times.latency > times.ttft_user) & np.isnan(bounded(times, metric))).sum())
 
 
 def keeps_all(times: Times, slo: Mapping[str, float]) -> npt.NDArray[np.bool_]:

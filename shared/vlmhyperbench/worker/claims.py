@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -84,9 +83,9 @@ class ClaimedJob:
         self._published_at = float("-inf")
 
     @contextmanager
-    def loading(self) -> Iterator[None]:
-        """While its model is loaded a job commits nothing, and has not stalled: what loads has a limit of its own."""
-        self.committed_at = math.inf
+    def loading(self, limit_s: float) -> Iterator[None]:
+        """While its model is loaded a job commits nothing, and has not stalled until so many seconds later."""
+        self.committed_at = time.monotonic() + limit_s
         try:
             yield
         finally:

@@ -53,9 +53,10 @@ def test_an_answer_without_a_token_kept_no_limit() -> None:
 @pytest.mark.parametrize("limit", ["tpot", "itl"])
 def test_gaps_that_nobody_could_count_keep_no_limit(limit: str) -> None:
     uncounted = row() | {"event_tokens": [0] * len(row()["event_tokens"])}
-    goodput = described([row()] * 3 + [uncounted], slo={limit: 400.0}).statistics.goodput
-    assert goodput is not None
-    assert (goodput.met, goodput.scheduled) == (3, 4)
+    found = described([row()] * 3 + [uncounted], slo={limit: 400.0}).statistics
+    assert found.goodput is not None
+    assert (found.goodput.met, found.goodput.scheduled) == (3, 4)
+    assert [(one.n, one.over) for one in found.limits] == [(4, 1)]
 
 
 def test_the_steady_rate_leaves_start_and_drain_out() -> None:

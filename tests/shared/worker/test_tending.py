@@ -183,7 +183,7 @@ async def test_a_job_that_loads_its_model_for_long_has_not_stalled(room: EngineR
     loaded: list[bool] = []
 
     async def load_slowly(job: ClaimedJob) -> Outcome:
-        with job.loading():
+        with job.loading(60.0):
             await asyncio.sleep(5 * timers.stall_s)
         loaded.append(True)
         return await forever(job)

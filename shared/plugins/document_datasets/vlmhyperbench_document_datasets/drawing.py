@@ -116,7 +116,11 @@ def add_noise(pixels: NDArray[np.int64], rng: random.Random, *, deviation: int) 
 
 
 def boxes_of(page: Page, sheet: Sheet) -> dict[str, Box]:
-    """Return the tightest box around the ink of each value, by its name."""
+    """Return the tightest box around the ink of each value, by its name.
+
+    Raises:
+        ValueError: a value has no ink.
+    """
     rows, columns = np.nonzero(sheet.owners)
     owners = sheet.owners[rows, columns]
     least = np.full((len(page.spans) + 1, 2), max(sheet.owners.shape))
@@ -124,6 +128,8 @@ def boxes_of(page: Page, sheet: Sheet) -> dict[str, Box]:
     for axis, places in enumerate((columns, rows)):
         np.minimum.at(least[:, axis], owners, places)
         np.maximum.at(most[:, axis], owners, places)
+    if (most[1:] < 0).any():
+        raise ValueError("A value of the page has no ink.")
     corners = np.concatenate([least, most + 1], axis=1).tolist()
     return {
         name: (left, top, right, bottom)

@@ -93,7 +93,7 @@ async def test_a_request_has_come_when_its_bytes_have_not_when_they_are_read() -
             await _read(reader)
             waited_ns.append(server.records[len(server.records) - 1].received_ns - sent_ns)
         writer.close()
-    assert abs(min(waited_ns)) < 10 * MS
+    assert any(abs(waited) < 10 * MS for waited in waited_ns)
 
 
 async def test_small_writes_leave_at_once() -> None:

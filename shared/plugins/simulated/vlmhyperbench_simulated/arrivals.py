@@ -9,7 +9,7 @@ import socket
 import time
 from typing import Any
 
-from vlmhyperbench_sdk.stamps import STAMP_SPACE, TIMESPEC, ask_for_stamps
+from vlmhyperbench_sdk.stamps import STAMP_SPACE, TIMESPEC, ask_for_stamps, read_clocks
 
 _LONGEST_NS = 1_000_000_000
 """What lay longer than this was stamped before the wall clock was set."""
@@ -51,6 +51,6 @@ def listen(host: str, port: int) -> StampedSocket:
 
 def _to_monotonic(stamp: bytes) -> int:
     seconds, nanoseconds = TIMESPEC.unpack(stamp)
-    now_ns = time.monotonic_ns()
-    lay_ns = time.time_ns() - (seconds * 1_000_000_000 + nanoseconds)
-    return now_ns - lay_ns if 0 <= lay_ns <= _LONGEST_NS else now_ns
+    now = read_clocks()
+    lay_ns = now.monotonic_ns + now.offset_ns - (seconds * 1_000_000_000 + nanoseconds)
+    return now.monotonic_ns - lay_ns if 0 <= lay_ns <= _LONGEST_NS else now.monotonic_ns

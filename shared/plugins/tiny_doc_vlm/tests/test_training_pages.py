@@ -20,8 +20,9 @@ from vlmhyperbench_sdk.protocols import DatasetSource
 
 def _printed(characters: np.ndarray) -> str:
     """Return the named characters of two tiles, row by row, blanks left out."""
-    quarters = characters.reshape(2, 6, 6, 2, 2, 2).transpose(1, 3, 0, 2, 4, 5)
-    return "".join(CHARACTERS[number - 1] for number in quarters.flatten() if number > 0)
+    # A line's words stand in the upper or the lower quarters.
+    columns = characters.reshape(2, 6, 6, 2, 2, 2).transpose(1, 0, 2, 4, 3, 5)
+    return "".join(CHARACTERS[number - 1] for number in columns.flatten() if number > 0)
 
 
 def test_the_vocabulary_is_the_one_of_the_models_tokenizer() -> None:
@@ -94,7 +95,7 @@ def test_off_the_grid_a_label_stands_where_its_character_has_ink() -> None:
         )
         paper = int(np.median(drawn.pixels))
         for row, column in zip(*np.nonzero(quarters > 0), strict=True):
-            around = drawn.pixels[max(0, 8 * row - 12) : 8 * row + 20, 8 * column + 2 : 8 * column + 6]
+            around = drawn.pixels[max(0, 8 * row - 4) : 8 * row + 12, 8 * column : 8 * column + 8]
             dark += bool((around < paper - 60).any())
             unlike += not (around < paper - 60).any()
     assert unlike / dark < 0.01

@@ -7,7 +7,6 @@ ever read.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import io
 import random
@@ -23,7 +22,7 @@ from PIL import Image
 
 from training.vocabulary import TOKENS_PER_TILE
 from vlmhyperbench_document_datasets.digits import QUESTION, HandwrittenDigits
-from vlmhyperbench_document_datasets.drawing import Box, Grey, choose_look
+from vlmhyperbench_document_datasets.drawing import Box, Grey
 from vlmhyperbench_document_datasets.faces import CHARACTERS
 from vlmhyperbench_document_datasets.pages import Page, Span
 from vlmhyperbench_document_datasets.tiers import draw, make_document
@@ -63,10 +62,6 @@ def draw_page(name: str, tier: str) -> TrainingPage:
     """Draw the page of a training document, `name` being whatever tells it from the others."""
     document = f"train/{name}"
     page, rng = make_document(document, tier)
-    if tier != "shifted":
-        look = choose_look(page, copy.copy(rng))
-        drawing = draw(page, rng, document=document, tier=tier)
-        return TrainingPage(pixels=drawing.pixels, page=page, characters=_labels_on_grid(page, look.first_row))
     # Every printed character is a value of its own here: the drawing then tells where each one came to lie.
     words = [
         [Span(row=row, column=column + place, text=character) for place, character in enumerate(text)]
@@ -75,7 +70,7 @@ def draw_page(name: str, tier: str) -> TrainingPage:
     spans = {f"{span.row}.{span.column}": span for word in words for span in word}
     drawing = draw(dataclasses.replace(page, spans=spans), rng, document=document, tier=tier)
     marks = [[(drawing.boxes[f"{span.row}.{span.column}"], span.text) for span in word] for word in words]
-    return TrainingPage(pixels=drawing.pixels, page=page, characters=_labels_of_boxes(drawing.pixels.shape, marks))
+    return TrainingPage(pixels=drawing.pixels, page=page, characters=_labels(drawing.pixels.shape, marks))
 
 
 def draw_digit(rng: random.Random) -> TrainingPage:
@@ -110,16 +105,7 @@ def _words(page: Page) -> Iterator[tuple[int, int, str]]:
             yield row, match.start(), match.group()
 
 
-def _labels_on_grid(page: Page, first_row: int) -> Labels:
-    """Label pages whose characters stand in cells: a token covers two, whose middles lie in its lower quarters."""
-    slots = _empty((page.height_px, page.width_px))
-    for row, column, text in _words(page):
-        classes = [_CLASS_OF[character] for character in text]
-        slots[2 * (first_row + row) + 1, column : column + len(text), 0] = classes
-    return _by_tile(slots)
-
-
-def _labels_of_boxes(shape: tuple[int, ...], words: list[list[tuple[Box, str]]]) -> Labels:
+def _labels(shape: tuple[int, ...], words: list[list[tuple[Box, str]]]) -> Labels:
     """Give every character to the quarter in which its middle lies; what more than two share, nobody knows."""
     found: defaultdict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
     for word in words:

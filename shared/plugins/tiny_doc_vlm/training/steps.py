@@ -94,7 +94,7 @@ def train_step(
 
 
 def _name_characters(name: str, head: nn.Linear, out: Tensor, characters: Tensor, tally: Tally) -> Tensor:
-    """Return the loss of naming the characters under each token, a sum over its slots; of digits alone, it is 0."""
+    """Return the loss of naming the characters under each token; of digits alone, it is 0."""
     wanted = characters.flatten()
     logits = head(out).reshape(-1, CLASSES)
     known = wanted != UNKNOWN
