@@ -110,6 +110,7 @@ class Watch:
         expected = max(1.0, (end_ns - start_ns) / 1e9 / self._interval_s)
         power = [(columns.monotonic_ns[i], columns.power_accelerator_w[i]) for i in rows]
         known = [(at, watts) for at, watts in power if watts is not None]
+        is_known = len(known) >= LEAST_POWER * expected - 1
         return ResourceSummary(
             samples=len(rows),
             coverage=min(1.0, len(rows) / expected),
@@ -119,9 +120,7 @@ class Watch:
             accelerator_memory_used_bytes_peak=_peak([columns.accelerator_memory_used_bytes[i] for i in rows]),
             accelerator_util_percent_mean=_mean([columns.accelerator_util_percent[i] for i in rows]),
             power_accelerator_w_mean=_mean([watts for _, watts in known]),
-            energy_accelerator_j=_energy_j(known, start_ns, end_ns)
-            if len(known) >= LEAST_POWER * expected - 1
-            else None,
+            energy_accelerator_j=_energy_j(known, start_ns, end_ns) if is_known else None,
         )
 
     async def _run(self) -> None:

@@ -140,16 +140,18 @@ class Measurement:
         assert self._target is not None  # noqa: S101 -- narrows the type
         phase, streams = int(command["phase"]), int(command["streams"])
         taking_part = [stream for stream in self._streams if stream.index < streams]
-        start_ns: int | None = command["start_ns"]
         departures: Departures | None = None
-        if start_ns is None:
+        scheduled = self._scheduled
+        if scheduled is None:
             work = self._make_work(phase, streams, int(command["tries"]))
             work.wake = lambda now_ns: self._wake_one(taking_part, now_ns)
         else:
-            assert self._scheduled is not None  # noqa: S101 -- the phase was opened as a schedule
-            work, work.start_ns = self._scheduled, start_ns
+            work, scheduled.start_ns = scheduled, int(command["start_ns"])
             departures = Departures(
-                work, taking_part, loop=self._loop, grow=lambda: self._grow(taking_part, int(command["most_streams"]))
+                scheduled,
+                taking_part,
+                loop=self._loop,
+                grow=lambda: self._grow(taking_part, int(command["most_streams"])),
             )
             self._departures = departures
             for stream in taking_part:

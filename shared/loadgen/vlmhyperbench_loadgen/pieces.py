@@ -89,21 +89,26 @@ def take_alike(payload: bytes, first: int, like: Likeness) -> Pieces:
 
 def _decode(texts: list[bytes]) -> list[str]:
     """Decode texts up to the first that does not stand for itself."""
-    joined = b"\0".join(texts)
-    if len(joined.translate(None, _CONTROLS)) == len(joined) - max(0, len(texts) - 1):
-        try:
-            return joined.decode().split("\0") if texts else []
-        except UnicodeDecodeError:
-            pass
+    # None of them holds a quote.
+    together = _read(b'"'.join(texts)) if texts else None
+    if together is not None:
+        return together.split('"')
     good: list[str] = []
-    for text in texts:
-        if len(text.translate(None, _CONTROLS)) < len(text):
+    for text in map(_read, texts):
+        if text is None:
             break
-        try:
-            good.append(text.decode())
-        except UnicodeDecodeError:
-            break
+        good.append(text)
     return good
+
+
+def _read(text: bytes) -> str | None:
+    """Decode a text; None where it is not Unicode, or has characters that JSON does not allow."""
+    if len(text.translate(None, _CONTROLS)) < len(text):
+        return None
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _plain_text(event: object) -> tuple[PlainKind, str] | None:
