@@ -114,15 +114,11 @@ def _labels(shape: tuple[int, ...], words: list[list[tuple[Box, str]]]) -> Label
         for (left, _, right, _), character in word:
             place = (top + bottom) // 2 // QUARTER_PX, (left + right) // 2 // QUARTER_PX
             found[place].append((left + right, _CLASS_OF[character]))
-    slots = _empty(shape)
+    slots = np.zeros((shape[0] // QUARTER_PX, shape[1] // QUARTER_PX, PER_QUARTER), dtype=np.int64)
     for place, characters in found.items():
         classes = [number for _, number in sorted(characters)]
         slots[place][: len(classes)] = classes if len(classes) <= PER_QUARTER else UNKNOWN
     return _by_tile(slots)
-
-
-def _empty(shape: tuple[int, ...]) -> NDArray[np.int64]:
-    return np.zeros((shape[0] // QUARTER_PX, shape[1] // QUARTER_PX, PER_QUARTER), dtype=np.int64)
 
 
 def _by_tile(slots: NDArray[np.int64]) -> Labels:
