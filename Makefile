@@ -6,7 +6,8 @@ TOOLS := .venvs/tools
 UV := $(TOOLS)/bin/uv
 QUESTIONS ?= 300
 MEMBERS := . shared/sdk shared/gateway shared/loadgen $(sort $(wildcard shared/plugins/*)) $(sort $(wildcard services/*))
-PROJECTS := $(addsuffix /pyproject.toml,$(MEMBERS))
+COMPILED := shared/loadgen/hatch_build.py shared/loadgen/vlmhyperbench_loadgen/receiving.c
+PROJECTS := $(addsuffix /pyproject.toml,$(MEMBERS)) $(COMPILED)
 SOURCES := shared services tests benchmarks
 TYPED := shared/sdk/vlmhyperbench_sdk shared/vlmhyperbench shared/gateway/vlmhyperbench_gateway shared/loadgen/vlmhyperbench_loadgen $(wildcard shared/plugins/*/vlmhyperbench_*) $(wildcard services/*/vlmhyperbench_*) benchmarks
 # What an interpreter of the machine says of itself must not reach the tests.
@@ -104,4 +105,4 @@ pins: $(UV)  ## Write requirements/*.txt anew from the ranges of every member.
 	requirements/compile.sh $(UV) $(MEMBERS)
 
 clean:  ## Remove what setup made.
-	rm -rf $(VENV) .venvs .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) shared/loadgen/vlmhyperbench_loadgen/libreceiving.so .venvs .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -14,7 +14,7 @@ from vlmhyperbench.load.plan import make_requests, write_bodies, write_plan
 from vlmhyperbench.load.process import LoadProcess
 from vlmhyperbench_sdk.load import PLAN_VERSION, EndLine, Endpoint, LoadLimits, LoadPlan, PhasePlan
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("receiver")]
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import struct
 import time
 
 import pytest
@@ -11,19 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vlmhyperbench_loadgen.clocks import to_monotonic
-from vlmhyperbench_sdk.stamps import STAMP_SPACE, Reading, ask_for_stamps, read_clocks
+from vlmhyperbench_sdk.stamps import STAMP_SPACE, Reading, ask_for_stamps, read_clocks, stamp_of
 
 MS = 1_000_000
 WALL_NS = 1_700_000_000 * 1_000_000_000
 BEGAN = Reading(1000 * MS, WALL_NS)
 
 
-def stamp(wall_ns: int) -> bytes:
-    return struct.pack("@ll", *divmod(wall_ns, 1_000_000_000))
-
-
-def at(monotonic_ns: int) -> bytes:
-    return stamp(WALL_NS + monotonic_ns)
+def at(monotonic_ns: int) -> int:
+    return WALL_NS + monotonic_ns
 
 
 def test_stamps_are_carried_over() -> None:
@@ -34,7 +29,7 @@ def test_stamps_are_carried_over() -> None:
 def test_a_clock_that_is_slewed_is_followed() -> None:
     # Over 1 s the wall clock gains 0.2 ms: halfway it is 0.1 ms ahead.
     ended = Reading(2000 * MS, WALL_NS + MS // 5)
-    assert to_monotonic([stamp(WALL_NS + 1500 * MS + MS // 10)], [1500 * MS], BEGAN, ended) == [1500 * MS]
+    assert to_monotonic([WALL_NS + 1500 * MS + MS // 10], [1500 * MS], BEGAN, ended) == [1500 * MS]
 
 
 @pytest.mark.parametrize(
@@ -45,11 +40,10 @@ def test_a_clock_that_is_slewed_is_followed() -> None:
         ([at(1003 * MS)], 0),
         ([at(999 * MS)], 0),
         ([at(1001 * MS), at(1000 * MS + 500_000)], 0),
-        ([b""], 0),
     ],
-    ids=["set_forth", "set_back", "after_its_read", "before_the_request", "out_of_order", "missing"],
+    ids=["set_forth", "set_back", "after_its_read", "before_the_request", "out_of_order"],
 )
-def test_what_cannot_be_is_not_believed(stamps: list[bytes], moved_ns: int) -> None:
+def test_what_cannot_be_is_not_believed(stamps: list[int], moved_ns: int) -> None:
     ended = Reading(1010 * MS, WALL_NS + moved_ns)
     assert to_monotonic(stamps, [1002 * MS] * len(stamps), BEGAN, ended) is None
 
@@ -78,7 +72,7 @@ def test_the_kernel_stamps_what_a_socket_receives() -> None:
             read_ns = time.monotonic_ns()
             if said:
                 break
-        found = to_monotonic([said[0][2]], [read_ns], began, read_clocks())
+        found = to_monotonic([stamp_of(said)], [read_ns], began, read_clocks())
     assert data == b"hello"
     assert found is not None
     assert began.monotonic_ns - 30_000 <= found[0] <= read_ns

@@ -15,7 +15,7 @@ from vlmhyperbench_sdk.load import LoadLimits, StartedLine
 from vlmhyperbench_simulated.server import start_server
 from vlmhyperbench_simulated.simulation import Simulation
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("receiver")]
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from vlmhyperbench_simulated.record import SendRecord
 from vlmhyperbench_simulated.server import start_server
 from vlmhyperbench_simulated.streams import STREAMS, TRUTH
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("receiver")]
 
 FIRST_MS, GAP_MS, TOKENS, REQUESTS = 100.0, 10.0, 32, 4
 LAST_MS = FIRST_MS + (TOKENS - 1) * GAP_MS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import struct
 from dataclasses import replace
 from email.utils import formatdate
 
@@ -60,7 +59,7 @@ def seen_late(after: Try | None = None, *, late_ns: int, failure: str | None = N
     done = ended()
     reply, data = Reply(began), bytes(done.reply.received) if done.reply is not None else b""
     wall_ns = came_ns + began.offset_ns
-    reply.add(data, read_ns, struct.pack("@ll", *divmod(wall_ns, S)))
+    reply.add(data, read_ns, wall_ns)
     done.reply, done.end_ns, done.failure = reply, read_ns, failure
     done.after, done.scheduled_ns = after, after.end_ns if after is not None else 0
     return done

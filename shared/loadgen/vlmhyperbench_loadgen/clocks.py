@@ -6,11 +6,10 @@ request's start and end. Where the wall clock was set in between, the kernel's i
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from operator import sub
 
-from vlmhyperbench_sdk.stamps import TIMESPEC, Reading, read_clocks
+from vlmhyperbench_sdk.stamps import Reading, read_clocks
 
 MOST_SLEW = 600e-6
 """A wall clock that is adjusted gains or loses at most 500 ppm of the monotonic one; what is more was set."""
@@ -44,14 +43,14 @@ SHARED = Clocks()
 """Those of this process."""
 
 
-def to_monotonic(stamps: Sequence[bytes], times: Sequence[int], began: Reading, ended: Reading) -> list[int] | None:
+def to_monotonic(stamps: Sequence[int], times: Sequence[int], began: Reading, ended: Reading) -> list[int] | None:
     """Carry stamps over to the monotonic clock; None where they cannot be trusted.
 
     They cannot be if the wall clock was set between the readings, if one lies after the read that brought its bytes,
     before the request was sent, or out of order.
 
     Args:
-        stamps: What the kernel said of each read. Shape: (reads,).
+        stamps: The kernel's instants of each read, ns of the wall clock. Shape: (reads,).
         times: When this process read, on the monotonic clock. Shape: (reads,).
         began: The clocks before the first read.
         ended: The clocks after the last one.
@@ -61,14 +60,10 @@ def to_monotonic(stamps: Sequence[bytes], times: Sequence[int], began: Reading, 
     if abs(moved_ns) > MOST_SLEW * span_ns + _READING_ERROR_NS:
         return None
     slope, zero_ns = moved_ns / span_ns, began.monotonic_ns
-    try:
-        said = TIMESPEC.iter_unpack(b"".join(stamps))
-        found = [
-            seconds * 1_000_000_000 + nanoseconds - began.offset_ns - round(slope * (read_ns - zero_ns))
-            for (seconds, nanoseconds), read_ns in zip(said, times, strict=True)
-        ]
-    except (struct.error, ValueError):
-        return None
+    found = [
+        stamp_ns - began.offset_ns - round(slope * (read_ns - zero_ns))
+        for stamp_ns, read_ns in zip(stamps, times, strict=True)
+    ]
     if found and (
         found != sorted(found) or found[0] < zero_ns - _READING_ERROR_NS or max(map(sub, found, times)) > _AHEAD_NS
     ):

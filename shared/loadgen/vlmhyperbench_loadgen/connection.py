@@ -11,8 +11,9 @@ from typing import Literal
 from vlmhyperbench_loadgen.clocks import to_monotonic
 from vlmhyperbench_loadgen.eventloop import READ, WRITE
 from vlmhyperbench_loadgen.http1 import Body, Chunks, Head, read_body, read_head
+from vlmhyperbench_loadgen.receiving import Heard
 from vlmhyperbench_loadgen.target import Target
-from vlmhyperbench_sdk.stamps import STAMP_SPACE, Reading, ask_for_stamps
+from vlmhyperbench_sdk.stamps import STAMP_SPACE, Reading, ask_for_stamps, stamp_of
 
 READ_BYTES = 16_384
 _JOINED_BYTES = 16_384
@@ -41,8 +42,8 @@ class Reply:
         """Length of `received` after each read."""
         self.times: list[int] = []
         """Instant of each read, in this process."""
-        self.stamps: list[bytes] = []
-        """What the kernel said of each read, if it stamps what arrives."""
+        self.stamps: list[int] = []
+        """The kernel's instants of the reads, on the wall clock, if it stamps what arrives."""
         self.began = began
         """The clocks shortly before the request was sent."""
         self.is_stamped = False
@@ -52,19 +53,35 @@ class Reply:
         self._chunks: Chunks | None = None
         self._needed = 0
 
-    def add(self, data: bytes, at_ns: int, stamp: bytes = b"") -> bool:
+    def add(self, data: bytes, at_ns: int, stamp_ns: int = 0) -> bool:
         """Take what one read brought; say whether the answer is whole.
 
         Raises:
             NotHttp: it is no HTTP answer.
         """
-        received = self.received
-        received += data
-        self.ends.append(len(received))
+        self.received += data
+        self.ends.append(len(self.received))
         self.times.append(at_ns)
-        if stamp:
-            self.stamps.append(stamp)
-        head = self.head
+        if stamp_ns:
+            self.stamps.append(stamp_ns)
+        return self._look()
+
+    def add_heard(self, heard: Heard) -> bool:
+        """Take what several reads brought; otherwise like `add`."""
+        before = len(self.received)
+        self.received += heard.data
+        self.ends.extend([before + end for end in heard.ends])
+        self.times.extend(heard.times)
+        self.stamps.extend(filter(None, heard.stamps))
+        return self._look()
+
+    @property
+    def ends_in_empty_line(self) -> bool:
+        """Whatever more comes, the answer is not whole before an empty line ends it."""
+        return self._chunks is not None
+
+    def _look(self) -> bool:
+        received, head = self.received, self.head
         if head is None:
             head = self.head = read_head(received)
             if head is None:
@@ -122,7 +139,7 @@ class Connection:
         "fd",
         "requests",
         "sock",
-        "stamp",
+        "stamp_ns",
         "state",
         "wants",
     )
@@ -135,8 +152,8 @@ class Connection:
         self._address = 0
         self.sock: socket.socket | None = None
         self.fd = -1
-        self.stamp = b""
-        """What the kernel said of the last read; nothing where it does not stamp."""
+        self.stamp_ns = 0
+        """The kernel's instant of the last read, on the wall clock; 0 where it does not stamp."""
         self._receive: Callable[[int, int], tuple[bytes, list[tuple[int, int, bytes]], int, object]] | None = None
         self.state: Literal["closed", "connecting", "handshaking", "open"] = "closed"
         self.wants = READ
@@ -148,6 +165,11 @@ class Connection:
     def is_stamped(self) -> bool:
         """The kernel says when bytes came."""
         return self._receive is not None
+
+    @property
+    def is_plain(self) -> bool:
+        """What the socket receives is the answer as it is, not TLS."""
+        return self._target.tls is None
 
     @property
     def is_sending(self) -> bool:
@@ -289,7 +311,7 @@ class Connection:
         try:
             if self._receive is not None:
                 data, said, _, _ = self._receive(READ_BYTES, STAMP_SPACE)
-                self.stamp = said[0][2] if said else b""
+                self.stamp_ns = stamp_of(said)
                 return data
             assert self.sock is not None  # noqa: S101 -- narrows the type
             return self.sock.recv(READ_BYTES)
@@ -306,5 +328,5 @@ class Connection:
         if self.sock is not None:
             self.sock.close()
         self.sock, self.fd, self.state, self.wants = None, -1, "closed", READ
-        self._receive, self.stamp = None, b""
+        self._receive, self.stamp_ns = None, 0
         self._out = []

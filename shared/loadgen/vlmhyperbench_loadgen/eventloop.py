@@ -12,6 +12,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Protocol
 
+from vlmhyperbench_loadgen.receiving import Receiver, make_receiver
+
 if TYPE_CHECKING:
     from vlmhyperbench_sdk.timerfd import Timer
 
@@ -79,7 +81,12 @@ class EventLoop:
     """A poll with deadlines; everything runs in the caller's thread, inside `step`."""
 
     def __init__(self) -> None:
-        self._poll: Poll = select.epoll() if sys.platform == "linux" else _SelectorPoll()
+        self._poll: Poll = _SelectorPoll()
+        self.receiver: Receiver | None = None
+        """Hears the sockets it is told to listen to; their watchers are told once there is something to look at."""
+        if sys.platform == "linux":
+            epoll = select.epoll()
+            self._poll, self.receiver = epoll, make_receiver(epoll.fileno())
         self._watchers: dict[int, Watcher] = {}
         self._heap: list[tuple[int, int, Sleeper]] = []
         self._count = 0
@@ -112,6 +119,8 @@ class EventLoop:
 
     def unwatch(self, fd: int) -> None:
         """Forget `fd`; must come before it is closed."""
+        if self.receiver is not None:
+            self.receiver.forget(fd)
         self._poll.unregister(fd)
         del self._watchers[fd]
 
@@ -132,9 +141,7 @@ class EventLoop:
     def step(self, *, waits: bool, at_most_s: float | None = None) -> bool:
         """Handle whatever is ready, having waited for it if told to; say whether anything was."""
         heap = self._heap
-        if waits and self._gathers:
-            self._gather()
-        ready = self._poll.poll(self._timeout(at_most_s) if waits else 0.0, _MOST_EVENTS)
+        ready, heard = self._wait(self._timeout(at_most_s) if waits else 0.0, gathers=waits and self._gathers)
         watchers = self._watchers
         # Looked up before anybody is told: a descriptor that one of them closes may be another's at once.
         for watcher, fd, mask in [(watchers.get(fd), fd, mask) for fd, mask in ready]:
@@ -149,10 +156,19 @@ class EventLoop:
                     now_ns = time.monotonic_ns()
                 self._wake_up(now_ns)
             if self.gathers_for:
-                self._events += len(ready)
+                self._events += len(ready) + heard
                 if now_ns - self._events_since_ns >= _RATE_WINDOW_NS:
                     self._look_at_rate(now_ns)
-        return bool(ready)
+        return bool(ready) or heard > 0
+
+    def _wait(self, timeout_s: float | None, *, gathers: bool) -> tuple[list[tuple[int, int]], int]:
+        """Return what is ready, and how often something was heard of which nobody has to be told."""
+        if self.receiver is None:
+            if gathers:
+                self._gather()
+            return self._poll.poll(timeout_s, _MOST_EVENTS), 0
+        gather_ns, due_ns = GATHER_NS if gathers else 0, self._heap[0][0] if self._heap else 0
+        return self.receiver.wait(timeout_s, gather_ns=gather_ns, due_ns=due_ns)
 
     def _look_at_rate(self, now_ns: int) -> None:
         span_ns, begun = now_ns - self._events_since_ns, self.begun - self._begun_before
@@ -190,7 +206,9 @@ class EventLoop:
                 self._arm(sleeper)
 
     def close(self) -> None:
-        """Free the poll and its timer."""
+        """Free the poll, its timer and its receiver."""
+        if self.receiver is not None:
+            self.receiver.close()
         self._poll.close()
         if self._timer is not None:
             self._timer.close()

@@ -192,6 +192,7 @@ class Measurement:
                 "stamped": self._stamped,
                 "grown": departures.grown if departures is not None else 0,
                 "is_realtime": is_realtime,
+                "is_compiled": self._loop.receiver is not None,
             }
         )
 

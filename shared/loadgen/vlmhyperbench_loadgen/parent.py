@@ -70,7 +70,7 @@ class Parent:
         self._is_measured = False
         self._busy: list[tuple[int, int]] = []
         self._read, self._stamped, self._grown = 0, 0, 0
-        self._is_realtime = False
+        self._is_realtime = self._is_compiled = False
         self._transport: Transport = "tcp"
         self._startup_s = 0.0
         self._ready_ns = 0
@@ -203,6 +203,7 @@ class Parent:
             self._stamped += sum(frame["stamped"] for frame in closed)
             self._grown += sum(frame["grown"] for frame in closed)
             self._is_realtime = all(frame["is_realtime"] for frame in closed)
+            self._is_compiled = all(frame["is_compiled"] for frame in closed)
         if self._is_draining and self._done != count:
             raise Cancelled
         if self._done != count:
@@ -369,6 +370,7 @@ class Parent:
                 instants=_who_took(self._read, self._stamped),
                 idle_opened=self._grown,
                 is_realtime=self._is_realtime,
+                receiver="compiled" if self._is_compiled else "interpreted",
             )
         )
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,6 +12,7 @@ from vlmhyperbench_loadgen.clocks import SHARED
 from vlmhyperbench_loadgen.connection import Connection, Reply
 from vlmhyperbench_loadgen.eventloop import WRITE, EventLoop
 from vlmhyperbench_loadgen.http1 import NotHttp
+from vlmhyperbench_loadgen.receiving import Heard
 from vlmhyperbench_loadgen.target import Target
 from vlmhyperbench_loadgen.work import Try, Work
 
@@ -43,6 +46,8 @@ class Stream:
         self._work: Work | None = None
         self._try: Try | None = None
         self._has_resent = False
+        self._is_heard = False
+        """The loop's receiver takes the answer in."""
         self._watched = (-1, 0)
 
     @property
@@ -205,6 +210,10 @@ class Stream:
         assert done is not None  # noqa: S101 -- narrows the type
         reply = done.reply
         assert reply is not None  # noqa: S101 -- narrows the type
+        if self._is_heard:
+            heard = self._end_hearing()
+            if heard.data and self._has_ended(reply, heard.times[-1], reply.add_heard, heard):
+                return
         while True:
             try:
                 data = connection.receive()
@@ -213,6 +222,7 @@ class Stream:
                 return
             now_ns = time.monotonic_ns()
             if data is None:
+                self._begin_hearing(reply)
                 return
             if not data:
                 if reply.end():
@@ -220,19 +230,46 @@ class Stream:
                 else:
                     self._lose()
                 return
-            try:
-                is_whole = reply.add(data, now_ns, connection.stamp)
-            except NotHttp as error:
-                self._finish(now_ns, f"bad_answer: it is no HTTP answer: {error}")
-                return
-            if len(reply.received) > self._bounds.max_answer_bytes:
-                self._finish(now_ns, f"answer_too_large: more than {self._bounds.max_answer_bytes} bytes")
-                return
-            if is_whole:
-                self._finish(now_ns, None)
+            if self._has_ended(reply, now_ns, reply.add, data, now_ns, connection.stamp_ns):
                 return
             if not connection.has_buffered:
+                self._begin_hearing(reply)
                 return
+
+    def _has_ended(self, reply: Reply, now_ns: int, add: Callable[..., bool], *came: object) -> bool:
+        """Add what came; say whether the request has ended with it."""
+        limit = self._bounds.max_answer_bytes
+        try:
+            is_whole = add(*came)
+        except NotHttp as error:
+            self._finish(now_ns, f"bad_answer: it is no HTTP answer: {error}")
+            return True
+        if len(reply.received) > limit:
+            self._finish(now_ns, f"answer_too_large: more than {limit} bytes")
+            return True
+        if is_whole:
+            self._finish(now_ns, None)
+        return is_whole
+
+    def _begin_hearing(self, reply: Reply) -> None:
+        """Let the receiver take the rest in, where it is told apart without a look at each read."""
+        connection, receiver = self.connection, self._loop.receiver
+        if receiver is not None and reply.ends_in_empty_line and connection.is_plain and not connection.is_sending:
+            left = self._bounds.max_answer_bytes - len(reply.received)
+            receiver.listen(connection.fd, bytes(reply.received[-4:]), left)
+            self._is_heard = True
+
+    def _end_hearing(self) -> Heard:
+        assert self._loop.receiver is not None  # noqa: S101 -- narrows the type
+        self._is_heard = False
+        return self._loop.receiver.take(self.connection.fd)
+
+    def _keep_heard(self) -> None:
+        """Add what was heard to an answer that ends here, whole or not."""
+        if self._is_heard and self._try is not None and self._try.reply is not None:
+            # Frames that are broken are found again when what came is read.
+            with suppress(NotHttp):
+                self._try.reply.add_heard(self._end_hearing())
 
     def _lose(self) -> None:
         """The connection is gone. One that the server closed before it could know of the request is opened anew."""
@@ -254,6 +291,7 @@ class Stream:
             case "opening":
                 self._end_opening(f"connect_failed: no connection within {self._bounds.connect_timeout_s:g} s", now_ns)
             case "busy":
+                self._keep_heard()
                 self._finish(now_ns, f"timeout: no end within {self._bounds.request_timeout_s:g} s")
             case "waiting" if self._try is not None:
                 self._begin(now_ns)
@@ -294,5 +332,6 @@ class Stream:
         self._watched = (-1, 0)
 
     def _close(self) -> None:
+        self._is_heard = False
         self._unwatch()
         self.connection.close()

@@ -11,10 +11,8 @@ from typing import NamedTuple
 _SO_TIMESTAMPNS = 35
 """Linux; Python has no name for it."""
 
-TIMESPEC = struct.Struct("@ll")
-"""A stamp's seconds and nanoseconds."""
-
-STAMP_SPACE = socket.CMSG_SPACE(TIMESPEC.size) if hasattr(socket, "CMSG_SPACE") else 0
+_TIMESPEC = struct.Struct("@ll")
+STAMP_SPACE = socket.CMSG_SPACE(_TIMESPEC.size) if hasattr(socket, "CMSG_SPACE") else 0
 """Room for one stamp beside the bytes that `recvmsg` reads."""
 
 _READINGS = 5
@@ -42,6 +40,15 @@ def read_clocks() -> Reading:
         if took_ns < _GOOD_READING_NS:
             break
     return best
+
+
+def stamp_of(said: list[tuple[int, int, bytes]]) -> int:
+    """Return the wall clock's ns in what `recvmsg` got beside its bytes; 0 where there is no stamp."""
+    if not said:
+        return 0
+    seconds, nanoseconds = _TIMESPEC.unpack(said[0][2])
+    stamped_ns: int = seconds * 1_000_000_000 + nanoseconds
+    return stamped_ns
 
 
 def ask_for_stamps(sock: socket.socket) -> bool:

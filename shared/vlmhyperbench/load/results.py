@@ -223,6 +223,7 @@ def result_of(
             "send_lag_ms": {"p50": lag.p50, "p99": lag.p99},
             "transport": end.transport,
             "instants": end.instants,
+            "receiver": end.receiver,
             "opened_beyond_pool": end.idle_opened,
         },
         schedule_sha256=end.schedule_sha256,

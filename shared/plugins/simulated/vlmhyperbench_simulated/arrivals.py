@@ -9,7 +9,7 @@ import socket
 import time
 from typing import Any
 
-from vlmhyperbench_sdk.stamps import STAMP_SPACE, TIMESPEC, ask_for_stamps, read_clocks
+from vlmhyperbench_sdk.stamps import STAMP_SPACE, ask_for_stamps, read_clocks, stamp_of
 
 _LONGEST_NS = 1_000_000_000
 """What lay longer than this was stamped before the wall clock was set."""
@@ -29,7 +29,8 @@ class StampedSocket(socket.socket):
 
     def recv(self, bufsize: int, flags: int = 0, /) -> bytes:
         data, said, _, _ = self.recvmsg(bufsize, STAMP_SPACE, flags)
-        self.arrived[self.fileno()] = _to_monotonic(said[0][2]) if said else time.monotonic_ns()
+        stamp_ns = stamp_of(said)
+        self.arrived[self.fileno()] = _to_monotonic(stamp_ns) if stamp_ns else time.monotonic_ns()
         return data
 
 
@@ -49,8 +50,7 @@ def listen(host: str, port: int) -> StampedSocket:
     return listening
 
 
-def _to_monotonic(stamp: bytes) -> int:
-    seconds, nanoseconds = TIMESPEC.unpack(stamp)
+def _to_monotonic(stamp_ns: int) -> int:
     now = read_clocks()
-    lay_ns = now.monotonic_ns + now.offset_ns - (seconds * 1_000_000_000 + nanoseconds)
+    lay_ns = now.monotonic_ns + now.offset_ns - stamp_ns
     return now.monotonic_ns - lay_ns if 0 <= lay_ns <= _LONGEST_NS else now.monotonic_ns

@@ -1,0 +1,21 @@
+"""Fixtures of the load generator's tests."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from vlmhyperbench_loadgen.receiving import INTERPRETED
+
+
+@pytest.fixture(params=["compiled", "interpreted"])
+def receiver(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What load generators that a test starts take streamed answers in with; the test runs once with either."""
+    if request.param == "interpreted":
+        monkeypatch.setenv(INTERPRETED, "1")
+    else:
+        monkeypatch.delenv(INTERPRETED, raising=False)
+        if sys.platform != "linux":
+            pytest.skip("the receiver is compiled on Linux only")
+    return str(request.param)
