@@ -12,7 +12,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCE = "vlmhyperbench_loadgen/receiving.c"
+SOURCES = ("vlmhyperbench_loadgen/receiving.c", "vlmhyperbench_loadgen/relaying.c")
 LIBRARY = "vlmhyperbench_loadgen/libreceiving.so"
 
 
@@ -23,7 +23,7 @@ class CompileReceiver(BuildHookInterface[Any]):
         """Put the library beside its source, where it can be compiled."""
         if self.target_name != "wheel" or not sys.platform.startswith("linux"):
             return
-        command = [*shlex.split(os.environ.get("CC", "cc")), "-O2", "-shared", "-fPIC", "-o", LIBRARY, SOURCE]
+        command = [*shlex.split(os.environ.get("CC", "cc")), "-O2", "-shared", "-fPIC", "-o", LIBRARY, *SOURCES]
         try:
             subprocess.run(command, cwd=self.root, check=True, capture_output=True, text=True)
         except (OSError, subprocess.CalledProcessError) as error:

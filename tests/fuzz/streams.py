@@ -11,7 +11,7 @@ from vlmhyperbench_loadgen.http1 import NotHttp
 from vlmhyperbench_loadgen.rows import make_row, pack_rows, unpack_rows
 from vlmhyperbench_loadgen.segments import encode_rows
 from vlmhyperbench_loadgen.table import Request
-from vlmhyperbench_loadgen.work import Try, read_try
+from vlmhyperbench_loadgen.tries import Try, read_try
 
 REQUEST = Request(1, 0, 0, 0, 0, 0, -1, 0, 0, 0, -1, -1, b"")
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -16,8 +16,8 @@ from vlmhyperbench_loadgen.eventloop import EventLoop
 from vlmhyperbench_loadgen.failures import PlanError
 from vlmhyperbench_loadgen.openloop import LEAD_NS, ScheduledWork, lead_for
 from vlmhyperbench_loadgen.table import Request, read_schedule
+from vlmhyperbench_loadgen.tries import Try
 from vlmhyperbench_loadgen.usage import check_files, prefer_this_process, treat_like_others
-from vlmhyperbench_loadgen.work import Try
 from vlmhyperbench_simulated.server import start_server
 from vlmhyperbench_simulated.simulation import Simulation
 

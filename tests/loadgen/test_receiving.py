@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.loadgen.driving import chat_body, drive
-from vlmhyperbench_loadgen.receiving import INTERPRETED, Receiver, make_receiver
+from vlmhyperbench_loadgen.receiving import INTERPRETED, Receiver, Waited, make_receiver
 from vlmhyperbench_sdk.stamps import ask_for_stamps
 from vlmhyperbench_simulated.server import start_server
 from vlmhyperbench_simulated.simulation import Simulation
@@ -63,7 +63,8 @@ def listening(tail: bytes = b"xxxx", limit: int = 10**9) -> Iterator[tuple[Recei
 
 
 def look(receiver: Receiver) -> tuple[list[tuple[int, int]], int]:
-    return receiver.wait(0.0, gather_ns=0, due_ns=0)
+    waited = receiver.wait(0.0)
+    return waited.ready, waited.heard
 
 
 @given(st.lists(st.binary(min_size=1, max_size=40).filter(lambda part: b"\n" not in part), min_size=1, max_size=30))
@@ -177,11 +178,11 @@ def test_the_kernels_stamps_lie_before_the_reads() -> None:
 def test_a_wait_ends_with_its_time_and_python_is_asked_now_and_then() -> None:
     with listening() as (receiver, _, far):
         began_s = time.monotonic()
-        assert receiver.wait(0.02, gather_ns=0, due_ns=0) == ([], 0)
+        assert receiver.wait(0.02) == Waited([], 0)
         assert time.monotonic() - began_s >= 0.02
         far.sendall(b"x")
         # Something was heard: the wait goes on for so long as nothing else comes, and ends well before its time.
-        assert receiver.wait(0.05, gather_ns=0, due_ns=0) == ([], 1)
+        assert receiver.wait(0.05) == Waited([], 1)
 
 
 @pytest.mark.anyio

@@ -14,7 +14,8 @@ from vlmhyperbench_loadgen.answers import Answer
 from vlmhyperbench_loadgen.connection import Reply
 from vlmhyperbench_loadgen.eventloop import is_worth_waiting
 from vlmhyperbench_loadgen.table import Request
-from vlmhyperbench_loadgen.work import LONGEST_RETRY_AFTER_S, Try, Work, read_try
+from vlmhyperbench_loadgen.tries import Try, read_try
+from vlmhyperbench_loadgen.work import LONGEST_RETRY_AFTER_S, Work
 from vlmhyperbench_sdk.stamps import Reading, read_clocks
 
 S = 1_000_000_000

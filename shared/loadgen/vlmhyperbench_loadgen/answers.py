@@ -104,13 +104,30 @@ def read_stream(body: Body, ends: list[int], times: list[int], *, is_complete: b
 
 def _without_id(payload: bytes) -> bytes:
     """Blot out the value of the field `id` where it stands nowhere else; nothing that is read depends on it."""
-    before = _ID if payload.find(_ID) >= 0 else _SPACED_ID
-    start = payload.find(before) + len(before)
-    value = payload[start : payload.find(b'"', start)] if start >= len(before) else b""
-    if len(value) < _LEAST_ID_BYTES or not value.translate(None, _ID_MARKS).isalnum():
+    spans = find_id(payload)
+    if not spans:
         return payload
-    blotted = payload.replace(before + value + b'"', before + b"0" * len(value) + b'"')
-    return payload if value in blotted else blotted
+    start, end = spans[0]
+    return payload.replace(payload[start:end], b"0" * (end - start))
+
+
+def find_id(data: bytes) -> list[tuple[int, int]]:
+    """Find the value of the field `id` wherever it stands; nowhere, if it is short or stands for something else too."""
+    before = _ID if data.find(_ID) >= 0 else _SPACED_ID
+    at = data.find(before)
+    start = at + len(before)
+    value = data[start : data.find(b'"', start)] if at >= 0 else b""
+    if len(value) < _LEAST_ID_BYTES or not value.translate(None, _ID_MARKS).isalnum():
+        return []
+    field = before + value + b'"'
+    if data.count(value) != data.count(field):
+        return []
+    spans: list[tuple[int, int]] = []
+    while at >= 0:
+        start = at + len(before)
+        spans.append((start, start + len(value)))
+        at = data.find(field, start)
+    return spans
 
 
 def _read_stream(body: Body, ends: list[int], times: list[int], *, is_complete: bool) -> Answer:

@@ -276,6 +276,12 @@ class Connection:
         self._out = [memoryview(b"%b%d\r\n\r\n" % (self._target.head, len(body))), body]
         self.go_on_sending()
 
+    def go_on_from(self, body: memoryview, sent: int) -> None:
+        """Take a request over of which somebody else has sent the first bytes."""
+        request = b"".join((b"%b%d\r\n\r\n" % (self._target.head, len(body)), body))
+        if sent < len(request):
+            self._out, self.wants = [memoryview(request)[sent:]], READ | WRITE
+
     def go_on_sending(self) -> None:
         """Send what the socket takes.
 

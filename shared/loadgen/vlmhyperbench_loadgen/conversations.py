@@ -14,7 +14,8 @@ from vlmhyperbench_loadgen.answers import Answer
 from vlmhyperbench_loadgen.failures import PlanError
 from vlmhyperbench_loadgen.rows import status_of
 from vlmhyperbench_loadgen.table import Place, Request, RequestKey
-from vlmhyperbench_loadgen.work import Try, Work, read_try
+from vlmhyperbench_loadgen.tries import Try, read_try
+from vlmhyperbench_loadgen.work import Work
 
 
 @dataclass(frozen=True, slots=True)

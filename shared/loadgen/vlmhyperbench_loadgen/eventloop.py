@@ -12,9 +12,10 @@ import sys
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from vlmhyperbench_loadgen.receiving import Receiver, make_receiver
+from vlmhyperbench_loadgen.receiving import Receiver, Waited, make_receiver
 
 if TYPE_CHECKING:
+    from vlmhyperbench_loadgen.relaying import Relay
     from vlmhyperbench_sdk.timerfd import Timer
 
 READ, WRITE = 1, 4
@@ -84,6 +85,8 @@ class EventLoop:
         self._poll: Poll = _SelectorPoll()
         self.receiver: Receiver | None = None
         """Hears the sockets it is told to listen to; their watchers are told once there is something to look at."""
+        self.relay: Relay | None = None
+        """Is given what the receiver has relayed."""
         if sys.platform == "linux":
             epoll = select.epoll()
             self._poll, self.receiver = epoll, make_receiver(epoll.fileno())
@@ -141,7 +144,8 @@ class EventLoop:
     def step(self, *, waits: bool, at_most_s: float | None = None) -> bool:
         """Handle whatever is ready, having waited for it if told to; say whether anything was."""
         heap = self._heap
-        ready, heard = self._wait(self._timeout(at_most_s) if waits else 0.0, gathers=waits and self._gathers)
+        waited = self._wait(self._timeout(at_most_s) if waits else 0.0, gathers=waits and self._gathers)
+        ready = waited.ready
         watchers = self._watchers
         # Looked up before anybody is told: a descriptor that one of them closes may be another's at once.
         for watcher, fd, mask in [(watchers.get(fd), fd, mask) for fd, mask in ready]:
@@ -156,19 +160,22 @@ class EventLoop:
                     now_ns = time.monotonic_ns()
                 self._wake_up(now_ns)
             if self.gathers_for:
-                self._events += len(ready) + heard
+                self._events += len(ready) + waited.heard
                 if now_ns - self._events_since_ns >= _RATE_WINDOW_NS:
                     self._look_at_rate(now_ns)
-        return bool(ready) or heard > 0
+        return bool(ready) or waited.heard > 0
 
-    def _wait(self, timeout_s: float | None, *, gathers: bool) -> tuple[list[tuple[int, int]], int]:
-        """Return what is ready, and how often something was heard of which nobody has to be told."""
+    def _wait(self, timeout_s: float | None, *, gathers: bool) -> Waited:
         if self.receiver is None:
             if gathers:
                 self._gather()
-            return self._poll.poll(timeout_s, _MOST_EVENTS), 0
+            return Waited(self._poll.poll(timeout_s, _MOST_EVENTS), 0)
         gather_ns, due_ns = GATHER_NS if gathers else 0, self._heap[0][0] if self._heap else 0
-        return self.receiver.wait(timeout_s, gather_ns=gather_ns, due_ns=due_ns)
+        waited = self.receiver.wait(timeout_s, gather_ns=gather_ns, due_ns=due_ns)
+        if waited.relayed and self.relay is not None:
+            self.begun += waited.relayed
+            self.relay.collect(waited)
+        return waited
 
     def _look_at_rate(self, now_ns: int) -> None:
         span_ns, begun = now_ns - self._events_since_ns, self.begun - self._begun_before

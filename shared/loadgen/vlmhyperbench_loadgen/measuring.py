@@ -17,9 +17,11 @@ from vlmhyperbench_loadgen.eventloop import EventLoop
 from vlmhyperbench_loadgen.failures import LoadError
 from vlmhyperbench_loadgen.frames import Frame, Inbox, Outbox
 from vlmhyperbench_loadgen.openloop import Departures, ScheduledWork
+from vlmhyperbench_loadgen.relaying import Relay
 from vlmhyperbench_loadgen.rows import Row, make_row, pack_rows
 from vlmhyperbench_loadgen.streams import Bounds, Stream
 from vlmhyperbench_loadgen.table import (
+    BODIES,
     Place,
     Request,
     RequestKey,
@@ -31,9 +33,11 @@ from vlmhyperbench_loadgen.table import (
     schedule_path,
 )
 from vlmhyperbench_loadgen.target import Target, open_target
+from vlmhyperbench_loadgen.tries import Try
 from vlmhyperbench_loadgen.usage import die_with_parent, peak_rss_bytes, prefer_this_process, treat_like_others
-from vlmhyperbench_loadgen.work import Try, Work
+from vlmhyperbench_loadgen.work import Work
 
+READ_AT_ONCE_NS = 200_000
 ROWS_A_FRAME = 32
 FRAME_S = 0.25
 """Rows go to the parent when so many are there or so old."""
@@ -95,7 +99,7 @@ class Measurement:
         folder = self._folder = Path(command["folder"])
         self._requests = read_requests(folder / "requests.npy")
         self._turns, self._places = read_turns(folder), read_places(folder)
-        self._bodies = open_bodies(folder / "bodies.bin")
+        self._bodies = open_bodies(folder / BODIES)
         self._target = open_target(
             command["url"],
             headers=command["headers"],
@@ -156,6 +160,7 @@ class Measurement:
             self._departures = departures
             for stream in taking_part:
                 stream.join(work)
+        self._lend(work)
         self._stamped, self._read = 0, 0
         is_realtime, has_work = prefer_this_process(), work.remaining > 0
         self._loop.gathers_for = sum(stream.connection.is_stamped for stream in taking_part)
@@ -176,6 +181,9 @@ class Measurement:
             treat_like_others()
         for stream in taking_part:
             stream.stop(keeps_connection=not self._is_cancelled)
+        if work.relay is not None:
+            work.relay.end()
+            self._loop.relay = None
         while work.has_backlog:
             work.read_one()
         gc.enable()
@@ -209,9 +217,36 @@ class Measurement:
             if is_due_soon:
                 continue
             if work.has_backlog and (not had_events or work.is_behind):
-                work.read_one()
+                self._read_some(work)
             if self._rows and self._are_rows_due():
                 self._send_rows(in_flight=sum(stream.is_busy for stream in streams))
+
+    @staticmethod
+    def _read_some(work: Work) -> None:
+        """Read one answer; of what a relay brings, which waits for nobody, what a moment suffices for, or more."""
+        work.read_one()
+        if work.relay is not None:
+            until_ns = time.monotonic_ns() + READ_AT_ONCE_NS
+            while work.has_backlog and (work.is_behind or time.monotonic_ns() < until_ns):
+                work.read_one()
+
+    def _lend(self, work: Work) -> None:
+        """Let the receiver send the next requests by itself, where it can."""
+        receiver, target = self._loop.receiver, self._target
+        requests = work.lendable()
+        if receiver is None or target is None or target.tls is not None or not requests:
+            return
+
+        def report(rows: list[Row], stamped: int) -> None:
+            self._note_rows()
+            self._read, self._stamped = self._read + len(rows), self._stamped + stamped
+            self._rows.extend(rows)
+            work.remaining -= len(rows)
+
+        relay = Relay(receiver, requests, finish=work.finish, report=report)
+        if relay.begin(self._folder / BODIES, target.head):
+            work.lend_to(relay)
+            self._loop.relay = relay
 
     def _is_mine(self, number: int, stream: int, streams: int) -> bool:
         """Say whether the `number`-th of a phase is this process's: each stream gets as many, wherever it is."""
@@ -280,12 +315,18 @@ class Measurement:
 
     def _report(self, done: Try, answer: Answer) -> None:
         assert self._target is not None  # noqa: S101 -- narrows the type
-        if not self._rows:
-            self._rows_since_ns = time.monotonic_ns()
+        self._note_rows()
         if done.reply is not None and done.reply.times:
             self._read += 1
             self._stamped += done.reply.is_stamped
-        self._rows.append(make_row(done, answer, self._target.mask))
+        row = make_row(done, answer, self._target.mask)
+        self._rows.append(row)
+        if self._loop.relay is not None and done.reply is not None and answer.error is None:
+            self._loop.relay.learn(done.reply, row)
+
+    def _note_rows(self) -> None:
+        if not self._rows:
+            self._rows_since_ns = time.monotonic_ns()
 
     def _are_rows_due(self) -> bool:
         return len(self._rows) >= ROWS_A_FRAME or time.monotonic_ns() - self._rows_since_ns >= FRAME_S * 1e9

@@ -14,7 +14,8 @@ from vlmhyperbench_loadgen.answers import Answer
 from vlmhyperbench_loadgen.eventloop import EventLoop
 from vlmhyperbench_loadgen.streams import Stream
 from vlmhyperbench_loadgen.table import Request
-from vlmhyperbench_loadgen.work import Try, Work
+from vlmhyperbench_loadgen.tries import Try
+from vlmhyperbench_loadgen.work import Work
 
 LEAD_NS = 80_000
 """Waking up from a timer takes up to so long on a machine with nothing else to do."""

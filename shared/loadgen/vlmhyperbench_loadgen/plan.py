@@ -206,7 +206,6 @@ def _check_rows(plan: LoadPlan, rows: list[Request], body_bytes: int) -> None:
     for phase in plan.phases:
         if phase.count is None or phase.count != found[phase.no]:
             raise PlanError(f"Phase {phase.no} announces {phase.count} requests and has {found[phase.no]}.")
-    seen: set[tuple[int, int]] = set()
     for row in rows:
         if row.phase not in known:
             raise PlanError(f"A request belongs to phase {row.phase}, which the plan does not have.")
@@ -214,15 +213,14 @@ def _check_rows(plan: LoadPlan, rows: list[Request], body_bytes: int) -> None:
             raise PlanError(f"The body of request {row.ordinal} of phase {row.phase} lies outside bodies.bin.")
         if row.think_ns < 0 or not -1 <= row.stream < MOST_STREAMS:
             raise PlanError(f"Request {row.ordinal} of phase {row.phase} has a wrong stream or think time.")
-        seen.add((row.phase, row.ordinal))
-    if len(seen) != len(rows):
+    if len({(row.phase, row.ordinal) for row in rows}) != len(rows):
         raise PlanError("Two requests have the same phase and ordinal.")
     _check_streams(known, rows)
 
 
 def _check_conversations(plan: LoadPlan, rows: list[Request], folder: Path) -> None:
     turns, places = read_turns(folder), read_places(folder)
-    keys = {(row.phase, row.ordinal) for row in rows}
+    keys = {(row.phase, row.ordinal) for row in rows} if turns or places else set()
     if not (turns.keys() <= keys and places.keys() <= turns.keys()):
         raise PlanError("turns.npy or places.npy names a request that the plan does not have, or that is no turn.")
     talking = {phase for phase, _ in turns}
@@ -240,13 +238,13 @@ def _check_conversations(plan: LoadPlan, rows: list[Request], folder: Path) -> N
 
 
 def _check_streams(phases: dict[int, PhasePlan], rows: list[Request]) -> None:
+    kinds = {no: (is_open_loop(phase), streams_of(phase)) for no, phase in phases.items()}
     for row in rows:
-        phase = phases[row.phase]
-        streams = streams_of(phase)
-        if is_open_loop(phase) and (row.stream >= 0 or row.think_ns > 0):
-            raise PlanError(f"Request {row.ordinal} wants a stream or think time; phase {phase.no} is an open loop.")
+        is_open, streams = kinds[row.phase]
+        if is_open and (row.stream >= 0 or row.think_ns > 0):
+            raise PlanError(f"Request {row.ordinal} wants a stream or think time; phase {row.phase} is an open loop.")
         if row.stream >= streams:
-            raise PlanError(f"Request {row.ordinal} wants stream {row.stream}; phase {phase.no} has {streams}.")
+            raise PlanError(f"Request {row.ordinal} wants stream {row.stream}; phase {row.phase} has {streams}.")
 
 
 def _size(path: Path) -> int:

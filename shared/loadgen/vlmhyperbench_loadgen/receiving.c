@@ -2,11 +2,13 @@
  *
  * A socket that is listened to is read here as soon as it has something: bytes, the kernel's stamp and this process's
  * instant are kept until an empty line ends what came (as it ends every chunked body), or something else happens that
- * Python has to look at. What the bytes mean is not known here. Plain C without Python's headers: receiving.py loads it.
+ * Python has to look at. A socket that relays goes further: relaying.c. Plain C without Python's headers, which
+ * receiving.py loads; whoever does not know a file descriptor has not watched it.
  */
 #define _GNU_SOURCE
+#include "receiving.h"
+
 #include <errno.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -16,28 +18,14 @@
 #define READ_BYTES 16384
 #define MOST_EVENTS 256
 #define KEPT_BYTES (1 << 20) /* A longer answer's room is given back. */
-#define STAY_NS 10000000     /* So often Python is asked in any case: it has signals to answer and rates to look at. */
+#define STAY_NS 10000000     /* So long after something came Python is asked in any case: it has rates to look at, */
+#define MOST_RELAYED 64      /* and answers to read: so many are enough. */
+#define FRESH_NS 1000000     /* So long a reading of the clocks is good, */
+#define READINGS 5           /* and the best of so many counts, */
+#define GOOD_READING_NS 2000 /* unless one takes less than this. */
+#define MOST_SLEW 600e-6     /* What a wall clock gains or loses by more was set, */
+#define READING_ERROR_NS 30000
 #define EMPTY_LINE 0x0D0A0D0Au
-
-struct reading {
-    int64_t end; /* Length of what was kept after it. */
-    int64_t at_ns;
-    int64_t stamp_ns; /* The kernel's, on the wall clock; 0 where it said nothing. */
-};
-
-struct ear {
-    unsigned char *data;
-    size_t length, room, limit;
-    struct reading *readings;
-    size_t count, places;
-    uint32_t tail; /* The last four bytes. */
-    int listens;
-};
-
-struct receiver {
-    struct ear *ears; /* By file descriptor. */
-    size_t size;
-};
 
 struct heard {
     const unsigned char *data;
@@ -46,11 +34,42 @@ struct heard {
     uint64_t count;
 };
 
-static int64_t now_ns(void)
+int64_t now_ns(void)
 {
     struct timespec at;
     clock_gettime(CLOCK_MONOTONIC, &at);
     return (int64_t)at.tv_sec * 1000000000 + at.tv_nsec;
+}
+
+int receiver_layout(void)
+{
+    return LAYOUT;
+}
+
+static int64_t wall_ns(void)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_REALTIME, &at);
+    return (int64_t)at.tv_sec * 1000000000 + at.tv_nsec;
+}
+
+/* Read both clocks, if that was not done lately; where a reading was interrupted, the best of a few counts. */
+static void read_clocks(struct receiver *self)
+{
+    int64_t last_ns = self->read_ns, offset_ns = self->offset_ns, best_ns = INT64_MAX;
+    if (now_ns() - last_ns <= FRESH_NS)
+        return;
+    for (int count = 0; count < READINGS && best_ns > GOOD_READING_NS; count++) {
+        int64_t before_ns = now_ns(), wall = wall_ns(), took_ns = now_ns() - before_ns;
+        if (took_ns < best_ns) {
+            best_ns = took_ns;
+            self->read_ns = before_ns + took_ns / 2;
+            self->offset_ns = wall - self->read_ns;
+        }
+    }
+    double moved_ns = (double)(self->offset_ns - offset_ns), span_ns = (double)(self->read_ns - last_ns);
+    double most_ns = MOST_SLEW * span_ns + READING_ERROR_NS;
+    self->was_set = last_ns != 0 && (moved_ns > most_ns || moved_ns < -most_ns);
 }
 
 struct receiver *receiver_new(void)
@@ -65,31 +84,59 @@ static void give_back(struct ear *ear)
     memset(ear, 0, sizeof *ear);
 }
 
+void receiver_end_relaying(struct receiver *self);
+
 void receiver_free(struct receiver *self)
 {
+    receiver_end_relaying(self);
+    free(self->ended.data);
+    free(self->alike.data);
     for (size_t fd = 0; fd < self->size; fd++)
         give_back(&self->ears[fd]);
     free(self->ears);
     free(self);
 }
 
-/* Begin to listen; `tail` are the last bytes before, the last one lowest. 0, or -ENOMEM. */
-int receiver_listen(struct receiver *self, int fd, uint32_t tail, uint64_t limit)
+static struct ear *begin(struct receiver *self, int fd, uint64_t limit)
 {
     if ((size_t)fd >= self->size) {
         size_t size = (size_t)fd + 64;
         struct ear *ears = realloc(self->ears, size * sizeof *ears);
         if (ears == NULL)
-            return -ENOMEM;
+            return NULL;
         memset(ears + self->size, 0, (size - self->size) * sizeof *ears);
         self->ears = ears;
         self->size = size;
     }
     struct ear *ear = &self->ears[fd];
-    ear->length = ear->count = 0;
-    ear->tail = tail;
+    ear->length = ear->count = ear->walked = 0;
+    ear->tail = 0;
     ear->limit = limit;
     ear->listens = 1;
+    ear->relays = 0;
+    return ear;
+}
+
+/* Begin to listen; `tail` are the last bytes before, the last one lowest. 0, or -ENOMEM. */
+int receiver_listen(struct receiver *self, int fd, uint32_t tail, uint64_t limit)
+{
+    struct ear *ear = begin(self, fd, limit);
+    if (ear == NULL)
+        return -ENOMEM;
+    ear->tail = tail;
+    return 0;
+}
+
+/* Listen to the answer to a request from its first byte, and relay it. 0, or -ENOMEM. */
+int receiver_relay(struct receiver *self, int fd, uint64_t limit, int64_t stream, const struct exchange *now)
+{
+    struct ear *ear = begin(self, fd, limit);
+    if (ear == NULL)
+        return -ENOMEM;
+    ear->relays = 1;
+    ear->stream = stream;
+    ear->now = *now;
+    ear->begun = 0;
     return 0;
 }
 
@@ -145,11 +192,11 @@ static int64_t stamp_of(struct msghdr *message)
     return (int64_t)at.tv_sec * 1000000000 + at.tv_nsec;
 }
 
-/* Read once; 1 where Python has to look: the end, an error, an empty line, too much, or no memory. */
-static int hear(struct ear *ear, int fd)
+/* Read once; Python has to look at the end, an error, an empty line, too much, or where there is no memory. */
+static enum outcome hear(struct receiver *self, struct ear *ear, int fd)
 {
     if (!make_room(ear))
-        return 1;
+        return LOOK;
     union {
         char space[CMSG_SPACE(sizeof(struct timespec))];
         struct cmsghdr aligned;
@@ -159,15 +206,19 @@ static int hear(struct ear *ear, int fd)
         .msg_iov = &into, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control.space};
     ssize_t came = recvmsg(fd, &message, MSG_DONTWAIT);
     if (came < 0)
-        return errno != EAGAIN && errno != EINTR;
+        return errno == EAGAIN || errno == EINTR ? GOES_ON : LOOK;
     if (came == 0)
-        return 1;
+        return LOOK;
     ear->length += (size_t)came;
     ear->readings[ear->count++] = (struct reading){(int64_t)ear->length, now_ns(), stamp_of(&message)};
     const unsigned char *last = ear->data + ear->length - (came < 4 ? came : 4);
     for (; last < ear->data + ear->length; last++)
         ear->tail = ear->tail << 8 | *last;
-    return ear->tail == EMPTY_LINE || ear->length > ear->limit;
+    if (ear->length > ear->limit)
+        return LOOK;
+    if (ear->relays)
+        return relay(self, ear, fd);
+    return ear->tail == EMPTY_LINE ? LOOK : GOES_ON;
 }
 
 static void sleep_ns(int64_t ns)
@@ -176,37 +227,50 @@ static void sleep_ns(int64_t ns)
     nanosleep(&span, NULL);
 }
 
-/* Wait for what Python has to look at, hearing meanwhile.
+/* Wait for what Python has to look at, hearing and relaying meanwhile.
  *
  * timeout_ns: for the first thing to come, -1: for ever. gather_ns: let so much pass before each look, unless an
- * instant is near: due_ns, 0: none. out: how often something was heard that is no event, then descriptor and mask << 32 of each event;
- * it has room for one more than MOST_EVENTS. Returns the number of events, or -errno.
+ * instant is near: due_ns, 0: none. out: how often something was heard that is no event, how many answers were relayed,
+ * the lengths of both logs, then descriptor and mask << 32 of each event; it has room for four more than MOST_EVENTS.
+ * Returns the number of events, or -errno.
  */
 int receiver_wait(struct receiver *self, int poll, int64_t timeout_ns, int64_t gather_ns, int64_t due_ns, uint64_t *out)
 {
     struct epoll_event ready[MOST_EVENTS];
-    int64_t until_ns = now_ns() + STAY_NS;
+    int64_t until_ns = 0;
     int timeout_ms = timeout_ns < 0 ? -1 : (int)((timeout_ns + 999999) / 1000000);
     int events = 0;
     out[0] = 0;
+    self->ended.length = self->alike.length = 0;
+    self->relayed = 0;
     for (;;) {
         if (gather_ns && (due_ns == 0 || due_ns - now_ns() > 2 * gather_ns))
             sleep_ns(gather_ns);
         int count = epoll_wait(poll, ready, MOST_EVENTS, timeout_ms);
-        if (count < 0)
-            return errno == EINTR ? 0 : -errno;
+        if (count < 0 && errno != EINTR)
+            return -errno;
+        if (count > 0)
+            read_clocks(self);
         for (int at = 0; at < count; at++) {
             int fd = ready[at].data.fd;
             struct ear *ear = (size_t)fd < self->size ? &self->ears[fd] : NULL;
-            if (ear != NULL && ear->listens && ready[at].events == EPOLLIN) {
-                if (!hear(ear, fd)) {
-                    out[0]++;
-                    continue;
-                }
-            }
-            out[++events] = (uint64_t)ready[at].events << 32 | (uint32_t)fd;
+            if (ear != NULL && ear->listens && ready[at].events == EPOLLIN && hear(self, ear, fd) == GOES_ON)
+                out[0]++;
+            else
+                out[4 + events++] = (uint64_t)ready[at].events << 32 | (uint32_t)fd;
         }
-        if (events || count == 0 || timeout_ns == 0 || now_ns() >= until_ns)
-            return events;
+        if (events || count <= 0 || timeout_ns == 0 || self->relayed >= MOST_RELAYED)
+            break;
+        int64_t at_ns = now_ns();
+        if (until_ns == 0)
+            until_ns = at_ns + STAY_NS;
+        if (at_ns >= until_ns)
+            break;
+        if (self->relayed)
+            timeout_ms = STAY_NS / 1000000;
     }
+    out[1] = (uint64_t)self->relayed;
+    out[2] = self->ended.length;
+    out[3] = self->alike.length;
+    return events;
 }

@@ -35,6 +35,20 @@ class Heard(NamedTuple):
     """The kernel's, on the wall clock; 0 where it said nothing."""
 
 
+class Waited(NamedTuple):
+    """What came of a wait."""
+
+    ready: list[tuple[int, int]]
+    """Descriptors and their events."""
+    heard: int
+    """How often others were heard that nobody has to look at."""
+    relayed: int = 0
+    """Answers that have ended and were followed by the next request."""
+    ended_bytes: int = 0
+    alike_bytes: int = 0
+    """Lengths of the two logs of what was relayed."""
+
+
 class _View(ctypes.Structure):
     _fields_ = (
         ("data", ctypes.c_void_p),
@@ -44,20 +58,24 @@ class _View(ctypes.Structure):
     )
 
 
+_LAYOUT = 1
+"""`LAYOUT` of `receiving.h`."""
 _FIELDS = 3
-_READING_BYTES = 8 * _FIELDS
+READING_BYTES = 8 * _FIELDS
+_COUNTS = 4
+"""Numbers that `receiver_wait` gives before the events."""
 
 
 class Receiver:
     """Waits for descriptors, and hears those that it is told to listen to meanwhile."""
 
     def __init__(self, library: ctypes.CDLL, poll_fd: int) -> None:
-        self._library = library
+        self.library = library
         self._poll_fd = poll_fd
-        self._self = library.receiver_new()
-        if not self._self:
+        self.handle = library.receiver_new()
+        if not self.handle:
             raise MemoryError
-        self._out = (ctypes.c_uint64 * (_MOST_EVENTS + 1))()
+        self._out = (ctypes.c_uint64 * (_MOST_EVENTS + _COUNTS))()
         self._view = _View()
 
     def listen(self, fd: int, tail: bytes, limit: int) -> None:
@@ -68,23 +86,22 @@ class Receiver:
             tail: The last bytes that came before, three at least.
             limit: So many more may come.
         """
-        if self._library.receiver_listen(self._self, fd, int.from_bytes(tail[-4:], "big"), limit):
+        if self.library.receiver_listen(self.handle, fd, int.from_bytes(tail[-4:], "big"), limit):
             raise MemoryError
 
     def take(self, fd: int) -> Heard:
         """End listening and return what was heard."""
         view = self._view
-        self._library.receiver_take(self._self, fd, ctypes.byref(view))
+        self.library.receiver_take(self.handle, fd, ctypes.byref(view))
         data = ctypes.string_at(view.data, view.length) if view.length else b""
-        readings = array("q", ctypes.string_at(view.readings, _READING_BYTES * view.count) if view.count else b"")
-        return Heard(data, *(readings[field::_FIELDS].tolist() for field in range(_FIELDS)))
+        return to_heard(data, ctypes.string_at(view.readings, READING_BYTES * view.count) if view.count else b"")
 
     def forget(self, fd: int) -> None:
         """Listen no more; what was heard is lost."""
-        self._library.receiver_forget(self._self, fd)
+        self.library.receiver_forget(self.handle, fd)
 
-    def wait(self, timeout_s: float | None, *, gather_ns: int, due_ns: int) -> tuple[list[tuple[int, int]], int]:
-        """Return descriptors with their events, and how often others were heard that nobody has to look at.
+    def wait(self, timeout_s: float | None, *, gather_ns: int = 0, due_ns: int = 0) -> Waited:
+        """Wait for what somebody has to look at, hearing and relaying meanwhile.
 
         Args:
             timeout_s: So long is waited for the first of them; None: until one comes.
@@ -93,15 +110,21 @@ class Receiver:
         """
         out = self._out
         timeout_ns = _FOR_EVER_NS if timeout_s is None else round(timeout_s * 1e9)
-        count = self._library.receiver_wait(self._self, self._poll_fd, timeout_ns, gather_ns, due_ns, out)
+        count = self.library.receiver_wait(self.handle, self._poll_fd, timeout_ns, gather_ns, due_ns, out)
         if count < 0:
             raise OSError(-count, os.strerror(-count))
-        return [(one & 0xFFFFFFFF, one >> 32) for one in out[1 : count + 1]], out[0]
+        return Waited([(one & 0xFFFFFFFF, one >> 32) for one in out[_COUNTS : _COUNTS + count]], *out[:_COUNTS])
 
     def close(self) -> None:
         """Free what was heard."""
-        self._library.receiver_free(self._self)
-        self._self = None
+        self.library.receiver_free(self.handle)
+        self.handle = None
+
+
+def to_heard(data: bytes, readings: bytes) -> Heard:
+    """Lay out what C keeps as one `struct reading` after the other."""
+    values = array("q", readings)
+    return Heard(data, *(values[field::_FIELDS].tolist() for field in range(_FIELDS)))
 
 
 def make_receiver(poll_fd: int) -> Receiver | None:
@@ -114,17 +137,30 @@ def make_receiver(poll_fd: int) -> Receiver | None:
 def _load() -> ctypes.CDLL | None:
     try:
         library = ctypes.CDLL(str(LIBRARY), use_errno=False)
-    except OSError:
-        # Not compiled, or for another kind of machine.
+        is_ours = library.receiver_layout() == _LAYOUT
+    except (OSError, AttributeError):
+        # Not compiled, for another kind of machine, or compiled before this was changed.
         return None
-    handle, number, instant = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64
+    if not is_ours:
+        return None
+    handle, number, instant, text = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_char_p
+    numbers, size = ctypes.c_void_p, ctypes.c_uint64
     for name, result, arguments in (
         ("new", handle, ()),
         ("free", None, (handle,)),
         ("listen", number, (handle, number, ctypes.c_uint32, ctypes.c_uint64)),
         ("take", None, (handle, number, ctypes.POINTER(_View))),
         ("forget", None, (handle, number)),
-        ("wait", number, (handle, number, instant, instant, instant, ctypes.POINTER(ctypes.c_uint64))),
+        ("wait", number, (handle, number, *[instant] * 3, ctypes.POINTER(size))),
+        ("begin_relaying", number, (handle, text, text, size, numbers, numbers, size)),
+        ("end_relaying", None, (handle,)),
+        ("take_next", instant, (handle,)),
+        ("drain", instant, (handle,)),
+        ("set_answer_head", number, (handle, text, size)),
+        ("set_likeness", number, (handle, number, text, size, numbers, size)),
+        ("relay", number, (handle, number, size, instant, numbers)),
+        ("state", instant, (handle, number, numbers)),
+        ("log", handle, (handle, number)),
     ):
         function = getattr(library, f"receiver_{name}")
         function.restype, function.argtypes = result, arguments

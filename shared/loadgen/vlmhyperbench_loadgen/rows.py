@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 from array import array
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from vlmhyperbench_loadgen.answers import TOKEN_KINDS, Answer, EventKind
-from vlmhyperbench_loadgen.work import Try
+from vlmhyperbench_loadgen.table import Request
+from vlmhyperbench_loadgen.tries import Try
 
 COLUMNS = (
     "phase",
@@ -51,7 +53,13 @@ _STATUSES = {"timeout": "timeout", "conversation_ended": "skipped"}
 _CODES = {kind: code for code, kind in enumerate(KINDS)}
 _BEARING = len(TOKEN_KINDS)
 _EVENT_NS, _EVENT_TOKENS, _EVENT_KIND = (COLUMNS.index(name) for name in ("event_ns", "event_tokens", "event_kind"))
+_LAST_EVENT_NS, _STREAM_END_NS, _SHA256 = (
+    COLUMNS.index(name) for name in ("last_event_ns", "stream_end_ns", "request_sha256")
+)
+_OF_REQUEST = COLUMNS.index("stream")
+"""So many columns come first that are those of a `Request` too."""
 _BYTES_AN_EVENT = 8 + 4 + 1
+_INSTANT = struct.Struct("@q")
 
 
 def make_row(done: Try, answer: Answer, mask: Callable[[str], str]) -> Row:
@@ -87,10 +95,27 @@ def make_row(done: Try, answer: Answer, mask: Callable[[str], str]) -> Row:
         "usage" if is_counted else None,
         answer.text if status == "ok" or answer.text else None,
         answer.reasoning or None,
-        request.request_sha256.rstrip(b"\0").decode("ascii", "replace"),
+        sha256_of(request),
         done.conversation,
         done.build_ns,
     ]
+
+
+def row_alike(known: Row, request: Request, stream: int, scheduled_ns: int, sent_ns: int, end_ns: int) -> Row:
+    """Lay out a request whose answer came by one read and says what that of another row says."""
+    row = known.copy()
+    row[:_EVENT_NS] = *request[:_OF_REQUEST], stream, scheduled_ns, sent_ns
+    row[_EVENT_NS] = _INSTANT.pack(end_ns) * len(cast("bytes", known[_EVENT_KIND]))
+    if known[_LAST_EVENT_NS] is not None:
+        row[_LAST_EVENT_NS] = end_ns
+    row[_STREAM_END_NS] = end_ns
+    row[_SHA256] = sha256_of(request)
+    return row
+
+
+def sha256_of(request: Request) -> str:
+    """Return the digest of a request's body."""
+    return request.request_sha256.rstrip(b"\0").decode("ascii", "replace")
 
 
 def status_of(answer: Answer) -> str:

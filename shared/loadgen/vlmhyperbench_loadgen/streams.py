@@ -13,8 +13,10 @@ from vlmhyperbench_loadgen.connection import Connection, Reply
 from vlmhyperbench_loadgen.eventloop import WRITE, EventLoop
 from vlmhyperbench_loadgen.http1 import NotHttp
 from vlmhyperbench_loadgen.receiving import Heard
+from vlmhyperbench_loadgen.table import Request
 from vlmhyperbench_loadgen.target import Target
-from vlmhyperbench_loadgen.work import Try, Work
+from vlmhyperbench_loadgen.tries import Try
+from vlmhyperbench_loadgen.work import Work
 
 STALE_NS = 250_000_000
 """A server that had closed the connection says so within a round trip; one that closes it later had the request."""
@@ -48,6 +50,8 @@ class Stream:
         self._has_resent = False
         self._is_heard = False
         """The loop's receiver takes the answer in."""
+        self._is_relayed = False
+        """It also sends the next request then: what is under way is another by now, perhaps."""
         self._watched = (-1, 0)
 
     @property
@@ -150,11 +154,14 @@ class Stream:
         else:
             self._finish(now_ns, failure)
 
+    def _body_of(self, request: Request) -> memoryview:
+        return self._bodies[request.body_offset : request.body_offset + request.body_bytes]
+
     def _send(self) -> None:
         assert self._try is not None  # noqa: S101 -- narrows the type
         request, body = self._try.request, self._try.body
         if body is None:
-            body = self._bodies[request.body_offset : request.body_offset + request.body_bytes]
+            body = self._body_of(request)
         self.state = "busy"
         self._try.reply = Reply(SHARED.before(time.monotonic_ns()))
         self._loop.begun += 1
@@ -167,11 +174,44 @@ class Stream:
             return
         if self.connection.is_sending:
             self._watch()
+        elif self._work is not None and self._work.relay is not None:
+            self._work.relay.relay(self.connection.fd, self._bounds.max_answer_bytes, self._try)
+            self._is_heard = self._is_relayed = True
+
+    def _catch_up(self) -> None:
+        """See what the receiver has begun since, and take over what it cannot go on with."""
+        assert self._try is not None  # noqa: S101 -- narrows the type
+        assert self._work is not None  # noqa: S101 -- narrows the type
+        assert self._work.relay is not None  # noqa: S101 -- narrows the type
+        now = self._work.relay.state(self.connection.fd)
+        self.connection.requests += now.begun
+        if now.place < 0:
+            self._is_heard = self._is_relayed = False
+            self._advance(now.scheduled_ns, time.monotonic_ns())
+            return
+        if not now.begun:
+            return
+        request = self._work.relay.request(now.place)
+        self._try = Try(request=request, number=1, scheduled_ns=now.scheduled_ns, stream=self.index, place=now.place)
+        self._try.sent_ns, self._try.reply = now.sent_ns, Reply(now.before)
+        self._has_resent = False
+        self._loop.wake_at(self, now.sent_ns + round(self._bounds.request_timeout_s * 1e9))
+        self.connection.go_on_from(self._body_of(request), max(now.sent, 0))
+        if self.connection.is_sending:
+            self._is_heard = self._is_relayed = False
+            if now.sent < 0:
+                self._hear_out()
+            else:
+                self._watch()
 
     def ready(self, fd: int, mask: int) -> None:
         """The socket has something, or takes something."""
         if fd != self.connection.fd:
             return
+        if self._is_relayed:
+            self._catch_up()
+            if not self._is_relayed:
+                return
         if self.state == "busy":
             if mask & ~WRITE:
                 self._receive()
@@ -248,6 +288,8 @@ class Stream:
             self._finish(now_ns, f"answer_too_large: more than {limit} bytes")
             return True
         if is_whole:
+            if self._work is not None and self._work.relay is not None:
+                self._work.relay.know(reply)
             self._finish(now_ns, None)
         return is_whole
 
@@ -261,15 +303,21 @@ class Stream:
 
     def _end_hearing(self) -> Heard:
         assert self._loop.receiver is not None  # noqa: S101 -- narrows the type
-        self._is_heard = False
+        self._is_heard = self._is_relayed = False
         return self._loop.receiver.take(self.connection.fd)
 
-    def _keep_heard(self) -> None:
-        """Add what was heard to an answer that ends here, whole or not."""
+    def _time_out(self, now_ns: int) -> None:
+        """End what is under way, unless the receiver has begun another request since; what was heard is kept."""
+        timeout_s = self._bounds.request_timeout_s
+        if self._is_relayed:
+            self._catch_up()
+            if self._try is None or self.deadline_ns:
+                return
         if self._is_heard and self._try is not None and self._try.reply is not None:
             # Frames that are broken are found again when what came is read.
             with suppress(NotHttp):
                 self._try.reply.add_heard(self._end_hearing())
+        self._finish(now_ns, f"timeout: no end within {timeout_s:g} s")
 
     def _lose(self) -> None:
         """The connection is gone. One that the server closed before it could know of the request is opened anew."""
@@ -291,8 +339,7 @@ class Stream:
             case "opening":
                 self._end_opening(f"connect_failed: no connection within {self._bounds.connect_timeout_s:g} s", now_ns)
             case "busy":
-                self._keep_heard()
-                self._finish(now_ns, f"timeout: no end within {self._bounds.request_timeout_s:g} s")
+                self._time_out(now_ns)
             case "waiting" if self._try is not None:
                 self._begin(now_ns)
             case "waiting":
@@ -332,6 +379,6 @@ class Stream:
         self._watched = (-1, 0)
 
     def _close(self) -> None:
-        self._is_heard = False
+        self._is_heard = self._is_relayed = False
         self._unwatch()
         self.connection.close()

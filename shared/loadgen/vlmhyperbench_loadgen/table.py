@@ -8,12 +8,14 @@ import struct
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from vlmhyperbench_loadgen.failures import PlanError
 
+BODIES = "bodies.bin"
 _MAGIC = b"\x93NUMPY"
 _FORMATS = {"<i4": "i", "<i8": "q", "S64": "64s"}
 
@@ -75,7 +77,8 @@ def read_requests(path: Path) -> list[Request]:
         raise PlanError(f"{path.name} does not have the columns of REQUEST_DTYPE.")
     if len(rows) != count * _ROW.size:
         raise PlanError(f"{path.name} should have {count} rows and is cut or too long.")
-    return [Request._make(row) for row in _ROW.iter_unpack(rows)]
+    # `Request._make` does the same in ten times the time.
+    return list(map(partial(tuple.__new__, Request), _ROW.iter_unpack(rows)))
 
 
 def read_turns(folder: Path) -> dict[RequestKey, int]:

@@ -8,13 +8,11 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-from vlmhyperbench_loadgen.answers import Answer, read_refusal, read_stream, read_whole
-from vlmhyperbench_loadgen.clocks import SHARED
-from vlmhyperbench_loadgen.connection import Reply
-from vlmhyperbench_loadgen.http1 import NotHttp
+from vlmhyperbench_loadgen.answers import Answer
+from vlmhyperbench_loadgen.relaying import Relay, can_be_relayed
 from vlmhyperbench_loadgen.table import Request
+from vlmhyperbench_loadgen.tries import Try, read_try
 
 TRANSIENT_CODES = frozenset({"connect_failed", "connection_lost", "timeout"})
 TRANSIENT_STATUSES = frozenset({408, 425, 429})
@@ -24,37 +22,6 @@ LONGEST_RETRY_AFTER_S = 60.0
 BACKLOG_ANSWERS = 256
 BACKLOG_BYTES = 16 * 1024 * 1024
 """Above either, answers are read at once, even if that makes others wait."""
-
-
-@dataclass(slots=True)
-class Try:
-    """One try of one request, from the instant at which it was due until it ended."""
-
-    request: Request
-    number: int
-    """1 for the first."""
-    scheduled_ns: int
-    stream: int
-    sent_ns: int | None = None
-    end_ns: int = 0
-    reply: Reply | None = None
-    failure: str | None = None
-    """`code: message` where no whole answer came."""
-    after: Try | None = None
-    """The one whose end made this one due, until both are settled."""
-    late_ns: int = 0
-    """By so much the process saw the end later than the kernel."""
-    body: memoryview | None = None
-    """What is sent in place of the planned body."""
-    conversation: int | None = None
-    """Number of the conversation whose turn this is."""
-    build_ns: int | None = None
-    """What it took to read the answer before and to build this turn's body."""
-
-    @property
-    def http_status(self) -> int | None:
-        """Status of the answer, where one began to come."""
-        return self.reply.head.status if self.reply is not None and self.reply.head is not None else None
 
 
 class Work:
@@ -80,6 +47,8 @@ class Work:
         self._backlog: deque[Try] = deque()
         self._backlog_bytes = 0
         self._transient = TRANSIENT_CODES
+        self.relay: Relay | None = None
+        """Where the receiver holds the queue: it sends the next request as soon as an answer has ended."""
         self.remaining = len(requests)
         """Requests that are not reported yet."""
         self.wake: Callable[[int], None] = lambda now_ns: None  # noqa: ARG005
@@ -103,10 +72,24 @@ class Work:
         if self._delayed and self._delayed[0][0] <= now_ns:
             due_ns, _, request, number = heapq.heappop(self._delayed)
             return Try(request=request, number=number, scheduled_ns=due_ns, stream=stream)
+        if self.relay is not None:
+            taken = self.relay.take()
+            if taken is not None:
+                return Try(request=taken[1], number=1, scheduled_ns=0, stream=stream, place=taken[0])
         queue = self._own.get(stream) or self._shared
         if queue:
             return Try(request=queue.popleft(), number=1, scheduled_ns=0, stream=stream)
         return self._delayed[0][0] if self._delayed else None
+
+    def lendable(self) -> tuple[Request, ...]:
+        """Return the queue if any stream may send its requests, at once and only once; else nothing."""
+        may_be = self._tries == 1 and not self._own and all(map(can_be_relayed, self._shared))
+        return tuple(self._shared) if may_be else ()
+
+    def lend_to(self, relay: Relay) -> None:
+        """Leave the queue to a relay, which has what is `lendable`."""
+        self.relay = relay
+        self._shared.clear()
 
     def drain(self) -> None:
         """Give up what nobody has taken yet; what was tried is still tried to its end, or until a try hangs."""
@@ -116,6 +99,8 @@ class Work:
         self.remaining -= sum(map(len, queues))
         for queue in queues:
             queue.clear()
+        if self.relay is not None:
+            self.remaining -= self.relay.drain()
 
     def finish(self, done: Try) -> int | None:
         """Take an ended try; return until when its stream should hold back, or None."""
@@ -150,48 +135,6 @@ class Work:
             return done.failure.partition(":")[0] in self._transient
         status = done.http_status
         return status is not None and (status in TRANSIENT_STATUSES or status >= 500)
-
-
-def settle(done: Try) -> None:
-    """Put the kernel's instants in the place of this process's, also of the end that made the try due."""
-    if done.after is not None:
-        settle(done.after)
-        done.scheduled_ns -= done.after.late_ns
-        done.after = None
-    reply = done.reply
-    if reply is not None and reply.stamps:
-        reply.settle(SHARED.after(done.end_ns))
-        # What ends with the connection has no last read that is its end.
-        ends_itself = reply.head is not None and reply.head.framing != "close"
-        if reply.is_stamped and done.failure is None and ends_itself:
-            done.late_ns, done.end_ns = done.end_ns - reply.times[-1], reply.times[-1]
-
-
-def read_try(done: Try) -> Answer:
-    """Read what a try brought, as far as it came; never raises for what a server sent."""
-    settle(done)
-    reply = done.reply
-    head = reply.head if reply is not None else None
-    if reply is None or head is None:
-        return Answer(error=done.failure)
-    try:
-        body = reply.read_body()
-        if not 200 <= head.status < 300:
-            answer = Answer(error=read_refusal(head.status, body.payload))
-        elif _is_stream(head.headers.get(b"content-type", b""), body.payload):
-            answer = read_stream(body, reply.ends, reply.times, is_complete=done.failure is None)
-        elif done.failure is None:
-            answer = read_whole(body.payload, reply.times[-1])
-        else:
-            answer = Answer()
-    except NotHttp as error:
-        answer = Answer(error=f"bad_answer: its body is broken: {error}")
-    answer.error = done.failure or answer.error
-    return answer
-
-
-def _is_stream(content_type: bytes, payload: bytes) -> bool:
-    return content_type.lower().startswith(b"text/event-stream") or payload.startswith(b"data:")
 
 
 def _retry_after_s(done: Try) -> float:

@@ -30,7 +30,7 @@ from vlmhyperbench_sdk.types import JsonObject
 
 PLAN_VERSION = 1
 
-SEGMENT_ROWS = 256
+SEGMENT_ROWS = 1024
 SEGMENT_SECONDS = 2.0
 """A segment is sealed at whichever of the two comes first."""
 

@@ -120,7 +120,7 @@ def read_record(folder: Path) -> pl.DataFrame:
     if not paths:
         raise NotFound(f"{folder.name} holds no sealed segment.", cure="See why the load generator ended.")
     said = ("text", "reasoning")
-    return pl.concat([pl.read_parquet(path).drop(said) for path in paths]).sort("phase", "ordinal")
+    return pl.scan_parquet(paths).drop(said).sort("phase", "ordinal").collect()
 
 
 def result_of(

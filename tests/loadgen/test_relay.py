@@ -1,0 +1,197 @@
+"""The relay alone, on a pair of sockets: what it sends, what it hands over, and what it takes for alike."""
+
+from __future__ import annotations
+
+import select
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.loadgen.test_relaying import streamed
+from vlmhyperbench_loadgen import receiving
+from vlmhyperbench_loadgen.answers import Answer
+from vlmhyperbench_loadgen.connection import Reply
+from vlmhyperbench_loadgen.receiving import Receiver, make_receiver
+from vlmhyperbench_loadgen.relaying import MOST_BODY_BYTES, Relay, can_be_relayed
+from vlmhyperbench_loadgen.rows import Row, make_row
+from vlmhyperbench_loadgen.table import Request
+from vlmhyperbench_loadgen.tries import Try, read_try
+from vlmhyperbench_sdk.stamps import read_clocks
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or shutil.which("cc") is None, reason="nothing compiles the receiver here"
+)
+
+HEAD = b"POST / HTTP/1.1\r\nContent-Length: "
+BODY = b"x" * 100
+
+
+def request(place: int, **changes: int) -> Request:
+    row = Request(1, place, place, 0, 0, 0, -1, place * len(BODY), len(BODY), 0, 0, 0, b"%064d" % place)
+    return row._replace(**changes)
+
+
+@dataclass
+class Relaying:
+    """A relay of requests on one socket, the first of which is under way."""
+
+    receiver: Receiver
+    relay: Relay
+    near: socket.socket
+    far: socket.socket
+    finished: list[Try] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+
+    def wait(self) -> list[tuple[int, int]]:
+        waited = self.receiver.wait(0.0)
+        self.relay.collect(waited)
+        return waited.ready
+
+    def begin(self) -> None:
+        """Say that the next request was sent."""
+        taken = self.relay.take()
+        assert taken is not None
+        reply = Reply(read_clocks())
+        sent_ns = reply.began.monotonic_ns if reply.began is not None else 0
+        done = Try(request=taken[1], number=1, scheduled_ns=sent_ns, stream=3, sent_ns=sent_ns, place=taken[0])
+        done.reply = reply
+        self.relay.relay(self.near.fileno(), 10**6, done)
+
+    def learn(self) -> Answer:
+        """Read the oldest answer, and let the relay learn from it."""
+        done = self.finished.pop(0)
+        answer = read_try(done)
+        assert done.reply is not None
+        self.relay.learn(done.reply, make_row(done, answer, lambda text: text))
+        return answer
+
+
+@contextmanager
+def relaying(tmp_path: Path, *, requests: int) -> Iterator[Relaying]:
+    (tmp_path / "bodies.bin").write_bytes(BODY * requests)
+    near, far = socket.socketpair()
+    poll = select.epoll()
+    receiver = make_receiver(poll.fileno())
+    assert receiver is not None
+    finished: list[Try] = []
+    rows: list[Row] = []
+    with near, far:
+        near.setblocking(False)
+        poll.register(near.fileno(), select.EPOLLIN)
+        relay = Relay(
+            receiver,
+            [request(place) for place in range(requests)],
+            finish=finished.append,
+            report=lambda more, _: rows.extend(more),
+        )
+        assert relay.begin(tmp_path / "bodies.bin", HEAD)
+        known = Reply()
+        assert known.add(streamed("known"), 0)
+        relay.know(known)
+        one = Relaying(receiver, relay, near, far, finished, rows)
+        one.begin()
+        yield one
+        receiver.close()
+        poll.close()
+
+
+def test_the_next_request_follows_an_answer_at_once(tmp_path: Path) -> None:
+    with relaying(tmp_path, requests=3) as one:
+        one.far.sendall(streamed("first"))
+        assert one.wait() == []
+        assert one.far.recv(1000) == HEAD + b"100\r\n\r\n" + BODY
+        assert [done.place for done in one.finished] == [0]
+        state = one.relay.state(one.near.fileno())
+        assert (state.begun, state.place, state.sent) == (1, 1, len(HEAD) + 7 + 100)
+        assert one.finished[0].sent_ns is not None
+        assert one.finished[0].sent_ns <= state.scheduled_ns <= state.sent_ns
+        assert one.learn().text == "first"
+        assert one.relay.take() == (2, request(2))
+
+
+def test_a_free_stream_is_told_and_says_since_when(tmp_path: Path) -> None:
+    with relaying(tmp_path, requests=1) as one:
+        one.far.sendall(streamed("only"))
+        assert one.wait() == [(one.near.fileno(), select.EPOLLIN)]
+        state = one.relay.state(one.near.fileno())
+        assert (state.begun, state.place, state.scheduled_ns) == (0, -1, one.finished[0].end_ns)
+
+
+@pytest.mark.parametrize("is_gone", [False, True], ids=["full", "gone"])
+def test_a_request_that_does_not_leave_is_handed_over(tmp_path: Path, is_gone: bool) -> None:
+    with relaying(tmp_path, requests=2) as one:
+        one.far.sendall(streamed("first"))
+        if is_gone:
+            one.far.shutdown(socket.SHUT_RD)
+        else:
+            with suppress(BlockingIOError):
+                while one.near.send(b"x" * 65_536):
+                    pass
+        assert [fd for fd, _ in one.wait()] == [one.near.fileno()]
+        assert [done.place for done in one.finished] == [0]
+        state = one.relay.state(one.near.fileno())
+        assert (state.begun, state.place) == (1, 1)
+        assert state.sent < 0 if is_gone else state.sent == 0
+
+
+def test_an_answer_that_was_read_twice_is_known_the_third_time(tmp_path: Path) -> None:
+    with relaying(tmp_path, requests=6) as one:
+        for number in range(5):
+            answer = streamed("other" if number == 3 else "same")
+            one.far.sendall(answer.replace(b"0123456789", b"%010d" % number))
+            one.wait()
+            while one.finished:
+                one.learn()
+        assert [row[1] for row in one.rows] == [2, 4]
+        known, last = one.rows
+        assert known[23] == last[23] == "same"
+        assert (known[6], known[25]) == (3, f"{2:064d}")
+        assert known[14] == known[13] == int.from_bytes(bytes(known[9])[:8], sys.byteorder)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", ['sa"e', "sa\\u0065", "sam\x00", "sam"])
+def test_what_differs_anywhere_but_in_its_id_is_read(tmp_path: Path, text: str) -> None:
+    with relaying(tmp_path, requests=5) as one:
+        for said in ("same", "same", text):
+            one.far.sendall(streamed(said))
+            one.wait()
+        assert [read_try(done).text for done in one.finished] == ["same", "same", text]
+        assert one.rows == []
+
+
+def test_an_id_that_could_be_more_than_an_id_is_not_blotted_out(tmp_path: Path) -> None:
+    with relaying(tmp_path, requests=5) as one:
+        for identity in (b"0123456789", b"9876543210", b'01234"6789', b"01234\x006789"):
+            one.far.sendall(streamed("same").replace(b"0123456789", identity))
+            one.wait()
+            while one.finished:
+                one.learn()
+        assert one.rows == []
+
+
+def test_bodies_outside_their_file_are_refused(tmp_path: Path) -> None:
+    with relaying(tmp_path, requests=2) as one:
+        for changes in ({"body_offset": 150}, {"body_offset": -1}, {"body_bytes": -1}, {"body_bytes": 2**62}):
+            wrong = Relay(one.receiver, [request(0, **changes)], finish=list, report=lambda rows, stamped: None)
+            assert not wrong.begin(tmp_path / "bodies.bin", HEAD)
+        assert not wrong.begin(tmp_path / "missing.bin", HEAD)
+
+
+def test_what_has_a_stream_a_pause_or_a_long_body_is_not_relayed() -> None:
+    assert can_be_relayed(request(0))
+    assert not can_be_relayed(request(0, stream=0))
+    assert not can_be_relayed(request(0, think_ns=1))
+    assert not can_be_relayed(request(0, body_bytes=MOST_BODY_BYTES + 1))
+
+
+def test_a_library_of_another_layout_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    receiving._load.cache_clear()
+    monkeypatch.setattr(receiving, "_LAYOUT", 0)
+    assert make_receiver(0) is None
+    receiving._load.cache_clear()
