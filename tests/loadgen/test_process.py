@@ -21,6 +21,7 @@ from tests.loadgen.driving import Driven, chat_body, drive, read_request, run, s
 from vlmhyperbench.load.process import LoadProcess
 from vlmhyperbench_sdk.load import (
     RECORD_COLUMNS,
+    SEGMENT_ROWS,
     Endpoint,
     PhaseLine,
     PhasePlan,
