@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import select
 import shutil
 import socket
@@ -12,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from tests.loadgen.test_relaying import streamed
 from vlmhyperbench_loadgen import receiving
@@ -163,6 +166,49 @@ def test_what_differs_anywhere_but_in_its_id_is_read(tmp_path: Path, text: str) 
             one.wait()
         assert [read_try(done).text for done in one.finished] == ["same", "same", text]
         assert one.rows == []
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("relay")
+
+
+WHOLE = streamed("some words")
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> list[bytes]:
+    """An answer, perhaps spoilt in places, in the pieces in which it arrives."""
+    data = bytearray(WHOLE + draw(st.sampled_from([b"", b"", b"more", b"\r\n\r\n", b"0\r\n\r\n"])))
+    for _ in range(draw(st.integers(0, 2))):
+        start = draw(st.integers(0, len(data)))
+        data[start : start + draw(st.integers(0, 3))] = draw(st.sampled_from([b"", b"0", b"f", b"\r\n", b"\r", b"x"]))
+    cuts = sorted(draw(st.sets(st.integers(1, len(data) - 1), max_size=6)))
+    return [bytes(data[start:end]) for start, end in itertools.pairwise([0, *cuts, len(data)])]
+
+
+@given(answers())
+@example([WHOLE])
+@example([WHOLE[:-3], WHOLE[-3:]])
+def test_what_is_relayed_is_whole_and_of_what_is_not_nothing_is_lost(folder: Path, pieces: list[bytes]) -> None:
+    with relaying(folder, requests=2) as one:
+        fd, sent = one.near.fileno(), b""
+        for piece in pieces:
+            one.far.sendall(piece)
+            sent += piece
+            ready = one.wait()
+            if one.finished or ready:
+                break
+        if one.finished:
+            heard, alone = one.finished[0].reply, Reply()
+            assert heard is not None
+            assert heard.received == sent
+            assert alone.add(sent, 0)
+            assert alone.leaves_connection_usable
+            assert one.relay.state(fd).place == 1
+        else:
+            assert one.receiver.take(fd).data == sent
+            assert one.relay.state(fd) == one.relay.state(fd)._replace(begun=0, place=0)
 
 
 def test_an_id_that_could_be_more_than_an_id_is_not_blotted_out(tmp_path: Path) -> None:
