@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+import select
+import shutil
+import socket
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -13,9 +17,11 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pytest
 
 from vlmhyperbench.load.plan import join_tables, make_requests, write_bodies, write_plan
 from vlmhyperbench.load.process import Line, LoadProcess
+from vlmhyperbench_loadgen.receiving import Receiver, make_receiver
 from vlmhyperbench_sdk.load import (
     PLAN_VERSION,
     EndLine,
@@ -31,6 +37,10 @@ from vlmhyperbench_sdk.types import JsonValue
 
 Answering = Callable[[asyncio.StreamReader, asyncio.StreamWriter, int], Awaitable[None]]
 """Serves one connection; the number counts connections from 0."""
+
+
+CAN_COMPILE = sys.platform == "linux" and shutil.which("cc") is not None
+COMPILES = pytest.mark.skipif(not CAN_COMPILE, reason="nothing compiles the receiver here")
 
 
 @dataclass(frozen=True)
@@ -223,3 +233,34 @@ def respond(body: bytes, *, status: str = "200 OK", headers: str = "", media_typ
     """An answer with Content-Length."""
     head = f"HTTP/1.1 {status}\r\nContent-Type: {media_type}\r\nContent-Length: {len(body)}\r\n{headers}\r\n"
     return head.encode() + body
+
+
+SSE_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n"
+
+
+def streamed(text: str, *, head: bytes = SSE_HEAD, end: bytes = b"0\r\n\r\n") -> bytes:
+    """An answer of one token, in one piece."""
+    events = [
+        {"id": "chatcmpl-0123456789", "choices": [{"delta": {"content": text}, "finish_reason": None}]},
+        {"id": "chatcmpl-0123456789", "choices": [{"delta": {}, "finish_reason": "stop"}]},
+        {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1}},
+    ]
+    lines = [f"data: {json.dumps(event)}\n\n" for event in events] + ["data: [DONE]\n\n"]
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(line), line.encode()) for line in lines)
+    return head + b"\r\n" + chunks + end
+
+
+@contextmanager
+def waiting(*sockets: socket.socket) -> Iterator[Receiver]:
+    """A receiver whose poll watches sockets for reading."""
+    poll = select.epoll()
+    receiver = make_receiver(poll.fileno())
+    assert receiver is not None, "setting up compiles it where there is a compiler"
+    for sock in sockets:
+        sock.setblocking(False)
+        poll.register(sock.fileno(), select.EPOLLIN)
+    try:
+        yield receiver
+    finally:
+        receiver.close()
+        poll.close()

@@ -18,15 +18,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.loadgen.driving import chat_body, drive
+from tests.loadgen.driving import COMPILES, chat_body, drive, waiting
 from vlmhyperbench_loadgen.receiving import INTERPRETED, Receiver, Waited, make_receiver
 from vlmhyperbench_sdk.stamps import ask_for_stamps
 from vlmhyperbench_simulated.server import start_server
 from vlmhyperbench_simulated.simulation import Simulation
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or shutil.which("cc") is None, reason="nothing compiles the receiver here"
-)
+pytestmark = COMPILES
 
 END = b"\r\n\r\n"
 PACKAGE = Path(__file__).parents[2] / "shared" / "loadgen"
@@ -35,22 +33,6 @@ PACKAGE = Path(__file__).parents[2] / "shared" / "loadgen"
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-@contextmanager
-def waiting(*sockets: socket.socket) -> Iterator[Receiver]:
-    """A receiver whose poll watches sockets for reading."""
-    poll = select.epoll()
-    receiver = make_receiver(poll.fileno())
-    assert receiver is not None, "setting up compiles it where there is a compiler"
-    for sock in sockets:
-        sock.setblocking(False)
-        poll.register(sock.fileno(), select.EPOLLIN)
-    try:
-        yield receiver
-    finally:
-        receiver.close()
-        poll.close()
 
 
 @contextmanager
@@ -175,14 +157,11 @@ def test_the_kernels_stamps_lie_before_the_reads() -> None:
     assert began_ns - 30_000 <= stamps[0] <= time.time_ns()
 
 
-def test_a_wait_ends_with_its_time_and_python_is_asked_now_and_then() -> None:
-    with listening() as (receiver, _, far):
+def test_a_wait_ends_with_its_time() -> None:
+    with listening() as (receiver, _, _far):
         began_s = time.monotonic()
         assert receiver.wait(0.02) == Waited([], 0)
         assert time.monotonic() - began_s >= 0.02
-        far.sendall(b"x")
-        # Something was heard: the wait goes on for so long as nothing else comes, and ends well before its time.
-        assert receiver.wait(0.05) == Waited([], 1)
 
 
 @pytest.mark.anyio

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import select
-import shutil
 import socket
 import sys
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.loadgen.test_relaying import streamed
+from tests.loadgen.driving import COMPILES, streamed, waiting
 from vlmhyperbench_loadgen import receiving
 from vlmhyperbench_loadgen.answers import Answer
 from vlmhyperbench_loadgen.connection import Reply
@@ -27,9 +26,7 @@ from vlmhyperbench_loadgen.table import Request
 from vlmhyperbench_loadgen.tries import Try, read_try
 from vlmhyperbench_sdk.stamps import read_clocks
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or shutil.which("cc") is None, reason="nothing compiles the receiver here"
-)
+pytestmark = COMPILES
 
 HEAD = b"POST / HTTP/1.1\r\nContent-Length: "
 BODY = b"x" * 100
@@ -79,14 +76,9 @@ class Relaying:
 def relaying(tmp_path: Path, *, requests: int) -> Iterator[Relaying]:
     (tmp_path / "bodies.bin").write_bytes(BODY * requests)
     near, far = socket.socketpair()
-    poll = select.epoll()
-    receiver = make_receiver(poll.fileno())
-    assert receiver is not None
     finished: list[Try] = []
     rows: list[Row] = []
-    with near, far:
-        near.setblocking(False)
-        poll.register(near.fileno(), select.EPOLLIN)
+    with near, far, waiting(near) as receiver:
         relay = Relay(
             receiver,
             [request(place) for place in range(requests)],
@@ -100,8 +92,6 @@ def relaying(tmp_path: Path, *, requests: int) -> Iterator[Relaying]:
         one = Relaying(receiver, relay, near, far, finished, rows)
         one.begin()
         yield one
-        receiver.close()
-        poll.close()
 
 
 def test_the_next_request_follows_an_answer_at_once(tmp_path: Path) -> None:
@@ -158,13 +148,13 @@ def test_an_answer_that_was_read_twice_is_known_the_third_time(tmp_path: Path) -
         assert known[14] == known[13] == int.from_bytes(bytes(known[9])[:8], sys.byteorder)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("text", ['sa"e', "sa\\u0065", "sam\x00", "sam"])
+@pytest.mark.parametrize("text", ["sane", "Same", "sam", 's"me'])
 def test_what_differs_anywhere_but_in_its_id_is_read(tmp_path: Path, text: str) -> None:
     with relaying(tmp_path, requests=5) as one:
         for said in ("same", "same", text):
             one.far.sendall(streamed(said))
             one.wait()
-        assert [read_try(done).text for done in one.finished] == ["same", "same", text]
+            assert one.learn().text == said
         assert one.rows == []
 
 
@@ -208,7 +198,8 @@ def test_what_is_relayed_is_whole_and_of_what_is_not_nothing_is_lost(folder: Pat
             assert one.relay.state(fd).place == 1
         else:
             assert one.receiver.take(fd).data == sent
-            assert one.relay.state(fd) == one.relay.state(fd)._replace(begun=0, place=0)
+            state = one.relay.state(fd)
+            assert (state.begun, state.place) == (0, 0)
 
 
 def test_an_id_that_could_be_more_than_an_id_is_not_blotted_out(tmp_path: Path) -> None:
@@ -239,5 +230,7 @@ def test_what_has_a_stream_a_pause_or_a_long_body_is_not_relayed() -> None:
 def test_a_library_of_another_layout_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     receiving._load.cache_clear()
     monkeypatch.setattr(receiving, "_LAYOUT", 0)
-    assert make_receiver(0) is None
-    receiving._load.cache_clear()
+    try:
+        assert make_receiver(0) is None
+    finally:
+        receiving._load.cache_clear()

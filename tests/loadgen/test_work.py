@@ -66,6 +66,14 @@ def seen_late(after: Try | None = None, *, late_ns: int, failure: str | None = N
     return done
 
 
+def test_only_what_any_stream_sends_once_and_at_once_is_lent() -> None:
+    one = request(0)
+    assert work(one).lendable() == (one,)
+    assert work(one, tries=2).lendable() == ()
+    assert work(one, request(1)._replace(stream=0)).lendable() == ()
+    assert work(one, request(1)._replace(think_ns=1)).lendable() == ()
+
+
 def test_the_end_that_makes_the_next_one_due_is_the_kernels() -> None:
     before = seen_late(late_ns=5_000_000)
     seen_ns = before.end_ns

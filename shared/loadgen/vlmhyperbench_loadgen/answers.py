@@ -79,7 +79,7 @@ def read_stream(body: Body, ends: list[int], times: list[int], *, is_complete: b
     if len(times) > 1 or not is_complete or len(body.payload) >= _LONG_BYTES:
         return _read_stream(body, ends, times, is_complete=is_complete)
     # Many short answers are alike but for their id: what one of them said, the others say.
-    alike = _without_id(body.payload)
+    alike = without_id(body.payload)
     known = _ALIKE.get(alike)
     if known is None:
         known = _read_stream(body, ends, times, is_complete=True)
@@ -102,7 +102,7 @@ def read_stream(body: Body, ends: list[int], times: list[int], *, is_complete: b
     )
 
 
-def _without_id(payload: bytes) -> bytes:
+def without_id(payload: bytes) -> bytes:
     """Blot out the value of the field `id` where it stands nowhere else; nothing that is read depends on it."""
     spans = find_id(payload)
     if not spans:

@@ -263,7 +263,7 @@ class Connection:
         self.requests += 1
         sock = self.sock
         if len(body) <= _JOINED_BYTES and sock is not None and self._target.tls is None:
-            data = b"".join((b"%b%d\r\n\r\n" % (self._target.head, len(body)), body))
+            data = b"".join((self._head_of(body), body))
             try:
                 sent = sock.send(data)
             except BlockingIOError:
@@ -273,14 +273,17 @@ class Connection:
             else:
                 self._out, self.wants = [memoryview(data)[sent:]], READ | WRITE
             return
-        self._out = [memoryview(b"%b%d\r\n\r\n" % (self._target.head, len(body))), body]
+        self._out = [memoryview(self._head_of(body)), body]
         self.go_on_sending()
 
+    def _head_of(self, body: memoryview) -> bytes:
+        return b"%b%d\r\n\r\n" % (self._target.head, len(body))
+
     def go_on_from(self, body: memoryview, sent: int) -> None:
-        """Take a request over of which somebody else has sent the first bytes."""
-        request = b"".join((b"%b%d\r\n\r\n" % (self._target.head, len(body)), body))
-        if sent < len(request):
-            self._out, self.wants = [memoryview(request)[sent:]], READ | WRITE
+        """Take a request over of which somebody else has sent the first bytes, perhaps all."""
+        head = self._head_of(body)
+        if sent < len(head) + len(body):
+            self._out, self.wants = [memoryview(b"".join((head, body)))[sent:]], READ | WRITE
 
     def go_on_sending(self) -> None:
         """Send what the socket takes.

@@ -12,7 +12,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from vlmhyperbench_loadgen.receiving import Receiver, Waited, make_receiver
+from vlmhyperbench_loadgen.receiving import MOST_EVENTS, Receiver, Waited, make_receiver
 
 if TYPE_CHECKING:
     from vlmhyperbench_loadgen.relaying import Relay
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 READ, WRITE = 1, 4
 """What to wait for; the values are those of `EPOLLIN` and `EPOLLOUT`. Errors and hang-ups come as other bits."""
 
-_MOST_EVENTS = 256
 GATHER_NS = 500_000
 """Where much comes, so long is waited before looking again, so that one wake-up serves several: waking is most of the
 cost. Sockets that the kernel stamps lose nothing by it, unless two reads' worth of one stream come closer than this,
@@ -169,7 +168,7 @@ class EventLoop:
         if self.receiver is None:
             if gathers:
                 self._gather()
-            return Waited(self._poll.poll(timeout_s, _MOST_EVENTS), 0)
+            return Waited(self._poll.poll(timeout_s, MOST_EVENTS), 0)
         gather_ns, due_ns = GATHER_NS if gathers else 0, self._heap[0][0] if self._heap else 0
         waited = self.receiver.wait(timeout_s, gather_ns=gather_ns, due_ns=due_ns)
         if waited.relayed and self.relay is not None:

@@ -38,6 +38,8 @@ from vlmhyperbench_loadgen.usage import die_with_parent, peak_rss_bytes, prefer_
 from vlmhyperbench_loadgen.work import Work
 
 READ_AT_ONCE_NS = 200_000
+"""Answers are read for so long between two looks where a relay sends: no stream waits for it."""
+
 ROWS_A_FRAME = 32
 FRAME_S = 0.25
 """Rows go to the parent when so many are there or so old."""
@@ -223,7 +225,7 @@ class Measurement:
 
     @staticmethod
     def _read_some(work: Work) -> None:
-        """Read one answer; of what a relay brings, which waits for nobody, what a moment suffices for, or more."""
+        """Read one answer; where a relay sends, go on for a moment, and until this process is no longer behind."""
         work.read_one()
         if work.relay is not None:
             until_ns = time.monotonic_ns() + READ_AT_ONCE_NS

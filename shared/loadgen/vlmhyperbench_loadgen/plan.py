@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar
 from vlmhyperbench_loadgen.conversations import check_places, make_conversations
 from vlmhyperbench_loadgen.failures import PlanError
 from vlmhyperbench_loadgen.table import (
+    BODIES,
     Request,
     open_bodies,
     read_places,
@@ -104,7 +105,7 @@ def read_plan(folder: Path) -> CheckedPlan:
     plan = _make_plan(document)
     rows = read_requests(folder / "requests.npy")
     _check_plan(plan)
-    _check_rows(plan, rows, _size(folder / "bodies.bin"))
+    _check_rows(plan, rows, _size(folder / BODIES))
     _check_conversations(plan, rows, folder)
     counts = Counter(row.phase for row in rows)
     digest = hashlib.sha256((folder / "requests.npy").read_bytes())
@@ -232,7 +233,7 @@ def _check_conversations(plan: LoadPlan, rows: list[Request], folder: Path) -> N
                     f"Phase {phase.no} of kind {phase.kind!r} has conversations; they are driven as closed loops of "
                     f"kind {', '.join(sorted(CONVERSATION_KINDS))}."
                 )
-            check_places(make_conversations(mine, turns, places), open_bodies(folder / "bodies.bin"))
+            check_places(make_conversations(mine, turns, places), open_bodies(folder / BODIES))
         elif any(row.turn != 0 for row in mine):
             raise PlanError(f"Phase {phase.no} has later turns of conversations that turns.npy does not name.")
 

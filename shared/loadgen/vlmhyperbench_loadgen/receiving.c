@@ -3,7 +3,7 @@
  * A socket that is listened to is read here as soon as it has something: bytes, the kernel's stamp and this process's
  * instant are kept until an empty line ends what came (as it ends every chunked body), or something else happens that
  * Python has to look at. A socket that relays goes further: relaying.c. Plain C without Python's headers, which
- * receiving.py loads; whoever does not know a file descriptor has not watched it.
+ * receiving.py loads; descriptors are watched, opened and closed by the caller.
  */
 #define _GNU_SOURCE
 #include "receiving.h"
@@ -16,16 +16,14 @@
 #include <time.h>
 
 #define READ_BYTES 16384
-#define MOST_EVENTS 256
 #define KEPT_BYTES (1 << 20) /* A longer answer's room is given back. */
-#define STAY_NS 10000000     /* So long after something came Python is asked in any case: it has rates to look at, */
+#define STAY_NS 10000000     /* While more keeps coming Python is asked so often: it has rates to look at, */
 #define MOST_RELAYED 64      /* and answers to read: so many are enough. */
-#define FRESH_NS 1000000     /* So long a reading of the clocks is good, */
-#define READINGS 5           /* and the best of so many counts, */
+/* As in clocks.py and the SDK's stamps.py. */
+#define READINGS 5           /* The best of so many readings of the clocks counts, */
 #define GOOD_READING_NS 2000 /* unless one takes less than this. */
-#define MOST_SLEW 600e-6     /* What a wall clock gains or loses by more was set, */
+#define MOST_SLEW 600e-6     /* A wall clock that gains or loses more was set. */
 #define READING_ERROR_NS 30000
-#define EMPTY_LINE 0x0D0A0D0Au
 
 struct heard {
     const unsigned char *data;
@@ -53,12 +51,10 @@ static int64_t wall_ns(void)
     return (int64_t)at.tv_sec * 1000000000 + at.tv_nsec;
 }
 
-/* Read both clocks, if that was not done lately; where a reading was interrupted, the best of a few counts. */
+/* Read both clocks; where a reading was interrupted, the best of a few counts. */
 static void read_clocks(struct receiver *self)
 {
     int64_t last_ns = self->read_ns, offset_ns = self->offset_ns, best_ns = INT64_MAX;
-    if (now_ns() - last_ns <= FRESH_NS)
-        return;
     for (int count = 0; count < READINGS && best_ns > GOOD_READING_NS; count++) {
         int64_t before_ns = now_ns(), wall = wall_ns(), took_ns = now_ns() - before_ns;
         if (took_ns < best_ns) {

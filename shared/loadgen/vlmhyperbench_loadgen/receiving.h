@@ -5,6 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Of what Python repeats or sees in memory: MOST_EVENTS, struct reading, exchange, heard, ended and alike. Change it
+ * with any of them: a library of another number is not used. */
+#define LAYOUT 1
+#define MOST_EVENTS 256
+
+#define EMPTY_LINE 0x0D0A0D0Au
 #define MOST_HEAD_BYTES 65536
 #define MOST_LIKENESSES 256
 #define MOST_SPANS 64
@@ -20,7 +26,7 @@ struct exchange {
     int64_t request; /* Its place in the queue; -1: none is. */
     int64_t scheduled_ns;
     int64_t sent_ns;
-    int64_t sent; /* Bytes that left, or -errno. */
+    int64_t sent; /* Bytes that left; -1: the socket is broken. */
     int64_t read_ns, offset_ns; /* The clocks shortly before, as below. */
 };
 
@@ -54,7 +60,7 @@ struct receiver {
     struct ear *ears; /* By file descriptor. */
     size_t size;
     int64_t read_ns, offset_ns; /* The clocks, not long ago: when they were read, and wall minus monotonic. */
-    int was_set;                /* The wall clock, before they were read. */
+    int was_set;                /* The wall clock, between the last two readings. */
     const unsigned char *bodies;
     size_t bodies_length;
     int64_t *offsets, *lengths; /* Of requests in `bodies`. */
@@ -64,12 +70,11 @@ struct receiver {
     unsigned char answer_head[MOST_HEAD_BYTES];
     size_t answer_head_length; /* 0: none is known. */
     struct likeness likenesses[MOST_LIKENESSES];
+    int taught;
     struct log ended, alike; /* Answers that were relayed in this wait. */
     int64_t relayed;
 };
 
-/* Of all that Python sees: a library of another number is not used. */
-#define LAYOUT 1
 
 enum outcome { GOES_ON, LOOK };
 

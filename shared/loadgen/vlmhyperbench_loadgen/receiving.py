@@ -17,8 +17,8 @@ LIBRARY = Path(__file__).with_name("libreceiving.so")
 INTERPRETED = "VLMHYPERBENCH_INTERPRETED_RECEIVER"
 """Environment variable: where it is set, the compiled receiver is not used."""
 
-_MOST_EVENTS = 256
-"""`MOST_EVENTS` of `receiving.c`."""
+MOST_EVENTS = 256
+"""Of one look; `MOST_EVENTS` of `receiving.h`."""
 
 _FOR_EVER_NS = -1
 
@@ -43,7 +43,7 @@ class Waited(NamedTuple):
     heard: int
     """How often others were heard that nobody has to look at."""
     relayed: int = 0
-    """Answers that have ended and were followed by the next request."""
+    """Answers that have ended; where requests were left, the next one followed."""
     ended_bytes: int = 0
     alike_bytes: int = 0
     """Lengths of the two logs of what was relayed."""
@@ -75,7 +75,7 @@ class Receiver:
         self.handle = library.receiver_new()
         if not self.handle:
             raise MemoryError
-        self._out = (ctypes.c_uint64 * (_MOST_EVENTS + _COUNTS))()
+        self._out = (ctypes.c_uint64 * (MOST_EVENTS + _COUNTS))()
         self._view = _View()
 
     def listen(self, fd: int, tail: bytes, limit: int) -> None:
@@ -104,9 +104,12 @@ class Receiver:
         """Wait for what somebody has to look at, hearing and relaying meanwhile.
 
         Args:
-            timeout_s: So long is waited for the first of them; None: until one comes.
+            timeout_s: So long is waited while nothing comes, None: for ever; what is heard begins it anew.
             gather_ns: So much passes before each look, unless `due_ns` is near.
             due_ns: The next instant that must not be missed; 0: there is none.
+
+        Raises:
+            OSError: the poll cannot be waited for.
         """
         out = self._out
         timeout_ns = _FOR_EVER_NS if timeout_s is None else round(timeout_s * 1e9)
@@ -136,7 +139,7 @@ def make_receiver(poll_fd: int) -> Receiver | None:
 @cache
 def _load() -> ctypes.CDLL | None:
     try:
-        library = ctypes.CDLL(str(LIBRARY), use_errno=False)
+        library = ctypes.CDLL(str(LIBRARY))
         is_ours = library.receiver_layout() == _LAYOUT
     except (OSError, AttributeError):
         # Not compiled, for another kind of machine, or compiled before this was changed.
@@ -157,7 +160,7 @@ def _load() -> ctypes.CDLL | None:
         ("take_next", instant, (handle,)),
         ("drain", instant, (handle,)),
         ("set_answer_head", number, (handle, text, size)),
-        ("set_likeness", number, (handle, number, text, size, numbers, size)),
+        ("add_likeness", number, (handle, text, size, numbers, size)),
         ("relay", number, (handle, number, size, instant, numbers)),
         ("state", instant, (handle, number, numbers)),
         ("log", handle, (handle, number)),

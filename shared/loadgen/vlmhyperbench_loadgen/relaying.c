@@ -15,7 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define EMPTY_LINE 0x0D0A0D0Au
 #define MOST_AHEAD_NS 30000 /* By so much an instant of the kernel's may seem too early or too late. */
 
 /* Relayed answers as Python gets them; readings and bytes follow the first. */
@@ -42,6 +41,7 @@ void receiver_end_relaying(struct receiver *self)
     self->offsets = self->lengths = NULL;
     self->bodies_length = self->answer_head_length = 0;
     self->next = self->last = 0;
+    self->taught = 0;
 }
 
 /* Hold a queue of `count` requests, which begin with `head` and go on with a part of a file. 0, or -errno. */
@@ -106,16 +106,17 @@ int receiver_set_answer_head(struct receiver *self, const unsigned char *head, u
     return 0;
 }
 
-/* Say that all answers mean the same that have these bytes but for the spans. 0, or -errno. */
-int receiver_set_likeness(struct receiver *self, int slot, const unsigned char *data, uint64_t length,
-                          const int64_t *spans, uint64_t count)
+/* Say that all answers mean the same that have these bytes but for the spans. The slot, or -errno. */
+int receiver_add_likeness(struct receiver *self, const unsigned char *data, uint64_t length, const int64_t *spans,
+                          uint64_t count)
 {
-    if (slot < 0 || slot >= MOST_LIKENESSES || count > MOST_SPANS)
+    if (count > MOST_SPANS)
         return -E2BIG;
     unsigned char *kept = malloc(length);
     if (kept == NULL)
         return -ENOMEM;
     memcpy(kept, data, length);
+    int slot = self->taught++ % MOST_LIKENESSES;
     struct likeness *like = &self->likenesses[slot];
     free(like->data);
     *like = (struct likeness){.data = kept, .length = length, .spans = count};
@@ -123,7 +124,7 @@ int receiver_set_likeness(struct receiver *self, int slot, const unsigned char *
         like->from[at] = (size_t)spans[2 * at];
         like->to[at] = (size_t)spans[2 * at + 1];
     }
-    return 0;
+    return slot;
 }
 
 /* What is under way on a socket, and how many requests were begun on it since this was asked. */
@@ -291,7 +292,7 @@ static enum outcome send_next(struct receiver *self, struct ear *ear, int fd, in
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
     ear->now.sent_ns = now_ns();
     ssize_t sent = sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-    ear->now.sent = sent >= 0 ? sent : errno == EAGAIN ? 0 : -errno;
+    ear->now.sent = sent < 0 && errno == EAGAIN ? 0 : sent;
     ear->listens = sent == (ssize_t)(head + length);
     return ear->listens ? GOES_ON : LOOK;
 }

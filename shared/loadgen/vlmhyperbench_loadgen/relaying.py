@@ -8,11 +8,13 @@ from __future__ import annotations
 import ctypes
 import struct
 from array import array
+from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from vlmhyperbench_loadgen.answers import find_id
+from vlmhyperbench_loadgen.answers import find_id, without_id
 from vlmhyperbench_loadgen.connection import Reply
 from vlmhyperbench_loadgen.receiving import READING_BYTES, Receiver, Waited, to_heard
 from vlmhyperbench_loadgen.rows import Row, row_alike
@@ -22,9 +24,6 @@ from vlmhyperbench_sdk.stamps import Reading
 
 MOST_BODY_BYTES = 16_384
 """Longer bodies are sent from Python: they seldom leave whole."""
-
-_LIKENESSES, _MOST_SPANS = 256, 64
-"""`MOST_LIKENESSES` and `MOST_SPANS` of `receiving.h`."""
 
 _MOST_ALIKE_BYTES = 4096
 _MOST_SEEN = 1024
@@ -45,7 +44,7 @@ class State(NamedTuple):
     """When it was due; of a free socket, since when it is free."""
     sent_ns: int
     sent: int
-    """Its bytes that left, or -errno."""
+    """Its bytes that left; -1: the socket is broken."""
     before: Reading
     """The clocks shortly before it was sent."""
 
@@ -80,8 +79,8 @@ class Relay:
         self._head: object = None
         self._rows: list[Row] = []
         """Of the answers that are known, by likeness."""
-        self._taught = 0
-        self._seen: set[bytes] = set()
+        self._times_read: Counter[bytes] = Counter()
+        """Of answers, by what they are without their id."""
 
     def begin(self, bodies: Path, head: bytes) -> bool:
         """Lend everything; say whether that could be.
@@ -148,29 +147,20 @@ class Relay:
             self._head = head
 
     def learn(self, reply: Reply, row: Row) -> None:
-        """Learn what an answer says, if one like it has been read before: it is like others then."""
+        """Learn what an answer says, from the second one that says it: more will."""
+        if reply.head is not self._head or len(reply.times) != 1 or len(reply.received) > _MOST_ALIKE_BYTES:
+            return
         received = bytes(reply.received)
-        if reply.head is not self._head or len(reply.times) != 1 or len(received) > _MOST_ALIKE_BYTES:
-            return
-        spans = find_id(received)
-        alike = bytearray(received)
-        for start, end in spans:
-            alike[start:end] = b"0" * (end - start)
-        key = bytes(alike)
-        if len(spans) > _MOST_SPANS:
-            return
-        if key not in self._seen:
-            if len(self._seen) >= _MOST_SEEN:
-                self._seen.clear()
-            self._seen.add(key)
-            return
-        self._seen.discard(key)
-        slot = self._taught % _LIKENESSES
-        flat = array("q", [place for span in spans for place in span])
-        place = flat.buffer_info()[0]
-        if self._library.receiver_set_likeness(self._handle, slot, received, len(received), place, len(spans)) == 0:
-            self._rows[slot : slot + 1] = [row]
-            self._taught += 1
+        if len(self._times_read) >= _MOST_SEEN:
+            self._times_read.clear()
+        key = without_id(received)
+        self._times_read[key] += 1
+        if self._times_read[key] == 2:
+            spans = array("q", chain.from_iterable(find_id(received)))
+            where, count = spans.buffer_info()
+            slot = self._library.receiver_add_likeness(self._handle, received, len(received), where, count // 2)
+            if slot >= 0:
+                self._rows[slot : slot + 1] = [row]
 
     def collect(self, waited: Waited) -> None:
         """Take what was relayed in a wait."""

@@ -48,10 +48,8 @@ class Stream:
         self._work: Work | None = None
         self._try: Try | None = None
         self._has_resent = False
-        self._is_heard = False
-        """The loop's receiver takes the answer in."""
-        self._is_relayed = False
-        """It also sends the next request then: what is under way is another by now, perhaps."""
+        self._taker: Literal["stream", "receiver", "relay"] = "stream"
+        """Who takes the answer in. A relay sends too: what is under way may be another request by now."""
         self._watched = (-1, 0)
 
     @property
@@ -176,42 +174,41 @@ class Stream:
             self._watch()
         elif self._work is not None and self._work.relay is not None:
             self._work.relay.relay(self.connection.fd, self._bounds.max_answer_bytes, self._try)
-            self._is_heard = self._is_relayed = True
+            self._taker = "relay"
 
-    def _catch_up(self) -> None:
-        """See what the receiver has begun since, and take over what it cannot go on with."""
-        assert self._try is not None  # noqa: S101 -- narrows the type
+    def _catch_up(self) -> bool:
+        """See what the relay has begun since, and take over what it cannot go on with; say whether it goes on."""
         assert self._work is not None  # noqa: S101 -- narrows the type
         assert self._work.relay is not None  # noqa: S101 -- narrows the type
         now = self._work.relay.state(self.connection.fd)
         self.connection.requests += now.begun
         if now.place < 0:
-            self._is_heard = self._is_relayed = False
+            self._taker = "stream"
             self._advance(now.scheduled_ns, time.monotonic_ns())
-            return
+            return False
         if not now.begun:
-            return
+            return True
         request = self._work.relay.request(now.place)
         self._try = Try(request=request, number=1, scheduled_ns=now.scheduled_ns, stream=self.index, place=now.place)
         self._try.sent_ns, self._try.reply = now.sent_ns, Reply(now.before)
         self._has_resent = False
         self._loop.wake_at(self, now.sent_ns + round(self._bounds.request_timeout_s * 1e9))
         self.connection.go_on_from(self._body_of(request), max(now.sent, 0))
-        if self.connection.is_sending:
-            self._is_heard = self._is_relayed = False
-            if now.sent < 0:
-                self._hear_out()
-            else:
-                self._watch()
+        if not self.connection.is_sending:
+            return True
+        self._taker = "stream"
+        if now.sent < 0:
+            self._hear_out()
+        else:
+            self._watch()
+        return False
 
     def ready(self, fd: int, mask: int) -> None:
         """The socket has something, or takes something."""
         if fd != self.connection.fd:
             return
-        if self._is_relayed:
-            self._catch_up()
-            if not self._is_relayed:
-                return
+        if self._taker == "relay" and not self._catch_up():
+            return
         if self.state == "busy":
             if mask & ~WRITE:
                 self._receive()
@@ -250,7 +247,7 @@ class Stream:
         assert done is not None  # noqa: S101 -- narrows the type
         reply = done.reply
         assert reply is not None  # noqa: S101 -- narrows the type
-        if self._is_heard:
+        if self._taker != "stream":
             heard = self._end_hearing()
             if heard.data and self._has_ended(reply, heard.times[-1], reply.add_heard, heard):
                 return
@@ -299,25 +296,22 @@ class Stream:
         if receiver is not None and reply.ends_in_empty_line and connection.is_plain and not connection.is_sending:
             left = self._bounds.max_answer_bytes - len(reply.received)
             receiver.listen(connection.fd, bytes(reply.received[-4:]), left)
-            self._is_heard = True
+            self._taker = "receiver"
 
     def _end_hearing(self) -> Heard:
         assert self._loop.receiver is not None  # noqa: S101 -- narrows the type
-        self._is_heard = self._is_relayed = False
+        self._taker = "stream"
         return self._loop.receiver.take(self.connection.fd)
 
     def _time_out(self, now_ns: int) -> None:
         """End what is under way, unless the receiver has begun another request since; what was heard is kept."""
-        timeout_s = self._bounds.request_timeout_s
-        if self._is_relayed:
-            self._catch_up()
-            if self._try is None or self.deadline_ns:
-                return
-        if self._is_heard and self._try is not None and self._try.reply is not None:
+        if self._taker == "relay" and (not self._catch_up() or self.deadline_ns):
+            return
+        if self._taker != "stream" and self._try is not None and self._try.reply is not None:
             # Frames that are broken are found again when what came is read.
             with suppress(NotHttp):
                 self._try.reply.add_heard(self._end_hearing())
-        self._finish(now_ns, f"timeout: no end within {timeout_s:g} s")
+        self._finish(now_ns, f"timeout: no end within {self._bounds.request_timeout_s:g} s")
 
     def _lose(self) -> None:
         """The connection is gone. One that the server closed before it could know of the request is opened anew."""
@@ -379,6 +373,6 @@ class Stream:
         self._watched = (-1, 0)
 
     def _close(self) -> None:
-        self._is_heard = self._is_relayed = False
+        self._taker = "stream"
         self._unwatch()
         self.connection.close()

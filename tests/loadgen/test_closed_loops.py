@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.loadgen.driving import Driven, chat_body, drive, read_request, serving, whole, write
+from tests.loadgen.driving import SSE_HEAD, Driven, chat_body, drive, read_request, serving, streamed, whole, write
 from vlmhyperbench.load.process import LoadProcess
 from vlmhyperbench_sdk.load import LoadLimits
 from vlmhyperbench_simulated.record import SendRecord
@@ -25,24 +25,10 @@ STREAMS = 6
 SLACK_NS = 100_000
 """What two ways to carry an instant from one clock to the other may differ by."""
 
-HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n"
-
 
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-def streamed(text: str, *, head: bytes = HEAD, end: bytes = b"0\r\n\r\n") -> bytes:
-    """An answer of one token, in one piece."""
-    events = [
-        {"id": "chatcmpl-0123456789", "choices": [{"delta": {"content": text}, "finish_reason": None}]},
-        {"id": "chatcmpl-0123456789", "choices": [{"delta": {}, "finish_reason": "stop"}]},
-        {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1}},
-    ]
-    lines = [f"data: {json.dumps(event)}\n\n" for event in events] + ["data: [DONE]\n\n"]
-    chunks = b"".join(b"%x\r\n%b\r\n" % (len(line), line.encode()) for line in lines)
-    return head + b"\r\n" + chunks + end
 
 
 async def simulate(
@@ -157,11 +143,11 @@ async def drive_script(
     "answers",
     [
         [streamed("WORD")],
-        [streamed("WORD", head=HEAD + b"X-Request-Id: WORD\r\n")],
+        [streamed("WORD", head=SSE_HEAD + b"X-Request-Id: WORD\r\n")],
         [streamed("WORD", end=b"0\r\nX-Trailer: yes\r\n\r\n")],
-        [streamed("WORD", head=HEAD + b"X-Number: %d\r\n" % number) for number in range(3)],
+        [streamed("WORD", head=SSE_HEAD + b"X-Number: %d\r\n" % number) for number in range(3)],
         [streamed("WORD"), whole("WORD")],
-        [streamed("WORD"), streamed("WORD", head=HEAD + b"Connection: close\r\n")],
+        [streamed("WORD"), streamed("WORD", head=SSE_HEAD + b"Connection: close\r\n")],
     ],
     ids=["unlike", "heads_unlike", "trailers", "heads_in_turn", "json_between", "closing"],
 )
@@ -213,7 +199,7 @@ async def test_a_request_that_hangs_times_out_and_the_others_go_on(tmp_path: Pat
 
 
 async def test_a_time_limit_counts_from_the_request_and_not_from_one_before(tmp_path: Path) -> None:
-    odd = streamed("odd", head=HEAD + b"X-Odd: yes\r\n")
+    odd = streamed("odd", head=SSE_HEAD + b"X-Odd: yes\r\n")
 
     async def answering(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, _number: int) -> None:
         for count in itertools.count(1):
