@@ -7,8 +7,9 @@ from itertools import pairwise
 
 from vlmhyperbench_loadgen.answers import Answer
 from vlmhyperbench_loadgen.connection import Reply
+from vlmhyperbench_loadgen.frames import FrameReader, encode
 from vlmhyperbench_loadgen.http1 import NotHttp
-from vlmhyperbench_loadgen.rows import make_row, pack_rows, unpack_rows
+from vlmhyperbench_loadgen.rows import make_row
 from vlmhyperbench_loadgen.segments import encode_rows
 from vlmhyperbench_loadgen.table import Request
 from vlmhyperbench_loadgen.tries import Try, read_try
@@ -58,7 +59,7 @@ def receive(reads: Sequence[bytes], *, is_sealed: bool = True) -> Answer:
     row = make_row(done, answer, str)
     if not is_sealed:
         return answer
-    assert unpack_rows(*pack_rows([list(row)])) == [row]
+    assert FrameReader().feed(encode({"event": "rows", "rows": [row]})) == [{"event": "rows", "rows": [row]}]
     assert encode_rows([row]).endswith(b"PAR1")
     return answer
 

@@ -1,7 +1,11 @@
-"""What parent and measuring processes say to each other over their pipes: JSON and bytes up, JSON lines down."""
+"""What parent and measuring processes say to each other over their pipes: marshalled frames up, JSON lines down.
+
+A measuring process is forked from its parent, so both are the same interpreter, which is all that marshal asks.
+"""
 
 from __future__ import annotations
 
+import marshal
 import os
 import struct
 from collections import deque
@@ -12,17 +16,17 @@ import orjson
 from vlmhyperbench_loadgen.eventloop import READ, WRITE, EventLoop
 
 Frame: TypeAlias = dict[str, Any]
-"""`{"event": …}`: up, opened, rows, closed, end, failed. Both ends are this package."""
+"""`{"event": …}`: up, opened, rows, closed, end, failed."""
 
-_LENGTHS = struct.Struct("<II")
+_LENGTH = struct.Struct("<I")
 _HIGH_WATER_BYTES = 64 * 1024 * 1024
 _READ_BYTES = 1024 * 1024
 
 
-def encode(frame: Frame, blob: bytes = b"") -> bytes:
-    """Make the bytes of a frame; a blob comes out as its `blob`."""
-    data = orjson.dumps(frame)
-    return _LENGTHS.pack(len(data), len(blob)) + data + blob
+def encode(frame: Frame) -> bytes:
+    """Make the bytes of a frame."""
+    data = marshal.dumps(frame)
+    return _LENGTH.pack(len(data)) + data
 
 
 class FrameReader:
@@ -36,16 +40,12 @@ class FrameReader:
         self._buffer += data
         frames: list[Frame] = []
         at = 0
-        while len(self._buffer) - at >= _LENGTHS.size:
-            length, more = _LENGTHS.unpack_from(self._buffer, at)
-            start = at + _LENGTHS.size
-            end = start + length + more
+        while len(self._buffer) - at >= _LENGTH.size:
+            start = at + _LENGTH.size
+            end = start + _LENGTH.unpack_from(self._buffer, at)[0]
             if len(self._buffer) < end:
                 break
-            frame = orjson.loads(memoryview(self._buffer)[start : start + length])
-            if more:
-                frame["blob"] = bytes(memoryview(self._buffer)[start + length : end])
-            frames.append(frame)
+            frames.append(marshal.loads(memoryview(self._buffer)[start:end]))  # noqa: S302 -- of this very program
             at = end
         del self._buffer[:at]
         return frames
@@ -61,9 +61,9 @@ class Outbox:
         self._buffer = bytearray()
         self._is_watched = False
 
-    def put(self, frame: Frame, blob: bytes = b"") -> None:
+    def put(self, frame: Frame) -> None:
         """Send a frame, now or as soon as the pipe takes it; wait only where far too much piles up."""
-        self._buffer += encode(frame, blob)
+        self._buffer += encode(frame)
         self._write()
         if len(self._buffer) > _HIGH_WATER_BYTES:
             self.flush()

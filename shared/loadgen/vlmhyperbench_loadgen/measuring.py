@@ -18,7 +18,7 @@ from vlmhyperbench_loadgen.failures import LoadError
 from vlmhyperbench_loadgen.frames import Frame, Inbox, Outbox
 from vlmhyperbench_loadgen.openloop import Departures, ScheduledWork
 from vlmhyperbench_loadgen.relaying import Relay
-from vlmhyperbench_loadgen.rows import Row, make_row, pack_rows
+from vlmhyperbench_loadgen.rows import Row, make_row
 from vlmhyperbench_loadgen.streams import Bounds, Stream
 from vlmhyperbench_loadgen.table import (
     BODIES,
@@ -335,8 +335,7 @@ class Measurement:
 
     def _send_rows(self, *, in_flight: int) -> None:
         if self._rows:
-            packed, blob = pack_rows(self._rows)
-            self._outbox.put({"event": "rows", "rows": packed, "in_flight": in_flight}, blob)
+            self._outbox.put({"event": "rows", "rows": self._rows, "in_flight": in_flight})
             self._rows = []
 
 

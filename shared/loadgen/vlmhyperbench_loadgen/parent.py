@@ -17,7 +17,7 @@ from vlmhyperbench_loadgen.children import MeasuringProcess
 from vlmhyperbench_loadgen.failures import ChildDied, LoadError, PlanError
 from vlmhyperbench_loadgen.frames import Frame
 from vlmhyperbench_loadgen.plan import CheckedPlan, Transport, is_open_loop, read_plan, transport_of
-from vlmhyperbench_loadgen.rows import COLUMNS, Row, unpack_rows
+from vlmhyperbench_loadgen.rows import COLUMNS, Row
 from vlmhyperbench_loadgen.segments import Recorder
 from vlmhyperbench_loadgen.usage import allow_files, check_files, cpu_s, peak_rss_bytes, process_age_s
 from vlmhyperbench_sdk.load import (
@@ -273,7 +273,7 @@ class Parent:
             match frame["event"]:
                 case "rows":
                     self._in_flight[child.pid] = frame["in_flight"]
-                    self._take_rows(unpack_rows(frame["rows"], frame.get("blob", b"")))
+                    self._take_rows(frame["rows"])
                 case "failed":
                     raise ChildDied(frame["error"])
                 case event:

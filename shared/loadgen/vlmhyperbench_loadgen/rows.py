@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeAlias, cast
 
 from vlmhyperbench_loadgen.answers import TOKEN_KINDS, Answer, EventKind
@@ -52,13 +52,12 @@ KINDS: tuple[EventKind, ...] = ("content", "reasoning", "tool", "role", "usage")
 _STATUSES = {"timeout": "timeout", "conversation_ended": "skipped"}
 _CODES = {kind: code for code, kind in enumerate(KINDS)}
 _BEARING = len(TOKEN_KINDS)
-_EVENT_NS, _EVENT_TOKENS, _EVENT_KIND = (COLUMNS.index(name) for name in ("event_ns", "event_tokens", "event_kind"))
+_EVENT_NS, _EVENT_KIND = COLUMNS.index("event_ns"), COLUMNS.index("event_kind")
 _LAST_EVENT_NS, _STREAM_END_NS, _SHA256 = (
     COLUMNS.index(name) for name in ("last_event_ns", "stream_end_ns", "request_sha256")
 )
 _OF_REQUEST = COLUMNS.index("stream")
 """So many columns come first that are those of a `Request` too."""
-_BYTES_AN_EVENT = 8 + 4 + 1
 _INSTANT = struct.Struct("@q")
 
 
@@ -123,31 +122,3 @@ def status_of(answer: Answer) -> str:
     if answer.error is None:
         return "ok"
     return _STATUSES.get(answer.error.partition(":")[0], "error")
-
-
-def pack_rows(rows: Sequence[Row]) -> tuple[list[list[object]], bytes]:
-    """Part rows into what JSON takes, with the number of events in the events' place, and the events' bytes."""
-    blob: list[bytes] = []
-    packed = []
-    for row in rows:
-        events = row[_EVENT_NS : _EVENT_KIND + 1]
-        blob.extend(one for one in events if isinstance(one, bytes))
-        bare: list[object] = list(row)
-        bare[_EVENT_NS], bare[_EVENT_TOKENS], bare[_EVENT_KIND] = len(blob[-1]), None, None
-        packed.append(bare)
-    return packed, b"".join(blob)
-
-
-def unpack_rows(packed: Sequence[Row], blob: bytes) -> list[Row]:
-    """Put the rows together again."""
-    at = 0
-    rows = []
-    for row in packed:
-        events = row[_EVENT_NS]
-        assert isinstance(events, int)  # noqa: S101 -- narrows the type
-        row[_EVENT_NS] = blob[at : at + 8 * events]
-        row[_EVENT_TOKENS] = blob[at + 8 * events : at + 12 * events]
-        row[_EVENT_KIND] = blob[at + 12 * events : at + _BYTES_AN_EVENT * events]
-        at += _BYTES_AN_EVENT * events
-        rows.append(row)
-    return rows
