@@ -16,7 +16,7 @@ export UV_NO_PROGRESS = 1
 # Compiled once, not by every process at its start: many environments forbid Python to keep what it compiles.
 export UV_COMPILE_BYTECODE = 1
 .DEFAULT_GOAL := help
-.PHONY: coverage help demo setup platform test parity ci lint types imports format up down isolated e2e bench bench-loadgen fuzz pins clean
+.PHONY: coverage help demo setup platform test parity ci lint types imports format up down isolated e2e bench bench-loadgen sanitize fuzz pins clean
 
 help:  ## Say what each verb does.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -95,6 +95,9 @@ bench: $(VENV)/.dev  ## Print the figures, as a table; never part of a verdict.
 bench-loadgen: $(VENV)/.dev $(UV)  ## Judge load generators, ours and others, by an exactly timed server (half an hour).
 	benchmarks/loadgen_conformance/install_peers.sh $(UV)
 	$(BIN)/python -m benchmarks.loadgen_conformance --out docs/results/loadgen.md
+
+sanitize: $(VENV)/.dev  ## The compiled receiver under gcc's sanitizers.
+	tests/loadgen/sanitized.sh $(BIN)/python
 
 fuzz: $(UV)  ## Fuzz the reading of answers, led by coverage, for FUZZ_SECONDS (20).
 	test -x .venvs/fuzz/bin/python || $(UV) venv --quiet --python $(PYTHON) .venvs/fuzz
