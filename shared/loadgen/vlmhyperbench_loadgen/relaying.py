@@ -114,17 +114,16 @@ class Relay:
         """Return the request of a place in the queue."""
         return self._requests[place]
 
-    def relay(self, fd: int, limit: int, done: Try) -> None:
+    def relay(self, fd: int, limit: int, done: Try, before: Reading) -> None:
         """Let the receiver take in the answer to a request that was just sent, and send the next one after it.
 
         Args:
             fd: The socket, watched for reading.
             limit: An answer may have so many bytes.
             done: What is under way on it.
+            before: The clocks shortly before it was sent.
         """
         settle_due(done)
-        before = done.reply.began if done.reply is not None else None
-        assert before is not None  # noqa: S101 -- narrows the type
         now = _EXCHANGE.pack(done.place, done.scheduled_ns, done.sent_ns, 0, *before)
         if self._library.receiver_relay(self._handle, fd, limit, done.stream, now):
             raise MemoryError

@@ -161,7 +161,8 @@ class Stream:
         if body is None:
             body = self._body_of(request)
         self.state = "busy"
-        self._try.reply = Reply(SHARED.before(time.monotonic_ns()))
+        before = SHARED.before(time.monotonic_ns())
+        self._try.reply = Reply(before)
         self._loop.begun += 1
         sent_ns = self._try.sent_ns = time.monotonic_ns()
         self._loop.wake_at(self, sent_ns + round(self._bounds.request_timeout_s * 1e9))
@@ -173,7 +174,7 @@ class Stream:
         if self.connection.is_sending:
             self._watch()
         elif self._work is not None and self._work.relay is not None:
-            self._work.relay.relay(self.connection.fd, self._bounds.max_answer_bytes, self._try)
+            self._work.relay.relay(self.connection.fd, self._bounds.max_answer_bytes, self._try, before)
             self._taker = "relay"
 
     def _catch_up(self) -> bool:
