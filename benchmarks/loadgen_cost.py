@@ -24,7 +24,7 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
-from vlmhyperbench.load.plan import make_requests, write_bodies, write_plan
+from vlmhyperbench.load.plan import write_bodies, write_plan
 from vlmhyperbench.load.process import LoadProcess
 from vlmhyperbench.processes import start_child
 from vlmhyperbench_sdk.load import PLAN_VERSION, EndLine, Endpoint, LoadLimits, LoadPlan, PhasePlan
@@ -89,7 +89,7 @@ async def _drive(url: str, count: int) -> tuple[EndLine, list[float]]:
     """Run a plan; return its end and, where the engine recorded, by how much each TTFT is too long."""
     with tempfile.TemporaryDirectory() as folder:
         plan_folder, record_folder = Path(folder) / "plan", Path(folder) / "record"
-        requests = write_bodies(plan_folder, (_body(number) for number in range(count)))
+        requests = write_bodies(plan_folder, (_body(number) for number in range(count)), phase=1)
         plan = LoadPlan(
             version=PLAN_VERSION,
             phases=(PhasePlan(no=1, kind="offline", count=count, params={"in_flight": STREAMS}),),
@@ -97,7 +97,7 @@ async def _drive(url: str, count: int) -> tuple[EndLine, list[float]]:
             limits=LoadLimits(),
             seed=0,
         )
-        write_plan(plan_folder, plan=plan, requests=make_requests(1, requests))
+        write_plan(plan_folder, plan=plan, requests=requests)
         async with await LoadProcess.start(plan_folder, record_folder) as process:
             await process.ready()
             end = await process.wait()

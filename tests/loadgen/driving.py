@@ -11,7 +11,6 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from vlmhyperbench.load.plan import join_tables, make_requests, write_bodies, write_plan
+from vlmhyperbench.load.plan import write_bodies, write_plan
 from vlmhyperbench.load.process import Line, LoadProcess
 from vlmhyperbench_loadgen.receiving import Receiver, make_receiver
 from vlmhyperbench_sdk.load import (
@@ -111,8 +110,8 @@ def write_phases(
     processes: int = 1,
 ) -> None:
     """Write a plan of several phases, each of the next so many bodies; ordinals go on from one to the next."""
-    requests = iter(write_bodies(folder, bodies))
-    tables = [make_requests(phase.no, list(islice(requests, phase.count))) for phase in phases]
+    requests = write_bodies(folder, bodies)
+    requests["phase"] = np.repeat([phase.no for phase in phases], [phase.count or 0 for phase in phases])
     plan = LoadPlan(
         version=PLAN_VERSION,
         phases=phases,
@@ -121,7 +120,7 @@ def write_phases(
         seed=7,
         processes=processes,
     )
-    write_plan(folder, plan=plan, requests=join_tables(tables))
+    write_plan(folder, plan=plan, requests=requests)
 
 
 async def drive(
@@ -173,7 +172,7 @@ async def drive_open(
         seed=7,
         processes=processes,
     )
-    requests = make_requests(1, write_bodies(tmp_path / "plan", bodies))
+    requests = write_bodies(tmp_path / "plan", bodies, phase=1)
     schedule = np.array([round(at * 1e6) for at in instants_ms], dtype=np.int64)
     write_plan(tmp_path / "plan", plan=plan, requests=requests, schedules={1: schedule})
     return await run(tmp_path)

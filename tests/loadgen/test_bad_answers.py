@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.loadgen.driving import Driven, chat_body, drive, read_request, respond, serving, whole
-from vlmhyperbench.load.plan import make_requests, write_bodies, write_plan
+from vlmhyperbench.load.plan import write_bodies, write_plan
 from vlmhyperbench.load.process import LoadProcess
 from vlmhyperbench_sdk.load import PLAN_VERSION, EndLine, Endpoint, LoadLimits, LoadPlan, PhasePlan
 
@@ -129,7 +129,7 @@ async def test_a_stream_without_end_marks_is_incomplete(tmp_path: Path) -> None:
 
 
 async def test_too_few_open_files_end_it_before_the_clock_starts(tmp_path: Path) -> None:
-    requests = make_requests(1, write_bodies(tmp_path / "plan", [chat_body()] * 200))
+    requests = write_bodies(tmp_path / "plan", [chat_body()] * 200, phase=1)
     plan = LoadPlan(
         version=PLAN_VERSION,
         phases=(PhasePlan(no=1, kind="offline", count=200, params={"in_flight": 200}),),

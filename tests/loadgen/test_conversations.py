@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.loadgen.driving import Driven, read_request, respond, run, serving, whole
-from vlmhyperbench.load.plan import PlannedRequest, make_requests, write_bodies, write_plan
+from vlmhyperbench.load.plan import write_bodies, write_plan
 from vlmhyperbench_loadgen.conversations import build_body, make_conversations
 from vlmhyperbench_loadgen.failures import PlanError
 from vlmhyperbench_loadgen.plan import read_plan
@@ -63,23 +63,13 @@ def write_conversations(
     """Write a plan of one phase, number 1; the ordinal counts over turns of conversations 10, 11, …"""
     said = [(conversation, turn) for conversation in range(conversations) for turn in range(turns)]
     bodies = [turn_body(conversation, turn) for conversation, turn in said]
-    written = write_bodies(folder, bodies)
-    planned = [
-        PlannedRequest(
-            ordinal=one.ordinal,
-            sample=conversation,
-            turn=turn,
-            think_ns=think_ns if turn else 0,
-            body_offset=one.body_offset,
-            body_bytes=one.body_bytes,
-            request_sha256=one.request_sha256,
-        )
-        for one, (conversation, turn) in zip(written, said, strict=True)
-    ]
+    requests = write_bodies(folder, bodies, phase=1)
+    requests["sample"], requests["turn"] = np.array(said).T
+    requests["think_ns"] = np.where(requests["turn"] > 0, think_ns, 0)
     phase: dict[str, object] = {"no": 1, "kind": "interactive", "params": {"in_flight": in_flight}, **(changes or {})}
     plan = LoadPlan(
         version=PLAN_VERSION,
-        phases=(PhasePlan(count=len(planned), **phase),),  # type: ignore[arg-type]
+        phases=(PhasePlan(count=len(requests), **phase),),  # type: ignore[arg-type]
         endpoint=Endpoint(url=url),
         limits=LoadLimits(request_timeout_s=60.0),
         seed=7,
@@ -95,7 +85,7 @@ def write_conversations(
         for answer_of, offset in enumerate(places_in(body))
     ]
     np.save(folder / "places.npy", np.array(rows, dtype=PLACE_DTYPE))
-    write_plan(folder, plan=plan, requests=make_requests(1, planned))
+    write_plan(folder, plan=plan, requests=requests)
 
 
 class Listener:

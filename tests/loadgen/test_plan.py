@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.loadgen.driving import chat_body, write
-from vlmhyperbench.load.plan import make_requests, write_bodies
+from vlmhyperbench.load.plan import write_bodies
 from vlmhyperbench_loadgen.failures import PlanError
 from vlmhyperbench_loadgen.plan import read_plan
 from vlmhyperbench_loadgen.rows import COLUMNS
@@ -29,8 +29,7 @@ def test_the_columns_are_those_of_the_contract() -> None:
 
 
 def test_the_table_is_read_as_numpy_wrote_it(tmp_path: Path) -> None:
-    requests = write_bodies(tmp_path, [b"a", b"bcd"])
-    table = make_requests(4, requests)
+    table = write_bodies(tmp_path, [b"a", b"bcd"], phase=4)
     np.save(tmp_path / "requests.npy", table)
     assert read_requests(tmp_path / "requests.npy") == [Request._make(row) for row in table.tolist()]
     assert bytes(open_bodies(tmp_path / "bodies.bin")[1:4]) == b"bcd"
@@ -142,7 +141,7 @@ def test_another_table_or_a_cut_one_is_refused(tmp_path: Path) -> None:
     np.save(path, np.zeros(3))
     with pytest.raises(PlanError, match="columns of REQUEST_DTYPE"):
         read_requests(path)
-    np.save(path, make_requests(1, write_bodies(tmp_path, [b"a", b"b"])))
+    np.save(path, write_bodies(tmp_path, [b"a", b"b"], phase=1))
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(PlanError, match="should have 2 rows"):
         read_requests(path)

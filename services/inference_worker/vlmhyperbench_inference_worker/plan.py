@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from vlmhyperbench.data.cache import DatasetCache
-from vlmhyperbench.load.plan import write_plan
+from vlmhyperbench.load.plan import BODIES, RequestTable, blank_requests, write_plan
 from vlmhyperbench.storage import Storage
 from vlmhyperbench_inference_worker.conversations import cut_marks, marked
 from vlmhyperbench_inference_worker.phases import Phases
@@ -18,13 +18,10 @@ from vlmhyperbench_inference_worker.serving import Serving
 from vlmhyperbench_inference_worker.work import Work
 from vlmhyperbench_sdk.load import (
     PLAN_VERSION,
-    REQUEST_DTYPE,
     Endpoint,
     LoadLimits,
     LoadPlan,
 )
-
-BODIES = "bodies.bin"
 
 
 async def fill(
@@ -79,14 +76,13 @@ def _write(folder: Path, plan: LoadPlan, phases: Phases, think_ns: int) -> None:
     write_plan(folder, plan=plan, requests=table, schedules=phases.schedules, turns=turns, places=places)
 
 
-def _table(offsets: np.ndarray, phases: Phases, think_ns: int) -> np.ndarray:
+def _table(offsets: np.ndarray, phases: Phases, think_ns: int) -> RequestTable:
     planned = phases.requests
-    table = np.zeros(len(planned), dtype=REQUEST_DTYPE)
+    table = blank_requests(len(planned))
     for name in ("phase", "ordinal", "sample", "repeat", "turn", "request_sha256"):
         table[name] = [getattr(request, name) for request in planned]
     table["body_offset"], table["body_bytes"] = offsets["offset"], offsets["bytes"]
     table["think_ns"] = np.where(table["turn"] > 0, think_ns, 0)
-    table["stream"] = table["prompt_tokens"] = table["output_tokens"] = -1
     for phase in phases.plans:
         if phase.kind == "multi_stream":
             own = table["phase"] == phase.no

@@ -6,8 +6,6 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from operator import attrgetter
 from pathlib import Path
 from typing import TypeAlias
 
@@ -23,28 +21,11 @@ RequestTable: TypeAlias = npt.NDArray[np.void]
 BODIES = "bodies.bin"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedRequest:
-    """One request and where its body lies."""
-
-    ordinal: int
-    sample: int
-    body_offset: int
-    body_bytes: int
-    request_sha256: str
-    repeat: int = 0
-    turn: int = 0
-    member: int = 0
-    stream: int = -1
-    think_ns: int = 0
-    prompt_tokens: int = -1
-    output_tokens: int = -1
-
-
-def make_requests(phase: int, requests: Iterable[PlannedRequest]) -> RequestTable:
-    """Lay the requests of one phase out as rows of the table; `numpy.concatenate` joins phases."""
-    columns = attrgetter(*(name for name, _ in REQUEST_DTYPE if name != "phase"))
-    return np.array([(phase, *columns(request)) for request in requests], dtype=REQUEST_DTYPE)
+def blank_requests(count: int) -> RequestTable:
+    """Make rows that say nothing yet: number 0 of everything, of no stream, with no known tokens."""
+    table = np.zeros(count, dtype=REQUEST_DTYPE)
+    table["stream"] = table["prompt_tokens"] = table["output_tokens"] = -1
+    return table
 
 
 def write_plan(
@@ -90,31 +71,23 @@ def write_plan(
     (folder / "plan.json").write_text(json.dumps(dataclasses.asdict(counted)))
 
 
-def write_bodies(folder: Path, bodies: Iterable[bytes]) -> list[PlannedRequest]:
-    """Write complete JSON bodies one after the other; their ordinals and samples are their positions.
+def write_bodies(folder: Path, bodies: Iterable[bytes], *, phase: int = 0) -> RequestTable:
+    """Write complete JSON bodies one after the other; the ordinals and samples of their rows are their positions.
 
     Raises:
         OSError: the disk is full or the folder cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    requests: list[PlannedRequest] = []
-    offset = 0
+    lengths: list[int] = []
+    digests: list[bytes] = []
     with (folder / BODIES).open("wb") as file:
-        for ordinal, body in enumerate(bodies):
-            file.write(body)
-            requests.append(
-                PlannedRequest(
-                    ordinal=ordinal,
-                    sample=ordinal,
-                    body_offset=offset,
-                    body_bytes=len(body),
-                    request_sha256=hashlib.sha256(body).hexdigest(),
-                )
-            )
-            offset += len(body)
-    return requests
-
-
-def join_tables(tables: Sequence[RequestTable]) -> RequestTable:
-    """Join the tables of several phases, in order."""
-    return np.concatenate(list(tables)) if tables else np.empty(0, dtype=REQUEST_DTYPE)
+        for body in bodies:
+            lengths.append(file.write(body))
+            digests.append(hashlib.sha256(body).hexdigest().encode())
+    table = blank_requests(len(lengths))
+    table["phase"] = phase
+    table["ordinal"] = table["sample"] = np.arange(len(lengths))
+    table["body_bytes"] = lengths
+    table["body_offset"] = np.cumsum(lengths) - lengths
+    table["request_sha256"] = digests
+    return table

@@ -13,7 +13,7 @@ import numpy as np
 
 from vlmhyperbench.domain.arrivals import Arrivals, Instants, arrivals_within, draw_arrivals, trace_instants
 from vlmhyperbench.load.bodies import Asked, TurnBody, make_bodies, make_turns
-from vlmhyperbench.load.plan import PlannedRequest, RequestTable, join_tables, make_requests, write_bodies, write_plan
+from vlmhyperbench.load.plan import RequestTable, write_bodies, write_plan
 from vlmhyperbench.load.results import Grouping, OpenLoop
 from vlmhyperbench.load.trace import TracedRequest
 from vlmhyperbench_sdk.errors import InvalidInput
@@ -210,21 +210,19 @@ def _write_requests(folder: Path, workload: Workload, instants: Instants | None)
         warmup=workload.warmup,
     )
     written = write_bodies(folder, bodies)
-    tables, used = [], 0
-    phases = ((WARMUP_PHASE, workload.warmup), (BASELINE_PHASE, workload.baseline), (MEASURED_PHASE, count))
-    for no, length in phases:
-        table = make_requests(no, [written[(used + number) % len(written)] for number in range(length)])
-        table["ordinal"] = table["sample"] = np.arange(length)
-        if no == MEASURED_PHASE and workload.scenario == "multi_stream":
-            table["stream"] = np.arange(length) % streams
-        tables.append(table)
-        used += length
+    lengths = {WARMUP_PHASE: workload.warmup, BASELINE_PHASE: workload.baseline, MEASURED_PHASE: count}
+    # Where all ask the same, there is one body.
+    table = written[np.arange(sum(lengths.values())) % max(1, len(written))]
+    table["phase"] = np.repeat([*lengths], [*lengths.values()])
+    table["ordinal"] = table["sample"] = np.concatenate([np.arange(length) for length in lengths.values()])
+    if workload.scenario == "multi_stream":
+        table["stream"][table["phase"] == MEASURED_PHASE] = np.arange(count) % streams
     arrivals = {} if instants is None else {"arrivals": _process(workload)}
     return _Sent(
         phase=PhasePlan(
             no=MEASURED_PHASE, kind=workload.scenario, count=count, params={"in_flight": streams, **arrivals}
         ),
-        table=join_tables(tables),
+        table=table,
         streams=streams,
         pixels=pixels[workload.warmup + workload.baseline :],
         turns=[],
@@ -246,27 +244,19 @@ def _write_conversations(folder: Path, workload: Workload, instants: Instants | 
             laid.append(dataclasses.replace(one, body=b""))
             yield one.body
 
-    written = write_bodies(folder, bodies())
-    think_ns = round(workload.think_s * 1e9)
-    requests: list[PlannedRequest] = []
-    for ordinal, (one, body) in enumerate(zip(laid[workload.warmup :], written[workload.warmup :], strict=True)):
-        arrives_ns = 0 if instants is None else int(instants[one.conversation])
-        requests.append(
-            dataclasses.replace(
-                body,
-                ordinal=ordinal,
-                sample=one.conversation,
-                turn=one.turn,
-                stream=-1 if instants is None else one.conversation,
-                think_ns=think_ns if one.turn else arrives_ns,
-            )
-        )
-    measured = laid[workload.warmup :]
+    table = write_bodies(folder, bodies())
+    measured, rows = laid[workload.warmup :], table[workload.warmup :]
+    table["phase"][: workload.warmup] = WARMUP_PHASE
+    rows["phase"], rows["ordinal"] = MEASURED_PHASE, np.arange(len(rows))
+    rows["sample"] = talk = np.array([one.conversation for one in measured], dtype=np.int64)
+    rows["turn"] = [one.turn for one in measured]
+    first_ns = 0 if instants is None else instants[talk]
+    rows["think_ns"] = np.where(rows["turn"] > 0, round(workload.think_s * 1e9), first_ns)
+    if instants is not None:
+        rows["stream"] = talk
     return _Sent(
-        phase=PhasePlan(no=MEASURED_PHASE, kind="interactive", count=len(requests), params={"in_flight": streams}),
-        table=join_tables(
-            [make_requests(WARMUP_PHASE, written[: workload.warmup]), make_requests(MEASURED_PHASE, requests)]
-        ),
+        phase=PhasePlan(no=MEASURED_PHASE, kind="interactive", count=len(rows), params={"in_flight": streams}),
+        table=table,
         streams=streams,
         pixels=[one.pixels for one in measured if one.pixels],
         turns=[(MEASURED_PHASE, ordinal, one.conversation) for ordinal, one in enumerate(measured)],
