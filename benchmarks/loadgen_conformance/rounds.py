@@ -30,7 +30,7 @@ ACCURATE = Workload(requests=64, streams=16, tokens=32)
 MANY_TOKENS = Workload(requests=448, streams=64, tokens=128)
 FEW_REQUESTS, MANY_REQUESTS = (
     Workload(requests=64, streams=64, tokens=1),
-    Workload(requests=4160, streams=64, tokens=1),
+    Workload(requests=16_448, streams=64, tokens=1),
 )
 POISSON = Workload(requests=1200, streams=256, tokens=1, rate_per_s=40.0, arrivals="poisson")
 CONSTANT = Workload(requests=1200, streams=256, tokens=1, rate_per_s=200.0, arrivals="constant")

@@ -106,6 +106,18 @@ def test_where_there_is_room_long_answers_come_first_and_every_kind_of_them_in_t
     assert min(firsts.values()) > 30
 
 
+def test_under_the_system_prompt_absent_fields_are_asked_for_without_a_rule_of_their_own() -> None:
+    rng = random.Random(6)
+    asked = [
+        one
+        for _ in range(60)
+        for one in ask_page(compose_page(rng), ALL_HABITS, rng, budget_tokens=300, has_system_prompt=True)
+    ]
+    assert {one.kind for one in asked} >= {"absent", "field"}
+    assert not any("does not state" in _text(one.question) for one in asked)
+    assert all("not stated" in _text(one.answer) for one in asked if one.kind == "absent")
+
+
 def test_the_first_habits_ask_in_the_first_words_and_the_answers_are_the_datasets() -> None:
     rng = random.Random(4)
     for _ in range(10):
@@ -122,11 +134,18 @@ def test_a_budget_too_small_for_any_question_still_asks_one() -> None:
 
 def test_stages_follow_each_other_and_the_last_one_does_not_end() -> None:
     recipe = RECIPES["v2"]
-    tower, connector, reading = recipe.stages
+    tower, connector, transcribing, reading = recipe.stages
     assert recipe.stage_at(0) == (tower, 0)
     assert recipe.stage_at(tower.steps) == (connector, 0)
-    assert recipe.first_step_of("reading") == tower.steps + connector.steps
+    assert recipe.first_step_of("reading") == tower.steps + connector.steps + transcribing.steps
     assert recipe.stage_at(recipe.steps + 5) == (reading, reading.steps + 5)
+
+
+def test_the_text_model_begins_with_whole_pages_and_nothing_else() -> None:
+    transcribing = next(stage for stage in RECIPES["v2"].stages if stage.name == "transcribing")
+    assert transcribing.mixture is not None
+    batch = draw_batch(transcribing.mixture, seed=1, step=1, rows=4)
+    assert batch.kinds == (("read",),) * 4
 
 
 def test_held_out_questions_of_a_style_expect_the_whole_sentence() -> None:

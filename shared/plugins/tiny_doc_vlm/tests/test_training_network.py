@@ -110,6 +110,20 @@ def test_a_run_that_was_cut_goes_on_as_if_it_had_not_been(tmp_path: Path) -> Non
     assert all(torch.equal(expected[name], got[name]) for name in expected)
 
 
+def test_a_run_goes_on_as_what_it_began_and_not_beyond_its_end(tmp_path: Path) -> None:
+    plan = _plan(tmp_path, until=1)
+    train(plan)
+    with pytest.raises(SystemExit, match="is at step 1 already: --until 1 leaves nothing"):
+        train(plan)
+    for other, option in (
+        (dataclasses.replace(plan, seed=5), "--seed"),
+        (dataclasses.replace(plan, is_rounded=True), "--bfloat16"),
+        (dataclasses.replace(plan, recipe=dataclasses.replace(plan.recipe, decay_steps=7)), "recipe"),
+    ):
+        with pytest.raises(SystemExit, match=f"begun with another {option}: give --out another folder"):
+            train(dataclasses.replace(other, until=2))
+
+
 def test_the_learning_rate_rises_and_falls_in_every_stage_and_at_the_end() -> None:
     naming, *_, reading = RECIPES["v1"].stages
     naming = dataclasses.replace(naming, steps=300, decay_steps=100)

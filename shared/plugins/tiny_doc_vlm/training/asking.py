@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from training.vocabulary import END, encode
 from vlmhyperbench_document_datasets.pages import Page
@@ -30,11 +30,12 @@ class Habits:
 
     other_wording: float
     absent: float
-    """That a page is asked for fields which it does not state, and has the rule that goes with them."""
+    """That a page is asked for fields which it does not state, under a rule that says what to answer then."""
     styles: dict[str, float]
     system_prompt: float
+    """That a batch has `READER_RULE`, which says what to answer where a field is absent."""
     weights: dict[str, float]
-    """Question type → how soon it is asked, against a field's 1; types at 0 are never asked."""
+    """Question type → how soon it is asked, against the others; other types are never asked."""
     leads: dict[str, float] = field(default_factory=dict)
     """What is asked first where there is room for long answers, which hardly ever fit behind others: weights of
     `LEADS`."""
@@ -51,15 +52,31 @@ class Exchange:
 
 
 FIRST_HABITS = Habits(
-    other_wording=0, absent=0, styles={"value": 1}, system_prompt=0, weights={"kind": 0.3, "read": 0.5, "json": 0.5}
+    other_wording=0,
+    absent=0,
+    styles={"value": 1},
+    system_prompt=0,
+    weights={"field": 1, "kind": 0.3, "read": 0.5, "json": 0.5},
 )
 """What the first version learned: four questions, in one wording each."""
+TRANSCRIBING = replace(FIRST_HABITS, weights={"read": 1})
+"""The whole page, character by character: what teaches the text model where a page's tokens stand."""
 ALL_HABITS = Habits(
     other_wording=0.5,
     absent=0.25,
     styles={"value": 0.9, "sentence": 0.1},
-    system_prompt=0.04,
-    weights={"kind": 0.3, "read": 0.5, "json": 0.5, "schema": 0.15, "absent": 1, "item": 0.8, "count": 0.4, "sum": 0.4},
+    system_prompt=0.1,
+    weights={
+        "field": 1,
+        "absent": 1,
+        "kind": 0.3,
+        "read": 0.5,
+        "json": 0.5,
+        "schema": 0.15,
+        "item": 0.8,
+        "count": 0.4,
+        "sum": 0.4,
+    },
     leads={"schema": 1, "whole": 1, "reasons": 1},
 )
 LEADS: dict[str, tuple[str, ...]] = {
@@ -79,7 +96,13 @@ def exchange(question: str, answer: str, *, kind: str) -> Exchange:
 
 
 def ask_page(
-    page: Page, habits: Habits, rng: random.Random, *, budget_tokens: int, is_long: bool = False
+    page: Page,
+    habits: Habits,
+    rng: random.Random,
+    *,
+    budget_tokens: int,
+    is_long: bool = False,
+    has_system_prompt: bool = False,
 ) -> list[Exchange]:
     """Ask a page as much as a budget of tokens holds, at least one question; its order is drawn by weight.
 
@@ -89,6 +112,7 @@ def ask_page(
         rng: draws.
         budget_tokens: of questions and answers together.
         is_long: whether there is room for the longest answers, one of which then comes first.
+        has_system_prompt: whether `READER_RULE` goes before; questions then do not repeat what it says.
     """
     leads = {name: weight for name, weight in habits.leads.items() if is_long and not (name == "schema" and page.items)}
     lead = _draw(leads, rng) if leads else ""
@@ -99,13 +123,14 @@ def ask_page(
     questions.sort(key=lambda question: question.question_type not in LEADS.get(lead, ()))
     asked: list[Exchange] = []
     left_tokens = budget_tokens
+    says_rule = has_absent and not has_system_prompt
     for question in questions:
-        one = _put_in_words(question, habits, rng, has_absent=has_absent, style=style)
+        one = _put_in_words(question, habits, rng, with_absent=says_rule, style=style)
         length = len(one.question) + len(one.answer)
         if length <= left_tokens:
             asked.append(one)
             left_tokens -= length
-    return asked or [_put_in_words(questions[-1], habits, rng, has_absent=has_absent, style="value")]
+    return asked or [_put_in_words(questions[-1], habits, rng, with_absent=says_rule, style="value")]
 
 
 def _draw(weights: dict[str, float], rng: random.Random) -> str:
@@ -116,17 +141,17 @@ def _questions(page: Page, rng: random.Random, *, has_absent: bool) -> Iterator[
     yield from ask(page)
     if has_absent:
         yield from ask_absent(page, rng, rng.randint(1, MOST_ABSENT))
-    # A table in the longest schema is longer than the model's context.
+    # A table as a schema has it takes the room of every other question.
     if not page.items:
         yield ask_schema(page, rng.choice(SCHEMAS))
 
 
 def _weight(question: Question, habits: Habits) -> float:
-    return 1 if question.question_type == "field" else habits.weights.get(question.question_type, 0)
+    return habits.weights.get(question.question_type, 0)
 
 
-def _put_in_words(question: Question, habits: Habits, rng: random.Random, *, has_absent: bool, style: str) -> Exchange:
+def _put_in_words(question: Question, habits: Habits, rng: random.Random, *, with_absent: bool, style: str) -> Exchange:
     number = rng.randrange(len(question.wordings())) if rng.random() < habits.other_wording else 0
     kind = "reasons" if style == "reasons" and question.said_of else question.question_type
-    asked = question.asked(number, with_absent=has_absent, style=style)
+    asked = question.asked(number, with_absent=with_absent, style=style)
     return exchange(asked, question.full_answer(style), kind=kind)

@@ -81,7 +81,10 @@ def draw_batch(mixture: Mixture, *, seed: int, step: int, rows: int, has_text: b
     packed = []
     for number, tier in enumerate(tiers):
         page = draw_digit(rng) if tier == DIGITS else draw_page(f"{seed}/{step}/{number}", tier)
-        exchanges = _ask(page, mixture.habits, rng, budget_tokens=budgets[is_long], is_long=is_long) if has_text else []
+        exchanges: list[Exchange] = []
+        if has_text:
+            budget = budgets[is_long]
+            exchanges = _ask(page, mixture.habits, rng, budget_tokens=budget, is_long=is_long, has_rule=has_rule)
         packed.append(_pack(page, exchanges, rng, has_rule=has_rule))
     length = max(len(row.ids) for row in packed)
     return Batch(
@@ -108,11 +111,11 @@ class _Row:
 
 
 def _ask(
-    page: TrainingPage, habits: Habits, rng: random.Random, *, budget_tokens: int, is_long: bool
+    page: TrainingPage, habits: Habits, rng: random.Random, *, budget_tokens: int, is_long: bool, has_rule: bool
 ) -> list[Exchange]:
     if page.page is None:
         return [exchange(page.question, page.answer, kind=DIGITS)]
-    return ask_page(page.page, habits, rng, budget_tokens=budget_tokens, is_long=is_long)
+    return ask_page(page.page, habits, rng, budget_tokens=budget_tokens, is_long=is_long, has_system_prompt=has_rule)
 
 
 def _pack(page: TrainingPage, exchanges: list[Exchange], rng: random.Random, *, has_rule: bool) -> _Row:

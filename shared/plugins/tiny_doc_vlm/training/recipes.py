@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from training.asking import ALL_HABITS, FIRST_HABITS
+from training.asking import ALL_HABITS, FIRST_HABITS, TRANSCRIBING
 from training.batches import Mixture
 
 
@@ -25,6 +25,8 @@ class Stage:
     """The weight of the language model's loss."""
     decay_steps: int = 0
     """At its end the learning rate falls to a tenth over so many; the last stage's falls with the run."""
+    mixture: Mixture | None = None
+    """What it reads, where that is not what the recipe reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,17 +64,13 @@ class Recipe:
         return self.stages[-1], step
 
 
-def _reading(steps: int) -> Stage:
-    return Stage(name="reading", steps=steps, rows=16, learning_rate=5e-4, tower=0, connector=2, text=1)
-
-
 RECIPES = {
     "v1": Recipe(
         mixture=Mixture(tiers={"clean": 1}, dense=0, digits=0, habits=FIRST_HABITS),
         stages=(
             Stage(name="tower", steps=1500, rows=32, learning_rate=1e-3, tower=1, connector=0, text=0),
             Stage(name="connector", steps=500, rows=32, learning_rate=1e-3, tower=1, connector=1, text=0),
-            _reading(12_000),
+            Stage(name="reading", steps=12_000, rows=16, learning_rate=5e-4, tower=0, connector=2, text=1),
         ),
         decay_steps=3000,
     ),
@@ -87,7 +85,7 @@ RECIPES = {
             Stage(name="tower", steps=1000, rows=16, learning_rate=1e-3, tower=1, connector=1, text=0),
             Stage(
                 name="connector",
-                steps=3500,
+                steps=2500,
                 rows=32,
                 learning_rate=1e-3,
                 tower=1,
@@ -95,8 +93,23 @@ RECIPES = {
                 text=0,
                 decay_steps=1000,
             ),
-            _reading(5500),
+            Stage(
+                name="transcribing",
+                steps=700,
+                rows=16,
+                learning_rate=1e-3,
+                tower=0,
+                connector=2,
+                text=1,
+                mixture=Mixture(
+                    tiers={"clean": 0.4, "noisy": 0.2, "shifted": 0.25, "fonts": 0.15},
+                    dense=0,
+                    digits=0,
+                    habits=TRANSCRIBING,
+                ),
+            ),
+            Stage(name="reading", steps=4500, rows=16, learning_rate=7e-4, tower=0, connector=2, text=1),
         ),
-        decay_steps=2000,
+        decay_steps=3000,
     ),
 }

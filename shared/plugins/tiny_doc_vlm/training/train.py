@@ -45,6 +45,11 @@ class Plan:
     is_rounded: bool = False
     """Matrices are multiplied in bfloat16."""
 
+    @property
+    def identity(self) -> dict[str, str]:
+        """What a run that goes on has to have in common with the one that began, by the name of its option."""
+        return {"recipe": repr(self.recipe), "--seed": str(self.seed), "--bfloat16": str(self.is_rounded)}
+
 
 def main(arguments: list[str]) -> None:
     """Read the command line, and train."""
@@ -56,7 +61,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--until", type=int, help="end before this step (default: the recipe's steps)")
     parser.add_argument("--decay", type=int, help="steps at the end in which the learning rate falls to 0")
-    parser.add_argument("--workers", type=int, default=1, help="processes that draw pages (default 1)")
+    parser.add_argument("--workers", type=_at_least_one, default=1, help="processes that draw pages (default 1)")
     parser.add_argument(
         "--bfloat16",
         action="store_true",
@@ -79,6 +84,12 @@ def main(arguments: list[str]) -> None:
     )
 
 
+def _at_least_one(text: str) -> int:
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError("somebody has to draw pages")
+    return int(text)
+
+
 def train(plan: Plan) -> None:
     """Train from the checkpoint in the folder, or from its absence; keep a checkpoint on the way and at the end."""
     torch.manual_seed(plan.seed)
@@ -96,10 +107,15 @@ def train(plan: Plan) -> None:
     file = plan.out / CHECKPOINT
     if file.exists():
         kept = torch.load(file, map_location=plan.device)
+        for option, value in plan.identity.items():
+            if kept["identity"].get(option) != value:
+                raise SystemExit(f"{file} was begun with another {option}: give --out another folder.")
         first, began = kept["step"], kept["began"]
         reader.load_state_dict(kept["reader"])
         mean.load_state_dict(kept["mean"])
         optimizers.load(kept["optimizers"])
+    if first >= plan.until:
+        raise SystemExit(f"{file} is at step {first} already: --until {plan.until} leaves nothing to train.")
     reader.train()
     is_stopped = False
 
@@ -120,7 +136,15 @@ def train(plan: Plan) -> None:
             print(f"{time.strftime('%H:%M:%S')} {stage.name} {step + 1} {seconds:.2f} s {tally.line()}", flush=True)
             tally, since = Tally(), time.monotonic()
         if is_stopped or (step + 1) % SAVE_STEPS == 0 or step + 1 == plan.until:
-            _save(file, step + 1, began, reader, mean, optimizers)
+            state = {
+                "identity": plan.identity,
+                "step": step + 1,
+                "began": began,
+                "reader": reader.state_dict(),
+                "mean": mean.state_dict(),
+                "optimizers": optimizers.state(),
+            }
+            _save(file, state)
         if is_stopped:
             break
 
@@ -147,9 +171,8 @@ class _Steps(Dataset[Batch]):
     def __getitem__(self, number: int) -> Batch:
         step = self._first + number
         stage, _ = self._plan.recipe.stage_at(step)
-        return draw_batch(
-            self._plan.recipe.mixture, seed=self._plan.seed, step=step, rows=stage.rows, has_text=stage.text > 0
-        )
+        mixture = stage.mixture or self._plan.recipe.mixture
+        return draw_batch(mixture, seed=self._plan.seed, step=step, rows=stage.rows, has_text=stage.text > 0)
 
 
 def _batches(plan: Plan, first: int) -> Iterator[Batch]:
@@ -163,17 +186,10 @@ def _follow(mean: torch.nn.Module, reader: Reader, *, memory_steps: int) -> None
         kept.lerp_(new, 1 / memory_steps)
 
 
-def _save(file: Path, step: int, began: int, reader: Reader, mean: torch.nn.Module, optimizers: Optimizers) -> None:
+def _save(file: Path, state: dict[str, object]) -> None:
     """Write a checkpoint; a run that is killed meanwhile leaves the one before."""
     file.parent.mkdir(parents=True, exist_ok=True)
     unfinished = file.with_suffix(".part")
-    state = {
-        "step": step,
-        "began": began,
-        "reader": reader.state_dict(),
-        "mean": mean.state_dict(),
-        "optimizers": optimizers.state(),
-    }
     torch.save(state, unfinished)
     unfinished.replace(file)
 
