@@ -16,7 +16,7 @@ export UV_NO_PROGRESS = 1
 # Compiled once, not by every process at its start: many environments forbid Python to keep what it compiles.
 export UV_COMPILE_BYTECODE = 1
 .DEFAULT_GOAL := help
-.PHONY: coverage help demo setup platform test parity ci lint types imports format up down isolated e2e bench bench-loadgen sanitize fuzz pins clean
+.PHONY: coverage help demo setup platform test training parity ci lint types imports format up down isolated e2e bench bench-loadgen sanitize fuzz pins clean
 
 help:  ## Say what each verb does.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -85,9 +85,14 @@ format: $(VENV)/.dev  ## Put the code into its one form.
 
 parity: $(VENV)/.dev .venvs/engines/transformers .venvs/engines/vllm  ## Ask every engine the same questions.
 	cd shared/plugins/tiny_doc_vlm && $(CURDIR)/$(BIN)/python -m training.parity --environments $(CURDIR)/.venvs/engines \
-		--questions $(QUESTIONS)
+		--questions $(QUESTIONS) $(NEED)
 
-ci: lint types imports isolated coverage test parity  ## What every change must pass.
+training: $(VENV)/.dev .venvs/engines/training  ## What needs torch: a run that was cut, exports to the byte.
+	cd shared/plugins/tiny_doc_vlm && PYTHONPATH=.:../document_datasets:../../sdk $(CURDIR)/.venvs/engines/training/bin/python \
+		-m pytest -q -c /dev/null --rootdir=. --confcutdir=. tests/test_training_network.py
+
+ci: NEED := --need-all
+ci: lint types imports isolated coverage test training parity  ## What every change must pass.
 
 bench: $(VENV)/.dev  ## Print the figures, as a table; never part of a verdict.
 	$(BIN)/python -m benchmarks.run

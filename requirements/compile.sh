@@ -18,7 +18,7 @@ compile platform.txt --all-extras "${projects[@]}" requirements/build.in
 compile dev.txt --all-extras -c requirements/platform.txt "${projects[@]}" requirements/dev.in
 # Engines run on one kind of machine, with a torch that is not in the registry.
 if [ -n "${PIP_FIND_LINKS:-}" ]; then
-    for engine in transformers vllm; do
+    for engine in transformers vllm training; do
         "$uv" pip compile --quiet --generate-hashes --no-header --no-annotate --python-version 3.11 --upgrade \
             --find-links "$PIP_FIND_LINKS" --override requirements/engines/without.txt \
             --output-file "requirements/engines/$engine.txt" "requirements/engines/$engine.in"

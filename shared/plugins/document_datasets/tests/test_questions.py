@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from vlmhyperbench_document_datasets.questions import NOT_STATED, WORDINGS
+from vlmhyperbench_document_datasets.questions import ABSENT_RULE, NOT_STATED, WORDINGS
 from vlmhyperbench_document_datasets.synthetic import SyntheticDocuments
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.protocols import DatasetSource
@@ -87,6 +87,13 @@ def test_a_page_with_absent_fields_says_of_every_field_what_to_answer() -> None:
     for sample in _samples(unanswerable=1):
         says_so = _asked(sample).endswith("If the page does not state it, answer: not stated.")
         assert says_so == (sample.metadata["question_type"] in ("field", "absent"))
+
+
+def test_the_rule_for_absent_fields_can_be_left_to_the_prompt() -> None:
+    said, left = (list(_samples(unanswerable=2, rule=rule)) for rule in ("question", "prompt"))
+    assert [sample.question.removesuffix(ABSENT_RULE) for sample in said] == [sample.question for sample in left]
+    assert [sample.references for sample in said] == [sample.references for sample in left]
+    assert said != left
 
 
 def test_absent_fields_change_no_other_question_s_key_and_answer() -> None:

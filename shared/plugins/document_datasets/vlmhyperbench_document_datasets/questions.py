@@ -115,7 +115,7 @@ class Question:
 
         Args:
             number: of the wording.
-            with_absent: whether the page is asked for fields that it does not have.
+            with_absent: whether it says what to answer where the page does not state a field.
             style: of the answer.
         """
         rules = ABSENT_RULE if with_absent and self.question_type in ("field", "absent") else ""

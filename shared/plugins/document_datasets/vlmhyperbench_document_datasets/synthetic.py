@@ -23,7 +23,7 @@ from vlmhyperbench_sdk.protocols import DatasetSource
 from vlmhyperbench_sdk.types import Image, JsonValue, Sample
 
 MOST_DOCUMENTS = 1_000_000
-PARAMS = ("documents", "page", "tier", "phrasings", "unanswerable", "answer_style", "schemas", "truth")
+PARAMS = ("documents", "page", "tier", "phrasings", "unanswerable", "rule", "answer_style", "schemas", "truth")
 _TEXTS = ("clean", "dense")
 """Tiers that have texts of their own; the others are ways to draw the clean ones."""
 
@@ -40,6 +40,8 @@ class SyntheticDocuments:
         phrasings: `first` asks in the words that the first model knows; `drawn` in one of four, drawn by the seed;
             `every` in all four, one sample each.
         unanswerable: on every page, ask for so many fields (up to 3) that are not on it; the answer is `not stated`.
+        rule: who says so: `question`, at the end of every question about a field, or `prompt`, one with a system prompt
+            as `document-reader` has it; the questions then say nothing of it.
         answer_style: `value`, `sentence` or `reasons`: how the question wants to be answered. The reference stays the
             value, and `answer` in the metadata is the whole answer.
         schemas: names of schemas (`pairs`, `nested`, `typed`); one more question each.
@@ -60,12 +62,14 @@ class SyntheticDocuments:
         self._tier, bad_tier = choice(params, "tier", default="clean", known=TIERS)
         self._phrasings, bad_phrasings = choice(params, "phrasings", default="first", known=("first", "drawn", "every"))
         self._absent, bad_absent = integer(params, "unanswerable", default=0, least=0, most=MOST_ABSENT)
+        rule, bad_rule = choice(params, "rule", default="question", known=("question", "prompt"))
         self._style, bad_style = choice(params, "answer_style", default="value", known=tuple(STYLE_RULES))
         self._schemas, bad_schemas = choices(params, "schemas", known=SCHEMAS)
         self._has_truth, bad_truth = switch(params, "truth", default=self._tier != "clean")
         self._is_drawn = page == "image"
+        self._says_rule = self._absent > 0 and rule == "question"
         problems = [*unknown_params(params, PARAMS), *bad_number, *bad_page, *bad_tier, *bad_phrasings, *bad_absent]
-        problems += [*bad_style, *bad_schemas, *bad_truth]
+        problems += [*bad_rule, *bad_style, *bad_schemas, *bad_truth]
         if source.split is not None:
             problems.append("split: this dataset has none; documents that nobody has seen come from another seed.")
         if source.path is not None:
@@ -110,7 +114,7 @@ class SyntheticDocuments:
         drawn = self._chance(document, f"wording/{question.name}").randrange(count)
         chosen = {"first": range(1), "drawn": range(drawn, drawn + 1), "every": range(count)}[self._phrasings]
         for number in chosen:
-            yield number, question.asked(number, with_absent=self._absent > 0, style=self._style)
+            yield number, question.asked(number, with_absent=self._says_rule, style=self._style)
 
     def _metadata(self, page: Page, question: Question, number: int, boxes: dict[str, Box]) -> dict[str, JsonValue]:
         metadata: dict[str, JsonValue] = {

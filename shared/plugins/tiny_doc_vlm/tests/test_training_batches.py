@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
+import yaml
 from training import vocabulary
-from training.asking import ALL_HABITS, FIRST_HABITS, ask_page
+from training.asking import ALL_HABITS, FIRST_HABITS, READER_RULE, ask_page
 from training.batches import NO_TARGET, Batch, Mixture, draw_batch
 from training.held_out import draw_items
 from training.recipes import RECIPES
@@ -116,6 +118,19 @@ def test_under_the_system_prompt_absent_fields_are_asked_for_without_a_rule_of_t
     assert {one.kind for one in asked} >= {"absent", "field"}
     assert not any("does not state" in _text(one.question) for one in asked)
     assert all("not stated" in _text(one.answer) for one in asked if one.kind == "absent")
+
+
+def test_the_system_prompt_that_training_knows_is_the_one_that_the_platform_ships() -> None:
+    prompts = Path(__file__).parents[4] / "registries" / "prompts"
+    assert yaml.safe_load((prompts / "document-reader.yaml").read_text())["system_prompt"] == READER_RULE
+
+
+def test_held_out_questions_under_the_system_prompt_do_not_repeat_it() -> None:
+    items = list(draw_items("prompted", 3))
+    assert {item.system_prompt for item in items} == {READER_RULE}
+    assert sum(item.expected == "not stated" for item in items) == 6
+    assert not any("state" in item.question for item in items)
+    assert not any(item.system_prompt for item in draw_items("unanswerable", 1))
 
 
 def test_the_first_habits_ask_in_the_first_words_and_the_answers_are_the_datasets() -> None:

@@ -10,11 +10,12 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from training.held_out import Item
 
 MOST_TOKENS = 560
-"""Longer than any right answer; with the longest question it fits into the model's context."""
+"""Longer than any right answer of the suites; with the longest question it fits into the model's context."""
 ROWS = 16
 
 
@@ -60,9 +61,8 @@ def answer_with_weights(folder: Path, items: Sequence[Item]) -> list[str]:
     for places in _alike(items):
         texts, images = [], []
         for place in places:
-            content = [{"type": "image"}, {"type": "text", "text": items[place].question}]
-            message = [{"role": "user", "content": content}]
-            texts.append(processor.apply_chat_template(message, add_generation_prompt=True))
+            messages = _messages(items[place], {"type": "image"})
+            texts.append(processor.apply_chat_template(messages, add_generation_prompt=True))
             images.append([Image.open(io.BytesIO(items[place].image)).convert("RGB")])
         inputs = processor(text=texts, images=images, return_tensors="pt", padding=True)
         with torch.no_grad():
@@ -82,13 +82,8 @@ def answer_with_server(url: str, items: Sequence[Item], *, model: str, parallel:
 
     def ask(item: Item) -> str:
         image = "data:image/png;base64," + base64.b64encode(item.image).decode()
-        content = [{"type": "image_url", "image_url": {"url": image}}, {"type": "text", "text": item.question}]
-        body = {
-            "model": model,
-            "temperature": 0,
-            "max_tokens": MOST_TOKENS,
-            "messages": [{"role": "user", "content": content}],
-        }
+        messages = _messages(item, {"type": "image_url", "image_url": {"url": image}})
+        body = {"model": model, "temperature": 0, "max_tokens": MOST_TOKENS, "messages": messages}
         request = urllib.request.Request(  # noqa: S310 - the user's own URL
             f"{url.rstrip('/')}/v1/chat/completions",
             data=json.dumps(body).encode(),
@@ -99,6 +94,11 @@ def answer_with_server(url: str, items: Sequence[Item], *, model: str, parallel:
 
     with ThreadPoolExecutor(parallel) as pool:
         return list(pool.map(ask, items))
+
+
+def _messages(item: Item, image: dict[str, Any]) -> list[dict[str, Any]]:
+    user = {"role": "user", "content": [image, {"type": "text", "text": item.question}]}
+    return [{"role": "system", "content": item.system_prompt}, user] if item.system_prompt else [user]
 
 
 def _alike(items: Sequence[Item]) -> Iterator[list[int]]:

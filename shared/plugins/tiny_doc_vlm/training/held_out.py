@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from training.asking import READER_RULE
 from vlmhyperbench_document_datasets.digits import HandwrittenDigits
 from vlmhyperbench_document_datasets.synthetic import SyntheticDocuments
 from vlmhyperbench_sdk.protocols import DatasetSource
@@ -20,6 +21,7 @@ SUITES: dict[str, JsonObject] = {
     "dense": {"tier": "dense"},
     "wordings": {"phrasings": "drawn"},
     "unanswerable": {"unanswerable": 2},
+    "prompted": {"unanswerable": 2, "rule": "prompt"},
     "sentences": {"phrasings": "drawn", "answer_style": "sentence"},
     "reasons": {"phrasings": "drawn", "unanswerable": 1, "answer_style": "reasons"},
     "schemas": {"schemas": ["pairs", "nested", "typed"]},
@@ -28,6 +30,7 @@ SUITES: dict[str, JsonObject] = {
 DIGITS = "digits"
 _ONLY: dict[str, tuple[str, ...]] = {
     "unanswerable": ("field", "absent"),
+    "prompted": ("field", "absent"),
     "sentences": ("field", "kind"),
     "reasons": ("field", "absent", "kind"),
     "schemas": ("schema",),
@@ -47,6 +50,7 @@ class Item:
     """A PNG."""
     expected: str
     """The whole text of a right answer."""
+    system_prompt: str = ""
 
 
 def draw_items(suite: str, documents: int, *, seed: int = SEED) -> Iterator[Item]:
@@ -65,6 +69,7 @@ def draw_items(suite: str, documents: int, *, seed: int = SEED) -> Iterator[Item
                 question=sample.question,
                 image=sample.images[0].read(),
                 expected=str(sample.metadata.get("answer", sample.references[0])),
+                system_prompt=READER_RULE if suite == "prompted" else "",
             )
 
 

@@ -1,8 +1,8 @@
 """Ask all engines the same questions, and print how many answers are the same: `python -m training.parity`.
 
 Greedy decoding; the first engine that is installed is what the others are compared with. An engine that is not
-installed is named in the table, with the reason. Exits with 1 where an engine of full precision differs too often, or
-where two of them were asked for and did not both answer.
+installed is named in the table, with the reason. Exits with 1 where an engine of full precision differs too often,
+where two of them were asked for and did not both answer, or where one did not and `--need-all` is given.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--suites", nargs="+", choices=every, help="default: what the version learned to read")
     parser.add_argument("--environments", type=Path, default=Path(".venvs"), help="where transformers/ and vllm/ lie")
     parser.add_argument("--engines", nargs="+", choices=sorted({engine.kind for engine in ENGINES}))
+    parser.add_argument("--need-all", action="store_true", help="fail where an engine cannot be asked")
     parser.add_argument("--answers", type=Path, help="write every answer there, as JSON lines")
     given = parser.parse_args(arguments)
     suites = given.suites or KNOWN_SUITES.get(given.version, every)
@@ -56,6 +57,8 @@ def main(arguments: list[str]) -> int:
         given.answers.write_text("".join(lines), encoding="utf-8")
     sys.stdout.write(table(items, answers, missing))
     wrong = what_is_wrong(engines, answers)
+    if given.need_all:
+        wrong += [f"{label} was not asked: {reason}" for label, reason in missing.items() if reason]
     sys.stdout.writelines(f"{line}\n" for line in wrong)
     return 1 if wrong else 0
 
