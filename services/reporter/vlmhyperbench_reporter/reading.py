@@ -32,6 +32,7 @@ _NO_SAMPLES = polars.Schema(
         "question": polars.String(),
         "references": polars.List(polars.String()),
         "images": polars.List(polars.String()),
+        "pixels": polars.Int64(),
         "metadata": polars.String(),
     }
 )
@@ -163,10 +164,12 @@ def _verified(storage: Storage, manifest: MeasureManifestView) -> bytes:
 
 
 def _with_samples(facts: polars.DataFrame) -> polars.DataFrame:
-    """Name images by their hashes, and give a run that was never indexed the columns of a manifest all the same."""
+    """Name images by their hashes, count their pixels, and give a run that was never indexed the same columns."""
     if "images" in facts.columns:
-        hashes = polars.col("images").list.eval(polars.element().struct.field("sha256"))
-        facts = facts.with_columns(hashes.fill_null([]))
+        image = polars.element().struct
+        hashes = polars.col("images").list.eval(image.field("sha256"))
+        sizes = polars.col("images").list.eval(image.field("width").cast(polars.Int64) * image.field("height"))
+        facts = facts.with_columns(hashes.fill_null([]), sizes.list.sum().alias("pixels"))
     missing = {name: kind for name, kind in _NO_SAMPLES.items() if name not in facts.columns}
     return facts.with_columns(polars.lit(None, dtype=kind).alias(name) for name, kind in missing.items())
 

@@ -1,11 +1,14 @@
-"""What each stream and each turn of a run's own requests took, and how evenly the streams were served."""
+"""What each stream, each turn and each size of image took of a run's requests, and how evenly streams were served."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import itemgetter
 
 import numpy
 import polars
 
-from vlmhyperbench.analysis.groups import Fairness, Group, fairness_of, groups_of
+from vlmhyperbench.analysis.groups import Fairness, Group, Key, fairness_of, groups_of, size_bucket
 from vlmhyperbench.analysis.interference import median_ratio
 from vlmhyperbench.reports.document import Cell, Column, Estimate, Table, write_number
 from vlmhyperbench.reports.evidence import RunEvidence
@@ -17,29 +20,33 @@ _TITLES = ("TTFT p50, ms", "TTFT p99, ms", "TPOT p50, ms", "TPOT p99, ms", "late
 
 
 def sharing_tables(run: RunEvidence) -> list[Table]:
-    """Lay out streams of a multi-stream scenario and turns of conversations; nothing where there is only one."""
+    """Lay out streams of a multi-stream scenario, turns of conversations, sizes of images; nothing of a single one."""
     rows = own_rows(run.facts).filter(polars.col("sent_ns").is_not_null())
     tables = []
     if run.spec.scenario.kind == "multi_stream":
-        tables += _table("streams", "Streams", "stream", _groups(rows, "stream"), note=_say(_fairness(rows)))
+        streams = _groups(rows, rows["stream"].to_list())
+        tables += _table("streams", "Streams", "stream", streams, note=_say(_fairness(rows)))
         if run.alone is not None:
             # A claim that came no further than its baseline left one too, perhaps of another machine.
             measured = rows["claim_id"].unique().implode()
             tables.append(_interference(rows, run.alone.filter(polars.col("claim_id").is_in(measured))))
     if rows["turn"].n_unique() > 1:
         note = "The first turn shows the pages; every later one quotes the answers before it."
-        tables += _table("turns", "Turns", "turn", _groups(rows, "turn"), note=note)
+        tables += _table("turns", "Turns", "turn", _groups(rows, rows["turn"].to_list()), note=note)
+    shown = rows.filter(polars.col("pixels") > 0)
+    sizes = _groups(shown, [size_bucket(pixels) for pixels in shown["pixels"]], name_of=itemgetter(1))
+    tables += _table("image_sizes", "Sizes of images", "images of a request", sizes, note="All their pixels together.")
     return tables
 
 
-def _groups(rows: polars.DataFrame, column: str) -> tuple[Group, ...]:
+def _groups(rows: polars.DataFrame, keys: Sequence[Key], *, name_of: Callable[[Key], str] = str) -> tuple[Group, ...]:
     # Only requests that were answered have times, and these are the ones that are ok.
     ttft, tpot, latency = (
         rows[name].cast(polars.Float64).fill_null(numpy.nan).to_numpy()
         for name in ("ttft_user_ns", "tpot_ns", "latency_ns")
     )
     is_ok = (rows["status"] == "ok").to_list()
-    return groups_of(rows[column].to_list(), is_ok=is_ok, ttft_ns=ttft, tpot_ns=tpot, latency_ns=latency)
+    return groups_of(keys, is_ok=is_ok, ttft_ns=ttft, tpot_ns=tpot, latency_ns=latency, name_of=name_of)
 
 
 def _fairness(rows: polars.DataFrame) -> Fairness | None:

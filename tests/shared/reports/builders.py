@@ -106,6 +106,7 @@ def fact(ordinal: int, text: str | None, reference: str, **changes: object) -> d
         "question": f"Question {ordinal}?",
         "references": [reference],
         "images": [PAGES[ordinal // 2 % 2]],
+        "pixels": 192 * 96,
         "metadata": "{}",
         "group.doc_class": "receipt" if ordinal % 2 == 0 else "ticket",
         "group.question_type": "field" if ordinal < 3 else "kind",
@@ -120,7 +121,7 @@ def facts_frame(rows: Sequence[dict[str, object]]) -> polars.DataFrame:
     )
     groups = dict.fromkeys(("group.doc_class", "group.question_type"), polars.String())
     lists = dict.fromkeys(("references", "images"), polars.List(polars.String()))
-    schema = polars.Schema({**polars_schema(FACT_COLUMNS), **texts, **lists, **groups})
+    schema = polars.Schema({**polars_schema(FACT_COLUMNS), **texts, **lists, "pixels": polars.Int64(), **groups})
     return polars.DataFrame([{name: row.get(name) for name in schema} for row in rows], schema=schema)
 
 

@@ -250,6 +250,16 @@ def test_turns_of_conversations_stand_apart_and_many_are_cut() -> None:
     assert table.note.endswith("2 further ones are left out.")
 
 
+def test_sizes_of_images_stand_apart_from_the_smallest_to_the_largest() -> None:
+    small, large = 192 * 96, 2048 * 1024
+    rows = [fact(i, "a", "a", pixels=large if i else small, ttft_user_ns=(30 if i else 10) * MS) for i in range(3)]
+    rows += [fact(3, "a", "a", pixels=0, images=[]), fact(4, "a", "a", pixels=None, images=[])]
+    table = table_of(chapter_of(run_document(evidence(rows, metrics=(), claims=[claim(client=CLIENT)]))), "image_sizes")
+    assert [row[:4] for row in cells_of(table)] == [
+        ("up to 0.1 MP", "1", "1", "10.0"), ("up to 4 MP", "2", "2", "30.0")
+    ]  # fmt: skip
+
+
 def test_one_stream_and_one_turn_are_no_groups() -> None:
     spec = scenario(kind="multi_stream", in_flight=2)
     chapter = chapter_of(run_document(evidence([fact(0, "a", "a")], spec=spec, metrics=())))
