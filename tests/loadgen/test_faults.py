@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.loadgen.driving import Driven, chat_body, drive, read_request, respond, serving, whole
+from tests.loadgen.driving import Driven, chat_body, drive, read_request, respond, serving, streamed, whole
 from vlmhyperbench_loadgen.streams import STALE_NS
 from vlmhyperbench_sdk.load import LoadLimits, StartedLine
 from vlmhyperbench_simulated.server import start_server
@@ -110,7 +111,8 @@ async def test_an_answer_that_breaks_off_keeps_what_came(tmp_path: Path) -> None
 
 
 async def test_a_connection_that_closes_without_an_answer_is_lost(tmp_path: Path) -> None:
-    assert errors(await simulate(tmp_path, Simulation(failure_rate=1.0, failure="reset"))) == ["connection_lost"]
+    driven = await simulate(tmp_path, Simulation(failure_rate=1.0, failure="reset"))
+    assert (errors(driven), driven.end.resent) == (["connection_lost"], 0)
 
 
 async def test_a_connection_that_the_server_closed_between_requests_is_opened_anew(tmp_path: Path) -> None:
@@ -121,6 +123,41 @@ async def test_a_connection_that_the_server_closed_between_requests_is_opened_an
     async with serving(answer_once) as url:
         driven = await drive(tmp_path, url, bodies=[chat_body(number) for number in range(4)])
     assert [(row["text"], row["tries"]) for row in driven.rows] == [(f"connection {n}", 1) for n in range(4)]
+
+
+@pytest.mark.parametrize("answer", [whole("fine"), streamed("fine")], ids=["whole", "streamed"])
+@pytest.mark.parametrize("answers", [1, 3], ids=["second", "fourth"])
+async def test_a_request_sent_anew_is_counted_and_was_sent_when_it_left_first(
+    tmp_path: Path, answer: bytes, answers: int
+) -> None:
+    closed_ns: list[int] = []
+
+    async def close_upon_the_next(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+        for _ in range(answers if number == 0 else 100):
+            await read_request(reader)
+            writer.write(answer)
+        await read_request(reader)
+        closed_ns.append(time.monotonic_ns())
+
+    async with serving(close_upon_the_next) as url:
+        driven = await drive(tmp_path, url, bodies=[chat_body(number) for number in range(6)], kind="offline")
+    assert [(row["status"], row["text"], row["tries"]) for row in driven.rows] == [("ok", "fine", 1)] * 6
+    assert driven.end.resent == 1
+    again = driven.rows[answers]
+    assert again["sent_ns"] <= closed_ns[0] <= again["event_ns"][0]
+    assert again["event_ns"][0] <= again["stream_end_ns"] <= driven.rows[answers + 1]["sent_ns"]
+
+
+async def test_a_request_is_sent_anew_only_once(tmp_path: Path) -> None:
+    async def answer_only_the_first(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+        await read_request(reader)
+        if number == 0:
+            writer.write(whole())
+            await read_request(reader)
+
+    async with serving(answer_only_the_first) as url:
+        driven = await drive(tmp_path, url, bodies=[chat_body(number) for number in range(2)])
+    assert (errors(driven), driven.end.resent) == (["ok", "connection_lost"], 1)
 
 
 async def test_a_server_that_closes_a_connection_late_had_the_request(tmp_path: Path) -> None:

@@ -62,6 +62,7 @@ async def test_every_request_is_recorded_once_over_several_processes(tmp_path: P
     assert driven.phases == [(1, "OPEN"), (1, "COMPLETE")]
     assert driven.end.startup_s > 0
     assert driven.end.peak_rss_bytes > 10_000_000
+    assert driven.end.resent == 0
 
 
 async def test_segments_have_the_columns_of_the_contract_and_their_announced_hash(tmp_path: Path) -> None:
@@ -212,6 +213,22 @@ async def test_whoever_ends_it_keeps_what_is_done(tmp_path: Path, how: str) -> N
     assert _group_is_gone(process.pid)
 
 
+HEAVY = ("numpy", "polars", "pyarrow", "scipy")
+"""Each of them maps libraries of its own as soon as it is imported."""
+
+
+async def test_what_measures_has_loaded_nothing_heavy(tmp_path: Path) -> None:
+    stuck, answering = _answer_first(300)
+    async with serving(answering) as url:  # type: ignore[arg-type]
+        process = await _start_slow(tmp_path, url, fast=300)
+        await stuck.wait()
+        loaded = _heavy_of(_measuring_child(process.pid))
+        await process.cancel()
+        await process.wait()
+    assert loaded == set()
+    assert {"numpy", "polars"} <= _heavy_of(os.getpid())
+
+
 async def test_cancel_before_the_plan_is_there_ends_it_too(tmp_path: Path) -> None:
     process = await LoadProcess.start(tmp_path / "plan", tmp_path / "record")
     await process.cancel()
@@ -308,6 +325,11 @@ def _measuring_child(parent: int) -> int:
     children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
     (child,) = (int(pid) for pid in children)
     return child
+
+
+def _heavy_of(pid: int) -> set[str]:
+    maps = Path(f"/proc/{pid}/maps").read_text()
+    return {name for name in HEAVY if name in maps}
 
 
 def _group_is_gone(group: int) -> bool:

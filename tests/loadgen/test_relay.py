@@ -25,7 +25,7 @@ from vlmhyperbench_loadgen.relaying import MOST_BODY_BYTES, Relay, can_be_relaye
 from vlmhyperbench_loadgen.rows import Row, make_row
 from vlmhyperbench_loadgen.table import Request
 from vlmhyperbench_loadgen.tries import Try, read_try
-from vlmhyperbench_sdk.stamps import read_clocks
+from vlmhyperbench_sdk.stamps import STAMP_SPACE, ask_for_stamps, read_clocks, stamp_of
 
 pytestmark = COMPILES
 
@@ -51,16 +51,15 @@ class Relaying:
 
     def wait(self) -> list[tuple[int, int]]:
         waited = self.receiver.wait(0.0)
-        self.relay.collect(waited)
+        self.relay.collect()
         return waited.ready
 
     def begin(self) -> None:
         """Say that the next request was sent."""
-        taken = self.relay.take()
-        assert taken is not None
+        done = self.relay.take(3)
+        assert done is not None
         before = read_clocks()
-        sent_ns = before.monotonic_ns
-        done = Try(request=taken[1], number=1, scheduled_ns=sent_ns, stream=3, sent_ns=sent_ns, place=taken[0])
+        done.scheduled_ns = done.sent_ns = before.monotonic_ns
         done.reply = Reply(before)
         self.relay.relay(self.near.fileno(), 10**6, done, before)
 
@@ -74,9 +73,11 @@ class Relaying:
 
 
 @contextmanager
-def relaying(tmp_path: Path, *, requests: int) -> Iterator[Relaying]:
+def relaying(
+    tmp_path: Path, *, requests: int, sockets: tuple[socket.socket, socket.socket] | None = None
+) -> Iterator[Relaying]:
     (tmp_path / "bodies.bin").write_bytes(BODY * requests)
-    near, far = socket.socketpair()
+    near, far = sockets or socket.socketpair()
     finished: list[Try] = []
     rows: list[Row] = []
     with near, far, waiting(near) as receiver:
@@ -106,7 +107,8 @@ def test_the_next_request_follows_an_answer_at_once(tmp_path: Path) -> None:
         assert one.finished[0].sent_ns is not None
         assert one.finished[0].sent_ns <= state.scheduled_ns <= state.sent_ns
         assert one.learn().text == "first"
-        assert one.relay.take() == (2, request(2))
+        assert one.relay.take(5) == Try(request=request(2), number=1, scheduled_ns=0, stream=5, place=2)
+        assert one.relay.take(5) is None
 
 
 def test_a_free_stream_is_told_and_says_since_when(tmp_path: Path) -> None:
@@ -115,6 +117,35 @@ def test_a_free_stream_is_told_and_says_since_when(tmp_path: Path) -> None:
         assert one.wait() == [(one.near.fileno(), select.EPOLLIN)]
         state = one.relay.state(one.near.fileno())
         assert (state.begun, state.place, state.scheduled_ns) == (0, -1, one.finished[0].end_ns)
+
+
+def connect() -> tuple[socket.socket, socket.socket]:
+    """Both ends of a TCP connection."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        near = socket.create_connection(server.getsockname())
+        return near, server.accept()[0]
+
+
+def test_where_a_read_has_no_stamp_the_next_request_is_due_when_the_end_was_seen(tmp_path: Path) -> None:
+    stamped, sender = connect()
+    with stamped, sender, relaying(tmp_path, requests=2, sockets=connect()) as one:
+        if not ask_for_stamps(stamped):
+            pytest.skip("this system does not stamp")
+        # The kernel begins to stamp some time after the first socket asked for it.
+        for _ in range(100_000):
+            sender.sendall(b"x")
+            if stamp_of(stamped.recvmsg(1, STAMP_SPACE)[1]):
+                break
+        for part in (streamed("first")[:100], streamed("first")[100:]):
+            one.far.sendall(part)
+            assert select.select([one.near], [], [], 10.0)[0]
+            one.wait()
+            ask_for_stamps(one.near)
+        (done,) = one.finished
+        assert done.reply is not None
+        assert (len(done.reply.times), len(done.reply.stamps)) == (2, 1)
+        one.learn()
+        assert one.relay.state(one.near.fileno()).scheduled_ns == done.end_ns
 
 
 @pytest.mark.parametrize("is_gone", [False, True], ids=["full", "gone"])

@@ -1,4 +1,8 @@
-"""The same measurements over TLS; `loopback.pem` is a key for 127.0.0.1 that nobody trusts but these tests."""
+"""The same measurements over TLS.
+
+`loopback.pem` and `expired.pem` are keys with certificates for 127.0.0.1 that nobody trusts but these tests; the second
+one expired in 2001.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.loadgen.driving import chat_body, drive, read_request, whole
+from tests.loadgen.driving import chat_body, drive, read_request, serving, whole
+from vlmhyperbench_sdk.load import LoadLimits
 
 pytestmark = pytest.mark.anyio
 
 CERTIFICATE = Path(__file__).with_name("loopback.pem")
+EXPIRED = Path(__file__).with_name("expired.pem")
 LARGE = 5_000_000
 
 
@@ -24,7 +30,7 @@ def anyio_backend() -> str:
 
 
 @asynccontextmanager
-async def serving_tls() -> AsyncIterator[tuple[str, list[int]]]:
+async def serving_tls(certificate: Path = CERTIFICATE) -> AsyncIterator[tuple[str, list[int]]]:
     """Answer with as many letters as the request has bytes; also yields the connections that were made."""
     connections: list[int] = []
 
@@ -39,7 +45,7 @@ async def serving_tls() -> AsyncIterator[tuple[str, list[int]]]:
             writer.close()
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(CERTIFICATE)
+    context.load_cert_chain(certificate)
     server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)
     async with server:
         yield f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1/chat/completions", connections
@@ -61,6 +67,43 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path: Path) 
         driven = await drive(tmp_path, url, bodies=[chat_body()])
     assert driven.end.outcome == "failed"
     assert "CERTIFICATE_VERIFY_FAILED" in str(driven.end.error)
+
+
+@pytest.mark.parametrize(
+    ("certificate", "host", "why"),
+    [
+        (CERTIFICATE, "localhost", "certificate is not valid for 'localhost'"),
+        (EXPIRED, "127.0.0.1", "certificate has expired"),
+    ],
+    ids=["another_host", "expired"],
+)
+async def test_a_trusted_certificate_that_does_not_hold_is_refused_and_why_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, certificate: Path, host: str, why: str
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    async with serving_tls(certificate) as (url, _):
+        driven = await drive(tmp_path, url.replace("127.0.0.1", host), bodies=[chat_body()])
+    assert (driven.end.outcome, driven.rows) == ("failed", [])
+    assert str(driven.end.error).startswith("connect_failed: [SSL: CERTIFICATE_VERIFY_FAILED]")
+    assert why in str(driven.end.error)
+
+
+async def test_a_handshake_that_never_ends_is_given_up_and_named(tmp_path: Path) -> None:
+    said: list[bytes] = []
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+        said.append(await reader.read())
+
+    async with serving(listen) as url:
+        driven = await drive(
+            tmp_path,
+            url.replace("http:", "https:"),
+            bodies=[chat_body()],
+            limits=LoadLimits(connect_timeout_s=0.2),
+        )
+    assert driven.end.error == "connect_failed: no TLS handshake within 0.2 s"
+    assert (driven.end.outcome, driven.rows) == ("failed", [])
+    assert said[0].startswith(b"\x16\x03"), "it began a handshake"
 
 
 async def test_the_check_can_be_left_out(tmp_path: Path) -> None:

@@ -82,17 +82,20 @@ class EventLoop:
 
     def __init__(self) -> None:
         self._poll: Poll = _SelectorPoll()
+        self._timer: Timer | None = None
         self.receiver: Receiver | None = None
         """Hears the sockets it is told to listen to; their watchers are told once there is something to look at."""
+        if sys.platform == "linux":
+            from vlmhyperbench_sdk.timerfd import Timer
+
+            epoll = select.epoll()
+            self._poll, self._timer, self.receiver = epoll, Timer(), make_receiver(epoll.fileno())
+            epoll.register(self._timer.fd, READ)
         self.relay: Relay | None = None
         """Is given what the receiver has relayed."""
-        if sys.platform == "linux":
-            epoll = select.epoll()
-            self._poll, self.receiver = epoll, make_receiver(epoll.fileno())
         self._watchers: dict[int, Watcher] = {}
         self._heap: list[tuple[int, int, Sleeper]] = []
         self._count = 0
-        self._timer: Timer | None = None
         self.gathers_for = 0
         """For so many streams waiting for company is allowed: what they read bears instants of its own."""
         self.begun = 0
@@ -103,11 +106,6 @@ class EventLoop:
         self._gathers = False
         self._events = self._begun_before = 0
         self._events_since_ns = 0
-        if sys.platform == "linux":
-            from vlmhyperbench_sdk.timerfd import Timer
-
-            self._timer = Timer()
-            self._poll.register(self._timer.fd, READ)
 
     def watch(self, fd: int, mask: int, watcher: Watcher) -> None:
         """Tell `watcher` when `fd` is ready."""
@@ -173,7 +171,7 @@ class EventLoop:
         waited = self.receiver.wait(timeout_s, gather_ns=gather_ns, due_ns=due_ns)
         if waited.relayed and self.relay is not None:
             self.begun += waited.relayed
-            self.relay.collect(waited)
+            self.relay.collect()
         return waited
 
     def _look_at_rate(self, now_ns: int) -> None:

@@ -201,6 +201,7 @@ class Measurement:
                 "read": self._read,
                 "stamped": self._stamped,
                 "grown": departures.grown if departures is not None else 0,
+                "resent": work.resent,
                 "is_realtime": is_realtime,
                 "is_compiled": self._loop.receiver is not None,
             }

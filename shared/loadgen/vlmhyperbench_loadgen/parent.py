@@ -69,7 +69,7 @@ class Parent:
         self._said_at_s = 0.0
         self._is_measured = False
         self._busy: list[tuple[int, int]] = []
-        self._read, self._stamped, self._grown = 0, 0, 0
+        self._read, self._stamped, self._grown, self._resent = 0, 0, 0, 0
         self._is_realtime = self._is_compiled = False
         self._transport: Transport = "tcp"
         self._startup_s = 0.0
@@ -202,6 +202,7 @@ class Parent:
             self._read += sum(frame["read"] for frame in closed)
             self._stamped += sum(frame["stamped"] for frame in closed)
             self._grown += sum(frame["grown"] for frame in closed)
+            self._resent += sum(frame["resent"] for frame in closed)
             self._is_realtime = all(frame["is_realtime"] for frame in closed)
             self._is_compiled = all(frame["is_compiled"] for frame in closed)
         if self._is_draining and self._done != count:
@@ -369,6 +370,7 @@ class Parent:
                 transport=self._transport,
                 instants=_who_took(self._read, self._stamped),
                 idle_opened=self._grown,
+                resent=self._resent,
                 is_realtime=self._is_realtime,
                 receiver="compiled" if self._is_compiled else "interpreted",
             )

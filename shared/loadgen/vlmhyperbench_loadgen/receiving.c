@@ -80,8 +80,6 @@ static void give_back(struct ear *ear)
     memset(ear, 0, sizeof *ear);
 }
 
-void receiver_end_relaying(struct receiver *self);
-
 void receiver_free(struct receiver *self)
 {
     receiver_end_relaying(self);
@@ -227,7 +225,7 @@ static void sleep_ns(int64_t ns)
  *
  * timeout_ns: for the first thing to come, -1: for ever. gather_ns: let so much pass before each look, unless an
  * instant is near: due_ns, 0: none. out: how often something was heard that is no event, how many answers were relayed,
- * the lengths of both logs, then descriptor and mask << 32 of each event; it has room for four more than MOST_EVENTS.
+ * then descriptor and mask << 32 of each event; it has room for two more than MOST_EVENTS.
  * Returns the number of events, or -errno.
  */
 int receiver_wait(struct receiver *self, int poll, int64_t timeout_ns, int64_t gather_ns, int64_t due_ns, uint64_t *out)
@@ -253,7 +251,7 @@ int receiver_wait(struct receiver *self, int poll, int64_t timeout_ns, int64_t g
             if (ear != NULL && ear->listens && ready[at].events == EPOLLIN && hear(self, ear, fd) == GOES_ON)
                 out[0]++;
             else
-                out[4 + events++] = (uint64_t)ready[at].events << 32 | (uint32_t)fd;
+                out[2 + events++] = (uint64_t)ready[at].events << 32 | (uint32_t)fd;
         }
         if (events || count <= 0 || timeout_ns == 0 || self->relayed >= MOST_RELAYED)
             break;
@@ -266,7 +264,5 @@ int receiver_wait(struct receiver *self, int poll, int64_t timeout_ns, int64_t g
             timeout_ms = STAY_NS / 1000000;
     }
     out[1] = (uint64_t)self->relayed;
-    out[2] = self->ended.length;
-    out[3] = self->alike.length;
     return events;
 }

@@ -5,9 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of what Python repeats or sees in memory: MOST_EVENTS, struct reading, exchange, heard, ended and alike. Change it
- * with any of them: a library of another number is not used. */
-#define LAYOUT 1
+/* Of what Python repeats or sees in memory: MOST_EVENTS, the counts of receiver_wait, struct reading, exchange, heard,
+ * ended and alike. Change it with any of them: a library of another number is not used. */
+#define LAYOUT 2
 #define MOST_EVENTS 256
 
 #define EMPTY_LINE 0x0D0A0D0Au
@@ -75,12 +75,13 @@ struct receiver {
     int64_t relayed;
 };
 
-
 enum outcome { GOES_ON, LOOK };
 
-int64_t now_ns(void);
+__attribute__((visibility("hidden"))) int64_t now_ns(void);
 
 /* Look at what came on a socket that relays. */
-enum outcome relay(struct receiver *self, struct ear *ear, int fd);
+__attribute__((visibility("hidden"))) enum outcome relay(struct receiver *self, struct ear *ear, int fd);
+
+void receiver_end_relaying(struct receiver *self);
 
 #endif

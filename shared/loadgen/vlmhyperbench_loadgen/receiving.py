@@ -44,9 +44,6 @@ class Waited(NamedTuple):
     """How often others were heard that nobody has to look at."""
     relayed: int = 0
     """Answers that have ended; where requests were left, the next one followed."""
-    ended_bytes: int = 0
-    alike_bytes: int = 0
-    """Lengths of the two logs of what was relayed."""
 
 
 class _View(ctypes.Structure):
@@ -58,11 +55,11 @@ class _View(ctypes.Structure):
     )
 
 
-_LAYOUT = 1
+_LAYOUT = 2
 """`LAYOUT` of `receiving.h`."""
 _FIELDS = 3
 READING_BYTES = 8 * _FIELDS
-_COUNTS = 4
+_COUNTS = 2
 """Numbers that `receiver_wait` gives before the events."""
 
 
@@ -163,7 +160,7 @@ def _load() -> ctypes.CDLL | None:
         ("add_likeness", number, (handle, text, size, numbers, size)),
         ("relay", number, (handle, number, size, instant, numbers)),
         ("state", instant, (handle, number, numbers)),
-        ("log", handle, (handle, number)),
+        ("log", handle, (handle, number, ctypes.POINTER(size))),
     ):
         function = getattr(library, f"receiver_{name}")
         function.restype, function.argtypes = result, arguments

@@ -137,9 +137,12 @@ int64_t receiver_state(struct receiver *self, int fd, struct exchange *now)
     return begun;
 }
 
-const unsigned char *receiver_log(const struct receiver *self, int of_alike)
+/* One of the two logs of what the last wait has relayed; NULL where nothing ever was put into it. */
+const unsigned char *receiver_log(const struct receiver *self, int of_alike, uint64_t *length)
 {
-    return of_alike ? self->alike.data : self->ended.data;
+    const struct log *log = of_alike ? &self->alike : &self->ended;
+    *length = log->length;
+    return log->data;
 }
 
 static unsigned char *grow(struct log *log, size_t by)
@@ -237,19 +240,29 @@ static int is_like(const struct ear *ear, const struct likeness *like)
     return memcmp(ear->data + at, like->data + at, like->length - at) == 0;
 }
 
+/* The slot of the answer that this one is like, or -1. One that came by several reads has several instants: none. */
+static int find_alike(const struct receiver *self, const struct ear *ear)
+{
+    if (ear->count != 1)
+        return -1;
+    for (int slot = 0; slot < MOST_LIKENESSES; slot++) {
+        if (is_like(ear, &self->likenesses[slot]))
+            return slot;
+    }
+    return -1;
+}
+
 /* Put a whole answer down. 0, or -ENOMEM. */
 static int put_down(struct receiver *self, const struct ear *ear, int64_t end_ns, int is_stamped)
 {
-    /* One that came by several reads has several instants. */
-    for (int slot = 0; slot < MOST_LIKENESSES && ear->count == 1; slot++) {
-        if (is_like(ear, &self->likenesses[slot])) {
-            struct alike *to = (struct alike *)grow(&self->alike, sizeof *to);
-            if (to == NULL)
-                return -ENOMEM;
-            const struct exchange *now = &ear->now;
-            *to = (struct alike){ear->stream, now->request, slot, now->scheduled_ns, now->sent_ns, end_ns, is_stamped};
-            return 0;
-        }
+    int slot = find_alike(self, ear);
+    if (slot >= 0) {
+        struct alike *to = (struct alike *)grow(&self->alike, sizeof *to);
+        if (to == NULL)
+            return -ENOMEM;
+        const struct exchange *now = &ear->now;
+        *to = (struct alike){ear->stream, now->request, slot, now->scheduled_ns, now->sent_ns, end_ns, is_stamped};
+        return 0;
     }
     size_t readings = ear->count * sizeof *ear->readings, padded = (ear->length + 7) & ~(size_t)7;
     unsigned char *to = grow(&self->ended, sizeof(struct ended) + readings + padded);
@@ -261,12 +274,17 @@ static int put_down(struct receiver *self, const struct ear *ear, int64_t end_ns
     return 0;
 }
 
-/* The instant of the last read on the monotonic clock: the kernel's, if it can be. */
+/* The instant of the last read on the monotonic clock: the kernel's, if it can be. Python believes the kernel only where
+ * it stamped every read of an answer; so does this. */
 static int64_t end_of(const struct receiver *self, const struct ear *ear, int *is_stamped)
 {
     const struct reading *last = &ear->readings[ear->count - 1];
+    for (const struct reading *one = ear->readings; one <= last; one++) {
+        if (one->stamp_ns == 0)
+            return last->at_ns;
+    }
     int64_t came_ns = last->stamp_ns - self->offset_ns;
-    if (self->was_set || last->stamp_ns == 0 || came_ns > last->at_ns + MOST_AHEAD_NS || came_ns < ear->now.sent_ns - MOST_AHEAD_NS)
+    if (self->was_set || came_ns > last->at_ns + MOST_AHEAD_NS || came_ns < ear->now.sent_ns - MOST_AHEAD_NS)
         return last->at_ns;
     *is_stamped = 1;
     return came_ns < last->at_ns ? came_ns : last->at_ns;

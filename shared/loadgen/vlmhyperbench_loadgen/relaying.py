@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from vlmhyperbench_loadgen.answers import find_id, without_id
 from vlmhyperbench_loadgen.connection import Reply
-from vlmhyperbench_loadgen.receiving import READING_BYTES, Receiver, Waited, to_heard
+from vlmhyperbench_loadgen.receiving import READING_BYTES, Receiver, to_heard
 from vlmhyperbench_loadgen.rows import Row, row_alike
 from vlmhyperbench_loadgen.table import Request
 from vlmhyperbench_loadgen.tries import Try, settle_due
@@ -100,10 +100,12 @@ class Relay:
         """Forget the requests."""
         self._library.receiver_end_relaying(self._handle)
 
-    def take(self) -> tuple[int, Request] | None:
-        """Take the next request out of the receiver's hands, with its place in the queue."""
+    def take(self, stream: int) -> Try | None:
+        """Take the next request out of the receiver's hands, as the first try of a stream that sends it at once."""
         place = self._library.receiver_take_next(self._handle)
-        return (place, self._requests[place]) if place >= 0 else None
+        if place < 0:
+            return None
+        return Try(request=self._requests[place], number=1, scheduled_ns=0, stream=stream, place=place)
 
     def drain(self) -> int:
         """Let nothing more be sent; return how many requests were left."""
@@ -161,15 +163,16 @@ class Relay:
             if slot >= 0:
                 self._rows[slot : slot + 1] = [row]
 
-    def collect(self, waited: Waited) -> None:
-        """Take what was relayed in a wait."""
-        if waited.alike_bytes:
-            self._collect_alike(self._log(waited.alike_bytes, of_alike=True))
-        if waited.ended_bytes:
-            self._collect_ended(self._log(waited.ended_bytes, of_alike=False))
+    def collect(self) -> None:
+        """Take what was relayed in the last wait."""
+        if alike := self._log(of_alike=True):
+            self._collect_alike(alike)
+        self._collect_ended(self._log(of_alike=False))
 
-    def _log(self, length: int, *, of_alike: bool) -> bytes:
-        return ctypes.string_at(self._library.receiver_log(self._handle, of_alike), length)
+    def _log(self, *, of_alike: bool) -> bytes:
+        length = ctypes.c_uint64()
+        start = self._library.receiver_log(self._handle, of_alike, ctypes.byref(length))
+        return ctypes.string_at(start, length.value)
 
     def _collect_alike(self, log: bytes) -> None:
         rows: list[Row] = []
@@ -190,4 +193,4 @@ class Relay:
             done = Try(request=self._requests[place], number=1, scheduled_ns=scheduled_ns, stream=stream, place=place)
             done.sent_ns, done.end_ns, done.reply = sent_ns, reply.times[-1], reply
             self._finish(done)
-            at = start + (size + 7 & ~7)
+            at = start + ((size + 7) & ~7)

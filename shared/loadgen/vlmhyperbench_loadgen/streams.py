@@ -47,7 +47,6 @@ class Stream:
         self._bodies = bodies
         self._work: Work | None = None
         self._try: Try | None = None
-        self._has_resent = False
         self._taker: Literal["stream", "receiver", "relay"] = "stream"
         """Who takes the answer in. A relay sends too: what is under way may be another request by now."""
         self._watched = (-1, 0)
@@ -101,7 +100,6 @@ class Stream:
             self._try = taken
             if not taken.scheduled_ns:
                 taken.scheduled_ns, taken.after = free_ns, after
-            self._has_resent = False
             if taken.request.think_ns > 0 and taken.number == 1:
                 taken.scheduled_ns += taken.request.think_ns
                 self._wait(taken.scheduled_ns)
@@ -157,6 +155,7 @@ class Stream:
 
     def _send(self) -> None:
         assert self._try is not None  # noqa: S101 -- narrows the type
+        assert self._work is not None  # noqa: S101 -- narrows the type
         request, body = self._try.request, self._try.body
         if body is None:
             body = self._body_of(request)
@@ -164,8 +163,11 @@ class Stream:
         before = SHARED.before(time.monotonic_ns())
         self._try.reply = Reply(before)
         self._loop.begun += 1
-        sent_ns = self._try.sent_ns = time.monotonic_ns()
-        self._loop.wake_at(self, sent_ns + round(self._bounds.request_timeout_s * 1e9))
+        if self._try.sent_ns is None:
+            self._try.sent_ns = time.monotonic_ns()
+        else:
+            self._work.resent += 1
+        self._loop.wake_at(self, self._try.sent_ns + round(self._bounds.request_timeout_s * 1e9))
         try:
             self.connection.send(body)
         except OSError:
@@ -173,7 +175,7 @@ class Stream:
             return
         if self.connection.is_sending:
             self._watch()
-        elif self._work is not None and self._work.relay is not None:
+        elif self._work.relay is not None:
             self._work.relay.relay(self.connection.fd, self._bounds.max_answer_bytes, self._try, before)
             self._taker = "relay"
 
@@ -192,7 +194,6 @@ class Stream:
         request = self._work.relay.request(now.place)
         self._try = Try(request=request, number=1, scheduled_ns=now.scheduled_ns, stream=self.index, place=now.place)
         self._try.sent_ns, self._try.reply = now.sent_ns, Reply(now.before)
-        self._has_resent = False
         self._loop.wake_at(self, now.sent_ns + round(self._bounds.request_timeout_s * 1e9))
         self.connection.go_on_from(self._body_of(request), max(now.sent, 0))
         if not self.connection.is_sending:
@@ -306,7 +307,8 @@ class Stream:
 
     def _time_out(self, now_ns: int) -> None:
         """End what is under way, unless the receiver has begun another request since; what was heard is kept."""
-        if self._taker == "relay" and (not self._catch_up() or self.deadline_ns):
+        under_way = self._try
+        if self._taker == "relay" and (not self._catch_up() or self._try is not under_way):
             return
         if self._taker != "stream" and self._try is not None and self._try.reply is not None:
             # Frames that are broken are found again when what came is read.
@@ -315,15 +317,18 @@ class Stream:
         self._finish(now_ns, f"timeout: no end within {self._bounds.request_timeout_s:g} s")
 
     def _lose(self) -> None:
-        """The connection is gone. One that the server closed before it could know of the request is opened anew."""
+        """The connection is gone. A kept one that closed without a word may have been closed before the request came.
+
+        Then the request is sent anew, once: the first one of a connection never is. Nobody can tell whether the server
+        had it, so `Work.resent` counts it.
+        """
         assert self._try is not None  # noqa: S101 -- narrows the type
         assert self._try.reply is not None  # noqa: S101 -- narrows the type
         now_ns = time.monotonic_ns()
         waited_ns = now_ns - (self._try.sent_ns or now_ns)
         is_stale = self.connection.requests > 1 and not self._try.reply.received and waited_ns < STALE_NS
         self._close()
-        if is_stale and not self._has_resent:
-            self._has_resent = True
+        if is_stale:
             self._open(now_ns)
         else:
             self._finish(now_ns, "connection_lost: the server closed the connection before the answer's end")
@@ -332,7 +337,8 @@ class Stream:
         """The deadline has passed: of opening, of the request, or of a wait."""
         match self.state:
             case "opening":
-                self._end_opening(f"connect_failed: no connection within {self._bounds.connect_timeout_s:g} s", now_ns)
+                what = "TLS handshake" if self.connection.state == "handshaking" else "connection"
+                self._end_opening(f"connect_failed: no {what} within {self._bounds.connect_timeout_s:g} s", now_ns)
             case "busy":
                 self._time_out(now_ns)
             case "waiting" if self._try is not None:

@@ -21,6 +21,7 @@ class Try:
     scheduled_ns: int
     stream: int
     sent_ns: int | None = None
+    """When it left first, also where it was sent anew on another connection: whoever asked waits since then."""
     end_ns: int = 0
     reply: Reply | None = None
     failure: str | None = None

@@ -51,6 +51,8 @@ class Work:
         """Where the receiver holds the queue: it sends the next request as soon as an answer has ended."""
         self.remaining = len(requests)
         """Requests that are not reported yet."""
+        self.resent = 0
+        """Requests that left a second time, on a new connection: a kept one closed without a byte of the answer."""
         self.wake: Callable[[int], None] = lambda now_ns: None  # noqa: ARG005
         """Called when a request is to be tried again, so that an idle stream may take it."""
 
@@ -72,10 +74,8 @@ class Work:
         if self._delayed and self._delayed[0][0] <= now_ns:
             due_ns, _, request, number = heapq.heappop(self._delayed)
             return Try(request=request, number=number, scheduled_ns=due_ns, stream=stream)
-        if self.relay is not None:
-            taken = self.relay.take()
-            if taken is not None:
-                return Try(request=taken[1], number=1, scheduled_ns=0, stream=stream, place=taken[0])
+        if self.relay is not None and (taken := self.relay.take(stream)) is not None:
+            return taken
         queue = self._own.get(stream) or self._shared
         if queue:
             return Try(request=queue.popleft(), number=1, scheduled_ns=0, stream=stream)

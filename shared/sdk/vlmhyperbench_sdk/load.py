@@ -240,3 +240,7 @@ class EndLine:
     """What took streamed answers in; both record the same, the compiled one at less cost."""
     idle_opened: int = 0
     """Streams that open loops opened beyond those that were ready before the clock started."""
+    resent: int = 0
+    """Requests of the measured phases that were sent twice within one try: the server closed the kept connection they
+    went out on without a byte of an answer, so they left again on a new one. It may have been asked twice; their
+    `sent_ns` is that of the first."""
