@@ -19,6 +19,7 @@ from training.held_out import draw_items
 from training.muon import orthogonal
 from training.network import Reader, make_processor
 from training.recipes import RECIPES, Recipe
+from training.steps import Optimizers, Tally, train_step
 from training.train import CHECKPOINT, Plan, rate_at, train
 
 import vlmhyperbench_tiny_doc_vlm as tiny
@@ -108,6 +109,17 @@ def test_a_run_that_was_cut_goes_on_as_if_it_had_not_been(tmp_path: Path) -> Non
     expected, got = _checkpoint(whole), _checkpoint(cut)
     assert expected.keys() == got.keys()
     assert all(torch.equal(expected[name], got[name]) for name in expected)
+
+
+def test_a_stage_that_names_no_characters_trains_the_text_model_alone() -> None:
+    torch.manual_seed(2)
+    reader = Reader()
+    before = {name: weight.clone() for name, weight in reader.named_parameters()}
+    stage = dataclasses.replace(RECIPES["v1"].stages[-1], rows=1, connector=0)
+    batch = draw_batch(CLEAN, seed=1, step=3, rows=1)
+    train_step(reader, Optimizers(reader), batch, stage, learning_rate=0.1, tally=Tally())
+    changed = {name for name, weight in reader.named_parameters() if not torch.equal(weight, before[name])}
+    assert changed == {name for name in before if "text_model" in name}
 
 
 def test_a_run_goes_on_as_what_it_began_and_not_beyond_its_end(tmp_path: Path) -> None:

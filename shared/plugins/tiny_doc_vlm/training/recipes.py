@@ -10,7 +10,10 @@ from training.batches import Mixture
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """So many steps under the same losses; a loss of weight 0 is not computed."""
+    """So many steps under the same losses; a loss of weight 0 is not computed.
+
+    A stage that names no characters trains the text model alone.
+    """
 
     name: str
     steps: int
@@ -95,18 +98,13 @@ RECIPES = {
             ),
             Stage(
                 name="transcribing",
-                steps=700,
+                steps=600,
                 rows=16,
-                learning_rate=1e-3,
+                learning_rate=2e-3,
                 tower=0,
-                connector=2,
+                connector=0,
                 text=1,
-                mixture=Mixture(
-                    tiers={"clean": 0.4, "noisy": 0.2, "shifted": 0.25, "fonts": 0.15},
-                    dense=0,
-                    digits=0,
-                    habits=TRANSCRIBING,
-                ),
+                mixture=Mixture(tiers={"clean": 1}, dense=0, digits=0, habits=TRANSCRIBING),
             ),
             Stage(name="reading", steps=4500, rows=16, learning_rate=7e-4, tower=0, connector=2, text=1),
         ),

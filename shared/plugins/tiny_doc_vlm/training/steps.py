@@ -75,7 +75,9 @@ def train_step(
     tiles = torch.from_numpy(batch.tiles).to(device)
     if not stage.text:  # Nobody names the characters of the overview.
         tiles = tiles[:, :-1]
-    joined, tokens = (out.unflatten(0, tiles.shape[:2]) for out in reader.look(tiles.flatten(0, 1)))
+    # Where no character is named, what looks at pages rests, so that it does not forget pages it is not shown.
+    with torch.set_grad_enabled(bool(stage.tower or stage.connector)):
+        joined, tokens = (out.unflatten(0, tiles.shape[:2]) for out in reader.look(tiles.flatten(0, 1)))
     total = torch.zeros((), device=device)
     characters = torch.from_numpy(batch.characters).to(device)
     count = characters.shape[1]
