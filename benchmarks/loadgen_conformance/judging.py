@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import statistics
 from collections.abc import Sequence
@@ -130,34 +129,6 @@ def faults_of(reported: Reported, truth: Truth) -> list[str]:
     if reported.completed != len(truth.requests):
         faults.append(f"{reported.completed} completed, not {len(truth.requests)}")
     return faults
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrivals:
-    """What the arrivals at the server look like."""
-
-    rate_per_s: float
-    cv: float
-    """Standard deviation of the gaps over their mean: 1 for Poisson, 0 for constant."""
-    dispersion: float
-    """Variance of the counts in windows of a second over their mean: 1 for Poisson."""
-
-
-def arrivals_of(received_ns: Sequence[int], *, window_s: float = 1.0) -> Arrivals:
-    """Describe arrivals; there are at least three."""
-    gaps = [later - earlier for earlier, later in itertools.pairwise(received_ns)]
-    span_ns, window_ns = received_ns[-1] - received_ns[0], window_s * 1e9
-    windows = max(2, int(span_ns / window_ns))
-    counts = [0] * windows
-    for at in received_ns:
-        index = int((at - received_ns[0]) / window_ns)
-        if index < windows:
-            counts[index] += 1
-    return Arrivals(
-        rate_per_s=len(gaps) / (span_ns / 1e9),
-        cv=statistics.stdev(gaps) / statistics.fmean(gaps),
-        dispersion=statistics.variance(counts) / statistics.fmean(counts),
-    )
 
 
 def _itl_ms(reported: Reported) -> float | None:

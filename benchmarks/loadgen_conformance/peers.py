@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from benchmarks.loadgen_conformance.clients import (
+    ONE_TOKEN_REQUESTS,
     PEERS,
     PROMPT_TOKENS,
     TOKENIZER,
@@ -44,6 +45,7 @@ class Aiperf:
     name: str = "aiperf"
     env: Mapping[str, str] = field(default_factory=lambda: {"DO_NOT_TRACK": "1"})
     statuses: frozenset[int] = NO_STATUS_BUT_0
+    one_token_requests: int = ONE_TOKEN_REQUESTS
 
     def version(self) -> str | None:
         return version_in(PEERS / "aiperf", "aiperf")
@@ -88,6 +90,7 @@ class Guidellm:
     name: str = "guidellm"
     env: Mapping[str, str] = field(default_factory=lambda: OFFLINE)
     statuses: frozenset[int] = NO_STATUS_BUT_0
+    one_token_requests: int = ONE_TOKEN_REQUESTS
 
     def version(self) -> str | None:
         return version_in(PEERS / "guidellm", "guidellm")
@@ -127,6 +130,7 @@ class Evalscope:
     name: str = "evalscope perf"
     env: Mapping[str, str] = field(default_factory=lambda: OFFLINE)
     statuses: frozenset[int] = NO_STATUS_BUT_0
+    one_token_requests: int = ONE_TOKEN_REQUESTS
 
     def version(self) -> str | None:
         return version_in(PEERS / "evalscope", "evalscope")
@@ -172,6 +176,7 @@ class InferencePerf:
     name: str = "inference-perf"
     env: Mapping[str, str] = field(default_factory=lambda: OFFLINE)
     statuses: frozenset[int] = NO_STATUS_BUT_0
+    one_token_requests: int = ONE_TOKEN_REQUESTS
 
     def version(self) -> str | None:
         return version_in(PEERS / "inference-perf", "inference_perf")
@@ -223,6 +228,7 @@ class MlperfEndpoints:
     name: str = "MLPerf Endpoints"
     env: Mapping[str, str] = field(default_factory=lambda: OFFLINE)
     statuses: frozenset[int] = NO_STATUS_BUT_0
+    one_token_requests: int = ONE_TOKEN_REQUESTS
 
     def version(self) -> str | None:
         return version_in(PEERS / "mlperf-endpoints", "inference_endpoint")

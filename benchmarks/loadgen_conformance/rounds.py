@@ -4,36 +4,38 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks.loadgen_conformance.clients import Client, Reported, Workload
-from benchmarks.loadgen_conformance.judging import (
-    Arrivals,
-    Errors,
-    Truth,
-    arrivals_of,
-    errors_of,
-    faults_of,
-    truth_of,
-)
+from benchmarks.loadgen_conformance.findings import Findings, Round, Spent, per_request, per_token
+from benchmarks.loadgen_conformance.judging import Truth, errors_of, faults_of, truth_of
 from benchmarks.loadgen_conformance.running import ClientFailed, Cost, run_client
+from vlmhyperbench.domain.arrivals import shape_of
 from vlmhyperbench_simulated.process import SimulatedProcess
 from vlmhyperbench_simulated.simulation import Simulation
 from vlmhyperbench_simulated.streams import STREAMS, TRUTH
 
 STREAMED = Simulation(ttft_ms=10.0, gap_ms=10.0, tokens=128, usage="always", record=True)
 INSTANT = Simulation(tokens=1, usage="always", record=True)
+SOON = replace(INSTANT, ttft_ms=5.0)
+SPARSE = replace(STREAMED, ttft_ms=1000.0, gap_ms=40.0)
+"""At 1,024 streams it sends as many tokens a second as `STREAMED` at 256, which the server keeps up with. To make that
+many answers takes it a while: the first token is due when they are all made."""
 
 ONE_STREAM = Workload(requests=32, streams=8, tokens=32)
 ACCURATE = Workload(requests=64, streams=16, tokens=32)
 MANY_TOKENS = Workload(requests=448, streams=64, tokens=128)
-FEW_REQUESTS, MANY_REQUESTS = (
-    Workload(requests=64, streams=64, tokens=1),
-    Workload(requests=16_448, streams=64, tokens=1),
-)
+ONE_TOKEN = Workload(requests=0, streams=64, tokens=1)
+"""With as many requests as the client says."""
+
+NARROW = Workload(requests=192, streams=64, tokens=128)
+WIDE = Workload(requests=1024, streams=1024, tokens=128, processes=2)
 POISSON = Workload(requests=1200, streams=256, tokens=1, rate_per_s=40.0, arrivals="poisson")
-CONSTANT = Workload(requests=1200, streams=256, tokens=1, rate_per_s=200.0, arrivals="constant")
+CONSTANT = replace(POISSON, rate_per_s=200.0, arrivals="constant")
+ARRIVALS: Mapping[str, Workload] = {"Poisson, 40/s": POISSON, "constant, 200/s": CONSTANT}
 
 Say = Callable[[str], None]
 
@@ -51,33 +53,10 @@ class Outcome:
         """From the start of the program to its first request at the server."""
         return (self.truth.received_ns[0] - self.cost.began_ns) / 1e9
 
-
-@dataclass(slots=True)
-class Round:
-    """What one round found of one client; None where it failed."""
-
-    accurate: Errors | None = None
-    tokens_per_s_share: float | None = None
-    """Reported output tokens a second over the true ones."""
-    cpu_s_per_100k_tokens: float | None = None
-    cpu_s_per_1k_requests: float | None = None
-    first_request_s: float | None = None
-    peak_rss_bytes: int | None = None
-    processes: int | None = None
-    connections: int | None = None
-
-
-@dataclass(slots=True)
-class Findings:
-    """Everything that the suite found."""
-
-    faults: dict[tuple[str, str], list[str]] = field(default_factory=dict)
-    """(stream, client) → what it says wrongly."""
-    rounds: dict[str, list[Round]] = field(default_factory=dict)
-    arrivals: dict[tuple[str, str], Arrivals] = field(default_factory=dict)
-    """(process, client) → what arrived."""
-    server_late_p99_ms: list[float] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
+    @property
+    def spent(self) -> Spent:
+        """What it took for what."""
+        return Spent(cpu_s=self.cost.cpu_s, requests=len(self.truth.requests), tokens=self.truth.tokens)
 
 
 def play_streams(clients: Sequence[Client], findings: Findings, say: Say, *, names: Sequence[str]) -> None:
@@ -95,34 +74,55 @@ def play_round(clients: Sequence[Client], findings: Findings, say: Say) -> None:
     """Let every client do the same once: read exactly, stream many tokens, send many requests."""
     for client in clients:
         one = Round()
-        accurate = _try(client, TRUTH, ACCURATE, findings)
-        if accurate is not None:
-            one.accurate = errors_of(accurate.reported, accurate.truth)
-            one.first_request_s = accurate.first_request_s
-            one.tokens_per_s_share = _share(accurate)
-        streamed = _try(client, STREAMED, MANY_TOKENS, findings)
-        if streamed is not None and accurate is not None:
-            tokens = streamed.truth.tokens - accurate.truth.tokens
-            one.cpu_s_per_100k_tokens = (streamed.cost.cpu_s - accurate.cost.cpu_s) / tokens * 1e5
-            one.peak_rss_bytes, one.processes = streamed.cost.peak_rss_bytes, streamed.cost.processes
-            one.connections = streamed.truth.connections
-            findings.server_late_p99_ms.append(streamed.truth.late_p99_ms)
-        few, many = (_try(client, INSTANT, size, findings) for size in (FEW_REQUESTS, MANY_REQUESTS))
-        if few is not None and many is not None:
-            requests = len(many.truth.requests) - len(few.truth.requests)
-            one.cpu_s_per_1k_requests = (many.cost.cpu_s - few.cost.cpu_s) / requests * 1e3
         findings.rounds.setdefault(client.name, []).append(one)
+        accurate = _try(client, TRUTH, ACCURATE, findings)
+        streamed = _try(client, STREAMED, MANY_TOKENS, findings)
+        many = _try(client, INSTANT, replace(ONE_TOKEN, requests=client.one_token_requests), findings)
+        if accurate is not None:
+            _note_accuracy(one, accurate)
+        if streamed is not None:
+            _note_size(one, streamed)
+            findings.server_late_p99_ms.append(streamed.truth.late_p99_ms)
+        if streamed is not None and accurate is not None:
+            one.cpu_s_per_100k_tokens = per_token(accurate.spent, streamed.spent) * 1e5
+        if many is not None and accurate is not None:
+            token_s = (one.cpu_s_per_100k_tokens or 0.0) / 1e5
+            one.cpu_s_per_1k_requests = per_request(accurate.spent, many.spent, per_token_s=token_s) * 1e3
         say(f"{client.name}: {one}")
 
 
-def play_arrivals(clients: Sequence[Client], findings: Findings, say: Say) -> None:
-    """Let every client that can send at a rate do so."""
-    for name, workload in (("Poisson, 40/s", POISSON), ("constant, 200/s", CONSTANT)):
+def play_arrivals(clients: Sequence[Client], findings: Findings, say: Say, *, seed: int) -> None:
+    """Let every client that can send at a rate do so, in the round that was just played."""
+    for process, workload in ARRIVALS.items():
         for client in clients:
-            outcome = _try(client, replace(INSTANT, ttft_ms=5.0), workload, findings)
-            if outcome is not None:
-                found = findings.arrivals[name, client.name] = arrivals_of(outcome.truth.received_ns)
-                say(f"{name}, {client.name}: {found}")
+            outcome = _try(client, SOON, replace(workload, seed=seed), findings)
+            shape = None if outcome is None else shape_of(np.array(outcome.truth.received_ns, dtype=np.int64))
+            if outcome is None or shape is None:
+                continue
+            one = findings.rounds[client.name][-1]
+            one.arrivals[process] = shape
+            itself = outcome.reported.itself
+            if workload.arrivals == "constant" and itself is not None:
+                one.send_lag_p50_ms, one.send_lag_p99_ms = itself.send_lag_p50_ms, itself.send_lag_p99_ms
+            say(f"{process}, {client.name}: {shape}")
+
+
+def play_wide(client: Client, findings: Findings, say: Say) -> None:
+    """Let a client have 64 streams, and 1,024 over two processes, in the round that was just played.
+
+    Each has as many requests of one token as of many, so that what a request costs, and a connection, cancels out.
+    """
+    one = findings.rounds[client.name][-1]
+    short, narrow, few, wide = (
+        _try(client, SPARSE, size, findings)
+        for size in (replace(NARROW, tokens=1), NARROW, replace(WIDE, tokens=1), WIDE)
+    )
+    if short is not None and narrow is not None:
+        one.narrow_cpu_s_per_100k_tokens = per_token(short.spent, narrow.spent) * 1e5
+    if few is not None and wide is not None:
+        one.wide_cpu_s_per_100k_tokens = per_token(few.spent, wide.spent) * 1e5
+        findings.wide_late_p99_ms.append(wide.truth.late_p99_ms)
+    say(f"{client.name}, 1,024 streams over 64: {one.wide_over_narrow}")
 
 
 def _try(client: Client, simulation: Simulation, workload: Workload, findings: Findings) -> Outcome | None:
@@ -138,6 +138,22 @@ def _try(client: Client, simulation: Simulation, workload: Workload, findings: F
         except (ClientFailed, OSError, KeyError, ValueError) as error:
             findings.failures.append(f"{client.name}, {workload}: {error}")
             return None
+
+
+def _note_accuracy(one: Round, accurate: Outcome) -> None:
+    one.accurate = errors_of(accurate.reported, accurate.truth)
+    one.first_request_s = accurate.first_request_s
+    one.tokens_per_s_share = _share(accurate)
+    if accurate.reported.itself is not None:
+        one.startup_s = accurate.reported.itself.startup_s
+
+
+def _note_size(one: Round, streamed: Outcome) -> None:
+    one.peak_rss_bytes, one.processes = streamed.cost.peak_rss_bytes, streamed.cost.processes
+    one.connections = streamed.truth.connections
+    itself = streamed.reported.itself
+    if itself is not None:
+        one.itself_rss_bytes, one.measuring_rss_bytes = itself.peak_rss_bytes, itself.measuring_peak_rss_bytes
 
 
 def _share(outcome: Outcome) -> float | None:

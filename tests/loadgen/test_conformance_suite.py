@@ -1,13 +1,18 @@
-"""The judge of load generators: what it takes for right, and how it describes arrivals."""
+"""The judge of load generators: what it takes for right, what it reckons, and how it writes that down."""
 
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 
-from benchmarks.loadgen_conformance.clients import Reported
-from benchmarks.loadgen_conformance.judging import arrivals_of, errors_of, faults_of, truth_of
+from benchmarks.loadgen_conformance.arrivals import poisson_bands
+from benchmarks.loadgen_conformance.clients import OURS, Reported, Workload
+from benchmarks.loadgen_conformance.findings import Findings, Round, Spent, per_request, per_token
+from benchmarks.loadgen_conformance.judging import errors_of, faults_of, truth_of
+from benchmarks.loadgen_conformance.tables import write_report
+from vlmhyperbench.domain.arrivals import Arrivals, Shape, draw_arrivals, shape_of
 
 MS = 1_000_000
 
@@ -75,16 +80,81 @@ def test_a_wrong_report_is_told_with_its_value(wrong: dict[str, object], fault: 
     assert faults_of(dataclasses.replace(RIGHT, **wrong), TRUE) == [fault]  # type: ignore[arg-type]
 
 
-def test_even_arrivals_do_not_scatter() -> None:
-    found = arrivals_of([number * 100 * MS for number in range(101)])
-    assert (found.rate_per_s, found.cv, found.dispersion) == (10.0, 0.0, 0.0)
+SMALL = Spent(cpu_s=1.0, requests=10, tokens=20)
 
 
-def test_bursts_scatter() -> None:
-    # Ten at once every second: gaps of nine times 0 and once 1 s.
-    found = arrivals_of([second * 1000 * MS for second in range(10) for _ in range(10)])
-    assert found.rate_per_s == pytest.approx(11.0)
-    assert found.cv == pytest.approx(3.18, abs=0.01)
+def test_a_token_costs_what_the_larger_run_took_more() -> None:
+    assert per_token(SMALL, Spent(cpu_s=3.0, requests=10, tokens=120)) == 0.02
+
+
+def test_a_request_is_not_credited_with_the_longer_answers_of_the_smaller_run() -> None:
+    # Ten further tokens of 0.02 s are in the smaller run and not in the larger one.
+    large = Spent(cpu_s=10.8, requests=110, tokens=110)
+    assert per_request(SMALL, large, per_token_s=0.02) == pytest.approx(0.1)
+
+
+def test_an_honest_poisson_schedule_lies_in_the_bands_and_a_bursty_one_does_not() -> None:
+    bands = poisson_bands(count=1200, rate_per_s=40.0)
+
+    def shape(arrivals: Arrivals) -> Shape:
+        found = shape_of(draw_arrivals(arrivals, count=1200, seed=1))
+        assert found is not None
+        return found
+
+    assert bands.hold(shape(Arrivals(process="poisson", rate_per_s=40.0)))
+    assert not bands.hold(shape(Arrivals(process="gamma", rate_per_s=40.0, cv=1.3)))
+    assert not bands.hold(shape(Arrivals(process="poisson", rate_per_s=50.0)))
+    assert bands.cv[0] < 1 < bands.cv[1]
+
+
+@dataclasses.dataclass(frozen=True)
+class Peer:
+    name: str
+    said: str | None
+
+    def version(self) -> str | None:
+        return self.said
+
+
+def rows_of(report: str) -> dict[str, list[str]]:
+    lines = [line.strip("| ").split(" | ") for line in report.splitlines() if line.startswith("| ")]
+    return {cells[0]: cells[1:] for cells in lines}
+
+
+def test_ratios_are_ours_over_theirs_within_the_rounds_that_both_played() -> None:
+    findings = Findings()
+    findings.rounds[OURS.name] = [Round(cpu_s_per_100k_tokens=1.0), Round(cpu_s_per_100k_tokens=9.0)]
+    findings.rounds["other"] = [Round(cpu_s_per_100k_tokens=2.0)]
+    rows = rows_of(write_report([OURS, Peer("other", "1.0")], findings, command=""))
+    assert rows["rounds"] == ["2", "1"]
+    assert rows["CPU-s per 100k streamed tokens, 64 streams: ours over this"] == ["1.00 (1.00 to 1.00)", "0.50"]
+
+
+def test_who_is_not_installed_is_told_apart_from_who_was_not_asked() -> None:
+    findings = Findings(faults={("plain", OURS.name): []})
+    peers = [Peer("absent", None), Peer("silent", "1.0")]
+    rows = rows_of(write_report([OURS, *peers], findings, command=""))
+    assert rows["absent"] == ["not installed"]
+    assert rows["silent"] == ["1.0, not asked"]
+    assert rows["plain"] == ["right"]
+
+
+def test_arrivals_stand_beside_the_bands_that_they_are_read_by() -> None:
+    good, wrong = (Shape(rate_per_s=rate, cv=1.0, dispersion=1.0) for rate in (40.0, 20.0))
+    rounds = [Round(arrivals={"Poisson, 40/s": good}), Round(arrivals={"Poisson, 40/s": wrong})]
+    report = write_report([OURS], Findings(rounds={OURS.name: rounds}), command="")
+    [band, ours] = [line.split(" | ")[1:] for line in report.splitlines() if line.startswith("| Poisson")]
+    assert band[0] == "its bands"
+    assert ours[:3] == [OURS.name, "2", "30.00 (20.00 to 40.00)"]
+    assert ours[-1] == "1 |"
+
+
+def test_ours_is_told_the_seed_and_the_processes(tmp_path: Path) -> None:
+    argv = OURS.argv("http://127.0.0.1:1", Workload(requests=1, streams=1, tokens=1, seed=3, processes=2), tmp_path)
+    assert argv is not None
+    asked = " ".join(argv)
+    assert "--seed 3" in asked
+    assert "--processes 2" in asked
 
 
 def test_a_server_that_answered_nothing_has_no_truth() -> None:

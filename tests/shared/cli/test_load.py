@@ -54,7 +54,9 @@ async def test_a_result_is_one_envelope(tmp_path: Path, capsys: pytest.CaptureFi
     data = envelope["data"]
     assert (envelope["schema"], envelope["kind"]) == ("vlmhb/v1", "load")
     assert data["requests"] == {"scheduled": 20, "sent": 20, "ok": 20, "error": 0, "timeout": 0, "skipped": 0}
-    assert data["tokens"] == {"prompt": 20 * (64 + 9), "completion": 160, "source": "usage"}
+    assert data["tokens"] == {
+        "prompt": 20 * (64 + 9), "completion": 160, "source": "usage", "events_estimated": 0,
+    }  # fmt: skip
     assert data["metrics"]["latency_ms"]["n"] == 20
     assert data["metrics"]["goodput_per_s"] == data["metrics"]["requests_per_s"]
     assert data["phases"] == [{"no": 0, "requests": 2, "ok": 2}, {"no": 1, "requests": 20, "ok": 20}]

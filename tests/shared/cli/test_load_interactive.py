@@ -95,7 +95,7 @@ def test_pictures_belong_to_a_conversation(capsys: pytest.CaptureFixture[str]) -
         ({"requests": 5}, "takes no --requests"),
         ({}, "holds --conversations"),
         ({"duration": 5.0}, "takes no --duration"),
-        ({"preset": "quick"}, "takes no --duration"),
+        ({"preset": "quick"}, "--preset quick of interactive needs a rate"),
         ({"rate": 5.0}, "exclude each other"),
         ({"rate": 5.0, "duration": 2.0, "conversations": 3}, "exclude each other"),
         ({"rate": 1e3, "duration": 60.0}, "4096 at most"),

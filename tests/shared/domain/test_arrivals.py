@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vlmhyperbench.domain.arrivals import (
+    MOST_SECONDS,
     Arrivals,
     Process,
     arrivals_within,
@@ -92,6 +93,41 @@ def test_a_trace_begins_with_its_first_instant() -> None:
 def test_a_trace_that_is_none_is_refused(timestamps: list[float]) -> None:
     with pytest.raises(InvalidInput, match="ascending order"):
         trace_instants(timestamps)
+
+
+@pytest.mark.parametrize("process", ["constant", "poisson", "gamma", "burst", "ramp"])
+def test_arrivals_that_no_clock_holds_are_refused(process: Process) -> None:
+    slow = Arrivals(process=process, rate_per_s=1e-6, last_rate_per_s=1e-6)
+    with pytest.raises(InvalidInput, match=r"100000 arrivals at 1e-06 a second would take \S+e\+1[01] s") as refused:
+        draw_arrivals(slow, count=100_000, seed=1)
+    assert refused.value.cure == "Ask for fewer requests, or a larger rate."
+
+
+def test_the_longest_schedule_is_whole() -> None:
+    slow = Arrivals(process="constant", rate_per_s=1e-6)
+    assert draw_arrivals(slow, count=1001, seed=0)[-1] == MOST_SECONDS * S
+    with pytest.raises(InvalidInput, match="1002 arrivals"):
+        draw_arrivals(slow, count=1002, seed=0)
+    assert trace_instants([-MOST_SECONDS / 2, MOST_SECONDS / 2])[-1] == MOST_SECONDS * S
+    assert trace_instants([0.0, 2 * MOST_SECONDS], speed=2.0)[-1] == MOST_SECONDS * S
+
+
+@pytest.mark.parametrize("more", [{"process": "burst", "burst_size": 100_000}, {"process": "gamma", "cv": 100.0}])
+def test_what_is_drawn_beyond_a_duration_need_fit_no_clock(more: dict[str, object]) -> None:
+    within = arrivals_within(Arrivals(rate_per_s=1e-6, **more), duration_s=86_400.0, seed=0)  # type: ignore[arg-type]
+    assert ((within >= 0) & (within < 86_400 * S)).all()
+    with pytest.raises(InvalidInput, match="the duration in seconds must lie between"):
+        arrivals_within(Arrivals(rate_per_s=1e-6, **more), duration_s=1e10, seed=0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("timestamps", "speed"),
+    [([0.0, 1e10, 2e10], 1.0), ([-1e308, 1e308], 1.0), ([0.0, 1e308], 1e-3), ([0.0, 2e6], 1e-3)],
+)
+def test_a_trace_that_no_clock_holds_is_refused(timestamps: list[float], speed: float) -> None:
+    with pytest.raises(InvalidInput, match="trace would last") as refused:
+        trace_instants(timestamps, speed=speed)
+    assert "in seconds, not in milliseconds" in refused.value.cure
 
 
 @pytest.mark.parametrize("rate", [0.0, -1.0, 1e9, float("nan")])

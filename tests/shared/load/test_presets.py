@@ -79,6 +79,17 @@ def test_what_breaks_a_preset_is_refused(preset: Preset, load: Workload, message
         with_preset(load, preset, LIMITS)
 
 
+@pytest.mark.parametrize("preset", ["quick", "official", "vlm"])
+@pytest.mark.parametrize(("scenario", "what"), [("interactive", "conversations"), ("server", "requests")])
+def test_a_preset_that_lacks_a_rate_says_what_helps_and_that_does(preset: Preset, scenario: str, what: str) -> None:
+    load, limits = closed(scenario, turns=2), LIMITS | {"latency_p99": 9000.0}
+    with pytest.raises(InvalidInput, match=f"--preset {preset} of {scenario} needs a rate") as refused:
+        with_preset(load, preset, limits)
+    assert refused.value.cure == f"Give --rate: how many {what} arrive a second."
+    helped = dataclasses.replace(load, arrivals=Arrivals(process="poisson", rate_per_s=1.0))
+    check_load(with_preset(helped, preset, limits)[0])
+
+
 def test_an_official_schedule_is_no_shorter_than_its_duration(tmp_path: Path) -> None:
     load, _, _ = with_preset(workload(requests=None), "official", LIMITS)
     check_load(load)

@@ -44,6 +44,7 @@ SCHEMA = {
     "event_ns": pl.List(pl.Int64()),
     "event_kind": pl.List(pl.String()),
     "event_tokens": pl.List(pl.Int32()),
+    "event_token_source": pl.String(),
     "last_event_ns": pl.Int64(),
     "stream_end_ns": pl.Int64(),
     "prompt_tokens": pl.Int32(),
@@ -70,6 +71,7 @@ def row(
         "event_ns": events,
         "event_kind": ["content"] * len(events),
         "event_tokens": [1] * len(events),
+        "event_token_source": None if error else "usage",
         "last_event_ns": max(events, default=None),
         "stream_end_ns": at_ns + S,
         "prompt_tokens": None if error else 7,
@@ -101,7 +103,7 @@ def test_a_good_record_is_valid() -> None:
     assert isinstance(latency, Distribution)
     assert (latency.n, latency.p50, latency.max) == (2, 110.0, 210.0)
     assert (found.metrics["requests_per_s"], found.metrics["output_tokens_per_s"]) == (2.0, 4.0)
-    assert found.tokens == {"prompt": 14, "completion": 4, "source": "usage"}
+    assert found.tokens == {"prompt": 14, "completion": 4, "source": "usage", "events_estimated": 0}
     assert [(phase.no, phase.requests, phase.ok) for phase in found.phases] == [(0, 1, 1), (1, 2, 2)]
     assert found.arrivals is None
 
@@ -154,7 +156,7 @@ def test_what_was_cancelled_is_marked_and_never_valid() -> None:
 def test_errors_are_counted_by_code() -> None:
     found = result([row(error="http_503: a"), row(error="http_503: b"), row(error="timeout: c")])
     assert found.errors == {"http_503": 2, "timeout": 1}
-    assert found.tokens == {"prompt": None, "completion": None, "source": None}
+    assert found.tokens == {"prompt": None, "completion": None, "source": None, "events_estimated": 0}
     assert found.metrics["output_tokens_per_s"] == 0.0
 
 
@@ -167,6 +169,36 @@ def test_an_unknown_count_has_no_sum() -> None:
 def test_nothing_that_was_measured_has_no_rates() -> None:
     found = result([], scheduled=3)
     assert (found.duration_s, found.metrics["requests_per_s"], found.valid) == (0.0, None, False)
+
+
+def test_only_gaps_of_answers_are_estimated() -> None:
+    guessed = row() | {"event_token_source": "estimated"}
+    alone = guessed | {"event_ns": [MS], "event_kind": ["content"], "event_tokens": [2]}
+    failed = guessed | {"status": "error", "error": "connection_lost: x"}
+    unknown = row() | {"event_token_source": None}
+    found = result([row(), guessed, guessed, alone, failed, unknown])
+    assert found.tokens["events_estimated"] == 2
+
+
+def test_the_clients_cost_is_that_of_the_end_line() -> None:
+    end = dataclasses.replace(
+        END, measuring_cpu_s=0.5, measuring_peak_rss_bytes=7, is_realtime=True, resent=3, idle_opened=2
+    )
+    client = result([row()], end).client
+    assert (client["cpu_s"], client["measuring_cpu_s"]) == (1.5, 0.5)
+    assert (client["peak_rss_bytes"], client["measuring_peak_rss_bytes"]) == (10, 7)
+    assert (client["is_realtime"], client["resent"], client["opened_beyond_pool"]) == (True, 3, 2)
+
+
+def test_content_is_told_apart_from_reasoning_where_there_is_any() -> None:
+    thinks = row() | {"event_kind": ["reasoning", "content"]}
+    found = result([thinks, row(ttft_ms=200)])
+    reasoning, content = found.metrics["first_reasoning_ms"], found.metrics["first_content_ms"]
+    assert isinstance(reasoning, Distribution)
+    assert isinstance(content, Distribution)
+    assert (reasoning.n, reasoning.p50) == (1, 100.0)
+    assert (content.n, content.p50, content.max) == (2, 110.0, 200.0)
+    assert "first_content_ms" not in result([row()]).metrics
 
 
 def test_goodput_counts_what_keeps_every_limit() -> None:
@@ -244,6 +276,8 @@ def test_many_requests_at_once_are_timed_as_each_by_itself(
             (found.queue, alone.queue_ns),
             (found.ttft_user, alone.ttft_user_ns),
             (found.ttft_service, alone.ttft_service_ns),
+            (found.first_content, alone.first_content_ns),
+            (found.first_reasoning, alone.first_reasoning_ns),
             (found.latency, alone.latency_ns),
             (found.tpot, alone.tpot_ns),
             (found.longest_itl, max(alone.itl_ns, default=None)),

@@ -11,11 +11,13 @@ import pytest
 from PIL import Image
 
 from tests.shared.load.queueing import workload
+from vlmhyperbench.domain.arrivals import Arrivals
 from vlmhyperbench.load.bodies import Asked, Images, make_bodies, make_turns
 from vlmhyperbench.load.images import noise_png, parse_size, parse_sizes
 from vlmhyperbench.load.trace import TracedRequest, read_trace
-from vlmhyperbench.load.workload import check_load
+from vlmhyperbench.load.workload import check_load, write_load
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
+from vlmhyperbench_sdk.load import Endpoint
 
 
 @pytest.mark.parametrize("size", [(1, 1), (200, 7), (64, 64), (1024, 768)])
@@ -61,6 +63,12 @@ def test_a_trace_is_read(tmp_path: Path) -> None:
         ('{"timestamp_s": 1}\n[]', "trace.jsonl:2 is not an object"),
         ("{}", "no timestamp_s"),
         ('{"timestamp_s": true}', "no timestamp_s"),
+        ('{"timestamp_s": 1}\n{"timestamp_s": 1%s}' % ("0" * 400), "trace.jsonl:2 has a timestamp_s beyond 1e\\+15"),
+        ('{"timestamp_s": -1e16}', "trace.jsonl:1 has a timestamp_s beyond"),
+        ('{"timestamp_s": 1e400}', "trace.jsonl:1 has a timestamp_s beyond"),
+        ('{"timestamp_s": NaN}', "trace.jsonl:1 has a timestamp_s beyond"),
+        ('{"timestamp_s": 1%s}' % ("0" * 5000), "trace.jsonl:1 is not JSON"),
+        ("[" * 100_000, "trace.jsonl:1 is not JSON"),
         ('{"timestamp_s": 1, "prompt_tokens": 0}', "prompt_tokens 0"),
         ('{"timestamp_s": 1, "output_tokens": "5"}', "output_tokens '5'"),
     ],
@@ -117,6 +125,27 @@ def test_more_streams_than_requests_are_refused(scenario: str, what: str) -> Non
     with pytest.raises(InvalidInput, match=f"7 {what} cannot keep 8 streams busy"):
         check_load(load)
     check_load(replace(load, streams=7))
+
+
+def test_connections_of_a_schedule_are_bounded_in_its_plan(tmp_path: Path) -> None:
+    load = workload(requests=20, streams=4)
+    for name, bounded, params in (
+        ("free", load, {"in_flight": 4, "arrivals": "poisson"}),
+        ("bounded", replace(load, most_in_flight=9), {"in_flight": 4, "arrivals": "poisson", "most_in_flight": 9}),
+    ):
+        check_load(bounded)
+        write_load(tmp_path / name, bounded, Endpoint(url="http://h/v1"))
+        (phase,) = json.loads((tmp_path / name / "plan.json").read_text())["phases"]
+        assert phase["params"] == params
+
+
+def test_a_schedule_beyond_any_clock_is_refused_before_it_is_written() -> None:
+    slow = workload(requests=100_000, arrivals=Arrivals(process="constant", rate_per_s=1e-6))
+    with pytest.raises(InvalidInput, match=r"would take 1e\+11 s"):
+        check_load(slow)
+    far = tuple(TracedRequest(timestamp_s=at) for at in (0.0, 1e10, 2e10))
+    with pytest.raises(InvalidInput, match=r"trace would last 2e\+10 s"):
+        check_load(workload(arrivals=None, trace=far))
 
 
 def test_images_have_any_of_their_sizes_and_their_pixels_are_told() -> None:

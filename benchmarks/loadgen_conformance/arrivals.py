@@ -1,0 +1,56 @@
+"""How far the arrivals of an honest Poisson process scatter: the bands that a table of arrivals is read by; pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from vlmhyperbench.domain.arrivals import Shape, shape_of
+
+SIGMAS = 3
+"""Of the rate: so many standard deviations of a mean over as many gaps."""
+
+SHARE = 0.99
+"""Of CV and dispersion: of simulated schedules, so many lie in the band."""
+
+SCHEDULES, SEED = 10_000, 0
+
+Band = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bands:
+    """Between which values each figure may lie, each by itself."""
+
+    rate_per_s: Band
+    cv: Band
+    dispersion: Band
+
+    def hold(self, found: Shape) -> bool:
+        """Say whether all three figures lie in their bands."""
+        return (
+            self.rate_per_s[0] <= found.rate_per_s <= self.rate_per_s[1]
+            and self.cv[0] <= found.cv <= self.cv[1]
+            and self.dispersion[0] <= found.dispersion <= self.dispersion[1]
+        )
+
+
+@cache
+def poisson_bands(*, count: int, rate_per_s: float) -> Bands:
+    """Reckon the band of the rate of `count` Poisson arrivals, and simulate those of CV and dispersion.
+
+    Schedules are drawn here, not by what draws those that are judged.
+    """
+    rng = np.random.default_rng(SEED)
+    figures = []
+    for _ in range(SCHEDULES):
+        seconds = np.cumsum(rng.exponential(1 / rate_per_s, count))
+        shape = shape_of(np.round(seconds * 1e9).astype(np.int64))
+        assert shape is not None
+        figures.append((shape.cv, shape.dispersion))
+    low, high = np.quantile(np.array(figures), [(1 - SHARE) / 2, (1 + SHARE) / 2], axis=0)
+    cv, dispersion = ((float(least), float(most)) for least, most in zip(low, high, strict=True))
+    sigmas = SIGMAS * rate_per_s / (count - 1) ** 0.5
+    return Bands(rate_per_s=(rate_per_s - sigmas, rate_per_s + sigmas), cv=cv, dispersion=dispersion)

@@ -1,0 +1,160 @@
+"""What `vlmhyperbench load` tells of itself and of what it guessed: its cost, its estimates, its speeds so far."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+
+from tests.loadgen.driving import read_request, serving, whole
+from vlmhyperbench.cli.load import load
+from vlmhyperbench.cli.shown import Shown
+from vlmhyperbench_simulated.process import SimulatedProcess
+from vlmhyperbench_simulated.simulation import Simulation
+
+JSON, TEXT = Shown(json=True, quiet=True), Shown(quiet=True)
+SPEEDS = re.compile(
+    r"so far [\d.]+ requests/s, [\d.]+ tokens/s, p50/p99 at most ([\d.]+)/([\d.]+) ms ttft, [\d.]+/[\d.]+ ms latency"
+)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def measured(capsys: pytest.CaptureFixture[str], url: str, **arguments: object) -> dict[str, Any]:
+    """Run `load --json` and return its data."""
+    load(url, model="m", shown=JSON, **arguments)  # type: ignore[arg-type]
+    data: dict[str, Any] = json.loads(capsys.readouterr().out)["data"]
+    return data
+
+
+def test_the_clients_own_cost_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    began_s = time.process_time()
+    with SimulatedProcess(Simulation(tokens=4)) as engine:
+        data = measured(capsys, engine.url, requests=30, repeats=2)
+        used_s = time.process_time() - began_s
+        load(engine.url, model="m", requests=4, shown=TEXT)
+    first, second = (run["client"] for run in data["runs"])
+    for client in (first, second):
+        assert 0 < client["measuring_cpu_s"] <= client["cpu_s"]
+        # An interpreter takes some megabytes; the sum holds the largest, and this process is larger than either.
+        assert 1e6 < client["measuring_peak_rss_bytes"] < client["peak_rss_bytes"]
+        assert client["driver_peak_rss_bytes"] > 1e7
+        assert client["is_realtime"] in (True, False)
+        assert client["resent"] == 0
+    # The second one's is what this process took since the first, which holds all that it had taken before.
+    assert 0 < second["driver_cpu_s"] <= used_s
+    out = capsys.readouterr().out
+    assert re.search(r"client: [\d.]+ CPU-s, [\d.]+ of them measuring, \d+ MB, instants by the", out)
+    assert re.search(r"and this command: [\d.]+ CPU-s, \d+ MB", out)
+    assert "left twice" not in out
+
+
+@pytest.mark.anyio
+async def test_requests_that_left_twice_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    async def close_upon_the_second(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+        await read_request(reader)
+        writer.write(whole())
+        await read_request(reader)
+
+    asked: dict[str, Any] = {"requests": 3, "concurrency": 1, "warmup": 0}
+    async with serving(close_upon_the_second) as url:
+        await asyncio.to_thread(load, url, model="m", shown=JSON, **asked)
+        await asyncio.to_thread(load, url, model="m", shown=TEXT, **asked)
+    envelope, _, text = capsys.readouterr().out.partition("\n")
+    data = json.loads(envelope)["data"]
+    assert (data["requests"]["ok"], data["client"]["resent"]) == (3, 2)
+    assert "2 requests left twice, as their connection was closed" in text
+
+
+def test_answers_whose_tokens_were_spread_over_events_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with SimulatedProcess(Simulation(tokens=8, tokens_per_event=4, gap_ms=1.0)) as engine:
+        data = measured(capsys, engine.url, requests=6)
+        for more in ({}, {"repeats": 2}, {"sweep": "concurrency=1,2"}):
+            load(engine.url, model="m", requests=6, shown=TEXT, **more)  # type: ignore[arg-type]
+    assert data["tokens"]["events_estimated"] == 6
+    assert data["metrics"]["tpot_ms"]["n"] == 6
+    out = capsys.readouterr().out
+    assert out.count("ESTIMATED in 6 of 6 answers; their itl and tpot are estimates, too") == 1
+    assert out.count("ESTIMATED in 12 of 12 answers") == 2
+
+
+@pytest.mark.parametrize(
+    "simulation",
+    [
+        Simulation(tokens=8, gap_ms=1.0),
+        Simulation(tokens=8, tokens_per_event=4, gap_ms=1.0, running_usage=True),
+        # One event alone has no gap that a guess could spoil.
+        Simulation(tokens=4, tokens_per_event=4),
+    ],
+    ids=["one each", "running usage", "one event"],
+)
+def test_what_was_counted_is_no_estimate(simulation: Simulation, capsys: pytest.CaptureFixture[str]) -> None:
+    with SimulatedProcess(simulation) as engine:
+        data = measured(capsys, engine.url, requests=6)
+        load(engine.url, model="m", requests=6, shown=TEXT)
+    assert data["tokens"]["events_estimated"] == 0
+    assert "ESTIMATED" not in capsys.readouterr().out
+
+
+def test_where_answers_reason_the_first_content_is_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    with SimulatedProcess(Simulation(ttft_ms=20.0, gap_ms=10.0, tokens=8, reasoning_tokens=4)) as engine:
+        data = measured(capsys, engine.url, requests=6, concurrency=2)
+        # Cut after three tokens, an answer never comes to its content.
+        cut = measured(capsys, engine.url, requests=6, concurrency=2, output_tokens=3)
+        load(engine.url, model="m", requests=2, shown=TEXT)
+    reasoning, content = (data["metrics"][f"first_{kind}_ms"] for kind in ("reasoning", "content"))
+    assert reasoning == data["metrics"]["ttft_user_ms"]
+    assert (content["n"], content["p50"] >= 20.0 + 4 * 10.0) == (6, True)
+    assert (cut["metrics"]["first_reasoning_ms"]["n"], cut["metrics"]["first_content_ms"]["n"]) == (6, 0)
+    out = capsys.readouterr().out
+    assert "first_reasoning_ms" in out
+    assert "first_content_ms" in out
+
+
+def test_where_no_answer_reasons_there_is_nothing_to_tell_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    with SimulatedProcess(Simulation(tokens=2)) as engine:
+        data = measured(capsys, engine.url, requests=4)
+    assert not {"first_reasoning_ms", "first_content_ms"} & data["metrics"].keys()
+
+
+def progress_of(url: str, *more: str, on_terminal: bool = False) -> str:
+    """Run the command and return what it said on stderr, a pipe or a terminal."""
+    argv = [sys.executable, "-m", "vlmhyperbench.cli.main", "load", url, "--model", "m", "--requests", "40", *more]
+    reading, writing = os.openpty() if on_terminal else os.pipe()
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=writing) as running:
+        os.close(writing)
+        said = b""
+        try:
+            while part := os.read(reading, 65_536):
+                said += part
+        except OSError:
+            # How a terminal says that nobody writes to it any more.
+            pass
+        finally:
+            os.close(reading)
+        assert running.wait(timeout=120) in (0, 4)
+    return said.decode()
+
+
+def test_who_watches_is_told_speeds_so_far() -> None:
+    with SimulatedProcess(Simulation(ttft_ms=20.0, tokens=3)) as engine:
+        watched, asked = progress_of(engine.url, on_terminal=True), progress_of(engine.url, "--live")
+        piped, quiet = progress_of(engine.url), progress_of(engine.url, "--live", "--quiet")
+    for told in (watched, asked):
+        found = SPEEDS.search(told)
+        assert found is not None, told
+        p50, p99 = map(float, found.groups())
+        assert 20.0 <= p50 <= p99
+    assert "40 done, 0 failed" in piped
+    assert "so far" not in piped
+    assert quiet == ""
