@@ -12,6 +12,7 @@ from cyclopts.validators import Number
 
 from vlmhyperbench.cli.load_flags import (
     check_fit,
+    check_socket,
     complete_url,
     parse_precision,
     parse_slo,
@@ -50,6 +51,7 @@ _KEY = "api_key"
 Positive = Annotated[int, Parameter(validator=Number(gte=1, lte=10_000_000))]
 NotNegative = Annotated[int, Parameter(validator=Number(gte=0, lte=1_000_000))]
 Streams = Annotated[int, Parameter(validator=Number(gte=1, lte=4096))]
+Connections = Annotated[int, Parameter(validator=Number(gte=1, lte=65_536))]
 Processes = Annotated[int, Parameter(validator=Number(gte=1, lte=64))]
 Turns = Annotated[int, Parameter(validator=Number(gte=1, lte=1000))]
 Pictures = Annotated[int, Parameter(validator=Number(gte=0, lte=1000))]
@@ -72,6 +74,7 @@ def load(
     requests: Positive | None = None,
     duration: Seconds | None = None,
     concurrency: Streams | None = None,
+    most_in_flight: Connections | None = None,
     rate: Rate | None = None,
     arrivals: Literal["constant", "poisson", "gamma", "burst", "ramp"] = "poisson",
     cv: Spread = 1.0,
@@ -102,9 +105,11 @@ def load(
     timeout: Seconds = 300.0,
     seed: Seed = 0,
     processes: Processes = 1,
+    unix_socket: Path | None = None,
     insecure: bool = False,
     api_key_env: str | None = None,
     record: Path | None = None,
+    live: Annotated[bool, Parameter(negative=())] = False,
     shown: Shown = HUMAN,
 ) -> int:
     """Measure any OpenAI-compatible URL, without a stack.
@@ -124,6 +129,8 @@ def load(
         duration: Seconds that it lasts, in place of the number; but for server, a pilot finds out how many that is.
         concurrency: How many are under way at a time, 8 if nothing else is said (or all, if they are fewer); of server,
             connections that are ready before the start.
+        most_in_flight: Connections that server may come to, 4096 if nothing else is said; a request beyond them waits
+            for one, and its wait counts. Each is an open file.
         rate: Requests a second on average, of server; conversations, of interactive; in a search, the first tried.
         arrivals: The process by which requests of server arrive.
         cv: Of gamma: standard deviation of the gaps over their mean.
@@ -153,13 +160,15 @@ def load(
         search_rate: Find the largest rate of server that keeps the SLO for certain.
         probes: How many rates a search may try.
         against: Measure this URL too, in pairs in random order, and give its ratios to the first; repeats (5) of them.
-            It gets the same key and model.
+            It gets the same key and model, and is reached over TCP.
         timeout: Seconds that one request may take.
         seed: Seed of whatever is drawn.
         processes: Measuring processes that share the streams.
+        unix_socket: Send to the server that listens at this path; the URL still gives the path and the Host.
         insecure: Do not check the server's certificate.
         api_key_env: Name of the environment variable with the server's key.
         record: Keep the record in this folder.
+        live: Tell rates and percentiles so far while it runs where stderr is no terminal, too.
         shown: How the answer is shown.
     """
     limits_ms, target_url = parse_slo(slo), complete_url(url)
@@ -173,7 +182,7 @@ def load(
     is_counted = requests is not None or duration is not None or bool(traced) or preset is not None or search_rate
     is_talk = scenario == "interactive"
     given = conversations if is_talk else requests
-    streams = concurrency or min(STREAMS, given or STREAMS)
+    streams = concurrency or min(STREAMS, given or STREAMS, most_in_flight or STREAMS)
     most_streams = int(max(values)) if axis == "concurrency" else streams
     is_counted = is_counted or is_talk
     check_fit(
@@ -217,17 +226,23 @@ def load(
         baseline=(BASELINE if scenario == "multi_stream" else 0) if baseline is None else baseline,
         turns=(TURNS if turns is None else turns) if is_talk else 1,
         think_s=THINK_SECONDS if think is None else think,
+        most_in_flight=most_in_flight,
     )
     used = None
     if preset is not None:
         workload, limits_ms, used = with_preset(workload, preset, limits_ms)
-    endpoint = Endpoint(url=target_url, headers={"Authorization": _KEY} if secrets else {}, verify=not insecure)
+    endpoint = Endpoint(
+        url=target_url,
+        headers={"Authorization": _KEY} if secrets else {},
+        unix_socket=None if unix_socket is None else check_socket(unix_socket),
+        verify=not insecure,
+    )
     return run_load(
         workload,
         Target(endpoint=endpoint, secrets=secrets, slo=limits_ms),
         Series(
             repeats=repeats or (PAIRS if against is not None else MOST_REPEATS if until_precision is not None else 1),
-            against=None if against is None else replace(endpoint, url=complete_url(against)),
+            against=None if against is None else replace(endpoint, url=complete_url(against), unix_socket=None),
             until=_until(until_precision, precision_of, scenario),
             axis=axis,
             values=values,
@@ -237,6 +252,7 @@ def load(
         ),
         preset=used,
         record=record,
+        is_live=live,
         shown=shown,
     )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import mimetypes
 import os
 import re
+import stat
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
@@ -16,6 +18,8 @@ from vlmhyperbench.load.series import Axis
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 
 MOST_POINTS = 100
+MOST_SOCKET_BYTES = 107 if sys.platform == "linux" else 103
+"""Of a Unix socket's path: `sun_path` less the zero at its end."""
 
 
 def complete_url(url: str) -> str:
@@ -37,6 +41,29 @@ def complete_url(url: str) -> str:
         case _ if path.endswith("/v1"):
             path += "/chat/completions"
     return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
+
+
+def check_socket(path: Path) -> str:
+    """See that somebody may listen at a path, and return it as an address.
+
+    Raises:
+        NotFound: nothing is there.
+        InvalidInput: it is no socket, or longer than an address may be.
+    """
+    try:
+        is_socket = stat.S_ISSOCK(path.stat().st_mode)
+    except OSError as error:
+        raise NotFound(
+            f"--unix-socket {path} cannot be found: {error.strerror}.", cure="Start the server, or correct the path."
+        ) from error
+    if not is_socket:
+        raise InvalidInput(f"--unix-socket {path} is no socket.", cure="Give the path at which the server listens.")
+    if len(os.fsencode(path)) > MOST_SOCKET_BYTES:
+        raise InvalidInput(
+            f"--unix-socket {path} is longer than the {MOST_SOCKET_BYTES} bytes that an address may have.",
+            cure="Give a path relative to where you are, or a shorter link to it.",
+        )
+    return str(path)
 
 
 def parse_slo(text: str) -> dict[str, float]:

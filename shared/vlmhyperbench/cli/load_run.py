@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -58,9 +59,18 @@ class Series:
 
 
 def run_load(
-    workload: Workload, target: Target, series: Series, *, preset: PresetUsed | None, record: Path | None, shown: Shown
+    workload: Workload,
+    target: Target,
+    series: Series,
+    *,
+    preset: PresetUsed | None,
+    record: Path | None,
+    is_live: bool,
+    shown: Shown,
 ) -> int:
     """Check everything before anything is sent, then measure and print; return the exit code.
+
+    `is_live` tells rates and percentiles so far where stderr is no terminal, too.
 
     Raises:
         InvalidInput: something cannot be planned.
@@ -69,7 +79,8 @@ def run_load(
     workload, target = _checked(workload, target, series)
     check_record(record)
     stopped_by: list[signal.Signals] = []
-    control = Control(tell=lambda text: note(text, shown))
+    is_watched = not shown.quiet and (is_live or sys.stderr.isatty())
+    control = Control(tell=lambda text: note(text, shown), is_watched=is_watched)
 
     async def measure_one(one: Workload, name: str) -> LoadResult:
         folder = record / name if record is not None and name else record

@@ -40,6 +40,7 @@ def print_result(result: LoadResult) -> None:
     found = result.statistics
     for name, percentiles in found.percentiles.items():
         say(f"{name} p99 of all requests: {_percentile(percentiles[-1])}")
+    _print_estimated([result])
     for title, groups in (("stream", found.streams), ("turn", found.turns), ("images", found.image_sizes)):
         _print_groups(title, groups)
     if found.build_ms is not None and found.build_ms.max is not None:
@@ -70,6 +71,7 @@ def print_repeats(found: Repeats) -> None:
         stopped = found.stopped
         reached = "reached" if stopped.is_reached else "NOT reached"
         say(f"{stopped.metric} within {stopped.precision:.2%}: {reached}. {_looked(stopped.mean)}")
+    _print_estimated(found.runs)
     for number, run in enumerate(found.runs, 1):
         for reason in _invalid(run):
             say(f"repeat {number} {reason}")
@@ -84,6 +86,7 @@ def print_against(found: Against) -> None:
         if one.ratio is not None
     ]
     table(["", "ratio", "95 % from", "to", ""], rows, right=["ratio", "95 % from", "to"])
+    _print_estimated([result for pair in found.pairs for result in (pair.first, pair.second)])
     for number, pair in enumerate(found.pairs, 1):
         for url, result in zip(found.urls, (pair.first, pair.second), strict=True):
             for reason in _invalid(result):
@@ -112,6 +115,7 @@ def print_sweep(found: Sweep) -> None:
         )
     columns += ["goodput/s"] if has_slo else []
     table(columns, rows, right=columns)
+    _print_estimated([point.result for point in found.points])
     for point in found.points:
         if point.settled_s is None:
             say(f"INVALID: after {found.axis} {point.value:g} the server did not become idle again.")
@@ -128,6 +132,7 @@ def print_search(search: SearchResult) -> None:
     table(["rate", "", "why"], rows, right=["rate"])
     found, limits = search.found, ", ".join(f"{name}<{limit:g}" for name, limit in search.slo.items())
     say(f"{search.requests} requests a probe, each limit kept with {search.certainty:.2%} certainty in each.")
+    _print_estimated(search.runs)
     if search.ended_by is not None:
         say(f"INVALID: the search ended before it was over: {search.ended_by}. This is how far it came.")
     if not found.probes:
@@ -188,12 +193,36 @@ def _print_how(result: LoadResult) -> None:
     if result.arrivals is not None and result.arrivals.achieved is not None:
         sent = result.arrivals.achieved
         say(f"sent: {sent.rate_per_s:.2f} per s, CV of gaps {sent.cv:.2f}, dispersion {sent.dispersion:.2f}")
-    client = result.client
-    say(f"client: {client['cpu_s']:.2f} CPU-s, instants by the {client['instants']}, over {client['transport']}")
+    _print_cost(result)
     if result.preset is not None:
         say(f"preset: {result.preset.note}")
     for reason in _invalid(result):
         say(reason)
+
+
+def _print_cost(result: LoadResult) -> None:
+    client = result.client
+    measuring, resent = client["measuring_cpu_s"], client["resent"]
+    within = f", {measuring:.2f} of them measuring" if isinstance(measuring, float) else ""
+    say(
+        f"client: {client['cpu_s']:.2f} CPU-s{within}, {_megabytes(client['peak_rss_bytes'])}, "
+        f"instants by the {client['instants']}, over {client['transport']}"
+        + (f"; {resent} requests left twice, as their connection was closed" if resent else "")
+    )
+    if "driver_cpu_s" in client:
+        say(f"  and this command: {client['driver_cpu_s']:.2f} CPU-s, {_megabytes(client['driver_peak_rss_bytes'])}")
+
+
+def _megabytes(peak_bytes: object) -> str:
+    return f"{peak_bytes / 1e6:.0f} MB" if isinstance(peak_bytes, int) else "memory unknown"
+
+
+def _print_estimated(results: Sequence[LoadResult]) -> None:
+    """Say of how many answers the gaps between tokens rest on a guess."""
+    estimated = sum(count for one in results if isinstance(count := one.tokens["events_estimated"], int))
+    if estimated:
+        ok = sum(one.requests["ok"] for one in results)
+        say(f"tokens per event: ESTIMATED in {estimated} of {ok} answers; their itl and tpot are estimates, too")
 
 
 def _print_groups(title: str, groups: Sequence[Group]) -> None:

@@ -20,6 +20,9 @@ Instants = npt.NDArray[np.int64]
 
 MOST_RATE_PER_S = 100_000.0
 MOST_ARRIVALS = 10_000_000
+MOST_SECONDS = 1e9
+"""No schedule lasts longer: an int64 holds nine times as many nanoseconds, and a clock's instant is added to them."""
+
 _S = 1e9
 
 
@@ -57,36 +60,26 @@ def draw_arrivals(arrivals: Arrivals, *, count: int, seed: int) -> Instants:
     """Draw the first `count` instants. Shape: (count,).
 
     Raises:
-        InvalidInput: there would be too many, or the process is a trace, which is not drawn.
+        InvalidInput: there would be too many, they would take too long, or the process is a trace, which is not drawn.
     """
-    _check("the number of arrivals", count, 0, MOST_ARRIVALS)
-    rng = np.random.default_rng([seed, 0xA221])
-    mean_s = 1.0 / arrivals.rate_per_s
-    match arrivals.process:
-        case "constant":
-            seconds = np.arange(count) * mean_s
-        case "poisson":
-            seconds = np.cumsum(rng.exponential(mean_s, count))
-        case "gamma":
-            shape = arrivals.cv**-2
-            seconds = np.cumsum(rng.gamma(shape, mean_s / shape, count))
-        case "burst":
-            bursts = -(-count // arrivals.burst_size)
-            starts = np.cumsum(rng.exponential(mean_s * arrivals.burst_size, bursts))
-            seconds = np.repeat(starts, arrivals.burst_size)[:count]
-        case "ramp":
-            seconds = _ramp(arrivals, count)
-        case _:
-            raise InvalidInput("A trace is read, not drawn.")
-    return np.asarray(np.round(seconds * _S), dtype=np.int64)
+    drawn_ns = _draw_ns(arrivals, count=count, seed=seed)
+    lasts_s = drawn_ns.max(initial=0.0) / _S
+    if not lasts_s <= MOST_SECONDS:
+        raise InvalidInput(
+            f"{count} arrivals at {arrivals.rate_per_s:g} a second would take {lasts_s:.3g} s, and a schedule lasts "
+            f"{MOST_SECONDS:,.0f} s at most.",
+            cure="Ask for fewer requests, or a larger rate.",
+        )
+    return drawn_ns.astype(np.int64)
 
 
 def arrivals_within(arrivals: Arrivals, *, duration_s: float, seed: int) -> Instants:
     """Draw the arrivals of so many seconds.
 
     Raises:
-        InvalidInput: there would be too many.
+        InvalidInput: there would be too many, or they would take too long.
     """
+    _check("the duration in seconds", duration_s, 0, MOST_SECONDS)
     rate = max(arrivals.rate_per_s, arrivals.last_rate_per_s or 0.0)
     expected = rate * duration_s
     _check("the number of arrivals", expected, 0, MOST_ARRIVALS / 2)
@@ -95,20 +88,26 @@ def arrivals_within(arrivals: Arrivals, *, duration_s: float, seed: int) -> Inst
     # Far above the mean, as bursts scatter; what is drawn in vain changes nothing of what is kept.
     spread = max(arrivals.cv, float(arrivals.burst_size) ** 0.5, 1.0)
     count = min(MOST_ARRIVALS, int(expected + 12 * spread * expected**0.5 + 12 * spread + 12))
-    drawn = draw_arrivals(arrivals, count=count, seed=seed)
-    return drawn[drawn < duration_s * _S]
+    drawn_ns = _draw_ns(arrivals, count=count, seed=seed)
+    return drawn_ns[drawn_ns < duration_s * _S].astype(np.int64)
 
 
 def trace_instants(timestamps_s: Sequence[float], *, speed: float = 1.0) -> Instants:
     """Make instants of a trace's timestamps, from the first one on; `speed` 2 plays it twice as fast.
 
     Raises:
-        InvalidInput: there is no timestamp, one is not a number, or they do not ascend.
+        InvalidInput: there is no timestamp, one is not a number, they do not ascend, or they span too long a time.
     """
     _check("speed", speed, 1e-3, 1e3)
     seconds = np.asarray(timestamps_s, dtype=np.float64)
-    if seconds.size == 0 or not np.isfinite(seconds).all() or (np.diff(seconds) < 0).any():
+    if seconds.size == 0 or not np.isfinite(seconds).all() or (seconds[1:] < seconds[:-1]).any():
         raise InvalidInput("A trace needs timestamps in ascending order.")
+    lasts_s = (float(seconds[-1]) - float(seconds[0])) / speed
+    if not lasts_s <= MOST_SECONDS:
+        raise InvalidInput(
+            f"The trace would last {lasts_s:.3g} s, and a schedule lasts {MOST_SECONDS:,.0f} s at most.",
+            cure="Give timestamps in seconds, not in milliseconds or nanoseconds; or play a part of it, or faster.",
+        )
     return np.asarray(np.round((seconds - seconds[0]) / speed * _S), dtype=np.int64)
 
 
@@ -136,6 +135,31 @@ def shape_of(instants: Instants) -> Shape | None:
         cv=float(gaps.std(ddof=1) / gaps.mean()),
         dispersion=float(counts.var(ddof=1) / counts.mean()),
     )
+
+
+def _draw_ns(arrivals: Arrivals, *, count: int, seed: int) -> npt.NDArray[np.float64]:
+    """Draw instants in whole nanoseconds, as late as they come: no int64 need hold them."""
+    _check("the number of arrivals", count, 0, MOST_ARRIVALS)
+    rng = np.random.default_rng([seed, 0xA221])
+    mean_s = 1.0 / arrivals.rate_per_s
+    match arrivals.process:
+        case "constant":
+            seconds = np.arange(count) * mean_s
+        case "poisson":
+            seconds = np.cumsum(rng.exponential(mean_s, count))
+        case "gamma":
+            shape = arrivals.cv**-2
+            seconds = np.cumsum(rng.gamma(shape, mean_s / shape, count))
+        case "burst":
+            bursts = -(-count // arrivals.burst_size)
+            starts = np.cumsum(rng.exponential(mean_s * arrivals.burst_size, bursts))
+            seconds = np.repeat(starts, arrivals.burst_size)[:count]
+        case "ramp":
+            seconds = _ramp(arrivals, count)
+        case _:
+            raise InvalidInput("A trace is read, not drawn.")
+    rounded: npt.NDArray[np.float64] = np.round(seconds * _S)
+    return rounded
 
 
 def _ramp(arrivals: Arrivals, count: int) -> npt.NDArray[np.float64]:

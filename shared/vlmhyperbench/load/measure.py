@@ -12,12 +12,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from vlmhyperbench.load.live import SoFar
+from vlmhyperbench.load.memory import peak_rss_bytes
 from vlmhyperbench.load.process import LoadProcess
 from vlmhyperbench.load.results import LoadResult, read_record, result_of
 from vlmhyperbench.load.validity import at_least
 from vlmhyperbench.load.workload import MEASURED_PHASE, Workload, write_load
 from vlmhyperbench_sdk.errors import InvalidInput, Unavailable
-from vlmhyperbench_sdk.load import EndLine, Endpoint, ProgressLine
+from vlmhyperbench_sdk.load import EndLine, Endpoint, ProgressLine, SegmentLine
 
 PILOT_REQUESTS = 8
 PILOT_SECONDS = 1.0
@@ -32,6 +34,8 @@ class Control:
     """Who hears how far a load is, and who may end it early."""
 
     tell: Callable[[str], None]
+    is_watched: bool = False
+    """Somebody reads what is told, so speeds so far are worth their cost."""
     is_stopped: bool = False
     cpu_s: float = 0.0
     """CPU time of this process that earlier results have stated."""
@@ -109,19 +113,24 @@ async def _measure_counted(workload: Workload, target: Target, control: Control,
         plan_folder, record_folder = scratch / "plan", record or scratch / "record"
         async with await LoadProcess.start(plan_folder, record_folder) as process:
             control.watch(process)
+            so_far = SoFar(record_folder) if control.is_watched else None
             try:
                 written = await asyncio.to_thread(write_load, plan_folder, workload, target.endpoint)
                 await process.ready(target.secrets)
                 async for line in process.lines():
-                    if isinstance(line, ProgressLine) and line.phase == MEASURED_PHASE:
-                        control.tell(f"{line.done} done, {line.failed} failed, {line.in_flight} under way")
+                    match line:
+                        case SegmentLine(phase=no) if so_far is not None and no == MEASURED_PHASE:
+                            so_far.add(line.segment)
+                        case ProgressLine(phase=no) if no == MEASURED_PHASE:
+                            speeds = "" if so_far is None else await asyncio.to_thread(so_far.look)
+                            told = f"{line.done} done, {line.failed} failed, {line.in_flight} under way"
+                            control.tell(f"{told}; {speeds}" if speeds else told)
                 end = await process.wait()
             finally:
                 control.watch(None)
         if end.outcome == "failed" or not any(record_folder.glob(f"{MEASURED_PHASE}-*.parquet")):
             raise _failure(end)
-        used_s, control.cpu_s = time.process_time() - control.cpu_s, time.process_time()
-        return result_of(
+        result = result_of(
             read_record(record_folder),
             end,
             measured_phase=MEASURED_PHASE,
@@ -130,8 +139,11 @@ async def _measure_counted(workload: Workload, target: Target, control: Control,
             certainty=target.certainty,
             open_loop=written.open_loop,
             grouping=written.grouping,
-            driver_cpu_s=used_s,
         )
+        # Last of all: to read and to judge a record is a part of what this process costs.
+        used_s, control.cpu_s = time.process_time() - control.cpu_s, time.process_time()
+        own = {"driver_cpu_s": used_s, "driver_peak_rss_bytes": peak_rss_bytes()}
+        return dataclasses.replace(result, client={**result.client, **own})
 
 
 async def _with_count(workload: Workload, target: Target, control: Control) -> Workload:

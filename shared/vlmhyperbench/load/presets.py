@@ -58,6 +58,12 @@ def with_preset(
             f"--preset {preset} says itself how much is sent.",
             cure="Leave --requests, --conversations and --trace out, or the preset.",
         )
+    if workload.scenario in ("server", "interactive") and workload.arrivals is None:
+        what = "conversations" if workload.scenario == "interactive" else "requests"
+        raise InvalidInput(
+            f"--preset {preset} of {workload.scenario} needs a rate.",
+            cure=f"Give --rate: how many {what} arrive a second.",
+        )
     least_s = QUICK_SECONDS if preset == "quick" else OFFICIAL_SECONDS
     if workload.duration_s is not None and workload.duration_s < least_s:
         raise InvalidInput(

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from vlmhyperbench.analysis.performance import Distribution
 from vlmhyperbench.domain.arrivals import Instants, Process
 from vlmhyperbench.load.times import Times, describe, times_of_frame
@@ -96,6 +98,7 @@ class LoadResult:
     duration_s: float
     metrics: Mapping[str, Distribution | float | None]
     tokens: Mapping[str, int | str | None]
+    """`events_estimated`: answers whose ITL and TPOT rest on tokens that were spread over their events."""
     client: Mapping[str, float | int | str | Mapping[str, float | None] | None]
     schedule_sha256: str
     phases: tuple[PhaseResult, ...]
@@ -133,7 +136,6 @@ def result_of(
     certainty: float | None = None,
     open_loop: OpenLoop | None = None,
     grouping: Grouping | None = None,
-    driver_cpu_s: float | None = None,
 ) -> LoadResult:
     """State the result of one phase; `scheduled` is how many requests it was to have.
 
@@ -146,7 +148,6 @@ def result_of(
         certainty: With which a limit must be kept to be kept for certain; None: MLPerf's 99 %.
         open_loop: How it was to be sent; None for a closed loop.
         grouping: How many streams there were, and what requests are grouped by; None: not known, and by nothing.
-        driver_cpu_s: CPU time of whoever planned and read this, beside the load generator's own.
 
     Raises:
         InvalidInput: the SLO names something that is not measured.
@@ -212,20 +213,13 @@ def result_of(
             "requests_per_s": _rate(good.height, duration_s),
             "goodput_per_s": None if goodput is None else goodput.per_s,
         },
-        tokens={"prompt": prompt, "completion": completion, "source": sources[0] if len(sources) else None},
-        client={
-            "cpu_s": end.cpu_s,
-            "driver_cpu_s": driver_cpu_s,
-            "peak_rss_bytes": end.peak_rss_bytes,
-            "startup_s": end.startup_s,
-            "processes": end.processes,
-            "busy_share": end.loop_busy_share,
-            "send_lag_ms": {"p50": lag.p50, "p99": lag.p99},
-            "transport": end.transport,
-            "instants": end.instants,
-            "receiver": end.receiver,
-            "opened_beyond_pool": end.idle_opened,
+        tokens={
+            "prompt": prompt,
+            "completion": completion,
+            "source": sources[0] if len(sources) else None,
+            "events_estimated": _count_estimated(good, times),
         },
+        client=_client(end, lag),
         schedule_sha256=end.schedule_sha256,
         phases=tuple(
             PhaseResult(no=no, requests=count, ok=ok)
@@ -241,13 +235,41 @@ def result_of(
 
 
 def _metrics(times: Times) -> dict[str, Distribution]:
+    reasoning = describe(times.first_reasoning)
+    apart = {"first_reasoning_ms": reasoning, "first_content_ms": describe(times.first_content)} if reasoning.n else {}
     return {
         "ttft_user_ms": describe(times.ttft_user),
         "ttft_service_ms": describe(times.ttft_service),
+        **apart,
         "itl_ms": describe(times.itl),
         "tpot_ms": describe(times.tpot),
         "latency_ms": describe(times.latency),
         "queue_ms": describe(times.queue),
+    }
+
+
+def _count_estimated(good: pl.DataFrame, times: Times) -> int:
+    """Count answers with gaps whose events' tokens nobody counted; an answer of one burst has none to be wrong."""
+    is_estimated = (good["event_token_source"] == "estimated").fill_null(value=False).to_numpy()  # noqa: S105
+    return int((is_estimated & ~np.isnan(times.longest_itl)).sum())
+
+
+def _client(end: EndLine, lag: Distribution) -> dict[str, float | int | str | Mapping[str, float | None] | None]:
+    return {
+        "cpu_s": end.cpu_s,
+        "measuring_cpu_s": end.measuring_cpu_s,
+        "peak_rss_bytes": end.peak_rss_bytes,
+        "measuring_peak_rss_bytes": end.measuring_peak_rss_bytes,
+        "startup_s": end.startup_s,
+        "processes": end.processes,
+        "busy_share": end.loop_busy_share,
+        "is_realtime": end.is_realtime,
+        "send_lag_ms": {"p50": lag.p50, "p99": lag.p99},
+        "resent": end.resent,
+        "transport": end.transport,
+        "instants": end.instants,
+        "receiver": end.receiver,
+        "opened_beyond_pool": end.idle_opened,
     }
 
 

@@ -27,6 +27,9 @@ class Times:
     queue: Floats
     ttft_user: Floats
     ttft_service: Floats
+    first_content: Floats
+    """First event with content minus scheduled."""
+    first_reasoning: Floats
     latency: Floats
     tpot: Floats
     longest_itl: Floats
@@ -42,6 +45,8 @@ class Times:
             queue=self.queue[kept],
             ttft_user=self.ttft_user[kept],
             ttft_service=self.ttft_service[kept],
+            first_content=self.first_content[kept],
+            first_reasoning=self.first_reasoning[kept],
             latency=self.latency[kept],
             tpot=self.tpot[kept],
             longest_itl=self.longest_itl[kept],
@@ -57,7 +62,8 @@ def times_of_frame(frame: pl.DataFrame) -> Times:
     requests = frame.height
     # Differences are formed before they become floats, which hold no instant of a machine that is up for long.
     queue = (frame["sent_ns"] - frame["scheduled_ns"]).cast(pl.Float64).fill_null(np.nan).to_numpy()
-    request, at, tokens = _bursts(frame)
+    events = _bearing(frame)
+    request, at, tokens = _bursts(events)
     opens = np.concatenate(([True], request[1:] != request[:-1])) if request.size else np.zeros(0, dtype=bool)
     first, last, first_tokens = (np.full(requests, np.nan) for _ in range(3))
     starts = request[opens]
@@ -79,6 +85,8 @@ def times_of_frame(frame: pl.DataFrame) -> Times:
         queue=queue,
         ttft_user=first,
         ttft_service=first - queue,
+        first_content=_first_of("content", events, origin),
+        first_reasoning=_first_of("reasoning", events, origin),
         latency=last,
         tpot=tpot,
         longest_itl=longest,
@@ -109,7 +117,7 @@ def token_instants(frame: pl.DataFrame) -> tuple[npt.NDArray[np.int64], Floats]:
     """
     import polars as pl
 
-    request, at, tokens = _bursts(frame)
+    request, at, tokens = _bursts(_bearing(frame))
     completion = frame["completion_tokens"].cast(pl.Float64).to_numpy()
     counted = np.bincount(request, weights=tokens, minlength=frame.height)
     share = np.divide(completion, counted, out=np.zeros(frame.height), where=counted > 0)
@@ -118,16 +126,33 @@ def token_instants(frame: pl.DataFrame) -> tuple[npt.NDArray[np.int64], Floats]:
     return np.concatenate((at, last[silent])), np.concatenate((tokens * share[request], completion[silent]))
 
 
-def _bursts(frame: pl.DataFrame) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Floats]:
-    """Return (request, instant, tokens) of each burst: token-bearing events of one instant."""
+def _bearing(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the token-bearing events of rows, one a line, in their order; `request` is the row's position."""
     import polars as pl
 
-    events = (
+    return (
         frame.select(pl.int_range(pl.len(), dtype=pl.Int64).alias("request"), "event_ns", "event_kind", "event_tokens")
         .filter(pl.col("event_ns").list.len() > 0)
         .explode("event_ns", "event_kind", "event_tokens")
         .filter(pl.col("event_kind").is_in(TOKEN_EVENTS))
     )
+
+
+def _first_of(kind: str, events: pl.DataFrame, origin: npt.NDArray[np.int64]) -> Floats:
+    """Return when the first event of a kind came, from `origin` on. Shape of both: (requests,)."""
+    import polars as pl
+
+    found = np.full(origin.size, np.nan)
+    firsts = events.filter(pl.col("event_kind") == kind).unique("request", keep="first", maintain_order=True)
+    request = firsts["request"].to_numpy()
+    found[request] = firsts["event_ns"].to_numpy() - origin[request]
+    return found
+
+
+def _bursts(events: pl.DataFrame) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Floats]:
+    """Return (request, instant, tokens) of each burst: token-bearing events of one instant."""
+    import polars as pl
+
     request, at = events["request"].to_numpy(), events["event_ns"].to_numpy()
     if not request.size:
         return request, at, np.zeros(0)

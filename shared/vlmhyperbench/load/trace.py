@@ -9,6 +9,9 @@ from pathlib import Path
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 
 MOST_LINES = 10_000_000
+MOST_TIMESTAMP_S = 1e15
+"""Either side of the origin; further out a float holds a time to an eighth of a second at best."""
+
 _MOST_TOKENS = 10_000_000
 
 
@@ -43,13 +46,19 @@ def read_trace(path: Path) -> list[TracedRequest]:
 def _read_line(line: str, place: str) -> TracedRequest:
     try:
         document = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{place} is not JSON.") from error
     if not isinstance(document, dict):
         raise InvalidInput(f"{place} is not an object.")
     timestamp = document.get("timestamp_s")
     if not isinstance(timestamp, (int, float)) or isinstance(timestamp, bool):
         raise InvalidInput(f"{place} has no timestamp_s in seconds.")
+    # Compared before it becomes a float: JSON's whole numbers have no end, and Infinity and NaN are none.
+    if not abs(timestamp) <= MOST_TIMESTAMP_S:
+        raise InvalidInput(
+            f"{place} has a timestamp_s beyond {MOST_TIMESTAMP_S:g}, which is no time in seconds.",
+            cure="Give seconds from any origin, such as 1.5.",
+        )
     return TracedRequest(
         timestamp_s=float(timestamp),
         prompt_tokens=_tokens(document, "prompt_tokens", place),

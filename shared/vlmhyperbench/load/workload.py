@@ -18,6 +18,7 @@ from vlmhyperbench.load.results import Grouping, OpenLoop
 from vlmhyperbench.load.trace import TracedRequest
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.load import PLAN_VERSION, Endpoint, LoadLimits, LoadPlan, PhasePlan
+from vlmhyperbench_sdk.types import JsonValue
 
 Scenario = Literal["offline", "single_stream", "multi_stream", "server", "interactive"]
 
@@ -61,6 +62,8 @@ class Workload:
     """Of each conversation."""
     think_s: float = 0.0
     """From the end of an answer to the next turn."""
+    most_in_flight: int | None = None
+    """Of `server`: connections that it may come to; beyond them a request waits. None: what the load generator says."""
 
     @property
     def is_open_loop(self) -> bool:
@@ -92,6 +95,8 @@ def check_load(workload: Workload) -> None:
         _check_conversations(workload)
     if workload.baseline and workload.scenario != "multi_stream":
         raise InvalidInput(f"--baseline does not fit {workload.scenario}.", cure="Take --scenario multi_stream.")
+    if workload.most_in_flight is not None:
+        _check_most(workload, workload.most_in_flight)
     instants = _instants(workload)
     if instants is None:
         count = workload.conversations if workload.scenario == "interactive" else workload.requests
@@ -106,6 +111,19 @@ def check_load(workload: Workload) -> None:
         raise InvalidInput(
             f"{instants.size} conversations would arrive, and each needs a stream: {MOST_CONVERSATIONS} at most.",
             cure="Give a smaller --rate, --duration or --conversations.",
+        )
+
+
+def _check_most(workload: Workload, most: int) -> None:
+    if workload.scenario != "server":
+        raise InvalidInput(
+            f"--most-in-flight does not fit {workload.scenario}: no schedule opens connections there.",
+            cure="Leave it out; --concurrency says how many requests are under way.",
+        )
+    if workload.streams > most:
+        raise InvalidInput(
+            f"{workload.streams} connections are ready before the start, and --most-in-flight allows {most}.",
+            cure=f"Give a --concurrency of at most {most}, or a larger --most-in-flight.",
         )
 
 
@@ -217,11 +235,13 @@ def _write_requests(folder: Path, workload: Workload, instants: Instants | None)
     table["ordinal"] = table["sample"] = np.concatenate([np.arange(length) for length in lengths.values()])
     if workload.scenario == "multi_stream":
         table["stream"][table["phase"] == MEASURED_PHASE] = np.arange(count) % streams
-    arrivals = {} if instants is None else {"arrivals": _process(workload)}
+    params: dict[str, JsonValue] = {"in_flight": streams}
+    if instants is not None:
+        params["arrivals"] = _process(workload)
+        if workload.most_in_flight is not None:
+            params["most_in_flight"] = workload.most_in_flight
     return _Sent(
-        phase=PhasePlan(
-            no=MEASURED_PHASE, kind=workload.scenario, count=count, params={"in_flight": streams, **arrivals}
-        ),
+        phase=PhasePlan(no=MEASURED_PHASE, kind=workload.scenario, count=count, params=params),
         table=table,
         streams=streams,
         pixels=pixels[workload.warmup + workload.baseline :],

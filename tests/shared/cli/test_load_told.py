@@ -77,7 +77,7 @@ async def test_requests_that_left_twice_are_told(capsys: pytest.CaptureFixture[s
 
 
 def test_answers_whose_tokens_were_spread_over_events_are_told(capsys: pytest.CaptureFixture[str]) -> None:
-    with SimulatedProcess(Simulation(tokens=8, tokens_per_event=4, gap_ms=1.0)) as engine:
+    with SimulatedProcess(Simulation(tokens=8, tokens_per_event=4, gap_ms=30.0)) as engine:
         data = measured(capsys, engine.url, requests=6)
         for more in ({}, {"repeats": 2}, {"sweep": "concurrency=1,2"}):
             load(engine.url, model="m", requests=6, shown=TEXT, **more)  # type: ignore[arg-type]

@@ -1,0 +1,80 @@
+"""How a load goes so far, read from the segments that are sealed: for people who watch, never a measurement."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from vlmhyperbench.analysis.buckets import LogBuckets
+from vlmhyperbench_sdk.load import TOKEN_EVENTS
+
+LOOK_SECONDS = 1.0
+"""Segments are read no more often, however many there are."""
+
+_COLUMNS = ["status", "scheduled_ns", "stream_end_ns", "last_event_ns", "completion_tokens", "event_ns", "event_kind"]
+
+
+class SoFar:
+    """Rates, and percentiles from fixed buckets: the upper end of one, which is an eighth wide at most."""
+
+    def __init__(self, folder: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Watch the record in a folder, before any clock starts: what reads segments is imported here."""
+        import polars  # noqa: F401
+
+        self._folder, self._clock = folder, clock
+        self._unread: list[str] = []
+        self._looked_s = float("-inf")
+        self._ttft, self._latency = LogBuckets(), LogBuckets()
+        self._ok, self._tokens, self._uncounted = 0, 0, 0
+        self._began_ns: int | None = None
+        self._ended_ns = 0
+
+    def add(self, segment: str) -> None:
+        """Note that a segment is sealed, by its name."""
+        self._unread.append(segment)
+
+    def look(self) -> str:
+        """Read what is new, if it is time to, and say how it goes; "" while nothing is known."""
+        now_s = self._clock()
+        if self._unread and now_s - self._looked_s >= LOOK_SECONDS:
+            self._looked_s = now_s
+            names, self._unread = self._unread, []
+            self._read([self._folder / name for name in names])
+        seconds = (self._ended_ns - (self._began_ns or 0)) / 1e9
+        if self._began_ns is None or not self._ok or seconds <= 0:
+            return ""
+        said = [f"{self._ok / seconds:.2f} requests/s"]
+        if not self._uncounted:
+            said.append(f"{self._tokens / seconds:.2f} tokens/s")
+        if self._ttft.n:
+            said.append(f"p50/p99 at most {_percentiles(self._ttft)} ttft, {_percentiles(self._latency)} latency")
+        return f"so far {', '.join(said)}"
+
+    def _read(self, paths: list[Path]) -> None:
+        import polars as pl
+
+        rows = pl.read_parquet(paths, columns=_COLUMNS)
+        began, ended = rows["scheduled_ns"].min(), rows["stream_end_ns"].max()
+        if isinstance(began, int):
+            self._began_ns = began if self._began_ns is None else min(began, self._began_ns)
+        if isinstance(ended, int):
+            self._ended_ns = max(ended, self._ended_ns)
+        good = rows.filter(pl.col("status") == "ok")
+        self._ok += good.height
+        self._tokens += int(good["completion_tokens"].sum())
+        self._uncounted += good["completion_tokens"].null_count()
+        is_bearing = pl.col("event_kind").list.eval(pl.element().is_in(TOKEN_EVENTS))
+        # The last of them is there, so the largest of these booleans is the first that is true.
+        times = good.filter(pl.col("last_event_ns").is_not_null()).select(
+            ttft=pl.col("event_ns").list.get(is_bearing.list.arg_max()) - pl.col("scheduled_ns"),
+            latency=pl.col("last_event_ns") - pl.col("scheduled_ns"),
+        )
+        for ttft_ns, latency_ns in times.iter_rows():
+            self._ttft.add(ttft_ns)
+            self._latency.add(latency_ns)
+
+
+def _percentiles(buckets: LogBuckets) -> str:
+    p50, p99 = ((buckets.percentile(percent) or 0) / 1e6 for percent in (50, 99))
+    return f"{p50:.1f}/{p99:.1f} ms"
