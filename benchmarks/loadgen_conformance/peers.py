@@ -212,7 +212,8 @@ class InferencePerf:
         return Reported(
             completed=len(rows),
             tokens=sum(one["output_tokens"] for one in said),
-            ttft_ms=[(times[0] - row["start_time"]) * 1e3 for row, times in zip(rows, came, strict=True)],
+            # Of a stream that it cannot read it has answers without a token.
+            ttft_ms=[(times[0] - row["start_time"]) * 1e3 for row, times in zip(rows, came, strict=True) if times],
             gaps_ms=[[(after - before) * 1e3 for before, after in pairwise(times)] for times in came],
             tpot_p50_ms=_in_ms(whole["latency"].get("time_per_output_token")),
             texts=[_text_of_chunks(one["response_chunks"]) for one in said],

@@ -27,7 +27,7 @@ many answers takes it a while: the first token is due when they are all made."""
 
 ONE_STREAM = Workload(requests=32, streams=8, tokens=32)
 ACCURATE = Workload(requests=64, streams=16, tokens=32)
-MANY_TOKENS = Workload(requests=448, streams=64, tokens=128)
+MANY_TOKENS = Workload(requests=1344, streams=64, tokens=128)
 ONE_TOKEN = Workload(requests=0, streams=64, tokens=1)
 """With as many requests as the client says."""
 

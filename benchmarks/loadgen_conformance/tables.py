@@ -20,12 +20,12 @@ Figure = tuple[str, Value, str]
 
 _PER_TOKEN: Figure = (
     "CPU-s per 100k streamed tokens, 64 streams",
-    lambda one: one.cpu_s_per_100k_tokens,
+    lambda one: _cost(one.cpu_s_per_100k_tokens),
     ".2f",
 )
 _PER_REQUEST: Figure = (
     "CPU-s per 1k one-token requests, 64 streams",
-    lambda one: one.cpu_s_per_1k_requests,
+    lambda one: _cost(one.cpu_s_per_1k_requests),
     ".3f",
 )
 _FIGURES: Sequence[Figure] = (
@@ -186,6 +186,11 @@ def _band(band: tuple[float, float], form: str) -> str:
 
 def _known(rounds: Sequence[Round], value_of: Value) -> list[float]:
     return [value for one in rounds if (value := value_of(one)) is not None]
+
+
+def _cost(cpu_s: float | None) -> float | None:
+    """A cost that is not above 0 says that start-up took longer the first time, and nothing of what was measured."""
+    return cpu_s if cpu_s is not None and cpu_s > 0 else None
 
 
 def _mb(size_bytes: int | None) -> float | None:

@@ -130,6 +130,13 @@ def test_ratios_are_ours_over_theirs_within_the_rounds_that_both_played() -> Non
     assert rows["CPU-s per 100k streamed tokens, 64 streams: ours over this"] == ["1.00 (1.00 to 1.00)", "0.50"]
 
 
+def test_a_cost_that_is_lost_in_the_start_up_is_not_told() -> None:
+    rounds = [Round(cpu_s_per_100k_tokens=-5.0, cpu_s_per_1k_requests=0.0)]
+    rows = rows_of(write_report([OURS], Findings(rounds={OURS.name: rounds}), command=""))
+    assert rows["CPU-s per 100k streamed tokens, 64 streams"] == ["–"]
+    assert rows["CPU-s per 1k one-token requests, 64 streams"] == ["–"]
+
+
 def test_who_is_not_installed_is_told_apart_from_who_was_not_asked() -> None:
     findings = Findings(faults={("plain", OURS.name): []})
     peers = [Peer("absent", None), Peer("silent", "1.0")]

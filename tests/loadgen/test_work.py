@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from vlmhyperbench_loadgen.answers import Answer
 from vlmhyperbench_loadgen.connection import Reply
-from vlmhyperbench_loadgen.eventloop import is_worth_waiting
+from vlmhyperbench_loadgen.eventloop import gathering_ns
 from vlmhyperbench_loadgen.table import Request
 from vlmhyperbench_loadgen.tries import Try, read_try
 from vlmhyperbench_loadgen.work import LONGEST_RETRY_AFTER_S, Work
@@ -105,19 +105,20 @@ def test_what_did_not_end_well_ended_when_it_was_given_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("events", "begun", "streams", "is_worth"),
+    ("events", "begun", "streams", "waited_us"),
     [
-        pytest.param(64, 0, 64, True, id="long-answers"),
-        pytest.param(24, 0, 64, False, id="little-comes"),
-        pytest.param(64, 12, 64, True, id="answers-of-50-ms"),
-        pytest.param(64, 13, 64, False, id="short-answers-would-wait"),
-        pytest.param(64, 0, 15, False, id="tokens-of-one-stream-come-close"),
+        pytest.param(64, 0, 64, 1000, id="long-answers"),
+        pytest.param(128, 0, 64, 500, id="a-tenth-of-the-gap"),
+        pytest.param(24, 0, 64, 0, id="little-comes"),
+        pytest.param(64, 12, 64, 533, id="a-hundredth-of-answers-of-50-ms"),
+        pytest.param(64, 65, 64, 0, id="short-answers-would-wait"),
+        pytest.param(64, 0, 6, 0, id="tokens-of-one-stream-come-close"),
     ],
 )
 def test_company_is_waited_for_only_where_it_costs_nothing(
-    events: int, begun: int, streams: int, *, is_worth: bool
+    events: int, begun: int, streams: int, waited_us: int
 ) -> None:
-    assert is_worth_waiting(events, begun, streams=streams, span_ns=10_000_000) is is_worth
+    assert gathering_ns(events, begun, streams=streams, span_ns=10_000_000) // 1000 == waited_us
 
 
 def test_free_streams_take_requests_in_order() -> None:

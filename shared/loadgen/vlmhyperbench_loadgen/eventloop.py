@@ -21,34 +21,32 @@ if TYPE_CHECKING:
 READ, WRITE = 1, 4
 """What to wait for; the values are those of `EPOLLIN` and `EPOLLOUT`. Errors and hang-ups come as other bits."""
 
-GATHER_NS = 500_000
+GATHER_FROM_PER_S = 2500
+LEAST_GATHER_NS, MOST_GATHER_NS = 100_000, 1_000_000
 """Where much comes, so long is waited before looking again, so that one wake-up serves several: waking is most of the
 cost. Sockets that the kernel stamps lose nothing by it, unless two reads' worth of one stream come closer than this,
 or a stream's next request waits for it."""
 
-GATHER_FROM_PER_S = 2500
-MOST_SHARE_OF_ANSWER, MOST_SHARE_OF_GAP = 0.01, 0.2
-"""It is waited only where that is so small a part of a mean answer, and of the mean time between two reads of a
-stream."""
+SHARE_OF_ANSWER, SHARE_OF_GAP = 0.01, 0.1
+"""It is waited no longer than these shares of a mean answer, and of the mean time between two reads of a stream."""
 
 _RATE_WINDOW_NS = 10_000_000
 
 
-def is_worth_waiting(events: int, begun: int, *, streams: int, span_ns: int) -> bool:
-    """Say whether waiting for company saves wake-ups and costs streams next to nothing.
+def gathering_ns(events: int, begun: int, *, streams: int, span_ns: int) -> int:
+    """Say how long to wait for company so that it saves wake-ups and costs streams next to nothing; 0 is not at all.
 
     Args:
         events: Reads of all streams.
-        begun: Requests they sent.
+        begun: Requests that were sent.
         streams: How many there are.
-        span_ns: In what time.
+        span_ns: In this time.
     """
+    if events * 1_000_000_000 < GATHER_FROM_PER_S * span_ns:
+        return 0
     stream_ns = streams * span_ns
-    return (
-        events * 1_000_000_000 >= GATHER_FROM_PER_S * span_ns
-        and begun * GATHER_NS <= MOST_SHARE_OF_ANSWER * stream_ns
-        and events * GATHER_NS <= MOST_SHARE_OF_GAP * stream_ns
-    )
+    longest_ns = min(MOST_GATHER_NS, SHARE_OF_GAP * stream_ns / events, SHARE_OF_ANSWER * stream_ns / max(1, begun))
+    return int(longest_ns) if longest_ns >= LEAST_GATHER_NS else 0
 
 
 class Watcher(Protocol):
@@ -103,7 +101,7 @@ class EventLoop:
         self.lead_ns = 0
         """By so much the timer goes off ahead of a deadline; what is left is waited for awake. Waking up takes long,
         and never equally long."""
-        self._gathers = False
+        self._gather_ns = 0
         self._events = self._begun_before = 0
         self._events_since_ns = 0
 
@@ -141,7 +139,7 @@ class EventLoop:
     def step(self, *, waits: bool, at_most_s: float | None = None) -> bool:
         """Handle whatever is ready, having waited for it if told to; say whether anything was."""
         heap = self._heap
-        waited = self._wait(self._timeout(at_most_s) if waits else 0.0, gathers=waits and self._gathers)
+        waited = self._wait(self._timeout(at_most_s) if waits else 0.0, gather_ns=self._gather_ns if waits else 0)
         ready = waited.ready
         watchers = self._watchers
         # Looked up before anybody is told: a descriptor that one of them closes may be another's at once.
@@ -162,12 +160,12 @@ class EventLoop:
                     self._look_at_rate(now_ns)
         return bool(ready) or waited.heard > 0
 
-    def _wait(self, timeout_s: float | None, *, gathers: bool) -> Waited:
+    def _wait(self, timeout_s: float | None, *, gather_ns: int) -> Waited:
         if self.receiver is None:
-            if gathers:
+            if gather_ns:
                 self._gather()
             return Waited(self._poll.poll(timeout_s, MOST_EVENTS), 0)
-        gather_ns, due_ns = GATHER_NS if gathers else 0, self._heap[0][0] if self._heap else 0
+        due_ns = self._heap[0][0] if self._heap else 0
         waited = self.receiver.wait(timeout_s, gather_ns=gather_ns, due_ns=due_ns)
         if waited.relayed and self.relay is not None:
             self.begun += waited.relayed
@@ -176,13 +174,13 @@ class EventLoop:
 
     def _look_at_rate(self, now_ns: int) -> None:
         span_ns, begun = now_ns - self._events_since_ns, self.begun - self._begun_before
-        self._gathers = is_worth_waiting(self._events, begun, streams=self.gathers_for, span_ns=span_ns)
+        self._gather_ns = gathering_ns(self._events, begun, streams=self.gathers_for, span_ns=span_ns)
         self._events, self._events_since_ns, self._begun_before = 0, now_ns, self.begun
 
     def _gather(self) -> None:
         """Let a moment pass, unless a deadline is near: this wait is the mechanism, it waits for nobody's state."""
-        if not self._heap or self._heap[0][0] - time.monotonic_ns() > 2 * GATHER_NS:
-            time.sleep(GATHER_NS / 1e9)
+        if not self._heap or self._heap[0][0] - time.monotonic_ns() > 2 * self._gather_ns:
+            time.sleep(self._gather_ns / 1e9)
 
     def _timeout(self, at_most_s: float | None) -> float | None:
         """Arm the timer where there is one; else, turn the next deadline into a time-out."""

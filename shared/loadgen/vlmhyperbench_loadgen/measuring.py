@@ -40,7 +40,7 @@ from vlmhyperbench_loadgen.work import Work
 READ_AT_ONCE_NS = 200_000
 """Answers are read for so long between two looks where a relay sends: no stream waits for it."""
 
-ROWS_A_FRAME = 32
+ROWS_A_FRAME = 128
 FRAME_S = 0.25
 """Rows go to the parent when so many are there or so old."""
 

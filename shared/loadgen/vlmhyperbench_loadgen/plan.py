@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -43,6 +44,9 @@ MOST_STREAMS = 4096
 MOST_OPEN_STREAMS = 65_536
 MOST_PROCESSES = 64
 Transport = Literal["tcp", "tls", "unix"]
+_PHASE, _KEY, _TURN = itemgetter(0), itemgetter(0, 1), itemgetter(0, 4)
+"""Of a request: by place, since a plan may have a million of them and this is a part of the start-up."""
+
 _T = TypeVar("_T")
 
 
@@ -107,7 +111,7 @@ def read_plan(folder: Path) -> CheckedPlan:
     _check_plan(plan)
     _check_rows(plan, rows, _size(folder / BODIES))
     _check_conversations(plan, rows, folder)
-    counts = Counter(row.phase for row in rows)
+    counts = Counter(map(_PHASE, rows))
     digest = hashlib.sha256((folder / "requests.npy").read_bytes())
     for phase in filter(is_open_loop, plan.phases):
         path = schedule_path(folder, phase.no)
@@ -200,23 +204,27 @@ def _check_phase(phase: PhasePlan) -> None:
 
 
 def _check_rows(plan: LoadPlan, rows: list[Request], body_bytes: int) -> None:
-    found = Counter(row.phase for row in rows)
-    known = {phase.no: phase for phase in plan.phases}
+    found = Counter(map(_PHASE, rows))
+    known = {phase.no: (is_open_loop(phase), streams_of(phase)) for phase in plan.phases}
     if "requests" in plan.counts and plan.counts["requests"] != len(rows):
         raise PlanError(f"The plan announces {plan.counts['requests']} requests and holds {len(rows)}.")
     for phase in plan.phases:
         if phase.count is None or phase.count != found[phase.no]:
             raise PlanError(f"Phase {phase.no} announces {phase.count} requests and has {found[phase.no]}.")
-    for row in rows:
-        if row.phase not in known:
-            raise PlanError(f"A request belongs to phase {row.phase}, which the plan does not have.")
-        if not 0 <= row.body_offset <= row.body_offset + row.body_bytes <= body_bytes:
-            raise PlanError(f"The body of request {row.ordinal} of phase {row.phase} lies outside bodies.bin.")
-        if row.think_ns < 0 or not -1 <= row.stream < MOST_STREAMS:
-            raise PlanError(f"Request {row.ordinal} of phase {row.phase} has a wrong stream or think time.")
-    if len({(row.phase, row.ordinal) for row in rows}) != len(rows):
+    for no in found.keys() - known.keys():
+        raise PlanError(f"A request belongs to phase {no}, which the plan does not have.")
+    if len(set(map(_KEY, rows))) != len(rows):
         raise PlanError("Two requests have the same phase and ordinal.")
-    _check_streams(known, rows)
+    for no, ordinal, _, _, _, _, stream, offset, size, think_ns, *_ in rows:
+        is_open, streams = known[no]
+        if not 0 <= offset <= offset + size <= body_bytes:
+            raise PlanError(f"The body of request {ordinal} of phase {no} lies outside bodies.bin.")
+        if think_ns < 0 or not -1 <= stream < MOST_STREAMS:
+            raise PlanError(f"Request {ordinal} of phase {no} has a wrong stream or think time.")
+        if is_open and (stream >= 0 or think_ns > 0):
+            raise PlanError(f"Request {ordinal} wants a stream or think time; phase {no} is an open loop.")
+        if stream >= streams:
+            raise PlanError(f"Request {ordinal} wants stream {stream}; phase {no} has {streams}.")
 
 
 def _check_conversations(plan: LoadPlan, rows: list[Request], folder: Path) -> None:
@@ -225,27 +233,18 @@ def _check_conversations(plan: LoadPlan, rows: list[Request], folder: Path) -> N
     if not (turns.keys() <= keys and places.keys() <= turns.keys()):
         raise PlanError("turns.npy or places.npy names a request that the plan does not have, or that is no turn.")
     talking = {phase for phase, _ in turns}
+    later = {phase for phase, turn in set(map(_TURN, rows)) if turn}
     for phase in plan.phases:
-        mine = [row for row in rows if row.phase == phase.no]
         if phase.kind == "interactive" or phase.no in talking:
             if phase.kind not in CONVERSATION_KINDS or is_open_loop(phase):
                 raise PlanError(
                     f"Phase {phase.no} of kind {phase.kind!r} has conversations; they are driven as closed loops of "
                     f"kind {', '.join(sorted(CONVERSATION_KINDS))}."
                 )
+            mine = [row for row in rows if row.phase == phase.no]
             check_places(make_conversations(mine, turns, places), open_bodies(folder / BODIES))
-        elif any(row.turn != 0 for row in mine):
+        elif phase.no in later:
             raise PlanError(f"Phase {phase.no} has later turns of conversations that turns.npy does not name.")
-
-
-def _check_streams(phases: dict[int, PhasePlan], rows: list[Request]) -> None:
-    kinds = {no: (is_open_loop(phase), streams_of(phase)) for no, phase in phases.items()}
-    for row in rows:
-        is_open, streams = kinds[row.phase]
-        if is_open and (row.stream >= 0 or row.think_ns > 0):
-            raise PlanError(f"Request {row.ordinal} wants a stream or think time; phase {row.phase} is an open loop.")
-        if row.stream >= streams:
-            raise PlanError(f"Request {row.ordinal} wants stream {row.stream}; phase {row.phase} has {streams}.")
 
 
 def _size(path: Path) -> int:
