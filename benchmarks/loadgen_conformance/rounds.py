@@ -86,7 +86,7 @@ def play_round(clients: Sequence[Client], findings: Findings, say: Say) -> None:
         if streamed is not None and accurate is not None:
             one.cpu_s_per_100k_tokens = per_token(accurate.spent, streamed.spent) * 1e5
         if many is not None and accurate is not None:
-            token_s = (one.cpu_s_per_100k_tokens or 0.0) / 1e5
+            token_s = max(0.0, one.cpu_s_per_100k_tokens or 0.0) / 1e5
             one.cpu_s_per_1k_requests = per_request(accurate.spent, many.spent, per_token_s=token_s) * 1e3
         say(f"{client.name}: {one}")
 

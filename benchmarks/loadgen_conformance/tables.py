@@ -20,12 +20,12 @@ Figure = tuple[str, Value, str]
 
 _PER_TOKEN: Figure = (
     "CPU-s per 100k streamed tokens, 64 streams",
-    lambda one: _cost(one.cpu_s_per_100k_tokens),
+    lambda one: one.cpu_s_per_100k_tokens,
     ".2f",
 )
 _PER_REQUEST: Figure = (
     "CPU-s per 1k one-token requests, 64 streams",
-    lambda one: _cost(one.cpu_s_per_1k_requests),
+    lambda one: one.cpu_s_per_1k_requests,
     ".3f",
 )
 _FIGURES: Sequence[Figure] = (
@@ -65,7 +65,8 @@ _ABOUT_STREAMS = (
 )
 _ABOUT_COST = (
     "Medians of rounds, the least and the most in brackets. Cost is marginal: what a larger run takes more than a "
-    "smaller one, over what it did more. An error is that of a pair: of the same request, of the same gap. What is "
+    "smaller one, over what it did more; – where start-ups scatter by more than that. An error is that of a pair: of "
+    "the same request, of the same gap. What is "
     "marked with \\* the client states about itself, and was asked of ours alone, as was the load of 1,024 streams."
 )
 _ABOUT_ARRIVALS = (
@@ -154,7 +155,9 @@ def _ratios(clients: Sequence[Named], findings: Findings, value_of: Value) -> li
         # A client of fewer rounds takes part in the first ones.
         rounds = zip(findings.rounds[OURS.name], findings.rounds.get(client.name, []), strict=False)
         pairs = [(value_of(mine), value_of(theirs)) for mine, theirs in rounds]
-        cells.append(_spread([mine / theirs for mine, theirs in pairs if mine is not None and theirs], ".2f"))
+        known = [(mine, theirs) for mine, theirs in pairs if mine is not None and theirs is not None]
+        is_clear = all(min(pair) > 0 for pair in known)
+        cells.append(_spread([mine / theirs for mine, theirs in known] if is_clear else [], ".2f"))
     return cells
 
 
@@ -185,12 +188,10 @@ def _band(band: tuple[float, float], form: str) -> str:
 
 
 def _known(rounds: Sequence[Round], value_of: Value) -> list[float]:
-    return [value for one in rounds if (value := value_of(one)) is not None]
-
-
-def _cost(cpu_s: float | None) -> float | None:
-    """A cost that is not above 0 says that start-up took longer the first time, and nothing of what was measured."""
-    return cpu_s if cpu_s is not None and cpu_s > 0 else None
+    """The figure of each round that has one; none, where a round says that something cost nothing or less."""
+    values = [value for one in rounds if (value := value_of(one)) is not None]
+    is_cost = value_of in (_PER_TOKEN[1], _PER_REQUEST[1])
+    return [] if is_cost and min(values, default=1) <= 0 else values
 
 
 def _mb(size_bytes: int | None) -> float | None:

@@ -208,6 +208,8 @@ async def test_whoever_ends_it_keeps_what_is_done(tmp_path: Path, how: str) -> N
         end = await process.wait()
     driven = Driven(lines=lines, folder=tmp_path / "record")
     assert (end.outcome, end.error) == ("cancelled", None)
+    # What was measured until then was measured by somebody.
+    assert end.measuring_cpu_s is not None
     assert len(driven.rows) == 300
     assert driven.phases == [(1, "OPEN")]
     assert _group_is_gone(process.pid)

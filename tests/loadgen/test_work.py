@@ -107,11 +107,11 @@ def test_what_did_not_end_well_ended_when_it_was_given_up() -> None:
 @pytest.mark.parametrize(
     ("events", "begun", "streams", "waited_us"),
     [
-        pytest.param(64, 0, 64, 1000, id="long-answers"),
+        pytest.param(64, 0, 64, 700, id="long-answers"),
         pytest.param(128, 0, 64, 500, id="a-tenth-of-the-gap"),
         pytest.param(24, 0, 64, 0, id="little-comes"),
-        pytest.param(64, 12, 64, 533, id="a-hundredth-of-answers-of-50-ms"),
-        pytest.param(64, 65, 64, 0, id="short-answers-would-wait"),
+        pytest.param(64, 12, 64, 266, id="a-two-hundredth-of-answers-of-53-ms"),
+        pytest.param(64, 33, 64, 0, id="short-answers-would-wait"),
         pytest.param(64, 0, 6, 0, id="tokens-of-one-stream-come-close"),
     ],
 )

@@ -40,9 +40,9 @@ from vlmhyperbench_loadgen.work import Work
 READ_AT_ONCE_NS = 200_000
 """Answers are read for so long between two looks where a relay sends: no stream waits for it."""
 
-ROWS_A_FRAME = 128
-FRAME_S = 0.25
-"""Rows go to the parent when so many are there or so old."""
+ROWS_A_FRAME, EVENT_BYTES_A_FRAME, FRAME_S = 128, 64 * 1024, 0.25
+"""Rows go to the parent when so many are there, or so many events with them, or so old: large frames wake it seldom,
+but to hand many events on takes longer than a departure can wait."""
 
 
 class Measurement:
@@ -61,7 +61,7 @@ class Measurement:
         self._bounds = Bounds(request_timeout_s=0.0, connect_timeout_s=0.0, max_answer_bytes=0)
         self._streams: list[Stream] = []
         self._rows: list[Row] = []
-        self._rows_since_ns = 0
+        self._rows_since_ns = self._event_bytes = 0
         self._is_cancelled = False
         self._is_draining = False
         self._seed = 0
@@ -324,6 +324,7 @@ class Measurement:
             self._stamped += done.reply.is_stamped
         row = make_row(done, answer, self._target.mask)
         self._rows.append(row)
+        self._event_bytes += 8 * len(answer.event_ns)
         if self._loop.relay is not None and done.reply is not None and answer.error is None:
             self._loop.relay.learn(done.reply, row)
 
@@ -332,12 +333,17 @@ class Measurement:
             self._rows_since_ns = time.monotonic_ns()
 
     def _are_rows_due(self) -> bool:
-        return len(self._rows) >= ROWS_A_FRAME or time.monotonic_ns() - self._rows_since_ns >= FRAME_S * 1e9
+        return (
+            len(self._rows) >= ROWS_A_FRAME
+            or self._event_bytes >= EVENT_BYTES_A_FRAME
+            or time.monotonic_ns() - self._rows_since_ns >= FRAME_S * 1e9
+        )
 
     def _send_rows(self, *, in_flight: int) -> None:
         if self._rows:
             self._outbox.put({"event": "rows", "rows": self._rows, "in_flight": in_flight})
             self._rows = []
+            self._event_bytes = 0
 
 
 def measure(parent: int, *, commands: int, frames: int) -> int:

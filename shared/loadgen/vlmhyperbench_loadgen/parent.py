@@ -98,6 +98,7 @@ class Parent:
         processes = len(self._children)
         try:
             self._end_children(cancel=outcome != "complete")
+            self._take_closed(self._heard.pop("closed", []))
             self._seal()
         except (LoadError, OSError) as failure:
             outcome, error = "failed", error or str(failure)
@@ -196,15 +197,7 @@ class Parent:
                 start_ns=start_ns,
                 most_streams=checked.most_streams_of(phase),
             )
-        closed = self._await("closed")
-        if self._is_measured:
-            self._busy.extend((frame["cpu_ns"], frame["wall_ns"]) for frame in closed)
-            self._read += sum(frame["read"] for frame in closed)
-            self._stamped += sum(frame["stamped"] for frame in closed)
-            self._grown += sum(frame["grown"] for frame in closed)
-            self._resent += sum(frame["resent"] for frame in closed)
-            self._is_realtime = all(frame["is_realtime"] for frame in closed)
-            self._is_compiled = all(frame["is_compiled"] for frame in closed)
+        self._take_closed(self._await("closed"))
         if self._is_draining and self._done != count:
             raise Cancelled
         if self._done != count:
@@ -212,6 +205,17 @@ class Parent:
         self._seal()
         self._say_progress()
         self._say_phase(phase, count, "COMPLETE")
+
+    def _take_closed(self, closed: list[Frame]) -> None:
+        """Keep what measuring processes say of themselves at the end of a phase, or of what there was of it."""
+        if self._is_measured and closed:
+            self._busy.extend((frame["cpu_ns"], frame["wall_ns"]) for frame in closed)
+            self._read += sum(frame["read"] for frame in closed)
+            self._stamped += sum(frame["stamped"] for frame in closed)
+            self._grown += sum(frame["grown"] for frame in closed)
+            self._resent += sum(frame["resent"] for frame in closed)
+            self._is_realtime = all(frame["is_realtime"] for frame in closed)
+            self._is_compiled = all(frame["is_compiled"] for frame in closed)
 
     def _await(self, event: str) -> list[Frame]:
         """Hear until every measuring process has sent this event."""

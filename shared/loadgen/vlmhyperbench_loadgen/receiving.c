@@ -18,6 +18,7 @@
 #define READ_BYTES 16384
 #define KEPT_BYTES (1 << 20) /* A longer answer's room is given back. */
 #define STAY_NS 10000000     /* While more keeps coming Python is asked so often: it has rates to look at, */
+#define LEAST_GATHER_NS 100000
 #define MOST_RELAYED 64      /* and answers to read: so many are enough. */
 /* As in clocks.py and the SDK's stamps.py. */
 #define READINGS 5           /* The best of so many readings of the clocks counts, */
@@ -221,10 +222,18 @@ static void sleep_ns(int64_t ns)
     nanosleep(&span, NULL);
 }
 
+/* Let a moment pass, at most half of the time to the next deadline. */
+static void gather(int64_t ns, int64_t due_ns)
+{
+    int64_t due_in_ns = due_ns ? due_ns - now_ns() : 2 * ns;
+    if (due_in_ns >= 2 * LEAST_GATHER_NS)
+        sleep_ns(due_in_ns < 2 * ns ? due_in_ns / 2 : ns);
+}
+
 /* Wait for what Python has to look at, hearing and relaying meanwhile.
  *
- * timeout_ns: for the first thing to come, -1: for ever. gather_ns: let so much pass before each look, unless an
- * instant is near: due_ns, 0: none. out: how often something was heard that is no event, how many answers were relayed,
+ * timeout_ns: for the first thing to come, -1: for ever. gather_ns: let so much pass before each look, less where
+ * an instant is near: due_ns, 0: none. out: how often something was heard that is no event, how many answers were relayed,
  * then descriptor and mask << 32 of each event; it has room for two more than MOST_EVENTS.
  * Returns the number of events, or -errno.
  */
@@ -238,8 +247,8 @@ int receiver_wait(struct receiver *self, int poll, int64_t timeout_ns, int64_t g
     self->ended.length = self->alike.length = 0;
     self->relayed = 0;
     for (;;) {
-        if (gather_ns && (due_ns == 0 || due_ns - now_ns() > 2 * gather_ns))
-            sleep_ns(gather_ns);
+        if (gather_ns)
+            gather(gather_ns, due_ns);
         int count = epoll_wait(poll, ready, MOST_EVENTS, timeout_ms);
         if (count < 0 && errno != EINTR)
             return -errno;

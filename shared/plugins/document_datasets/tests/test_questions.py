@@ -94,6 +94,8 @@ def test_the_rule_for_absent_fields_can_be_left_to_the_prompt() -> None:
     assert [sample.question.removesuffix(ABSENT_RULE) for sample in said] == [sample.question for sample in left]
     assert [sample.references for sample in said] == [sample.references for sample in left]
     assert said != left
+    with pytest.raises(InvalidInput, match="rule: without unanswerable fields there is none to leave to the prompt"):
+        list(_samples(rule="prompt"))
 
 
 def test_absent_fields_change_no_other_question_s_key_and_answer() -> None:

@@ -66,6 +66,8 @@ class SyntheticDocuments:
         self._style, bad_style = choice(params, "answer_style", default="value", known=tuple(STYLE_RULES))
         self._schemas, bad_schemas = choices(params, "schemas", known=SCHEMAS)
         self._has_truth, bad_truth = switch(params, "truth", default=self._tier != "clean")
+        if rule == "prompt" and not self._absent:
+            bad_rule = ["rule: without unanswerable fields there is none to leave to the prompt."]
         self._is_drawn = page == "image"
         self._says_rule = self._absent > 0 and rule == "question"
         problems = [*unknown_params(params, PARAMS), *bad_number, *bad_page, *bad_tier, *bad_phrasings, *bad_absent]

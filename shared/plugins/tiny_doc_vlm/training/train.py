@@ -108,14 +108,15 @@ def train(plan: Plan) -> None:
     if file.exists():
         kept = torch.load(file, map_location=plan.device)
         for option, value in plan.identity.items():
-            if kept["identity"].get(option) != value:
+            if kept.get("identity", {}).get(option) != value:
                 raise SystemExit(f"{file} was begun with another {option}: give --out another folder.")
         first, began = kept["step"], kept["began"]
         reader.load_state_dict(kept["reader"])
         mean.load_state_dict(kept["mean"])
         optimizers.load(kept["optimizers"])
     if first >= plan.until:
-        raise SystemExit(f"{file} is at step {first} already: --until {plan.until} leaves nothing to train.")
+        print(f"Nothing is left to train: the next step would be {first}, and the run ends before {plan.until}.")
+        return
     reader.train()
     is_stopped = False
 
