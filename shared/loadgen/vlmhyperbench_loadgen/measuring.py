@@ -40,7 +40,7 @@ from vlmhyperbench_loadgen.work import Work
 READ_AT_ONCE_NS = 200_000
 """Answers are read for so long between two looks where a relay sends: no stream waits for it."""
 
-ROWS_A_FRAME, EVENT_BYTES_A_FRAME, FRAME_S = 128, 64 * 1024, 0.25
+ROWS_A_FRAME, EVENT_BYTES_A_FRAME, FRAME_S = 128, 32 * 1024, 0.25
 """Rows go to the parent when so many are there, or so many events with them, or so old: large frames wake it seldom,
 but to hand many events on takes longer than a departure can wait."""
 
