@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -66,10 +67,10 @@ def write_conversations(
     requests = write_bodies(folder, bodies, phase=1)
     requests["sample"], requests["turn"] = np.array(said).T
     requests["think_ns"] = np.where(requests["turn"] > 0, think_ns, 0)
-    phase: dict[str, object] = {"no": 1, "kind": "interactive", "params": {"in_flight": in_flight}, **(changes or {})}
+    phase: dict[str, Any] = {"no": 1, "kind": "interactive", "params": {"in_flight": in_flight}, **(changes or {})}
     plan = LoadPlan(
         version=PLAN_VERSION,
-        phases=(PhasePlan(count=len(requests), **phase),),  # type: ignore[arg-type]
+        phases=(PhasePlan(count=len(requests), **phase),),
         endpoint=Endpoint(url=url),
         limits=LoadLimits(request_timeout_s=60.0),
         seed=7,

@@ -17,7 +17,18 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.loadgen.driving import Driven, chat_body, drive, read_request, run, serving, whole, write, write_phases
+from tests.loadgen.driving import (
+    Answering,
+    Driven,
+    chat_body,
+    drive,
+    read_request,
+    run,
+    serving,
+    whole,
+    write,
+    write_phases,
+)
 from vlmhyperbench.load.process import LoadProcess
 from vlmhyperbench_sdk.load import (
     RECORD_COLUMNS,
@@ -173,7 +184,7 @@ async def _start_slow(tmp_path: Path, url: str, *, fast: int) -> LoadProcess:
     return process
 
 
-def _answer_first(fast: int) -> tuple[asyncio.Event, object]:
+def _answer_first(fast: int) -> tuple[asyncio.Event, Answering]:
     done = asyncio.Event()
     answered = 0
     waiting = 0
@@ -197,7 +208,7 @@ def _answer_first(fast: int) -> tuple[asyncio.Event, object]:
 @pytest.mark.parametrize("how", ["cancel", "SIGTERM", "SIGINT"])
 async def test_whoever_ends_it_keeps_what_is_done(tmp_path: Path, how: str) -> None:
     stuck, answering = _answer_first(300)
-    async with serving(answering) as url:  # type: ignore[arg-type]
+    async with serving(answering) as url:
         process = await _start_slow(tmp_path, url, fast=300)
         await stuck.wait()
         if how == "cancel":
@@ -221,7 +232,7 @@ HEAVY = ("numpy", "polars", "pyarrow", "scipy")
 
 async def test_what_measures_has_loaded_nothing_heavy(tmp_path: Path) -> None:
     stuck, answering = _answer_first(300)
-    async with serving(answering) as url:  # type: ignore[arg-type]
+    async with serving(answering) as url:
         process = await _start_slow(tmp_path, url, fast=300)
         await stuck.wait()
         loaded = _heavy_of(_measuring_child(process.pid))
@@ -239,7 +250,7 @@ async def test_cancel_before_the_plan_is_there_ends_it_too(tmp_path: Path) -> No
 
 async def test_a_killed_measuring_process_is_a_failure_that_keeps_sealed_segments(tmp_path: Path) -> None:
     stuck, answering = _answer_first(300)
-    async with serving(answering) as url:  # type: ignore[arg-type]
+    async with serving(answering) as url:
         process = await _start_slow(tmp_path, url, fast=300)
         await stuck.wait()
         lines = []

@@ -34,8 +34,9 @@ from vlmhyperbench_loadgen.table import (
 )
 from vlmhyperbench_loadgen.target import Target, open_target
 from vlmhyperbench_loadgen.tries import Try
-from vlmhyperbench_loadgen.usage import die_with_parent, peak_rss_bytes, prefer_this_process, treat_like_others
+from vlmhyperbench_loadgen.usage import die_with_parent, prefer_this_process, treat_like_others
 from vlmhyperbench_loadgen.work import Work
+from vlmhyperbench_sdk.memory import peak_rss_bytes
 
 READ_AT_ONCE_NS = 200_000
 """Answers are read for so long between two looks where a relay sends: no stream waits for it."""

@@ -19,7 +19,7 @@ from vlmhyperbench_loadgen.frames import Frame
 from vlmhyperbench_loadgen.plan import CheckedPlan, Transport, is_open_loop, read_plan, transport_of
 from vlmhyperbench_loadgen.rows import COLUMNS, Row
 from vlmhyperbench_loadgen.segments import Recorder
-from vlmhyperbench_loadgen.usage import allow_files, check_files, cpu_s, peak_rss_bytes, process_age_s
+from vlmhyperbench_loadgen.usage import allow_files, check_files, cpu_s, process_age_s
 from vlmhyperbench_sdk.load import (
     SEGMENT_ROWS,
     SEGMENT_SECONDS,
@@ -29,6 +29,7 @@ from vlmhyperbench_sdk.load import (
     ProgressLine,
     StartedLine,
 )
+from vlmhyperbench_sdk.memory import peak_rss_bytes
 
 PROGRESS_S = 0.5
 SEALING_NICENESS = 5

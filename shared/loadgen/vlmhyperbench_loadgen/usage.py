@@ -67,16 +67,6 @@ def check_files(streams: int) -> None:
         )
 
 
-def peak_rss_bytes() -> int:
-    """The most resident memory of this process so far."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        for line in status.read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
 def cpu_s() -> float:
     """CPU time of this process and of its ended children, user and system."""
     total = 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 from vlmhyperbench.analysis.buckets import LogBuckets
@@ -20,8 +21,7 @@ class SoFar:
 
     def __init__(self, folder: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
         """Watch the record in a folder, before any clock starts: what reads segments is imported here."""
-        import polars  # noqa: F401
-
+        import_module("polars")
         self._folder, self._clock = folder, clock
         self._unread: list[str] = []
         self._looked_s = float("-inf")

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from vlmhyperbench.load.live import SoFar
-from vlmhyperbench.load.memory import peak_rss_bytes
 from vlmhyperbench.load.process import LoadProcess
 from vlmhyperbench.load.results import LoadResult, read_record, result_of
 from vlmhyperbench.load.validity import at_least
 from vlmhyperbench.load.workload import MEASURED_PHASE, Workload, write_load
 from vlmhyperbench_sdk.errors import InvalidInput, Unavailable
 from vlmhyperbench_sdk.load import EndLine, Endpoint, ProgressLine, SegmentLine
+from vlmhyperbench_sdk.memory import peak_rss_bytes
 
 PILOT_REQUESTS = 8
 PILOT_SECONDS = 1.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.shared.cli.measuring import measured
 from vlmhyperbench.cli.load import load
 from vlmhyperbench.cli.shown import Shown
 from vlmhyperbench.load.results import read_record
@@ -19,14 +19,7 @@ from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 from vlmhyperbench_simulated.process import SimulatedProcess
 from vlmhyperbench_simulated.simulation import Simulation
 
-JSON, TEXT = Shown(json=True, quiet=True), Shown(quiet=True)
-
-
-def measured(capsys: pytest.CaptureFixture[str], url: str, **arguments: object) -> dict[str, Any]:
-    """Run `load --json` and return its data."""
-    load(url, model="m", shown=JSON, **arguments)  # type: ignore[arg-type]
-    data: dict[str, Any] = json.loads(capsys.readouterr().out)["data"]
-    return data
+TEXT = Shown(quiet=True)
 
 
 def test_a_server_on_a_unix_socket_is_measured(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -117,6 +110,6 @@ def test_beyond_the_most_connections_a_request_waits_and_its_wait_counts(capsys:
         ({"scenario": "server", "rate": 5.0, "concurrency": 5}, "5 connections are ready before the start, and"),
     ],
 )
-def test_a_bound_on_connections_that_bounds_none_is_refused(arguments: Mapping[str, object], message: str) -> None:
+def test_a_bound_on_connections_that_bounds_none_is_refused(arguments: Mapping[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
-        load("http://127.0.0.1:9", model="m", most_in_flight=4, **arguments)  # type: ignore[arg-type]
+        load("http://127.0.0.1:9", model="m", most_in_flight=4, **arguments)

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from vlmhyperbench.load.memory import bytes_of, peak_rss_bytes
+from vlmhyperbench_sdk.memory import bytes_of, peak_rss_bytes
 
 MB = 1_000_000
 
 
 def test_what_was_held_and_given_back_counts() -> None:
     script = (
-        "from vlmhyperbench.load.memory import peak_rss_bytes\n"
+        "from vlmhyperbench_sdk.memory import peak_rss_bytes\n"
         "before = peak_rss_bytes()\nheld = b'x' * 200_000_000\ndel held\nprint(peak_rss_bytes() - before)"
     )
     grown = int(subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout)
@@ -26,7 +26,7 @@ def test_what_was_held_and_given_back_counts() -> None:
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux hands a peak on, and says a better one")
 def test_a_large_process_does_not_hand_its_peak_on_to_what_it_starts() -> None:
     held = b"x" * (400 * MB)
-    script = "from vlmhyperbench.load.memory import peak_rss_bytes; print(peak_rss_bytes())"
+    script = "from vlmhyperbench_sdk.memory import peak_rss_bytes; print(peak_rss_bytes())"
     reading, writing = os.pipe()
     child = os.posix_spawn(
         sys.executable,
