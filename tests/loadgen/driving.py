@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import select
 import shutil
-import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,6 @@ import pytest
 
 from vlmhyperbench.load.plan import write_bodies, write_plan
 from vlmhyperbench.load.process import Line, LoadProcess
-from vlmhyperbench_loadgen.receiving import Receiver, make_receiver
 from vlmhyperbench_sdk.load import (
     PLAN_VERSION,
     EndLine,
@@ -232,34 +229,3 @@ def respond(body: bytes, *, status: str = "200 OK", headers: str = "", media_typ
     """An answer with Content-Length."""
     head = f"HTTP/1.1 {status}\r\nContent-Type: {media_type}\r\nContent-Length: {len(body)}\r\n{headers}\r\n"
     return head.encode() + body
-
-
-SSE_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n"
-
-
-def streamed(text: str, *, head: bytes = SSE_HEAD, end: bytes = b"0\r\n\r\n") -> bytes:
-    """An answer of one token, in one piece."""
-    events = [
-        {"id": "chatcmpl-0123456789", "choices": [{"delta": {"content": text}, "finish_reason": None}]},
-        {"id": "chatcmpl-0123456789", "choices": [{"delta": {}, "finish_reason": "stop"}]},
-        {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1}},
-    ]
-    lines = [f"data: {json.dumps(event)}\n\n" for event in events] + ["data: [DONE]\n\n"]
-    chunks = b"".join(b"%x\r\n%b\r\n" % (len(line), line.encode()) for line in lines)
-    return head + b"\r\n" + chunks + end
-
-
-@contextmanager
-def waiting(*sockets: socket.socket) -> Iterator[Receiver]:
-    """A receiver whose poll watches sockets for reading."""
-    poll = select.epoll()
-    receiver = make_receiver(poll.fileno())
-    assert receiver is not None, "setting up compiles it where there is a compiler"
-    for sock in sockets:
-        sock.setblocking(False)
-        poll.register(sock.fileno(), select.EPOLLIN)
-    try:
-        yield receiver
-    finally:
-        receiver.close()
-        poll.close()

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.loadgen.driving import SSE_HEAD, Driven, chat_body, drive, read_request, serving, streamed, whole, write
+from tests.loadgen.driving import Driven, chat_body, drive, read_request, serving, whole, write
+from tests.loadgen.relays import SSE_HEAD, streamed
 from vlmhyperbench.load.process import LoadProcess
 from vlmhyperbench_sdk.load import LoadLimits
 from vlmhyperbench_simulated.record import SendRecord

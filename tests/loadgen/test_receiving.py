@@ -18,7 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.loadgen.driving import COMPILES, chat_body, drive, waiting
+from tests.loadgen.driving import COMPILES, chat_body, drive
+from tests.loadgen.relays import waiting
 from vlmhyperbench_loadgen.receiving import INTERPRETED, Receiver, Waited, make_receiver
 from vlmhyperbench_sdk.stamps import ask_for_stamps
 from vlmhyperbench_simulated.server import start_server

@@ -6,9 +6,7 @@ import itertools
 import select
 import socket
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
@@ -16,84 +14,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.loadgen.driving import COMPILES, streamed, waiting
+from tests.loadgen.driving import COMPILES
+from tests.loadgen.relays import BODY, HEAD, check, relaying, request, streamed
 from vlmhyperbench_loadgen import receiving
-from vlmhyperbench_loadgen.answers import Answer
-from vlmhyperbench_loadgen.connection import Reply
-from vlmhyperbench_loadgen.receiving import Receiver, make_receiver
+from vlmhyperbench_loadgen.receiving import make_receiver
 from vlmhyperbench_loadgen.relaying import MOST_BODY_BYTES, Relay, can_be_relayed
-from vlmhyperbench_loadgen.rows import Row, make_row
-from vlmhyperbench_loadgen.table import Request
-from vlmhyperbench_loadgen.tries import Try, read_try
-from vlmhyperbench_sdk.stamps import STAMP_SPACE, ask_for_stamps, read_clocks, stamp_of
+from vlmhyperbench_loadgen.tries import Try
+from vlmhyperbench_sdk.stamps import STAMP_SPACE, ask_for_stamps, stamp_of
 
 pytestmark = COMPILES
-
-HEAD = b"POST / HTTP/1.1\r\nContent-Length: "
-BODY = b"x" * 100
-
-
-def request(place: int, **changes: int) -> Request:
-    row = Request(1, place, place, 0, 0, 0, -1, place * len(BODY), len(BODY), 0, 0, 0, b"%064d" % place)
-    return row._replace(**changes)
-
-
-@dataclass
-class Relaying:
-    """A relay of requests on one socket, the first of which is under way."""
-
-    receiver: Receiver
-    relay: Relay
-    near: socket.socket
-    far: socket.socket
-    finished: list[Try] = field(default_factory=list)
-    rows: list[Row] = field(default_factory=list)
-
-    def wait(self) -> list[tuple[int, int]]:
-        waited = self.receiver.wait(0.0)
-        self.relay.collect()
-        return waited.ready
-
-    def begin(self) -> None:
-        """Say that the next request was sent."""
-        done = self.relay.take(3)
-        assert done is not None
-        before = read_clocks()
-        done.scheduled_ns = done.sent_ns = before.monotonic_ns
-        done.reply = Reply(before)
-        self.relay.relay(self.near.fileno(), 10**6, done, before)
-
-    def learn(self) -> Answer:
-        """Read the oldest answer, and let the relay learn from it."""
-        done = self.finished.pop(0)
-        answer = read_try(done)
-        assert done.reply is not None
-        self.relay.learn(done.reply, make_row(done, answer, lambda text: text))
-        return answer
-
-
-@contextmanager
-def relaying(
-    tmp_path: Path, *, requests: int, sockets: tuple[socket.socket, socket.socket] | None = None
-) -> Iterator[Relaying]:
-    (tmp_path / "bodies.bin").write_bytes(BODY * requests)
-    near, far = sockets or socket.socketpair()
-    finished: list[Try] = []
-    rows: list[Row] = []
-    with near, far, waiting(near) as receiver:
-        relay = Relay(
-            receiver,
-            [request(place) for place in range(requests)],
-            finish=finished.append,
-            report=lambda more, _: rows.extend(more),
-        )
-        assert relay.begin(tmp_path / "bodies.bin", HEAD)
-        known = Reply()
-        assert known.add(streamed("known"), 0)
-        relay.know(known)
-        one = Relaying(receiver, relay, near, far, finished, rows)
-        one.begin()
-        yield one
 
 
 def test_the_next_request_follows_an_answer_at_once(tmp_path: Path) -> None:
@@ -213,25 +142,13 @@ def answers(draw: st.DrawFn) -> list[bytes]:
 @example([WHOLE])
 @example([WHOLE[:-3], WHOLE[-3:]])
 def test_what_is_relayed_is_whole_and_of_what_is_not_nothing_is_lost(folder: Path, pieces: list[bytes]) -> None:
-    with relaying(folder, requests=2) as one:
-        fd, sent = one.near.fileno(), b""
-        for piece in pieces:
-            one.far.sendall(piece)
-            sent += piece
-            ready = one.wait()
-            if one.finished or ready:
-                break
-        if one.finished:
-            heard, alone = one.finished[0].reply, Reply()
-            assert heard is not None
-            assert heard.received == sent
-            assert alone.add(sent, 0)
-            assert alone.leaves_connection_usable
-            assert one.relay.state(fd).place == 1
-        else:
-            assert one.receiver.take(fd).data == sent
-            state = one.relay.state(fd)
-            assert (state.begun, state.place) == (0, 0)
+    check(folder, [pieces])
+
+
+@given(st.lists(answers(), max_size=6))
+@example([[streamed("same").replace(b"0123456789", b"%010d" % number)] for number in range(4)])
+def test_answers_one_after_the_other_say_what_each_of_them_says(folder: Path, said: list[list[bytes]]) -> None:
+    check(folder, said)
 
 
 def test_an_id_that_could_be_more_than_an_id_is_not_blotted_out(tmp_path: Path) -> None:
