@@ -130,7 +130,8 @@ async def _judged(runtime: Runtime, run_id: UUID, found: Sequence[PhaseView]) ->
         rows = await read_facts(runtime.database, runtime.storage, run_id, phases=[phase.no], payload=False)
         rows = rows.filter(polars.col("error_code").ne_missing(UNREADABLE_SAMPLE))  # nothing was asked about these
         asked = rows.filter(~polars.col("is_kept"))
-        tokens = asked.select("prompt_tokens", "completion_tokens", "latency_ns").sum().row(0)
+        columns = polars.col("prompt_tokens", "completion_tokens", "latency_ns")
+        tokens = asked.select(columns.cast(polars.Int64).sum()).row(0)
         prompt, completion, latency_ns = (value or 0 for value in tokens)
         uses.append(
             JudgeUse(

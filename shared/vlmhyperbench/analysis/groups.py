@@ -106,10 +106,11 @@ def fairness_of(
         own = streams == name
         span_s = (int(end_ns[own].max()) - int(scheduled_ns[own].min())) / 1e9
         good = own & is_ok
-        if span_s <= 0:
+        if span_s <= 0 and good.any():
             return None
-        requests.append(int(good.sum()) / span_s)
-        output.append(float(tokens[good].sum()) / span_s)
+        # Whoever got nothing got it at no rate, however long that took.
+        requests.append(int(good.sum()) / span_s if good.any() else 0.0)
+        output.append(float(tokens[good].sum()) / span_s if good.any() else 0.0)
     known = not np.isnan(output).any()
     return Fairness(
         streams=len(names), requests=jain_index(requests), output_tokens=jain_index(output) if known else None

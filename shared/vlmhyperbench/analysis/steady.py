@@ -17,7 +17,10 @@ from vlmhyperbench_sdk.errors import InvalidInput
 Instants = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-RULE = "from the end of the first requests (as many as there are streams; one of an open loop) to the last send"
+RULE = (
+    "from the end of the first requests (as many as there are streams; one of an open loop) to when the first stream "
+    "has ended its last one, or the last send of an open loop"
+)
 MOST_BATCHES, LEAST_BATCHES = 20, 5
 """Between 10 and 30 batches are enough for any interval (Schmeiser 1982, Operations Research 30:556)."""
 BATCH_EVENTS = 10
@@ -26,7 +29,7 @@ BATCH_EVENTS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """When a load was steady: every stream had ended its first request, and there was still something to send."""
+    """When a load was steady: every stream had ended its first request, and none its last."""
 
     start_ns: int
     end_ns: int
@@ -66,13 +69,16 @@ class Goodput:
     confidence: float = CONFIDENCE
 
 
-def steady_window(sent_ns: Instants, end_ns: Instants, *, streams: int) -> Window | None:
+def steady_window(
+    sent_ns: Instants, end_ns: Instants, *, streams: int, stream: npt.NDArray[np.integer] | None = None
+) -> Window | None:
     """Cut the start and the end off; None where nothing is left between them.
 
     Args:
         sent_ns: When each request was sent. Shape: (requests,).
         end_ns: When each ended, well or not. Shape: (requests,).
         streams: Requests under way at a time, of a closed loop; 1 of an open one.
+        stream: Whose each request is; None of an open loop, whose load goes on to its last send. Shape: (requests,).
 
     Raises:
         InvalidInput: there is no stream, or the columns differ in length.
@@ -83,6 +89,11 @@ def steady_window(sent_ns: Instants, end_ns: Instants, *, streams: int) -> Windo
         return None
     first = np.argsort(sent_ns, kind="stable")[:streams]
     start, end = int(end_ns[first].max()), int(sent_ns.max())
+    if stream is not None:
+        names, which = np.unique(stream, return_inverse=True)
+        last = np.full(names.size, np.iinfo(np.int64).min)
+        np.maximum.at(last, which, end_ns)
+        end = int(last.min())
     return Window(start_ns=start, end_ns=end) if end > start else None
 
 

@@ -163,6 +163,7 @@ def _checked(workload: Workload, target: Target, series: Series) -> tuple[Worklo
                 "--search-rate probes server by a number of requests: it takes no --duration, --preset or --trace.",
                 cure="Give --requests, or none of them.",
             )
+        at_value(workload, "rate", 1.0)  # says so where it has no rate to search
         requests = requests_of_probe(target.slo, workload.requests, most_probes=series.most_probes)
         workload = dataclasses.replace(workload, requests=requests)
         target = dataclasses.replace(target, certainty=certainty_of_probe(most_probes=series.most_probes))

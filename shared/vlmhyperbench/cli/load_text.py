@@ -8,7 +8,7 @@ from vlmhyperbench.analysis.performance import Distribution
 from vlmhyperbench.cli.output import say, table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from vlmhyperbench.analysis.groups import Group
     from vlmhyperbench.analysis.interference import Interference
@@ -29,6 +29,8 @@ def print_result(result: LoadResult) -> None:
     """Print one result."""
     counts = result.requests
     say(f"{counts['ok']} of {counts['scheduled']} requests succeeded in {result.duration_s:.2f} s.")
+    if silent := counts["ok_without_token"]:
+        say(f"  {silent} of them without a single token, which count as failed from here on")
     for code, count in result.errors.items():
         say(f"  {count} x {code}")
     rows = [
@@ -52,7 +54,7 @@ def print_result(result: LoadResult) -> None:
     _print_rates(result)
     if found.goodput is not None and found.goodput.share is not None:
         one = found.goodput
-        say(f"SLO: kept by {one.share:.1%} of all requests ({one.low:.1%} to {one.high:.1%})")
+        say(f"SLO: kept by {one.met} of {one.scheduled} requests, {one.share:.2%} ({one.low:.2%} to {one.high:.2%})")
     for limit in found.limits:
         say(f"  {_limit(limit)}")
     _print_how(result)
@@ -67,6 +69,7 @@ def print_repeats(found: Repeats) -> None:
         if mean.mean is not None
     ]
     table(["", "mean", "sd", "95 % from", "to"], rows, right=["mean", "sd", "95 % from", "to"])
+    _print_missing({name: one.reason for name, one in found.metrics.items() if one.mean is None}, found.runs)
     if found.stopped is not None:
         stopped = found.stopped
         reached = "reached" if stopped.is_reached else "NOT reached"
@@ -86,7 +89,9 @@ def print_against(found: Against) -> None:
         if one.ratio is not None
     ]
     table(["", "ratio", "95 % from", "to", ""], rows, right=["ratio", "95 % from", "to"])
-    _print_estimated([result for pair in found.pairs for result in (pair.first, pair.second)])
+    results = [result for pair in found.pairs for result in (pair.first, pair.second)]
+    _print_missing({name: one.reason for name, one in found.ratios.items() if one.ratio is None}, results)
+    _print_estimated(results)
     for number, pair in enumerate(found.pairs, 1):
         for url, result in zip(found.urls, (pair.first, pair.second), strict=True):
             for reason in _invalid(result):
@@ -100,7 +105,6 @@ def print_sweep(found: Sweep) -> None:
     rows = []
     for point in found.points:
         result = point.result
-        times = {name: value for name, value in result.metrics.items() if isinstance(value, Distribution)}
         rates = [result.metrics[name] for name in ("requests_per_s", "output_tokens_per_s")]
         goodput = result.statistics.goodput
         rows.append(
@@ -108,8 +112,8 @@ def print_sweep(found: Sweep) -> None:
                 f"{point.value:g}",
                 f"{result.requests['ok']}/{result.requests['scheduled']}",
                 *(_number(rate) if isinstance(rate, float) else None for rate in rates),
-                _number(times["ttft_user_ms"].p50),
-                *(_number(times[name].p99) for name in ("ttft_user_ms", "tpot_ms", "latency_ms")),
+                _number(ttft.p50) if isinstance(ttft := result.metrics["ttft_user_ms"], Distribution) else None,
+                *(_of_all(result, name) for name in ("ttft_user_ms", "tpot_ms", "latency_ms")),
                 *(() if not has_slo else (None if goodput is None else _number(goodput.per_s),)),
             )
         )
@@ -225,6 +229,14 @@ def _print_estimated(results: Sequence[LoadResult]) -> None:
         say(f"tokens per event: ESTIMATED in {estimated} of {ok} answers; their itl and tpot are estimates, too")
 
 
+def _print_missing(reasons: Mapping[str, str | None], results: Sequence[LoadResult]) -> None:
+    """Name what has no value, so that nobody takes its absence for nothing to say; goodput needs an SLO."""
+    has_slo = any(result.statistics.goodput is not None for result in results)
+    for name, reason in reasons.items():
+        if has_slo or name != "goodput_per_s":
+            say(f"{name}: none, {reason}")
+
+
 def _print_groups(title: str, groups: Sequence[Group]) -> None:
     if len(groups) < 2:
         return
@@ -250,6 +262,11 @@ def _percentile(one: Percentile) -> str:
     return f"{one.adjusted:.2f} ({low} to {high}); {certified}"
 
 
+def _of_all(result: LoadResult, name: str) -> str:
+    """Write the p99 of all requests, of which those that failed took for ever."""
+    return _number(result.statistics.percentiles[name][-1].adjusted) or "none"
+
+
 def _limit(limit: LimitVerdict) -> str:
     value = "infinite" if limit.value_ms is None else f"{limit.value_ms:.2f}"
     said = "not kept" if not limit.is_kept else "kept for certain" if limit.is_certain else "kept, not for certain"
@@ -262,4 +279,9 @@ def _rate(rate: Rate) -> str:
 
 
 def _number(value: float | None) -> str | None:
-    return None if value is None else f"{value:.2f}"
+    """Write two decimals, or as many as three digits take: neither 0.004 nor 1.004 is to look like another number."""
+    if value is None:
+        return None
+    if abs(value) >= 10 or value == 0:
+        return f"{value:.2f}"
+    return f"{value:#.4g}" if abs(value) >= 1 else f"{value:#.3g}"

@@ -40,6 +40,7 @@ class Idle:
             requests=1,
             duration_s=None,
             arrivals=None,
+            most_in_flight=None,
             trace=(),
             warmup=0,
             processes=1,

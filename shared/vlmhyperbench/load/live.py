@@ -62,7 +62,7 @@ class SoFar:
             self._ended_ns = max(ended, self._ended_ns)
         good = rows.filter(pl.col("status") == "ok")
         self._ok += good.height
-        self._tokens += int(good["completion_tokens"].sum())
+        self._tokens += int(good["completion_tokens"].cast(pl.Int64).sum())
         self._uncounted += good["completion_tokens"].null_count()
         is_bearing = pl.col("event_kind").list.eval(pl.element().is_in(TOKEN_EVENTS))
         # The last of them is there, so the largest of these booleans is the first that is true.

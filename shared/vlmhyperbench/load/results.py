@@ -161,6 +161,8 @@ def result_of(
     is_ok = (rows["status"] == "ok").to_numpy()
     all_times = times_of_frame(rows)
     times = all_times.of(is_ok)
+    # An answer without a token came at no time at all: to whoever waits for it, it failed.
+    answered = int((is_ok & ~np.isnan(all_times.latency)).sum())
     duration_s = _duration_s(rows)
     completion, prompt = (_sum(good[name]) for name in ("completion_tokens", "prompt_tokens"))
     distributions, lag = _metrics(times), describe(all_times.queue)
@@ -186,7 +188,7 @@ def result_of(
         sends = judge_sends(open_loop.process, open_loop.scheduled_ns, sent_ns, cv=open_loop.cv)
     gates = (
         at_most("unaccounted", float(scheduled - rows.height), 0.0),
-        at_most("error_share", (scheduled - good.height) / scheduled if scheduled else None, ERROR_SHARE),
+        at_most("error_share", (scheduled - answered) / scheduled if scheduled else None, ERROR_SHARE),
         at_most("client_busy_share", end.loop_busy_share, MOST_BUSY_SHARE),
         *(
             judge_closed_lag(times.queue, times.ttft_user, times.latency)
@@ -204,13 +206,14 @@ def result_of(
             "scheduled": scheduled,
             "sent": rows["sent_ns"].count(),
             **{status: statuses.count(status) for status in ("ok", "error", "timeout", "skipped")},
+            "ok_without_token": good.height - answered,
         },
         errors=_count_errors(rows),
         duration_s=duration_s,
         metrics={
             **distributions,
             "output_tokens_per_s": _rate(completion if good.height else 0, duration_s),
-            "requests_per_s": _rate(good.height, duration_s),
+            "requests_per_s": _rate(answered, duration_s),
             "goodput_per_s": None if goodput is None else goodput.per_s,
         },
         tokens={
@@ -274,9 +277,14 @@ def _client(end: EndLine, lag: Distribution) -> dict[str, float | int | str | Ma
 
 
 def _duration_s(rows: pl.DataFrame) -> float:
-    """From the first scheduled instant to the last end of any request; failed ones take part."""
-    end, start = rows["stream_end_ns"].max(), rows["scheduled_ns"].min()
-    return max(0.0, (end - start) / 1e9) if isinstance(end, int) and isinstance(start, int) else 0.0
+    """From the first scheduled instant to the last end of any request; failed ones take part.
+
+    A request that could not be sent has no end: it took its time until it was due, at least.
+    """
+    start, due, end = rows["scheduled_ns"].min(), rows["scheduled_ns"].max(), rows["stream_end_ns"].max()
+    if not isinstance(start, int) or not isinstance(due, int):
+        return 0.0
+    return (max(due, end if isinstance(end, int) else due) - start) / 1e9
 
 
 def _rate(count: int | None, duration_s: float) -> float | None:
@@ -292,4 +300,7 @@ def _count_errors(rows: pl.DataFrame) -> dict[str, int]:
 
 
 def _sum(counts: pl.Series) -> int | None:
-    return int(counts.sum()) if len(counts) and counts.null_count() == 0 else None
+    import polars as pl
+
+    # A sum of 32-bit counts is one of 32 bits, too.
+    return int(counts.cast(pl.Int64).sum()) if len(counts) and counts.null_count() == 0 else None

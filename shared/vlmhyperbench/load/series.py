@@ -178,11 +178,22 @@ def at_value(workload: Workload, axis: Axis, value: float) -> Workload:
                 f"--sweep concurrency={value:g} does not fit {workload.scenario}.",
                 cure="Sweep whole numbers of offline or multi_stream; sweep the rate of server.",
             )
+        if workload.samples_per_query not in (0, value):
+            raise InvalidInput(
+                f"--sweep concurrency={value:g} does not fit a preset whose queries have {workload.samples_per_query} "
+                "samples, one of each stream.",
+                cure="Sweep without the preset, or measure the preset alone.",
+            )
         return dataclasses.replace(workload, streams=int(value))
     if workload.arrivals is None or workload.trace:
         raise InvalidInput(
             f"--sweep rate does not fit {'a trace' if workload.trace else workload.scenario}: it has no rate.",
             cure="Take --scenario server or interactive, without --trace.",
+        )
+    if workload.arrivals.process == "ramp":
+        raise InvalidInput(
+            "A ramp has no rate of its own: neither --sweep rate nor --search-rate fits it.",
+            cure="Take --arrivals poisson, constant, gamma or burst.",
         )
     return dataclasses.replace(workload, arrivals=dataclasses.replace(workload.arrivals, rate_per_s=value))
 

@@ -58,7 +58,7 @@ class Statistics:
     build_ms: Distribution | None
     """What it took, between turns, to read an answer and build the next turn's body; None without conversations."""
     image_sizes: tuple[Group, ...]
-    """By the pixels of all synthetic images of a request."""
+    """By the pixels of all synthetic images of a request; of a conversation, of its first turn."""
 
 
 def describe_phase(
@@ -87,7 +87,8 @@ def describe_phase(
     """
     is_ok = (rows["status"] == "ok").to_numpy()
     # An answer without a token came at no time at all: to whoever waits for it, it failed.
-    failed = scheduled - int((is_ok & ~np.isnan(times.latency)).sum())
+    is_answered = is_ok & ~np.isnan(times.latency)
+    failed = scheduled - int(is_answered.sum())
     percentiles = {
         name: percentiles_of(_milliseconds(values[is_ok]), failed=failed)
         for name, values in (
@@ -97,7 +98,7 @@ def describe_phase(
         )
     }
     if grouping.samples_per_query:
-        percentiles["query_latency_ms"] = _queries(rows, is_ok, times, scheduled, grouping.samples_per_query)
+        percentiles["query_latency_ms"] = _queries(rows, is_answered, times, scheduled, grouping.samples_per_query)
     return Statistics(
         percentiles=percentiles,
         goodput=_goodput(times, is_ok, slo, scheduled=scheduled, duration_s=duration_s) if slo else None,
@@ -111,9 +112,9 @@ def describe_phase(
             )
             for name, limit in slo.items()
         ),
-        steady=_steady(rows, is_ok, grouping.streams) if grouping.streams else None,
+        steady=_steady(rows, is_answered, grouping.streams) if grouping.streams else None,
         streams=_groups(rows["stream"], is_ok, times) if grouping.is_by_stream else (),
-        fairness=_fairness(rows, is_ok) if grouping.is_by_stream else None,
+        fairness=_fairness(rows, is_answered) if grouping.is_by_stream else None,
         turns=_groups(rows["turn"], is_ok, times) if rows["turn"].n_unique() > 1 else (),
         build_ms=distribution_of(rows["build_ns"].drop_nulls()) if rows["conversation"].count() else None,
         image_sizes=_by_size(rows, is_ok, times, grouping.pixels) if grouping.pixels else (),
@@ -160,33 +161,37 @@ def _goodput(
 
 
 def _queries(
-    rows: pl.DataFrame, is_ok: npt.NDArray[np.bool_], times: Times, scheduled: int, samples: int
+    rows: pl.DataFrame, is_answered: npt.NDArray[np.bool_], times: Times, scheduled: int, samples: int
 ) -> tuple[Percentile, ...]:
     """A query lasts as long as the longest of its samples, and fails with any of them."""
     count = scheduled // samples
     query = rows["ordinal"].to_numpy() // samples
-    good = is_ok & ~np.isnan(times.latency)
-    answered = np.bincount(query[good], minlength=count)[:count]
+    answered = np.bincount(query[is_answered], minlength=count)[:count]
     longest = np.zeros(max(count, int(query.max(initial=-1)) + 1))
-    np.maximum.at(longest, query[good], times.latency[good])
+    np.maximum.at(longest, query[is_answered], times.latency[is_answered])
     whole = answered == samples
     return percentiles_of(_milliseconds(longest[:count][whole]), failed=int(count - whole.sum()))
 
 
-def _steady(rows: pl.DataFrame, is_ok: npt.NDArray[np.bool_], streams: int) -> Steady:
+def _steady(rows: pl.DataFrame, is_answered: npt.NDArray[np.bool_], streams: int) -> Steady:
     has_ended = (rows["sent_ns"].is_not_null() & rows["stream_end_ns"].is_not_null()).to_numpy()
     ended = rows.filter(has_ended)
-    window = steady_window(ended["sent_ns"].to_numpy(), ended["stream_end_ns"].to_numpy(), streams=streams)
+    window = steady_window(
+        ended["sent_ns"].to_numpy(),
+        ended["stream_end_ns"].to_numpy(),
+        streams=streams,
+        stream=ended["stream"].to_numpy() if streams > 1 else None,
+    )
     if window is None:
         return Steady(
             rule=RULE,
             start_s=None,
             end_s=None,
-            cut_requests=int(is_ok.sum()),
+            cut_requests=int(is_answered.sum()),
             requests_per_s=None,
             output_tokens_per_s=None,
         )
-    good = rows.filter(is_ok)
+    good = rows.filter(is_answered)
     ends_ns = good["stream_end_ns"].to_numpy()
     is_known = good["completion_tokens"].null_count() == 0
     origin = rows["scheduled_ns"].min()
@@ -214,27 +219,29 @@ def _groups(keys: pl.Series, is_ok: npt.NDArray[np.bool_], times: Times) -> tupl
 def _by_size(
     rows: pl.DataFrame, is_ok: npt.NDArray[np.bool_], times: Times, pixels: Sequence[int]
 ) -> tuple[Group, ...]:
+    # Later turns of a conversation show nothing new.
+    shows = (rows["turn"] == 0).to_numpy()
+    shown = times.of(shows)
     return groups_of(
-        [size_bucket(pixels[ordinal]) for ordinal in rows["ordinal"]],
-        is_ok=is_ok.tolist(),
-        ttft_ns=times.ttft_user,
-        tpot_ns=times.tpot,
-        latency_ns=times.latency,
+        [size_bucket(pixels[ordinal]) for ordinal in rows.filter(shows)["ordinal"]],
+        is_ok=is_ok[shows].tolist(),
+        ttft_ns=shown.ttft_user,
+        tpot_ns=shown.tpot,
+        latency_ns=shown.latency,
         name_of=lambda key: key[1],
     )
 
 
-def _fairness(rows: pl.DataFrame, is_ok: npt.NDArray[np.bool_]) -> Fairness | None:
+def _fairness(rows: pl.DataFrame, is_answered: npt.NDArray[np.bool_]) -> Fairness | None:
     import polars as pl
 
-    has_ended = rows["stream_end_ns"].is_not_null().to_numpy()
-    ended = rows.filter(has_ended)
     return fairness_of(
-        ended["stream"].cast(pl.Int64).to_numpy(),
-        is_ok=is_ok[has_ended],
-        scheduled_ns=ended["scheduled_ns"].to_numpy(),
-        end_ns=ended["stream_end_ns"].to_numpy(),
-        tokens=ended["completion_tokens"].cast(pl.Float64).fill_null(np.nan).to_numpy(),
+        rows["stream"].cast(pl.Int64).to_numpy(),
+        is_ok=is_answered,
+        scheduled_ns=rows["scheduled_ns"].to_numpy(),
+        # What could not be sent ended when it was due, at the earliest.
+        end_ns=rows["stream_end_ns"].fill_null(rows["scheduled_ns"]).to_numpy(),
+        tokens=rows["completion_tokens"].cast(pl.Float64).fill_null(np.nan).to_numpy(),
     )
 
 

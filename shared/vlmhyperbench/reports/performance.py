@@ -124,7 +124,7 @@ def performance_of(run: RunEvidence) -> Performance:
     values = {name: found for name, found in values.items() if found.n}
     times = {name: _described(found) for name, found in values.items()}
     tokens = own["completion_tokens"]
-    total_tokens = int(tokens.sum()) if len(tokens) and not tokens.null_count() else None
+    total_tokens = int(tokens.cast(polars.Int64).sum()) if len(tokens) and not tokens.null_count() else None
     arrivals, limits = run.spec.scenario.arrivals, run.spec.scenario.slo.limits_ms
     ttft = times.get("ttft_user_ms")
     missing = count(run).missing

@@ -22,11 +22,14 @@ _TITLES = ("TTFT p50, ms", "TTFT p99, ms", "TPOT p50, ms", "TPOT p99, ms", "late
 
 def sharing_tables(run: RunEvidence) -> list[Table]:
     """Lay out streams of a multi-stream scenario, turns of conversations, sizes of images; nothing of a single one."""
-    rows = own_rows(run.facts).filter(polars.col("sent_ns").is_not_null())
+    own = own_rows(run.facts)
+    rows = own.filter(polars.col("sent_ns").is_not_null())
     tables = []
     if run.spec.scenario.kind == "multi_stream":
-        streams = _groups(rows, rows["stream"].to_list())
-        tables += _table("streams", "Streams", "stream", streams, note=_say(_fairness(rows)))
+        # A stream whose requests could not be sent got nothing, and counts as one.
+        due = own.filter(polars.col("scheduled_ns").is_not_null())
+        streams = _groups(due, due["stream"].to_list())
+        tables += _table("streams", "Streams", "stream", streams, note=_say(_fairness(due)))
         if run.alone is not None:
             # A claim that came no further than its baseline left one too, perhaps of another machine.
             measured = rows["claim_id"].unique().implode()
@@ -51,13 +54,13 @@ def _groups(rows: polars.DataFrame, keys: Sequence[Key], *, name_of: Callable[[K
 
 
 def _fairness(rows: polars.DataFrame) -> Fairness | None:
-    ended = rows.filter(polars.col("stream_end_ns").is_not_null())
     return fairness_of(
-        ended["stream"].cast(polars.Int64).to_numpy(),
-        is_ok=(ended["status"] == "ok").to_numpy(),
-        scheduled_ns=ended["scheduled_ns"].to_numpy(),
-        end_ns=ended["stream_end_ns"].to_numpy(),
-        tokens=ended["completion_tokens"].cast(polars.Float64).fill_null(numpy.nan).to_numpy(),
+        rows["stream"].cast(polars.Int64).to_numpy(),
+        is_ok=((rows["status"] == "ok") & rows["latency_ns"].is_not_null()).to_numpy(),
+        scheduled_ns=rows["scheduled_ns"].to_numpy(),
+        # What could not be sent ended when it was due, at the earliest.
+        end_ns=rows["stream_end_ns"].fill_null(rows["scheduled_ns"]).to_numpy(),
+        tokens=rows["completion_tokens"].cast(polars.Float64).fill_null(numpy.nan).to_numpy(),
     )
 
 

@@ -65,7 +65,8 @@ def window_s(rows: polars.DataFrame, offsets: Mapping[str, int] | None = None) -
     spans = (
         (rows.select("claim_id", "scheduled_ns", ended_ns=_ENDED) if shared is None else shared)
         .group_by("claim_id")
-        .agg(polars.col("scheduled_ns").min(), polars.col("ended_ns").max())
+        # A request that could not be sent has no end: it took its time until it was due, at least.
+        .agg(polars.col("scheduled_ns").min(), ended_ns=polars.max_horizontal(polars.max("ended_ns", "scheduled_ns")))
         .drop_nulls()
         .sort("scheduled_ns")
         .select("scheduled_ns", "ended_ns")

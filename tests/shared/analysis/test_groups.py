@@ -81,3 +81,8 @@ def test_an_unknown_count_leaves_only_the_requests_to_compare() -> None:
 def test_one_stream_or_no_time_is_neither_fair_nor_unfair() -> None:
     assert fairness([0, 0], ends_s=[1, 2], tokens=[1.0, 1.0]) is None
     assert fairness([0, 1], ends_s=[0, 2], tokens=[1.0, 1.0]) is None
+
+
+def test_who_got_nothing_in_no_time_got_it_at_no_rate() -> None:
+    found = fairness([0, 1], ends_s=[0, 2], tokens=[np.nan, 1.0], is_ok=[False, True])
+    assert found == Fairness(streams=2, requests=0.5, output_tokens=0.5)

@@ -21,6 +21,12 @@ def test_a_window_begins_when_every_stream_has_answered_once_and_ends_with_the_l
     assert steady_window(sent, ended, streams=1) == Window(start_ns=1 * S, end_ns=3 * S)
 
 
+def test_streams_with_requests_of_their_own_are_steady_until_the_first_has_ended_its_last() -> None:
+    sent, ended = instants(0, 0, 1, 2, 3), instants(1, 2, 3, 3.5, 9)
+    own = np.array([0, 1, 0, 1, 0])
+    assert steady_window(sent, ended, streams=2, stream=own) == Window(start_ns=2 * S, end_ns=round(3.5 * S))
+
+
 def test_the_order_of_requests_does_not_matter() -> None:
     sent, ended = instants(3, 0, 2, 1, 0), instants(9, 2, 3.5, 3, 1)
     assert steady_window(sent, ended, streams=2) == Window(start_ns=2 * S, end_ns=3 * S)

@@ -53,7 +53,15 @@ async def test_a_result_is_one_envelope(tmp_path: Path, capsys: pytest.CaptureFi
     envelope = json.loads(capsys.readouterr().out)
     data = envelope["data"]
     assert (envelope["schema"], envelope["kind"]) == ("vlmhb/v1", "load")
-    assert data["requests"] == {"scheduled": 20, "sent": 20, "ok": 20, "error": 0, "timeout": 0, "skipped": 0}
+    assert data["requests"] == {
+        "scheduled": 20,
+        "sent": 20,
+        "ok": 20,
+        "error": 0,
+        "timeout": 0,
+        "skipped": 0,
+        "ok_without_token": 0,
+    }
     assert data["tokens"] == {
         "prompt": 20 * (64 + 9), "completion": 160, "source": "usage", "events_estimated": 0,
     }  # fmt: skip
@@ -158,7 +166,15 @@ async def test_server_sends_at_a_rate_and_says_how_well_it_did(capsys: pytest.Ca
     async with await start_server(Simulation(tokens=1, record=True)) as server:
         data = await _run(server.url, capsys, scenario="server", rate=200.0, requests=60, seed=4, warmup=0)
         sent_ns = [record.received_ns for record in server.records]
-    assert data["requests"] == {"scheduled": 60, "sent": 60, "ok": 60, "error": 0, "timeout": 0, "skipped": 0}
+    assert data["requests"] == {
+        "scheduled": 60,
+        "sent": 60,
+        "ok": 60,
+        "error": 0,
+        "timeout": 0,
+        "skipped": 0,
+        "ok_without_token": 0,
+    }
     assert data["arrivals"]["process"] == "poisson"
     assert data["arrivals"]["offered"]["rate_per_s"] == pytest.approx(200.0, rel=0.5)
     assert {"rate_error_share", "dispersion_error", "sends_like_process_p"} <= {gate["name"] for gate in data["gates"]}

@@ -243,6 +243,15 @@ def test_sweeps_and_precisions_are_read() -> None:
         ({"search_rate": True, "slo": "ttft_p99<5", "preset": "quick"}, "takes no --duration, --preset"),
         ({"search_rate": True, "slo": "ttft_p99<5", "scenario": "offline"}, "offline sends when the one before"),
         ({"sweep": "rate=5,6", "trace": TRACE}, "--sweep rate does not fit a trace"),
+        (
+            {"search_rate": True, "slo": "ttft_p99<5", "arrivals": "ramp", "to_rate": 1.0, "rate": 2.0},
+            "A ramp has no rate",
+        ),
+        ({"sweep": "rate=5", "arrivals": "ramp", "to_rate": 1.0}, "A ramp has no rate"),
+        (
+            {"preset": "official", "scenario": "multi_stream", "sweep": "concurrency=8,16"},
+            "concurrency=16 does not fit",
+        ),
         ({"search_rate": True, "slo": "ttft_p99<5", "trace": TRACE}, "takes no --duration, --preset or --trace"),
         ({"until_precision": "0"}, "--until-precision '0' is no precision"),
         ({"until_precision": "100%"}, "is no precision"),

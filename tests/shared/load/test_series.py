@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.shared.load.queueing import served, workload
+from vlmhyperbench.domain.arrivals import Arrivals
 from vlmhyperbench.load.against import measure_against
 from vlmhyperbench.load.idle import Idle
 from vlmhyperbench.load.measure import Control
@@ -15,7 +16,7 @@ from vlmhyperbench.load.results import LoadResult
 from vlmhyperbench.load.search import requests_of_probe, search_rate
 from vlmhyperbench.load.series import Until, at_value, repeat, sweep, value_of
 from vlmhyperbench.load.validity import at_most
-from vlmhyperbench.load.workload import Workload
+from vlmhyperbench.load.workload import Workload, check_load
 from vlmhyperbench_sdk.errors import InvalidInput, Unavailable
 
 pytestmark = pytest.mark.anyio
@@ -44,6 +45,7 @@ class Server:
 
     def idle(self, load: Workload) -> Idle:
         async def ask(probe: Workload) -> LoadResult:
+            check_load(probe)
             return served(probe, slots=2, service_s=0.02)
 
         return Idle(load, ask)
@@ -142,7 +144,7 @@ async def test_metrics_are_read_from_a_result() -> None:
 
 async def test_a_sweep_measures_each_rate() -> None:
     server = Server()
-    load = workload(requests=400)
+    load = workload(requests=400, most_in_flight=400)
     found = await sweep(
         load, server.measure, server.control, axis="rate", values=(25.0, 50.0, 400.0), idle=server.idle(load)
     )
@@ -173,6 +175,8 @@ def test_a_point_must_fit_its_scenario() -> None:
         (closed, "concurrency", 1.5),
         (closed, "concurrency", 0.0),
         (workload(scenario="single_stream", arrivals=None), "concurrency", 2.0),
+        (workload(scenario="multi_stream", arrivals=None, streams=8, samples_per_query=8), "concurrency", 2.0),
+        (workload(arrivals=Arrivals(process="ramp", rate_per_s=5.0, last_rate_per_s=1.0)), "rate", 2.0),
     ):
         with pytest.raises(InvalidInput, match=f"--sweep {axis}"):
             at_value(load, axis, value)  # type: ignore[arg-type]

@@ -7,6 +7,10 @@ import pytest
 from tests.shared.load.test_results import END, MS, S, frame, row
 from vlmhyperbench.load.results import Grouping, LoadResult, result_of
 
+SILENT = row() | {"event_ns": [], "event_kind": [], "event_tokens": [], "last_event_ns": None}
+"""An answer without a token."""
+LOST = row(error="connect_failed: refused") | {"sent_ns": None, "stream_end_ns": None, "last_event_ns": None}
+
 
 def described(
     rows: list[dict[str, object]],
@@ -44,8 +48,7 @@ def test_a_request_without_a_row_has_failed() -> None:
 
 
 def test_an_answer_without_a_token_kept_no_limit() -> None:
-    silent = row() | {"event_ns": [], "event_kind": [], "event_tokens": [], "last_event_ns": None}
-    found = described([row()] * 7 + [silent] * 3, slo={"ttft_p90": 400.0, "tpot_p90": 400.0})
+    found = described([row()] * 7 + [SILENT] * 3, slo={"ttft_p90": 400.0, "tpot_p90": 400.0})
     assert [(limit.n, limit.over, limit.is_kept) for limit in found.statistics.limits] == [(10, 3, False)] * 2
     assert found.statistics.percentiles["latency_ms"][1].adjusted is None
 
@@ -57,6 +60,54 @@ def test_gaps_that_nobody_could_count_keep_no_limit(limit: str) -> None:
     assert found.goodput is not None
     assert (found.goodput.met, found.goodput.scheduled) == (3, 4)
     assert [(one.n, one.over) for one in found.limits] == [(4, 1)]
+
+
+def test_an_answer_without_a_token_is_no_throughput_and_an_error() -> None:
+    grouping = Grouping(streams=1, is_by_stream=True)
+    rows = [row(at_ns=second * S) for second in range(5)]
+    found = described(
+        [*rows, *(SILENT | {"scheduled_ns": 5 * S, "sent_ns": 5 * S} for _ in range(5))], grouping=grouping
+    )
+    assert (found.requests["ok"], found.requests["ok_without_token"]) == (10, 5)
+    assert found.metrics["requests_per_s"] == 1.0
+    assert found.statistics.steady is not None
+    assert found.statistics.steady.requests_per_s is not None
+    assert found.statistics.steady.requests_per_s.per_s == 1.0
+    assert [gate.value for gate in found.gates if gate.name == "error_share" and not gate.ok] == [0.5]
+
+
+def test_what_could_not_be_sent_took_its_time() -> None:
+    late = [LOST | {"scheduled_ns": second * S} for second in (50, 90)]
+    found = described(numbered([*(row(at_ns=second * S) for second in range(10)), *late]))
+    assert (found.duration_s, found.metrics["requests_per_s"]) == (90.0, pytest.approx(10 / 90))
+
+
+def test_a_stream_that_got_nothing_counts_as_one() -> None:
+    rows = [row() | {"stream": stream} for stream in range(7)] + [LOST | {"stream": 7}]
+    found = described(numbered(rows), grouping=Grouping(streams=8, is_by_stream=True)).statistics
+    assert found.fairness is not None
+    # Seven equal shares of eight: 7² / (8·7).
+    assert (found.fairness.streams, found.fairness.requests) == (8, 0.875)
+
+
+def test_streams_are_steady_until_the_first_of_them_has_ended() -> None:
+    # Two streams of ten requests each, of 1 s and of 4 s.
+    rows = [
+        row(at_ns=number * seconds * S) | {"stream": stream, "stream_end_ns": (number + 1) * seconds * S}
+        for stream, seconds in enumerate((1, 4))
+        for number in range(10)
+    ]
+    steady = described(numbered(rows), grouping=Grouping(streams=2, is_by_stream=True)).statistics.steady
+    assert steady is not None
+    assert (steady.start_s, steady.end_s) == (4.0, 10.0)
+    assert steady.requests_per_s is not None
+    # Six of the fast one and one of the slow one, in 6 s.
+    assert steady.requests_per_s.per_s == pytest.approx(7 / 6)
+
+
+def test_counts_do_not_wrap() -> None:
+    found = described([row() | {"prompt_tokens": 1_500_000_000, "completion_tokens": 2_000_000_000}] * 3)
+    assert (found.tokens["prompt"], found.tokens["completion"]) == (4_500_000_000, 6_000_000_000)
 
 
 def test_the_steady_rate_leaves_start_and_drain_out() -> None:
@@ -109,14 +160,15 @@ def test_streams_turns_and_sizes_are_groups() -> None:
             row(error="timeout: slow") | {"stream": 1, "turn": 1},
         ]
     )
-    pixels = [100 * 100, 100 * 100, 1000 * 1000, 1000 * 1000]
+    # Later turns show nothing new, whatever the first one showed.
+    pixels = [100 * 100, 1000 * 1000, 100 * 100, 1000 * 1000]
     found = described(rows, grouping=Grouping(streams=2, is_by_stream=True, pixels=pixels)).statistics
     assert [(one.name, one.requests, one.ok, one.ttft_user_ms.max) for one in found.streams] == [
         ("0", 2, 2, 30.0),
         ("1", 2, 1, 20.0),
     ]
     assert [(one.name, one.ttft_user_ms.p50) for one in found.turns] == [("0", 10.0), ("1", 30.0)]
-    assert [(one.name, one.ok) for one in found.image_sizes] == [("up to 0.1 MP", 2), ("up to 1 MP", 1)]
+    assert [(one.name, one.ok) for one in found.image_sizes] == [("up to 0.1 MP", 1), ("up to 1 MP", 1)]
     assert found.fairness is not None
     # 2 and 1 requests a second: (2+1)² / (2·5).
     assert found.fairness.requests == pytest.approx(0.9)
@@ -129,8 +181,7 @@ def test_nothing_is_grouped_unless_it_differs() -> None:
 
 
 def test_a_request_that_was_never_sent_fails_and_stops_nothing() -> None:
-    lost = row(error="connect_failed: refused") | {"sent_ns": None, "stream_end_ns": None, "last_event_ns": None}
-    rows = numbered([row(at_ns=MS), row(at_ns=S), lost, row(at_ns=2 * S)])
+    rows = numbered([row(at_ns=MS), row(at_ns=S), LOST, row(at_ns=2 * S)])
     found = described(rows, slo={"latency": 500.0}, grouping=Grouping(streams=1, is_by_stream=True))
     assert found.statistics.goodput is not None
     assert (found.statistics.goodput.met, found.statistics.goodput.scheduled) == (3, 4)

@@ -236,6 +236,20 @@ def test_streams_stand_side_by_side_with_how_evenly_they_were_served() -> None:
     assert table.note.startswith("Fairness (Jain): 0.800 by answers a second and 0.800 by output tokens; 1 is evenly")
 
 
+def test_a_stream_that_could_not_send_counts_as_one_and_takes_its_time() -> None:
+    spec = scenario(kind="multi_stream", in_flight=2)
+    lost = {"status": "error", "sent_ns": None, "stream_end_ns": None, "latency_ns": None, "ttft_user_ns": None}
+    rows = [
+        *(fact(i, "a", "a", stream=0, scheduled_ns=50 * i * MS, stream_end_ns=50 * (i + 1) * MS) for i in range(2)),
+        fact(2, None, "a", stream=1, scheduled_ns=400 * MS, **lost),
+    ]
+    run = evidence(rows, spec=spec, metrics=(), claims=[claim(client=CLIENT)])
+    table = table_of(chapter_of(run_document(run)), "streams")
+    assert [row[:3] for row in cells_of(table)] == [("0", "2", "2"), ("1", "1", "0")]
+    assert table.note.startswith("Fairness (Jain): 0.500 by answers a second")
+    assert performance_of(run).window_s == 0.4
+
+
 def test_streams_that_got_nothing_have_no_fairness() -> None:
     spec = scenario(kind="multi_stream", in_flight=2)
     rows = [fact(i, "a", "a", stream=i, stream_end_ns=None) for i in range(2)]

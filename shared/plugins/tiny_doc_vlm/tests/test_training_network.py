@@ -35,7 +35,8 @@ def _plan(out: Path, until: int) -> Plan:
 
 
 def _checkpoint(plan: Plan) -> dict[str, torch.Tensor]:
-    return torch.load(plan.out / CHECKPOINT)["reader"]
+    kept = torch.load(plan.out / CHECKPOINT)
+    return {f"{part}.{name}": weight for part in ("reader", "mean") for name, weight in kept[part].items()}
 
 
 def test_questions_side_by_side_are_read_as_each_would_be_alone() -> None:
