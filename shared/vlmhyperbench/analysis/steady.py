@@ -19,7 +19,7 @@ Floats = npt.NDArray[np.float64]
 
 RULE = (
     "from the end of the first requests (as many as there are streams; one of an open loop) to when the first stream "
-    "has ended its last one, or the last send of an open loop"
+    "has ended its last one; of an open loop, to its last arrival"
 )
 MOST_BATCHES, LEAST_BATCHES = 20, 5
 """Between 10 and 30 batches are enough for any interval (Schmeiser 1982, Operations Research 30:556)."""
@@ -29,7 +29,7 @@ BATCH_EVENTS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """When a load was steady: every stream had ended its first request, and none its last."""
+    """When a load was steady: every stream had ended its first request, and all of them went on."""
 
     start_ns: int
     end_ns: int
@@ -69,16 +69,27 @@ class Goodput:
     confidence: float = CONFIDENCE
 
 
-def steady_window(
-    sent_ns: Instants, end_ns: Instants, *, streams: int, stream: npt.NDArray[np.integer] | None = None
-) -> Window | None:
+def first_idle_ns(stream: npt.NDArray[np.integer], end_ns: Instants) -> int:
+    """Return when the first stream had ended its last request.
+
+    Args:
+        stream: Whose each request is, of one at least. Shape: (requests,).
+        end_ns: When each ended. Shape: (requests,).
+    """
+    names, which = np.unique(stream, return_inverse=True)
+    last = np.full(names.size, np.iinfo(np.int64).min)
+    np.maximum.at(last, which, end_ns)
+    return int(last.min())
+
+
+def steady_window(sent_ns: Instants, end_ns: Instants, *, streams: int, over_ns: int) -> Window | None:
     """Cut the start and the end off; None where nothing is left between them.
 
     Args:
         sent_ns: When each request was sent. Shape: (requests,).
         end_ns: When each ended, well or not. Shape: (requests,).
         streams: Requests under way at a time, of a closed loop; 1 of an open one.
-        stream: Whose each request is; None of an open loop, whose load goes on to its last send. Shape: (requests,).
+        over_ns: When there was no longer as much to do: `first_idle_ns`; of an open loop, the last arrival.
 
     Raises:
         InvalidInput: there is no stream, or the columns differ in length.
@@ -88,13 +99,8 @@ def steady_window(
     if sent_ns.size <= streams:
         return None
     first = np.argsort(sent_ns, kind="stable")[:streams]
-    start, end = int(end_ns[first].max()), int(sent_ns.max())
-    if stream is not None:
-        names, which = np.unique(stream, return_inverse=True)
-        last = np.full(names.size, np.iinfo(np.int64).min)
-        np.maximum.at(last, which, end_ns)
-        end = int(last.min())
-    return Window(start_ns=start, end_ns=end) if end > start else None
+    start = int(end_ns[first].max())
+    return Window(start_ns=start, end_ns=over_ns) if over_ns > start else None
 
 
 def rate_within(

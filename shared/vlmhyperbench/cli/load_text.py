@@ -30,7 +30,7 @@ def print_result(result: LoadResult) -> None:
     counts = result.requests
     say(f"{counts['ok']} of {counts['scheduled']} requests succeeded in {result.duration_s:.2f} s.")
     if silent := counts["ok_without_token"]:
-        say(f"  {silent} of them without a single token, which count as failed from here on")
+        say(f"  {silent} of them without a token that anybody could see, which count as failed below")
     for code, count in result.errors.items():
         say(f"  {count} x {code}")
     rows = [
@@ -110,10 +110,10 @@ def print_sweep(found: Sweep) -> None:
         rows.append(
             (
                 f"{point.value:g}",
-                f"{result.requests['ok']}/{result.requests['scheduled']}",
+                f"{_answered(result)}/{result.requests['scheduled']}",
                 *(_number(rate) if isinstance(rate, float) else None for rate in rates),
-                _number(ttft.p50) if isinstance(ttft := result.metrics["ttft_user_ms"], Distribution) else None,
-                *(_of_all(result, name) for name in ("ttft_user_ms", "tpot_ms", "latency_ms")),
+                _of_all(result, "ttft_user_ms", 50.0),
+                *(_of_all(result, name, 99.0) for name in ("ttft_user_ms", "tpot_ms", "latency_ms")),
                 *(() if not has_slo else (None if goodput is None else _number(goodput.per_s),)),
             )
         )
@@ -155,7 +155,7 @@ def print_search(search: SearchResult) -> None:
 def _looked(mean: RepeatedMean | None) -> str:
     if mean is None or mean.low is None or mean.high is None:
         return "There are too few repeats with a value to look."
-    return f"{mean.low:.2f} to {mean.high:.2f} at whichever repeat one looks (95 % over all looks)."
+    return f"{_number(mean.low)} to {_number(mean.high)} at whichever repeat one looks (95 % over all looks)."
 
 
 def _invalid(result: LoadResult) -> list[str]:
@@ -173,7 +173,7 @@ def _invalid(result: LoadResult) -> list[str]:
 def _print_interference(found: Interference) -> None:
     ratios = (("ttft", found.ttft), ("tpot", found.tpot), ("latency", found.latency))
     said = [
-        f"{name} x {ratio.value:.2f} ({_number(ratio.low) or '?'} to {_number(ratio.high) or '?'})"
+        f"{name} x {_number(ratio.value)} ({_number(ratio.low) or '?'} to {_number(ratio.high) or '?'})"
         for name, ratio in ratios
         if ratio.value is not None
     ]
@@ -188,7 +188,7 @@ def _print_rates(result: LoadResult) -> None:
     for name in ("requests_per_s", "output_tokens_per_s", "goodput_per_s"):
         rate, within = result.metrics[name], of_window.get(name)
         if isinstance(rate, float):
-            say(f"{name}: {rate:.2f}" + (f"; steady {_rate(within)}" if within is not None else ""))
+            say(f"{name}: {_number(rate)}" + (f"; steady {_rate(within)}" if within is not None else ""))
     if steady is not None and steady.start_s is not None and steady.end_s is not None:
         say(f"steady: {steady.start_s:.2f} s to {steady.end_s:.2f} s; {steady.cut_requests} requests ended outside")
 
@@ -225,7 +225,7 @@ def _print_estimated(results: Sequence[LoadResult]) -> None:
     """Say of how many answers the gaps between tokens rest on a guess."""
     estimated = sum(count for one in results if isinstance(count := one.tokens["events_estimated"], int))
     if estimated:
-        ok = sum(one.requests["ok"] for one in results)
+        ok = sum(map(_answered, results))
         say(f"tokens per event: ESTIMATED in {estimated} of {ok} answers; their itl and tpot are estimates, too")
 
 
@@ -235,6 +235,10 @@ def _print_missing(reasons: Mapping[str, str | None], results: Sequence[LoadResu
     for name, reason in reasons.items():
         if has_slo or name != "goodput_per_s":
             say(f"{name}: none, {reason}")
+
+
+def _answered(result: LoadResult) -> int:
+    return result.requests["ok"] - result.requests["ok_without_token"]
 
 
 def _print_groups(title: str, groups: Sequence[Group]) -> None:
@@ -258,24 +262,25 @@ def _percentile(one: Percentile) -> str:
     if one.adjusted is None:
         return f"none, {one.reason}"
     low, high = (_number(end) or "?" for end in (one.low, one.high))
-    certified = f"at most {one.certified:.2f} for certain" if one.certified is not None else one.reason
-    return f"{one.adjusted:.2f} ({low} to {high}); {certified}"
+    certified = f"at most {_number(one.certified)} for certain" if one.certified is not None else one.reason
+    return f"{_number(one.adjusted)} ({low} to {high}); {certified}"
 
 
-def _of_all(result: LoadResult, name: str) -> str:
-    """Write the p99 of all requests, of which those that failed took for ever."""
-    return _number(result.statistics.percentiles[name][-1].adjusted) or "none"
+def _of_all(result: LoadResult, name: str, percent: float) -> str:
+    """Write a percentile of all requests, of which those that failed took for ever."""
+    found = next(one for one in result.statistics.percentiles[name] if one.percent == percent)
+    return _number(found.adjusted) or "none"
 
 
 def _limit(limit: LimitVerdict) -> str:
-    value = "infinite" if limit.value_ms is None else f"{limit.value_ms:.2f}"
+    value = _number(limit.value_ms) or "infinite"
     said = "not kept" if not limit.is_kept else "kept for certain" if limit.is_certain else "kept, not for certain"
     return f"{limit.name}<{limit.limit_ms:g}: {value}, {said}; {limit.over} of {limit.n} over"
 
 
 def _rate(rate: Rate) -> str:
-    ends = "" if rate.low is None else f" ({rate.low:.2f} to {rate.high:.2f})"
-    return f"{rate.per_s:.2f}{ends}"
+    ends = "" if rate.low is None else f" ({_number(rate.low)} to {_number(rate.high)})"
+    return f"{_number(rate.per_s)}{ends}"
 
 
 def _number(value: float | None) -> str | None:

@@ -60,13 +60,13 @@ class SoFar:
             self._began_ns = began if self._began_ns is None else min(began, self._began_ns)
         if isinstance(ended, int):
             self._ended_ns = max(ended, self._ended_ns)
-        good = rows.filter(pl.col("status") == "ok")
+        good = rows.filter((pl.col("status") == "ok") & pl.col("last_event_ns").is_not_null())
         self._ok += good.height
         self._tokens += int(good["completion_tokens"].cast(pl.Int64).sum())
         self._uncounted += good["completion_tokens"].null_count()
         is_bearing = pl.col("event_kind").list.eval(pl.element().is_in(TOKEN_EVENTS))
         # The last of them is there, so the largest of these booleans is the first that is true.
-        times = good.filter(pl.col("last_event_ns").is_not_null()).select(
+        times = good.select(
             ttft=pl.col("event_ns").list.get(is_bearing.list.arg_max()) - pl.col("scheduled_ns"),
             latency=pl.col("last_event_ns") - pl.col("scheduled_ns"),
         )

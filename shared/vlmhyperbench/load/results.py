@@ -157,24 +157,24 @@ def result_of(
     from vlmhyperbench.load.statistics import describe_phase, interference_of
 
     rows = record.filter(pl.col("phase") == measured_phase)
-    good = rows.filter(pl.col("status") == "ok")
-    is_ok = (rows["status"] == "ok").to_numpy()
+    ok = rows.filter(pl.col("status") == "ok")
     all_times = times_of_frame(rows)
-    times = all_times.of(is_ok)
     # An answer without a token came at no time at all: to whoever waits for it, it failed.
-    answered = int((is_ok & ~np.isnan(all_times.latency)).sum())
+    is_answered = (rows["status"] == "ok").to_numpy() & ~np.isnan(all_times.latency)
+    good, times = rows.filter(is_answered), all_times.of(is_answered)
     duration_s = _duration_s(rows)
-    completion, prompt = (_sum(good[name]) for name in ("completion_tokens", "prompt_tokens"))
     distributions, lag = _metrics(times), describe(all_times.queue)
     statistics = describe_phase(
         rows,
         all_times,
+        is_answered,
         # What was cancelled before its turn did not fail.
         scheduled=scheduled if end.outcome == "complete" else rows.height,
         duration_s=duration_s,
         slo=slo or {},
         certainty=certainty,
         grouping=grouping or Grouping(),
+        is_open_loop=open_loop is not None,
     )
     goodput = statistics.goodput
     interference = None
@@ -188,7 +188,7 @@ def result_of(
         sends = judge_sends(open_loop.process, open_loop.scheduled_ns, sent_ns, cv=open_loop.cv)
     gates = (
         at_most("unaccounted", float(scheduled - rows.height), 0.0),
-        at_most("error_share", (scheduled - answered) / scheduled if scheduled else None, ERROR_SHARE),
+        at_most("error_share", (scheduled - ok.height) / scheduled if scheduled else None, ERROR_SHARE),
         at_most("client_busy_share", end.loop_busy_share, MOST_BUSY_SHARE),
         *(
             judge_closed_lag(times.queue, times.ttft_user, times.latency)
@@ -206,19 +206,19 @@ def result_of(
             "scheduled": scheduled,
             "sent": rows["sent_ns"].count(),
             **{status: statuses.count(status) for status in ("ok", "error", "timeout", "skipped")},
-            "ok_without_token": good.height - answered,
+            "ok_without_token": ok.height - good.height,
         },
         errors=_count_errors(rows),
         duration_s=duration_s,
         metrics={
             **distributions,
-            "output_tokens_per_s": _rate(completion if good.height else 0, duration_s),
-            "requests_per_s": _rate(answered, duration_s),
+            "output_tokens_per_s": _rate(_sum(good["completion_tokens"]) if good.height else 0, duration_s),
+            "requests_per_s": _rate(good.height, duration_s),
             "goodput_per_s": None if goodput is None else goodput.per_s,
         },
         tokens={
-            "prompt": prompt,
-            "completion": completion,
+            "prompt": _sum(ok["prompt_tokens"]),
+            "completion": _sum(ok["completion_tokens"]),
             "source": sources[0] if len(sources) else None,
             "events_estimated": _count_estimated(good, times),
         },

@@ -17,7 +17,7 @@ from vlmhyperbench.analysis.interference import Interference, median_ratio
 from vlmhyperbench.analysis.percentiles import CERTAINTY, Percentile, percentiles_of
 from vlmhyperbench.analysis.performance import Distribution, distribution_of, slo_metric
 from vlmhyperbench.analysis.slo import LimitVerdict, judge_limit
-from vlmhyperbench.analysis.steady import RULE, Goodput, Rate, goodput_of, rate_within, steady_window
+from vlmhyperbench.analysis.steady import RULE, Goodput, Rate, first_idle_ns, goodput_of, rate_within, steady_window
 from vlmhyperbench.load.times import Floats, Times, token_instants
 
 if TYPE_CHECKING:
@@ -64,11 +64,13 @@ class Statistics:
 def describe_phase(
     rows: pl.DataFrame,
     times: Times,
+    is_answered: npt.NDArray[np.bool_],
     *,
     scheduled: int,
     duration_s: float,
     slo: Mapping[str, float],
     grouping: Grouping,
+    is_open_loop: bool = False,
     certainty: float | None = None,
 ) -> Statistics:
     """Describe the rows of one phase.
@@ -76,21 +78,20 @@ def describe_phase(
     Args:
         rows: Of the phase, in order of ordinals.
         times: Of all rows, failed ones too.
+        is_answered: Whether a request brought a token. Shape: (requests,).
         scheduled: How many requests were to be sent: what is missing from the rows failed.
         duration_s: From the first scheduled instant to the last end.
         slo: Limits in ms; empty for none.
         grouping: What the requests are grouped by.
+        is_open_loop: Whether a schedule sent them.
         certainty: With which a limit must be kept to be kept for certain; None: MLPerf's.
 
     Raises:
         InvalidInput: the SLO names something that is not measured.
     """
-    is_ok = (rows["status"] == "ok").to_numpy()
-    # An answer without a token came at no time at all: to whoever waits for it, it failed.
-    is_answered = is_ok & ~np.isnan(times.latency)
     failed = scheduled - int(is_answered.sum())
     percentiles = {
-        name: percentiles_of(_milliseconds(values[is_ok]), failed=failed)
+        name: percentiles_of(_milliseconds(values[is_answered]), failed=failed)
         for name, values in (
             ("ttft_user_ms", times.ttft_user),
             ("tpot_ms", times.tpot),
@@ -101,23 +102,23 @@ def describe_phase(
         percentiles["query_latency_ms"] = _queries(rows, is_answered, times, scheduled, grouping.samples_per_query)
     return Statistics(
         percentiles=percentiles,
-        goodput=_goodput(times, is_ok, slo, scheduled=scheduled, duration_s=duration_s) if slo else None,
+        goodput=_goodput(times, is_answered, slo, scheduled=scheduled, duration_s=duration_s) if slo else None,
         limits=tuple(
             judge_limit(
                 name,
                 limit,
-                _milliseconds(bounded(times, slo_metric(name))[is_ok]),
-                failed=failed + _uncounted(times, is_ok, slo_metric(name)),
+                _milliseconds(bounded(times, slo_metric(name))[is_answered]),
+                failed=failed + _uncounted(times, is_answered, slo_metric(name)),
                 certainty=CERTAINTY if certainty is None else certainty,
             )
             for name, limit in slo.items()
         ),
-        steady=_steady(rows, is_answered, grouping.streams) if grouping.streams else None,
-        streams=_groups(rows["stream"], is_ok, times) if grouping.is_by_stream else (),
+        steady=_steady(rows, is_answered, grouping.streams, is_open_loop=is_open_loop) if grouping.streams else None,
+        streams=_groups(rows["stream"], is_answered, times) if grouping.is_by_stream else (),
         fairness=_fairness(rows, is_answered) if grouping.is_by_stream else None,
-        turns=_groups(rows["turn"], is_ok, times) if rows["turn"].n_unique() > 1 else (),
+        turns=_groups(rows["turn"], is_answered, times) if rows["turn"].n_unique() > 1 else (),
         build_ms=distribution_of(rows["build_ns"].drop_nulls()) if rows["conversation"].count() else None,
-        image_sizes=_by_size(rows, is_ok, times, grouping.pixels) if grouping.pixels else (),
+        image_sizes=_by_size(rows, is_answered, times, grouping.pixels) if grouping.pixels else (),
     )
 
 
@@ -139,9 +140,9 @@ def bounded(times: Times, metric: str) -> Floats:
     return {"ttft": times.ttft_user, "latency": times.latency, "tpot": times.tpot, "itl": times.longest_itl}[metric]
 
 
-def _uncounted(times: Times, is_ok: npt.NDArray[np.bool_], metric: str) -> int:
+def _uncounted(times: Times, is_answered: npt.NDArray[np.bool_], metric: str) -> int:
     """Count the answers with gaps that nobody knows; they keep no limit on them."""
-    return int((is_ok & (times.latency > times.ttft_user) & np.isnan(bounded(times, metric))).sum())
+    return int((is_answered & (times.latency > times.ttft_user) & np.isnan(bounded(times, metric))).sum())
 
 
 def keeps_all(times: Times, slo: Mapping[str, float]) -> npt.NDArray[np.bool_]:
@@ -155,9 +156,9 @@ def keeps_all(times: Times, slo: Mapping[str, float]) -> npt.NDArray[np.bool_]:
 
 
 def _goodput(
-    times: Times, is_ok: npt.NDArray[np.bool_], slo: Mapping[str, float], *, scheduled: int, duration_s: float
+    times: Times, is_answered: npt.NDArray[np.bool_], slo: Mapping[str, float], *, scheduled: int, duration_s: float
 ) -> Goodput:
-    return goodput_of(int((keeps_all(times, slo) & is_ok).sum()), scheduled=scheduled, duration_s=duration_s)
+    return goodput_of(int((keeps_all(times, slo) & is_answered).sum()), scheduled=scheduled, duration_s=duration_s)
 
 
 def _queries(
@@ -173,15 +174,16 @@ def _queries(
     return percentiles_of(_milliseconds(longest[:count][whole]), failed=int(count - whole.sum()))
 
 
-def _steady(rows: pl.DataFrame, is_answered: npt.NDArray[np.bool_], streams: int) -> Steady:
+def _steady(rows: pl.DataFrame, is_answered: npt.NDArray[np.bool_], streams: int, *, is_open_loop: bool) -> Steady:
     has_ended = (rows["sent_ns"].is_not_null() & rows["stream_end_ns"].is_not_null()).to_numpy()
     ended = rows.filter(has_ended)
-    window = steady_window(
-        ended["sent_ns"].to_numpy(),
-        ended["stream_end_ns"].to_numpy(),
-        streams=streams,
-        stream=ended["stream"].to_numpy() if streams > 1 else None,
-    )
+    sent_ns, end_ns = ended["sent_ns"].to_numpy(), ended["stream_end_ns"].to_numpy()
+    window = None
+    if ended.height:
+        # Later turns of a conversation are no arrivals.
+        arrived_ns = sent_ns[(ended["turn"] == 0).to_numpy()]
+        over_ns = int(arrived_ns.max()) if is_open_loop else first_idle_ns(ended["stream"].to_numpy(), end_ns)
+        window = steady_window(sent_ns, end_ns, streams=streams, over_ns=over_ns)
     if window is None:
         return Steady(
             rule=RULE,
@@ -206,10 +208,10 @@ def _steady(rows: pl.DataFrame, is_answered: npt.NDArray[np.bool_], streams: int
     )
 
 
-def _groups(keys: pl.Series, is_ok: npt.NDArray[np.bool_], times: Times) -> tuple[Group, ...]:
+def _groups(keys: pl.Series, is_answered: npt.NDArray[np.bool_], times: Times) -> tuple[Group, ...]:
     return groups_of(
         keys.to_list(),
-        is_ok=is_ok.tolist(),
+        is_ok=is_answered.tolist(),
         ttft_ns=times.ttft_user,
         tpot_ns=times.tpot,
         latency_ns=times.latency,
@@ -217,14 +219,14 @@ def _groups(keys: pl.Series, is_ok: npt.NDArray[np.bool_], times: Times) -> tupl
 
 
 def _by_size(
-    rows: pl.DataFrame, is_ok: npt.NDArray[np.bool_], times: Times, pixels: Sequence[int]
+    rows: pl.DataFrame, is_answered: npt.NDArray[np.bool_], times: Times, pixels: Sequence[int]
 ) -> tuple[Group, ...]:
     # Later turns of a conversation show nothing new.
     shows = (rows["turn"] == 0).to_numpy()
     shown = times.of(shows)
     return groups_of(
         [size_bucket(pixels[ordinal]) for ordinal in rows.filter(shows)["ordinal"]],
-        is_ok=is_ok[shows].tolist(),
+        is_ok=is_answered[shows].tolist(),
         ttft_ns=shown.ttft_user,
         tpot_ns=shown.tpot,
         latency_ns=shown.latency,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vlmhyperbench.analysis.steady import Window, goodput_of, rate_within, steady_window
+from vlmhyperbench.analysis.steady import Window, first_idle_ns, goodput_of, rate_within, steady_window
 from vlmhyperbench_sdk.errors import InvalidInput
 
 S = 1_000_000_000
@@ -15,33 +15,31 @@ def instants(*seconds: float) -> np.ndarray:
     return np.array([round(second * S) for second in seconds], dtype=np.int64)
 
 
-def test_a_window_begins_when_every_stream_has_answered_once_and_ends_with_the_last_send() -> None:
+def test_a_window_begins_when_every_stream_has_answered_once_and_ends_when_it_is_over() -> None:
     sent, ended = instants(0, 0, 1, 2, 3), instants(1, 2, 3, 3.5, 9)
-    assert steady_window(sent, ended, streams=2) == Window(start_ns=2 * S, end_ns=3 * S)
-    assert steady_window(sent, ended, streams=1) == Window(start_ns=1 * S, end_ns=3 * S)
+    assert steady_window(sent, ended, streams=2, over_ns=4 * S) == Window(start_ns=2 * S, end_ns=4 * S)
+    assert steady_window(sent, ended, streams=1, over_ns=3 * S) == Window(start_ns=1 * S, end_ns=3 * S)
 
 
-def test_streams_with_requests_of_their_own_are_steady_until_the_first_has_ended_its_last() -> None:
-    sent, ended = instants(0, 0, 1, 2, 3), instants(1, 2, 3, 3.5, 9)
-    own = np.array([0, 1, 0, 1, 0])
-    assert steady_window(sent, ended, streams=2, stream=own) == Window(start_ns=2 * S, end_ns=round(3.5 * S))
+def test_the_first_stream_that_is_idle_is_the_one_whose_last_request_ended_first() -> None:
+    assert first_idle_ns(np.array([0, 1, 0, 1, 0]), instants(1, 2, 3, 3.5, 9)) == round(3.5 * S)
 
 
 def test_the_order_of_requests_does_not_matter() -> None:
     sent, ended = instants(3, 0, 2, 1, 0), instants(9, 2, 3.5, 3, 1)
-    assert steady_window(sent, ended, streams=2) == Window(start_ns=2 * S, end_ns=3 * S)
+    assert steady_window(sent, ended, streams=2, over_ns=3 * S) == Window(start_ns=2 * S, end_ns=3 * S)
 
 
 def test_where_all_is_start_and_end_there_is_no_window() -> None:
-    assert steady_window(instants(0, 0), instants(1, 1), streams=2) is None
-    assert steady_window(instants(0, 0.5), instants(1, 1), streams=1) is None
+    assert steady_window(instants(0, 0), instants(1, 1), streams=2, over_ns=S) is None
+    assert steady_window(instants(0, 0.5), instants(1, 1), streams=1, over_ns=S) is None
 
 
 def test_a_window_without_a_stream_is_refused() -> None:
     with pytest.raises(InvalidInput, match="needs a stream"):
-        steady_window(instants(0), instants(1), streams=0)
+        steady_window(instants(0), instants(1), streams=0, over_ns=S)
     with pytest.raises(InvalidInput, match="an end of each"):
-        steady_window(instants(0), instants(1, 2), streams=1)
+        steady_window(instants(0), instants(1, 2), streams=1, over_ns=S)
 
 
 def test_what_happens_at_the_windows_start_is_not_part_of_it() -> None:

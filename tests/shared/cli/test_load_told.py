@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import itertools
 import json
 import os
 import re
@@ -16,6 +17,7 @@ import pytest
 
 from tests.loadgen.driving import read_request, serving, whole
 from tests.shared.cli.measuring import JSON, measured
+from vlmhyperbench.cli import load_text
 from vlmhyperbench.cli.load import load
 from vlmhyperbench.cli.shown import Shown
 from vlmhyperbench_simulated.process import SimulatedProcess
@@ -69,6 +71,39 @@ async def test_requests_that_left_twice_are_told(capsys: pytest.CaptureFixture[s
     data = json.loads(envelope)["data"]
     assert (data["requests"]["ok"], data["client"]["resent"]) == (3, 2)
     assert "sent anew, as the kept connection was closed: 2" in text
+
+
+@pytest.mark.anyio
+async def test_answers_without_a_token_are_told_and_count_in_no_rate(capsys: pytest.CaptureFixture[str]) -> None:
+    async def say_nothing_every_other_time(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: int
+    ) -> None:
+        del connection
+        for number in itertools.count():
+            await read_request(reader)
+            writer.write(whole("" if number % 2 else "yes"))
+
+    asked: dict[str, Any] = {"requests": 8, "concurrency": 1, "warmup": 0}
+    async with serving(say_nothing_every_other_time) as url:
+        await asyncio.to_thread(load, url, model="m", shown=JSON, **asked)
+        for more in ({}, {"repeats": 2}, {"sweep": "concurrency=1"}):
+            await asyncio.to_thread(load, url, model="m", shown=TEXT, **asked, **more)
+    envelope, _, text = capsys.readouterr().out.partition("\n")
+    data = json.loads(envelope)["data"]
+    assert (data["requests"]["ok"], data["requests"]["ok_without_token"]) == (8, 4)
+    assert data["metrics"]["requests_per_s"] == pytest.approx(4 / data["duration_s"])
+    assert "  4 of them without a token that anybody could see, which count as failed below" in text
+    assert "ttft_p99: none, 2 of 2 repeats have no value" in text
+    (point,) = [line.split("\t") for line in text.splitlines() if line.startswith("1\t")]
+    assert (point[1], point[5]) == ("4/8", "none")
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(None, None), (0.0, "0.00"), (0.004, "0.00400"), (1.0041, "1.004"), (12.345, "12.35"), (-0.5, "-0.500")],
+)
+def test_a_number_does_not_look_like_another(value: float | None, said: str | None) -> None:
+    assert load_text._number(value) == said
 
 
 def test_answers_whose_tokens_were_spread_over_events_are_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -80,10 +80,14 @@ def test_a_first_token_is_no_role(tmp_path: Path, clock: Clock) -> None:
     assert "p50/p99 at most 50.3/50.3 ms ttft, 62.9/62.9 ms latency" in so_far.look()
 
 
-def test_what_nobody_counted_has_no_rate_of_tokens_and_an_answer_without_events_no_times(
-    tmp_path: Path, clock: Clock
-) -> None:
-    silent = row(tokens=None) | {"event_ns": [], "event_kind": [], "event_tokens": [], "last_event_ns": None}
+def test_what_nobody_counted_has_no_rate_of_tokens(tmp_path: Path, clock: Clock) -> None:
     so_far = SoFar(tmp_path, clock=clock)
-    so_far.add(seal(tmp_path, "1-0.parquet", [silent]))
-    assert so_far.look() == "so far 1.00 requests/s"
+    so_far.add(seal(tmp_path, "1-0.parquet", [row(tokens=None)]))
+    assert so_far.look().startswith("so far 1.00 requests/s, p50/p99 at most")
+
+
+def test_an_answer_without_events_is_none(tmp_path: Path, clock: Clock) -> None:
+    silent = row() | {"event_ns": [], "event_kind": [], "event_tokens": [], "last_event_ns": None}
+    so_far = SoFar(tmp_path, clock=clock)
+    so_far.add(seal(tmp_path, "1-0.parquet", [silent, row()]))
+    assert so_far.look().startswith("so far 1.00 requests/s, 2.00 tokens/s")

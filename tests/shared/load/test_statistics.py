@@ -62,18 +62,24 @@ def test_gaps_that_nobody_could_count_keep_no_limit(limit: str) -> None:
     assert [(one.n, one.over) for one in found.limits] == [(4, 1)]
 
 
-def test_an_answer_without_a_token_is_no_throughput_and_an_error() -> None:
+def test_an_answer_without_a_token_is_no_throughput() -> None:
     grouping = Grouping(streams=1, is_by_stream=True)
     rows = [row(at_ns=second * S) for second in range(5)]
-    found = described(
-        [*rows, *(SILENT | {"scheduled_ns": 5 * S, "sent_ns": 5 * S} for _ in range(5))], grouping=grouping
-    )
+    late = SILENT | {"scheduled_ns": 5 * S, "sent_ns": 5 * S, "stream_end_ns": 6 * S}
+    found = described([*rows, *[late] * 5], grouping=grouping)
     assert (found.requests["ok"], found.requests["ok_without_token"]) == (10, 5)
-    assert found.metrics["requests_per_s"] == 1.0
-    assert found.statistics.steady is not None
-    assert found.statistics.steady.requests_per_s is not None
-    assert found.statistics.steady.requests_per_s.per_s == 1.0
-    assert [gate.value for gate in found.gates if gate.name == "error_share" and not gate.ok] == [0.5]
+    # Five answers of two tokens in the 6 s to the last end.
+    assert found.metrics["requests_per_s"] == pytest.approx(5 / 6)
+    assert found.metrics["output_tokens_per_s"] == pytest.approx(10 / 6)
+    steady = found.statistics.steady
+    assert steady is not None
+    assert steady.requests_per_s is not None
+    assert steady.output_tokens_per_s is not None
+    # From 1 s to 6 s: four of them ended there, and the tokens of four came.
+    assert (steady.requests_per_s.per_s, steady.output_tokens_per_s.per_s) == (pytest.approx(0.8), pytest.approx(1.6))
+    assert found.tokens["completion"] == 20
+    uncounted = described([*rows, SILENT | {"completion_tokens": None}])
+    assert uncounted.metrics["output_tokens_per_s"] == pytest.approx(10 / 5)
 
 
 def test_what_could_not_be_sent_took_its_time() -> None:
@@ -111,14 +117,14 @@ def test_counts_do_not_wrap() -> None:
 
 
 def test_the_steady_rate_leaves_start_and_drain_out() -> None:
-    # One stream, a request of a second each: sent at 0, 1, … 4; the first end and the last send are 1 s and 4 s.
+    # One stream, a request of a second each: sent at 0, 1, … 4; the first and the last end are 1 s and 5 s.
     found = described([row(at_ns=second * S) for second in range(5)], grouping=Grouping(streams=1))
     steady = found.statistics.steady
     assert steady is not None
-    assert (steady.start_s, steady.end_s, steady.cut_requests) == (1.0, 4.0, 2)
+    assert (steady.start_s, steady.end_s, steady.cut_requests) == (1.0, 5.0, 1)
     assert steady.requests_per_s is not None
     assert steady.output_tokens_per_s is not None
-    # Ends at 2, 3 and 4 s. Tokens arrive 100 and 110 ms after each send: those of 1, 2 and 3 s lie inside.
+    # Ends at 2, 3, 4 and 5 s. Tokens arrive 100 and 110 ms after each send: those of 1, 2, 3 and 4 s lie inside.
     assert (steady.requests_per_s.per_s, steady.output_tokens_per_s.per_s) == (1.0, 2.0)
     assert found.metrics["requests_per_s"] == 1.0
 

@@ -98,7 +98,7 @@ RECIPES = {
             ),
             Stage(
                 name="transcribing",
-                steps=600,
+                steps=2000,
                 rows=16,
                 learning_rate=2e-3,
                 tower=0,
