@@ -135,6 +135,12 @@ def test_what_a_dead_engine_could_not_answer_leaves_no_row(seal):
     assert seal([record(2, **LOST)], keep_unanswered=False)[0] is None
 
 
+def test_the_window_ends_with_whatever_ended_last(seal):
+    late = {"status": "timeout", "last_event_ns": None, "event_ns": [], "event_kind": [], "event_tokens": []}
+    sealed, _ = seal([record(0), record(1, **late, stream_end_ns=900 * MS, error="timeout: slow")])
+    assert (sealed.first_sent_ns, sealed.last_end_ns) == (101 * MS, 900 * MS)
+
+
 def test_a_refused_key_is_noticed(seal):
     assert seal([record(0, status="error", http_status=401, error="http_401: no")])[0].refused_key
 

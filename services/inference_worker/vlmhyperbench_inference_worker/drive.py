@@ -40,7 +40,7 @@ class Driven:
 
     end: EndLine | None = None
     first_sent_ns: int | None = None
-    last_event_ns: int | None = None
+    last_end_ns: int | None = None
     live: Live = field(default_factory=Live)
     has_answered: bool = False
     """The engine answered a request of this claim, of whatever phase."""
@@ -127,7 +127,7 @@ async def _commit(
             driven.live.add(sealed.rows)
             driven.ordinals.update(row.ordinal for row in sealed.rows)
             driven.first_sent_ns = _least(driven.first_sent_ns, sealed.first_sent_ns)
-            driven.last_event_ns = _most(driven.last_event_ns, sealed.last_event_ns)
+            driven.last_end_ns = _most(driven.last_end_ns, sealed.last_end_ns)
     if lost:
         reason = serving.status.error or "its process has ended, or nobody answers at its address"
         raise EngineLost(f"The engine at {serving.measured.url} does not answer any more: {reason}.")

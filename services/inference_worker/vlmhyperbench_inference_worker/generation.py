@@ -170,7 +170,7 @@ def _secret_names(work: Work) -> list[str]:
 
 async def _record_cost(job: ClaimedJob, driven: Driven, watch: Watch) -> None:
     """Keep what cannot be measured again: clocks, the client's own cost, the device samples."""
-    start, end = driven.first_sent_ns, driven.last_event_ns
+    start, end = driven.first_sent_ns, driven.last_end_ns
     summary = watch.summary(start, end) if start is not None and end is not None else None
     await job.record_claim(
         client=asdict(driven.end) if driven.end else None,

@@ -21,7 +21,8 @@ class Live:
     def add(self, rows: Iterable[NewFact]) -> None:
         """Count rows of the measured phase."""
         for row in rows:
-            self._tokens += row.completion_tokens or 0
+            if row.status == "ok" and row.latency_ns is not None:
+                self._tokens += row.completion_tokens or 0
             if row.ttft_user_ns is not None:
                 self._ttft.add(row.ttft_user_ns)
             if row.latency_ns is not None:

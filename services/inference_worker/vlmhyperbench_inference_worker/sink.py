@@ -33,7 +33,7 @@ class Sealed:
     refused_key: bool
     """The endpoint answered 401 or 403."""
     first_sent_ns: int | None
-    last_event_ns: int | None
+    last_end_ns: int | None
 
 
 class Sink:
@@ -110,14 +110,15 @@ class Sink:
             self._storage, rows, run_id=self._run_id, claim_id=self._claim_id, phase=phase, no=no, folder=self._folder
         )
         sent = [row["sent_ns"] for row in rows if row["sent_ns"] is not None]
-        ended = [row["last_event_ns"] for row in rows if row["last_event_ns"] is not None]
+        # What failed after a while took the engine's time too.
+        ended = [row[name] for row in rows for name in ("stream_end_ns", "last_event_ns") if row[name] is not None]
         return Sealed(
             chunk=chunk,
             rows=facts,
             unanswered=sum(row["error_code"] in LOST_CONNECTION for row in rows),
             refused_key=any(row["http_status"] in {401, 403} for row in rows),
             first_sent_ns=min(sent, default=None),
-            last_event_ns=max(ended, default=None),
+            last_end_ns=max(ended, default=None),
         )
 
 

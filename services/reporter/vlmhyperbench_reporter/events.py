@@ -51,7 +51,8 @@ def _fold_all(
     events: TokenEvents,
     offsets: dict[str, int],
 ) -> tuple[polars.DataFrame, TokenEvents]:
-    wanted = own_rows(facts).filter(polars.col("status") == "ok").select(_PLACE)
+    is_answered = (polars.col("status") == "ok") & polars.col("latency_ns").is_not_null()
+    wanted = own_rows(facts).filter(is_answered).select(_PLACE)
     needed = set(wanted.select(_PLACE[:-1]).unique().rows())
     longest = [wanted.head(0).with_columns(polars.lit(None, dtype=polars.Float64).alias(LONGEST_GAP))]
     own = [chunk for chunk in found if (str(chunk.claim_id), chunk.phase, chunk.no) in needed]

@@ -132,7 +132,9 @@ def performance_of(run: RunEvidence) -> Performance:
         times=times,
         values=values,
         percentiles={
-            name: percentiles_of(found.values.tolist(), failed=0 if name in _OF_THE_CLIENT else failed + silent)
+            name: percentiles_of(
+                found.values.tolist(), failed=0 if name in _OF_THE_CLIENT else failed + silent + missing
+            )
             for name, found in values.items()
         },
         gaps=gaps_ms(run.events) if run.events is not None and run.events.gap_counts.any() else None,

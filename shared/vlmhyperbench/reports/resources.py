@@ -36,7 +36,7 @@ class Resources:
     energy_j_per_1k_tokens: float | None
     """Per 1,000 output tokens."""
     coverage: float | None
-    """Share of the expected samples that exist, of the claim that has fewest."""
+    """Share of the expected samples that exist, of the claim that has fewest; none of one that left no samples."""
 
     @property
     def peak_memory_bytes(self) -> int | None:
@@ -71,7 +71,7 @@ def resources_of(
         energy_j=energy_j,
         energy_j_per_answer=energy_j / answers if energy_j is not None and answers else None,
         energy_j_per_1k_tokens=energy_j / tokens * TOKENS if energy_j is not None and tokens else None,
-        coverage=min(_known(claims, "coverage"), default=None),
+        coverage=_least_coverage(claims),
     )
 
 
@@ -88,8 +88,8 @@ def resources_table(runs: Sequence[tuple[str, Resources | None]]) -> Table | Non
         columns=(Column(title=""), *(Column(title=run if several else "run", kind="number") for run, _ in runs)),
         rows=tuple((label, *(cells.get(label) for cells in columns)) for label in labels),
         note=(
-            "Sampled ten times a second between the first request sent and the last token. Accelerators are all those "
-            "of the machine, whoever uses them; energy is the trapezoid of their sampled power."
+            "Sampled ten times a second between the first request sent and the last one's end. Accelerators are all "
+            "those of the machine, whoever uses them; energy is the trapezoid of their sampled power."
         ),
     )
 
@@ -133,8 +133,21 @@ def _most(claims: Sequence[ClaimEvidence], name: str) -> int | None:
 
 
 def _mean_percent(claims: Sequence[ClaimEvidence], name: str) -> float | None:
-    found = _known(claims, name)
-    return sum(found) / len(found) / 100 if found else None
+    """Average over the claims' samples: a long claim counts more than a short one."""
+    told = [claim for claim in claims if _known([claim], name)]
+    weights = [sum(_known([claim], "samples")) for claim in told]
+    if not any(weights):
+        return None
+    return (
+        sum(sum(_known([claim], name)) * weight for claim, weight in zip(told, weights, strict=True))
+        / sum(weights)
+        / 100
+    )
+
+
+def _least_coverage(claims: Sequence[ClaimEvidence]) -> float | None:
+    found = _known(claims, "coverage")
+    return (min(found) if len(found) == len(claims) else 0.0) if found else None
 
 
 def _known(claims: Sequence[ClaimEvidence], name: str) -> list[float]:

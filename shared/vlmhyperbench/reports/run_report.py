@@ -112,7 +112,9 @@ def _tiles(run: RunEvidence, quality: list[Quality], performance: Performance, c
         label, value = marked("answers/s", validity), f"{performance.samples_per_s:.1f}"
         tiles.append(Tile(label=label, value=value, detail=detail, tone=tone_of_validity(validity)))
     if performance.peak_memory_bytes is not None:
-        tiles.append(Tile(label="peak memory", value=size(performance.peak_memory_bytes), detail="of the engine"))
+        found = performance.resources
+        of = "of the engine" if found is None or found.accelerator_memory_bytes is None else "of all accelerators"
+        tiles.append(Tile(label="peak memory", value=size(performance.peak_memory_bytes), detail=of))
     failures = counts.model_failures + counts.infrastructure_failures + counts.missing
     stopped = ", then it stopped" if run.is_stopped else ""
     tiles.append(

@@ -71,7 +71,7 @@ def _fairness(rows: polars.DataFrame) -> Fairness | None:
 
 def _interference(rows: polars.DataFrame, alone: polars.DataFrame) -> Table:
     """Lay out what the streams cost each other."""
-    good, before = (frame.filter(polars.col("status") == "ok") for frame in (rows, alone))
+    good, before = (frame.filter(_is_answered(frame)) for frame in (rows, alone))
     rows_of: list[tuple[Cell, ...]] = []
     for label, column in (("TTFT", "ttft_user_ns"), ("TPOT", "tpot_ns"), ("latency", "latency_ns")):
         times, others = ((frame[column].drop_nulls() / 1e6).to_list() for frame in (good, before))

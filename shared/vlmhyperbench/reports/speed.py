@@ -116,6 +116,9 @@ def _chapter(lead: str, runs: Sequence[Timed], drawn: Sequence[Block]) -> Sectio
     named = [(run.name, performance) for run, performance in runs]
     slo = slo_table([(marked(name, one.validity), one.goodput, one.limits) for name, one in named])
     adjusted = adjusted_table(named)
+    if len(named) == 1:
+        validity = named[0][1].validity
+        slo, adjusted = (table and replace(table, title=marked(table.title, validity)) for table in (slo, adjusted))
     costs = [(name, one.cost) for name, one in named]
     taken = resources_table([(name, one.resources) for name, one in named])
     blocks: list[Block] = [

@@ -13,6 +13,7 @@ from vlmhyperbench.reports.run_report import run_document
 from vlmhyperbench.reports.speed import compared_speeds
 
 SAMPLED = {
+    "samples": 600,
     "coverage": 0.98,
     "cpu_util_percent_mean": 20.0,
     "engine_rss_bytes_peak": 3 * 2**30,
@@ -47,6 +48,19 @@ def test_two_claims_on_one_machine_at_a_time_have_no_energy_of_their_own() -> No
     apart = performance_of(evidence(ROWS, claims=[FIRST, replace(NEXT, started_at=FIRST.started_at, host="other")]))
     assert apart.resources is not None
     assert apart.resources.energy_j == 600.0
+
+
+def test_a_long_claim_counts_more_than_a_short_one() -> None:
+    short = replace(NEXT, resources=SAMPLED | {"samples": 60, "accelerator_util_percent_mean": 9.0})
+    found = performance_of(evidence(ROWS, claims=[FIRST, short])).resources
+    assert found is not None
+    assert found.accelerator_share == pytest.approx((600 * 0.75 + 60 * 0.09) / 660)
+
+
+def test_of_a_claim_that_left_nothing_no_sample_exists() -> None:
+    found = performance_of(evidence(ROWS, claims=[FIRST, replace(NEXT, resources=None)])).resources
+    assert found is not None
+    assert found.coverage == 0.0
 
 
 def test_energy_that_one_claim_did_not_sample_is_not_known() -> None:

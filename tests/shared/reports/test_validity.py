@@ -125,7 +125,12 @@ def test_requests_that_were_tried_again_void_the_speeds() -> None:
 
 def test_a_run_that_ended_early_has_requests_without_a_row() -> None:
     early = replace(timed(), total=12)
-    assert performance_of(early).validity.reasons == "2 requests have no row"
+    performance = performance_of(early)
+    assert performance.validity.reasons == "2 requests have no row"
+    # Who waits for one that nobody asked waits for ever.
+    p99 = performance.percentiles["latency_ms"][-1]
+    assert (p99.failed, p99.adjusted) == (2, None)
+    assert table_of(chapter_of(run_document(early)), "adjusted-times").title.endswith("\u00a0· INVALID")
 
 
 def test_an_open_loop_is_held_against_its_schedule() -> None:
