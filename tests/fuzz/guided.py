@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-import atheris  # type: ignore[import-not-found]  # only where `make fuzz` installed it
+import atheris  # only where `make fuzz` installed it
 
 with atheris.instrument_imports(
     include=["vlmhyperbench_loadgen.answers", "vlmhyperbench_loadgen.http1", "vlmhyperbench_loadgen.sse"]

@@ -10,7 +10,7 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 
-import atheris  # type: ignore[import-not-found]  # only where `make fuzz` installed it
+import atheris  # only where `make fuzz` installed it
 
 from tests.loadgen.relays import check, streamed
 from vlmhyperbench_loadgen import receiving

@@ -117,24 +117,7 @@ def relaying(
         yield one
 
 
-SAID = [
-    COLUMNS.index(name)
-    for name in (
-        "event_tokens",
-        "event_kind",
-        "event_token_source",
-        "status",
-        "http_status",
-        "finish_reason",
-        "error",
-        "prompt_tokens",
-        "completion_tokens",
-        "token_source",
-        "text",
-        "reasoning",
-        "request_sha256",
-    )
-]
+SAID = [at for at, name in enumerate(COLUMNS) if not name.endswith("_ns")]
 """Columns that do not depend on when an answer came."""
 
 
