@@ -14,7 +14,7 @@ from vlmhyperbench.db import chunks
 from vlmhyperbench.db.views import ChunkView
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.reports.records import ClaimEvidence, TokenEvents
-from vlmhyperbench.reports.spans import clock_offsets, grid_over, on_one_clock, own_rows
+from vlmhyperbench.reports.spans import ANSWERED, clock_offsets, grid_over, on_one_clock, own_rows
 from vlmhyperbench.reports.tokens import COLUMNS, LONGEST_GAP, fold, no_events
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.storage import Storage
@@ -51,8 +51,7 @@ def _fold_all(
     events: TokenEvents,
     offsets: dict[str, int],
 ) -> tuple[polars.DataFrame, TokenEvents]:
-    is_answered = (polars.col("status") == "ok") & polars.col("latency_ns").is_not_null()
-    wanted = own_rows(facts).filter(is_answered).select(_PLACE)
+    wanted = own_rows(facts).filter(ANSWERED).select(_PLACE)
     needed = set(wanted.select(_PLACE[:-1]).unique().rows())
     longest = [wanted.head(0).with_columns(polars.lit(None, dtype=polars.Float64).alias(LONGEST_GAP))]
     own = [chunk for chunk in found if (str(chunk.claim_id), chunk.phase, chunk.no) in needed]

@@ -10,6 +10,7 @@ import polars
 from vlmhyperbench.analysis.labels import short
 from vlmhyperbench.reports.document import Cell, Column, Table
 from vlmhyperbench.reports.records import ClaimEvidence, numbers
+from vlmhyperbench.reports.spans import ANSWERED
 from vlmhyperbench.reports.wording import listed, percent, size
 from vlmhyperbench_sdk.types import JsonObject
 
@@ -61,7 +62,7 @@ def cost_of(rows: polars.DataFrame, claims: Sequence[ClaimEvidence], *, window_s
     recorded = [claim for claim in claims if claim.id in told]
     cpu_s = sum(_known(recorded, "cpu_s"))
     sent = rows.filter(polars.col("claim_id").is_in(list(told)) & polars.col("sent_ns").is_not_null())
-    counts = sent.filter((polars.col("status") == "ok") & polars.col("latency_ns").is_not_null())["completion_tokens"]
+    counts = sent.filter(ANSWERED)["completion_tokens"]
     # Of an unknown number no cost is known; a sum of 32-bit counts is one of 32 bits, too.
     tokens = int(counts.cast(polars.Int64).sum()) if counts.null_count() == 0 else 0
     measuring = _known(recorded, "measuring_cpu_s")

@@ -23,7 +23,7 @@ from vlmhyperbench.reports.progress import Progress, progress_of
 from vlmhyperbench.reports.records import ClaimEvidence
 from vlmhyperbench.reports.resources import Resources, resources_of
 from vlmhyperbench.reports.slo import goodput_in, judged_limits
-from vlmhyperbench.reports.spans import clock_offsets, on_one_clock, own_rows, window_s
+from vlmhyperbench.reports.spans import ANSWERED, clock_offsets, on_one_clock, own_rows, window_s
 from vlmhyperbench.reports.tokens import gaps_ms
 from vlmhyperbench.reports.validity import INVALID, State, Validity, marked, validity_of
 
@@ -123,7 +123,7 @@ def performance_of(run: RunEvidence) -> Performance:
     values = {name: ordered(own[column].drop_nulls().to_numpy() / _MS) for name, column, _ in _SHOWN}
     values = {name: found for name, found in values.items() if found.n}
     times = {name: _described(found) for name, found in values.items()}
-    tokens = own.filter(polars.col("latency_ns").is_not_null())["completion_tokens"]
+    tokens = own.filter(ANSWERED)["completion_tokens"]
     total_tokens = int(tokens.cast(polars.Int64).sum()) if len(tokens) and not tokens.null_count() else None
     arrivals, limits = run.spec.scenario.arrivals, run.spec.scenario.slo.limits_ms
     ttft = times.get("ttft_user_ms")

@@ -12,7 +12,7 @@ from vlmhyperbench.analysis.groups import Fairness, Group, Key, fairness_of, gro
 from vlmhyperbench.analysis.interference import median_ratio
 from vlmhyperbench.reports.document import Cell, Column, Estimate, Table, write_number
 from vlmhyperbench.reports.evidence import RunEvidence
-from vlmhyperbench.reports.spans import own_rows
+from vlmhyperbench.reports.spans import ANSWERED, own_rows
 from vlmhyperbench.reports.wording import plural
 
 MAX_GROUPS = 16
@@ -43,25 +43,20 @@ def sharing_tables(run: RunEvidence) -> list[Table]:
     return tables
 
 
-def _is_answered(rows: polars.DataFrame) -> polars.Series:
-    """Say of each request whether it brought a token: an answer without one came at no time at all."""
-    return (rows["status"] == "ok") & rows["latency_ns"].is_not_null()
-
-
 def _groups(rows: polars.DataFrame, keys: Sequence[Key], *, name_of: Callable[[Key], str] = str) -> tuple[Group, ...]:
     # Only requests that were answered have times, and these are the ones that are ok.
     ttft, tpot, latency = (
         rows[name].cast(polars.Float64).fill_null(numpy.nan).to_numpy()
         for name in ("ttft_user_ns", "tpot_ns", "latency_ns")
     )
-    is_ok = _is_answered(rows).to_list()
+    is_ok = rows.select(ANSWERED).to_series().to_list()
     return groups_of(keys, is_ok=is_ok, ttft_ns=ttft, tpot_ns=tpot, latency_ns=latency, name_of=name_of)
 
 
 def _fairness(rows: polars.DataFrame) -> Fairness | None:
     return fairness_of(
         rows["stream"].cast(polars.Int64).to_numpy(),
-        is_ok=_is_answered(rows).to_numpy(),
+        is_ok=rows.select(ANSWERED).to_series().to_numpy(),
         scheduled_ns=rows["scheduled_ns"].to_numpy(),
         # What could not be sent ended when it was due, at the earliest.
         end_ns=rows["stream_end_ns"].fill_null(rows["scheduled_ns"]).to_numpy(),
@@ -71,7 +66,7 @@ def _fairness(rows: polars.DataFrame) -> Fairness | None:
 
 def _interference(rows: polars.DataFrame, alone: polars.DataFrame) -> Table:
     """Lay out what the streams cost each other."""
-    good, before = (frame.filter(_is_answered(frame)) for frame in (rows, alone))
+    good, before = (frame.filter(ANSWERED) for frame in (rows, alone))
     rows_of: list[tuple[Cell, ...]] = []
     for label, column in (("TTFT", "ttft_user_ns"), ("TPOT", "tpot_ns"), ("latency", "latency_ns")):
         times, others = ((frame[column].drop_nulls() / 1e6).to_list() for frame in (good, before))

@@ -9,6 +9,8 @@ import polars
 from vlmhyperbench.analysis.timelines import Grid, grid_of
 from vlmhyperbench.reports.records import ClaimEvidence
 
+ANSWERED = (polars.col("status") == "ok") & polars.col("latency_ns").is_not_null()
+"""Of rows: that they brought a token. An answer without one came at no time at all: to who waits for it, it failed."""
 _ENDED = polars.max_horizontal("stream_end_ns", polars.col("scheduled_ns") + polars.col("latency_ns"))
 
 
