@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from uuid import UUID, uuid4
 
+import polars
 import pytest
 from PIL import Image, ImageDraw
 from pydantic import SecretStr
@@ -320,12 +321,23 @@ async def test_chunks_that_were_changed_in_storage_fail_the_job(
         await read_events(runtime, run_id, bundle.facts.drop(LONGEST_GAP), bundle.claims)
 
 
-async def test_a_run_in_which_nothing_was_timed_has_no_events(
-    runtime: Runtime, cpu: CpuChildren, tmp_path: Path
-) -> None:
+async def test_gaps_need_no_clock_that_the_claims_share(runtime: Runtime, cpu: CpuChildren, tmp_path: Path) -> None:
+    run_id = await _answered(runtime, cpu, tmp_path)
+    bundle = await read_bundle(runtime, run_id)
+    facts = bundle.facts.drop(LONGEST_GAP)
+    died = facts.head(1).with_columns(
+        claim_id=polars.lit(str(uuid4()), dtype=facts.schema["claim_id"]),
+        status=polars.lit("failed", dtype=facts.schema["status"]),
+    )
+    facts, events = await read_events(runtime, run_id, polars.concat([facts, died]), bundle.claims)
+    assert facts[LONGEST_GAP].to_list() == [10.0, 10.0, 10.0, 10.0, 10.0, None, None]
+    assert (events.grid, events.gap_counts.sum()) == (None, 5)
+
+
+async def test_a_run_in_which_nothing_was_timed_has_no_gaps(runtime: Runtime, cpu: CpuChildren, tmp_path: Path) -> None:
     run_id = await _answered(runtime, cpu, tmp_path)
     bundle = await read_bundle(runtime, run_id)
     kept = bundle.facts.drop(LONGEST_GAP).with_columns(is_kept=True)
     facts, events = await read_events(runtime, run_id, kept, bundle.claims)
-    assert events is None
-    assert facts.columns == kept.columns
+    assert not events.gap_counts.any()
+    assert facts[LONGEST_GAP].null_count() == facts.height

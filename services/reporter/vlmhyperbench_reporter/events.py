@@ -26,8 +26,8 @@ _PLACE = ("claim_id", "source_phase", "chunk", "row")
 
 async def read_events(
     runtime: Runtime, run_id: UUID, facts: polars.DataFrame, claims: Sequence[ClaimEvidence]
-) -> tuple[polars.DataFrame, TokenEvents | None]:
-    """Return the facts with the longest gap of each answer, and its events folded; None where nothing was timed.
+) -> tuple[polars.DataFrame, TokenEvents]:
+    """Return the facts with the longest gap of each answer, and its events folded.
 
     Raises:
         NotFound: a file of the run is missing.
@@ -37,8 +37,6 @@ async def read_events(
     offsets = clock_offsets(claims)
     rows = on_one_clock(own_rows(facts), offsets)
     grid = None if rows is None else grid_over(rows)
-    if grid is None:
-        return facts, None
     async with runtime.database.transaction() as session:
         found = await chunks.of_run(session, run_id)
     return await asyncio.to_thread(_fold_all, runtime.storage, facts, found, no_events(grid), offsets)

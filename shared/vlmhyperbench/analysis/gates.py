@@ -27,6 +27,7 @@ Status = Literal["passed", "failed", "inconclusive"]
 Share = Annotated[float, Field(ge=0)]
 MEMORY = "peak_memory_bytes"
 """Measured beside the requests: late sends do not touch it."""
+_MEMORY_OF = "peak_memory_of"
 
 Speed = Literal[
     "latency_p50_ms", "latency_p99_ms", "ttft_p50_ms", "output_tokens_per_s", "samples_per_s", "peak_memory_bytes"
@@ -254,6 +255,8 @@ def _speed(rule: SpeedRule, baseline: Side, other: Side) -> Check:
         return Check(rule=rule.speed, status="inconclusive", message="A run was interrupted, or timed in part.")
     if not before or after is None:
         return Check(rule=rule.speed, status="inconclusive", message="It was not measured in both runs.")
+    if rule.speed == MEMORY and (of := two_kinds_of_memory(baseline.headline, other.headline)):
+        return Check(rule=rule.speed, status="inconclusive", message=of)
     if rule.speed != MEMORY and "invalid" in (baseline.headline.get("validity"), other.headline.get("validity")):
         message = "A run's speeds are INVALID as a measurement; its report says why."
         return Check(rule=rule.speed, status="inconclusive", message=message)
@@ -266,6 +269,14 @@ def _speed(rule: SpeedRule, baseline: Side, other: Side) -> Check:
     is_under = rule.max_decrease is not None and after < before * (1 - rule.max_decrease)
     message = f"{before:.4g} became {after:.4g} ({change:+.1%})."
     return Check(rule=rule.speed, status="failed" if is_over or is_under else "passed", message=message)
+
+
+def two_kinds_of_memory(baseline: Mapping[str, object], other: Mapping[str, object]) -> str | None:
+    """Say that the peaks of two headlines are of different things; None where they are of one, or nobody knows."""
+    before, after = baseline.get(_MEMORY_OF), other.get(_MEMORY_OF)
+    if before is None or after is None or before == after:
+        return None
+    return f"One peak of memory is of the {before}, the other of the {after}."
 
 
 def _share(rule: ShareRule, other: Side) -> Check:

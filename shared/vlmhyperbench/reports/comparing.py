@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 from pydantic import JsonValue
 
 from vlmhyperbench.analysis.comparison import Delta, Flips, Measured, compare_metrics, count_flips
-from vlmhyperbench.analysis.gates import MEMORY, Check, GatePolicy, Side, WholeRun, check, is_met
+from vlmhyperbench.analysis.gates import MEMORY, Check, GatePolicy, Side, WholeRun, check, is_met, two_kinds_of_memory
 from vlmhyperbench.analysis.parity import Parity
 from vlmhyperbench.analysis.parity import parity as compare_texts
 from vlmhyperbench.domain.identity import measured_apart
@@ -277,14 +277,17 @@ def _speeds(comparison: Comparison) -> Table:
     broken = any(side.meta.get("is_interrupted") is True for side in sides)
     void = [side.name for side in sides if _validity(side) == "invalid"]
     apart = _measured_apart(*sides)
+    of_memory = two_kinds_of_memory(*(_object(side.meta, "headline") for side in sides))
     found: list[tuple[Cell, ...]] = []
     for name, before, after in _measured_speeds(comparison):
-        is_measure = name == MEMORY or not (void or broken or apart)
+        is_measure = not of_memory if name == MEMORY else not (void or broken or apart)
         change = f"{after / before - 1:+.0%}" if is_measure and before and after is not None else "–"
         found.append((_SPEEDS[name], write_number(before, 1), write_number(after, 1), change))
     note = _NO_MEASURE if broken else "Each run was timed once."
     if apart:
         note = f"The runs differ in {listed(apart)}: only their memory is compared. {note}"
+    if of_memory:
+        note = f"{of_memory} {note}"
     if void:
         note = f"{INVALID} as measurements of speed: those of {listed(void)}; their reports say why. {note}"
     return Table(

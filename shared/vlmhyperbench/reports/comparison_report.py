@@ -190,7 +190,10 @@ def _results(summarised: Sequence[_Summarised]) -> Section:
             Column(title="state"),
         ),
         rows=tuple(speed_rows),
-        note="Speeds are valid where every gate of the chapter on performance holds.",
+        note=(
+            "Speeds are valid where every gate of the chapter on performance holds. Peak memory is that of the "
+            "accelerators, where a run's machine has any, else of the engine's processes."
+        ),
     )
     bounds = Table(
         name="bounds",

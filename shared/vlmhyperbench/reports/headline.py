@@ -65,6 +65,7 @@ def headline_row(
         "output_tokens_per_s": performance.output_tokens_per_s,
         "samples_per_s": performance.samples_per_s,
         "peak_memory_bytes": performance.peak_memory_bytes,
+        "peak_memory_of": performance.resources.peak_memory_of if performance.resources else None,
         "energy_j_per_answer": performance.resources.energy_j_per_answer if performance.resources else None,
         "goodput_per_s": performance.goodput.per_s if performance.goodput else None,
         "validity": performance.state if performance.times else None,

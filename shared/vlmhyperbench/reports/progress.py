@@ -31,9 +31,8 @@ class Progress:
     most_in_flight: int
     endless: int
     """Requests that were sent and of which nobody knows when they ended; they are under way in no bin."""
-    token_grid: Grid
-    """The bins of `output_tokens_per_s`: those in which whoever read the events counted them."""
-    output_tokens_per_s: FloatArray | None
+    output_tokens_per_s: tuple[Grid, FloatArray] | None
+    """In the bins in which whoever read the events counted them."""
     uncounted: int
     """Answers whose tokens nobody counted."""
 
@@ -56,8 +55,7 @@ def progress_of(rows: polars.DataFrame, events: TokenEvents | None) -> Progress 
         in_flight=grid.mean_under_way(began, ended),
         most_in_flight=most_under_way(began, ended),
         endless=sent.height - whole.height,
-        token_grid=grid if events is None else events.grid,
-        output_tokens_per_s=tokens_per_s(events) if events is not None and events.tokens.any() else None,
+        output_tokens_per_s=tokens_per_s(events) if events is not None else None,
         uncounted=events.uncounted if events is not None else 0,
     )
 
@@ -91,14 +89,15 @@ def progress_figures(progress: Progress) -> list[FigureSpec]:
         ),
     ]
     if progress.output_tokens_per_s is not None:
+        bins_of_tokens, rate = progress.output_tokens_per_s
         unknown = f" {plural(progress.uncounted, 'answer')} of unknown length are not in it." * bool(progress.uncounted)
         figures.append(
             timeline_figure(
                 "token-rate",
                 "Output tokens over time",
                 y=Axis(title="output tokens", unit="1/s"),
-                edges_s=progress.token_grid.edges_s.tolist(),
-                series={"output tokens": progress.output_tokens_per_s.tolist()},
+                edges_s=bins_of_tokens.edges_s.tolist(),
+                series={"output tokens": rate.tolist()},
                 note=f"Of answered requests, when they arrived.{unknown} {bins}",
             )
         )

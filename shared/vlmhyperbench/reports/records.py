@@ -70,9 +70,10 @@ class PhaseEvidence:
 class TokenEvents:
     """The token-bearing events of a run's answered requests, folded (`reports.tokens`)."""
 
-    grid: Grid
+    grid: Grid | None
+    """Bins of the run's time; None where its claims share no clock, which gaps do without."""
     tokens: FloatArray
-    """Output tokens by bin. Shape: (grid.bins,)."""
+    """Output tokens by bin. Shape: (grid.bins,), or (0,) without one."""
     gap_counts: IntArray
     """Gaps between tokens, one a token, by `ordered.bucket_counts`. Shape: (BUCKETS,)."""
     uncounted: int

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
+from typing import Literal
 
 from vlmhyperbench.analysis.labels import short
 from vlmhyperbench.reports.document import Cell, Column, Table
@@ -42,6 +43,13 @@ class Resources:
     def peak_memory_bytes(self) -> int | None:
         """The accelerators' peak where there are any, else the engine's resident memory."""
         return self.engine_memory_bytes if self.accelerator_memory_bytes is None else self.accelerator_memory_bytes
+
+    @property
+    def peak_memory_of(self) -> Literal["accelerators", "engine"] | None:
+        """Whose memory that is; None where nobody knows its peak."""
+        if self.accelerator_memory_bytes is not None:
+            return "accelerators"
+        return None if self.engine_memory_bytes is None else "engine"
 
     def as_json(self) -> JsonObject:
         """Return it for machines."""

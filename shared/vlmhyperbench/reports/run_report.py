@@ -112,8 +112,8 @@ def _tiles(run: RunEvidence, quality: list[Quality], performance: Performance, c
         label, value = marked("answers/s", validity), f"{performance.samples_per_s:.1f}"
         tiles.append(Tile(label=label, value=value, detail=detail, tone=tone_of_validity(validity)))
     if performance.peak_memory_bytes is not None:
-        found = performance.resources
-        of = "of the engine" if found is None or found.accelerator_memory_bytes is None else "of all accelerators"
+        on_accelerators = performance.resources is not None and performance.resources.peak_memory_of == "accelerators"
+        of = "of all accelerators" if on_accelerators else "of the engine"
         tiles.append(Tile(label="peak memory", value=size(performance.peak_memory_bytes), detail=of))
     failures = counts.model_failures + counts.infrastructure_failures + counts.missing
     stopped = ", then it stopped" if run.is_stopped else ""

@@ -7,6 +7,7 @@ in fixed buckets, and tokens in bins of the run's time.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy
 import polars
@@ -30,10 +31,13 @@ COLUMNS = (
 LONGEST_GAP = "longest_gap_ns"
 
 
-def no_events(grid: Grid) -> TokenEvents:
+def no_events(grid: Grid | None) -> TokenEvents:
     """Begin to fold."""
     return TokenEvents(
-        grid=grid, tokens=numpy.zeros(grid.bins), gap_counts=numpy.zeros(BUCKETS, dtype=numpy.int64), uncounted=0
+        grid=grid,
+        tokens=numpy.zeros(0 if grid is None else grid.bins),
+        gap_counts=numpy.zeros(BUCKETS, dtype=numpy.int64),
+        uncounted=0,
     )
 
 
@@ -49,18 +53,13 @@ def fold(before: TokenEvents, rows: polars.DataFrame, offsets: Mapping[str, int]
     longest = polars.Series(LONGEST_GAP, times.longest_itl, nan_to_null=True)
     counted = rows.filter(polars.col("completion_tokens").is_not_null())
     tokens = before.tokens
-    for (claim,), part in counted.group_by("claim_id", maintain_order=True):
-        at, held = token_instants(part)
-        tokens = tokens + before.grid.count(at + offsets.get(str(claim), 0), held)
-    return (
-        TokenEvents(
-            grid=before.grid,
-            tokens=tokens,
-            gap_counts=before.gap_counts + bucket_counts(times.itl),
-            uncounted=before.uncounted + rows.height - counted.height,
-        ),
-        longest,
-    )
+    if before.grid is not None:
+        for (claim,), part in counted.group_by("claim_id", maintain_order=True):
+            at, held = token_instants(part)
+            tokens = tokens + before.grid.count(at + offsets.get(str(claim), 0), held)
+    gap_counts = before.gap_counts + bucket_counts(times.itl)
+    uncounted = before.uncounted + rows.height - counted.height
+    return replace(before, tokens=tokens, gap_counts=gap_counts, uncounted=uncounted), longest
 
 
 def gaps_ms(events: TokenEvents) -> Ordered:
@@ -68,6 +67,8 @@ def gaps_ms(events: TokenEvents) -> Ordered:
     return of_buckets(events.gap_counts).scaled(1e-6)
 
 
-def tokens_per_s(events: TokenEvents) -> FloatArray:
-    """Return the output tokens a second in every bin. Shape: (bins,)."""
-    return events.tokens / events.grid.width_s
+def tokens_per_s(events: TokenEvents) -> tuple[Grid, FloatArray] | None:
+    """Return the bins and the output tokens a second in each, shape (bins,); None where none was counted in any."""
+    if events.grid is None or not events.tokens.any():
+        return None
+    return events.grid, events.tokens / events.grid.width_s

@@ -46,10 +46,9 @@ class Candidate:
         return None if peak is None else peak / _MIB
 
     @property
-    def is_on_accelerator(self) -> bool:
-        """Whether the peak is that of accelerators; else it is the resident memory of the engine."""
-        taken = self.performance.resources
-        return taken is not None and taken.accelerator_memory_bytes is not None
+    def memory_of(self) -> str | None:
+        """Whose memory the peak is: of the accelerators, or else of the engine's processes."""
+        return None if self.performance.resources is None else self.performance.resources.peak_memory_of
 
 
 def trade_offs(candidates: Sequence[Candidate]) -> list[Section]:
@@ -59,9 +58,8 @@ def trade_offs(candidates: Sequence[Candidate]) -> list[Section]:
     """
     alike = [one for one in candidates if _is_alike(one, candidates[0])]
     timed = [one for one in alike if _is_driven_alike(one, alike[0])]
-    first = next((one for one in alike if one.memory_mib is not None), None)
-    near = [one for one in alike if first is not None and one.is_on_accelerator == first.is_on_accelerator]
-    of = "accelerators" if first is not None and first.is_on_accelerator else "engine"
+    of = next((one.memory_of for one in alike if one.memory_of is not None), None)
+    near = [one for one in alike if one.memory_of == of]
     axes = Axis(title="latency, p50", unit="ms"), Axis(title=f"peak memory of the {of}", unit="MiB")
     drawn = [
         ("latency", "median latency", axes[0], _spots(timed, [one.latency_ms for one in timed], of_speed=True)),

@@ -189,6 +189,14 @@ def test_a_speed_that_is_no_measure_decides_nothing() -> None:
     )
     known = replace(SIDE, headline={**SIDE.headline, "peak_memory_bytes": 7})
     assert status({"speed": "peak_memory_bytes", "max_increase": 0}, baseline=known, other=late) == "passed"
+    engine, gpu = (
+        replace(known, headline={**known.headline, "peak_memory_of": of}) for of in ("engine", "accelerators")
+    )
+    (found,) = run({"speed": "peak_memory_bytes", "max_increase": 0}, baseline=engine, other=gpu)
+    assert (found.status, found.message) == (
+        "inconclusive",
+        "One peak of memory is of the engine, the other of the accelerators.",
+    )
     broken = replace(SIDE, is_interrupted=True)
     assert status({"speed": "latency_p50_ms", "max_increase": 1}, other=broken) == "inconclusive"
 

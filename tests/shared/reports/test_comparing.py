@@ -100,6 +100,17 @@ def test_speeds_of_an_interrupted_run_are_warned_of_and_not_compared() -> None:
     assert changes(compared) == ["–"] * 5
 
 
+def test_memory_of_accelerators_is_not_compared_with_that_of_processes() -> None:
+    on_gpu, on_cpu = (
+        samples(replace(GOOD, claims=[claim(resources={name: 2**30})]))
+        for name in ("accelerator_memory_used_bytes_peak", "engine_rss_bytes_peak")
+    )
+    for other, change in ((on_cpu, "+0%"), (on_gpu, "–")):
+        speeds = next(one for one in tables(compare(on_cpu, other)) if one.name == "speeds")
+        assert speeds.rows[-1][3] == change
+    assert speeds.note.startswith("One peak of memory is of the engine, the other of the accelerators. ")
+
+
 def test_another_profile_of_a_metric_is_another_metric() -> None:
     one = evidence(name="paper", metrics=(Anls(),))
     two = evidence(name="inclusive", metrics=(Anls(profile="inclusive"),))

@@ -41,7 +41,9 @@ def _rows(*answers: tuple[int, list[int], int | None]) -> polars.DataFrame:
 def test_gaps_and_tokens_are_counted_where_they_were() -> None:
     events, longest = fold(no_events(GRID), _rows((0, [10, 30, 120], 3), (50, [10], 1)), {})
     assert events.tokens.tolist() == [3, 1]
-    assert tokens_per_s(events).tolist() == [30, 10]
+    rate = tokens_per_s(events)
+    assert rate is not None
+    assert (rate[0], rate[1].tolist()) == (GRID, [30, 10])
     assert longest.to_list() == [90 * MS, None]
     gaps = gaps_ms(events)
     assert gaps.n == 2
@@ -63,6 +65,13 @@ def test_batches_add_up_to_the_whole() -> None:
 def test_instants_are_laid_on_the_clock_that_claims_share() -> None:
     events, _ = fold(no_events(GRID), _rows((0, [10], 1)), {"c": 100 * MS})
     assert events.tokens.tolist() == [0, 1]
+
+
+def test_gaps_are_folded_where_claims_share_no_clock() -> None:
+    events, longest = fold(no_events(None), _rows((0, [10, 30, 120], 3), (50, [10], 1)), {})
+    assert tokens_per_s(events) is None
+    assert longest.to_list() == [90 * MS, None]
+    assert gaps_ms(events).n == 2
 
 
 def test_a_report_draws_gaps_and_tokens_over_time() -> None:
