@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 TOOLS := .venvs/tools
 UV := $(TOOLS)/bin/uv
-QUESTIONS ?= 300
+QUESTIONS ?= 500
 MEMBERS := . shared/sdk shared/gateway shared/loadgen $(sort $(wildcard shared/plugins/*)) $(sort $(wildcard services/*))
 COMPILED := shared/loadgen/hatch_build.py $(wildcard shared/loadgen/vlmhyperbench_loadgen/*.[ch])
 PROJECTS := $(addsuffix /pyproject.toml,$(MEMBERS)) $(COMPILED)
@@ -88,7 +88,7 @@ parity: $(VENV)/.dev .venvs/engines/transformers .venvs/engines/vllm  ## Ask eve
 		--questions $(QUESTIONS) $(NEED)
 
 training: $(VENV)/.dev .venvs/engines/training  ## What needs torch: a run that was cut, exports to the byte.
-	cd shared/plugins/tiny_doc_vlm && PYTHONPATH=.:../document_datasets:../../sdk $(CURDIR)/.venvs/engines/training/bin/python \
+	cd shared/plugins/tiny_doc_vlm && OMP_NUM_THREADS=1 PYTHONPATH=.:../document_datasets:../../sdk $(CURDIR)/.venvs/engines/training/bin/python \
 		-m pytest -q -c /dev/null --rootdir=. --confcutdir=. tests/test_training_network.py
 
 ci: NEED := --need-all

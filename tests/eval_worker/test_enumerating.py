@@ -86,7 +86,7 @@ def test_the_drawn_documents_are_enumerated_whole(tmp_path: Path) -> None:
     first = index_in_child(spec, Limits(), str(tmp_path / "one"))
     assert first.samples >= 18
     assert first.unreadable == 0
-    assert first.group_columns == ("doc_class", "field", "question_type")
+    assert first.group_columns == ("doc_class", "field", "question_type", "tier")
     assert index_in_child(spec, Limits(), str(tmp_path / "two")) == first
 
 

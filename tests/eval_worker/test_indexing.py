@@ -105,7 +105,7 @@ async def test_a_dataset_becomes_a_manifest_in_storage_and_a_row(runtime: Runtim
     assert row is not None
     assert (row.id, row.samples, row.unreadable) == (data["manifest_id"], frame.height, 0)
     assert data["samples"] == frame.height
-    assert row.group_columns == ("doc_class", "field", "question_type")
+    assert row.group_columns == ("doc_class", "field", "question_type", "tier")
 
 
 async def test_the_same_generated_dataset_is_not_enumerated_again(runtime: Runtime, cpu: CpuChildren) -> None:

@@ -29,8 +29,9 @@ def test_it_is_found_by_its_registered_name_and_keeps_the_contract() -> None:
     assert check_dataset(HandwrittenDigits, DatasetSource()) == 899
 
 
-def test_the_held_out_half_is_the_default_and_shares_nothing_with_the_other() -> None:
+def test_the_held_out_half_is_the_default_and_shares_no_image_with_the_other() -> None:
     held_out, train = _samples(), _samples("train")
+    assert not {sample.images[0].data for sample in held_out} & {sample.images[0].data for sample in train}
     assert [sample.key for sample in held_out] == [f"{row:04d}" for row in range(898, 1797)]
     assert [sample.key for sample in train] == [f"{row:04d}" for row in range(898)]
     assert {sample.metadata["split"] for sample in held_out} == {"test"}

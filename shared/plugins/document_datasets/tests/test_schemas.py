@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import jsonschema
@@ -14,7 +15,7 @@ from vlmhyperbench_sdk.types import Sample
 
 
 def _samples(name: str, tier: str = "clean", documents: int = 60) -> list[Sample]:
-    params = {"documents": documents, "page": "text", "tier": tier, "schemas": [name], "truth": True}
+    params = {"documents": documents, "page": "text", "tier": tier, "schemas": [name]}
     samples = SyntheticDocuments(DatasetSource(seed=6, params=params))
     return [sample for sample in samples if sample.metadata["question_type"] == "schema"]
 
@@ -30,6 +31,27 @@ def test_every_reference_keeps_to_its_schema_and_an_empty_object_does_not(name: 
         validator.check_schema(sample.metadata["json_schema"])
         validator.validate(json.loads(sample.references[0]))
         assert not validator.is_valid({})
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("pairs", lambda written: written["fields"].append({"name": "CLIENT", "value": "x"})),
+        ("pairs", lambda written: written["fields"].append(written["fields"][0])),
+        ("nested", lambda written: written["document"]["content"].update(CLIENT="x")),
+        ("typed", lambda written: written.update(client="x")),
+    ],
+)
+def test_other_names_and_a_pair_twice_break_a_schema(name: str, change: Callable[[Any], None]) -> None:
+    sample = next(one for one in _samples(name, documents=20) if one.metadata["doc_class"] == "receipt")
+    written = json.loads(sample.references[0])
+    change(written)
+    assert not jsonschema.Draft202012Validator(sample.metadata["json_schema"]).is_valid(written)
+
+
+def test_only_the_typed_schema_says_which_kind_of_document_it_is_of() -> None:
+    for name, schemas in (("pairs", 1), ("nested", 1), ("typed", 4)):
+        assert len({json.dumps(sample.metadata["json_schema"]) for sample in _samples(name)}) == schemas
 
 
 def test_pairs_keep_the_order_of_the_page() -> None:

@@ -47,19 +47,21 @@ class HandwrittenDigits:
         problems = [*unknown_params(source.params, ("scale", "page")), *bad_scale, *bad_page]
         if self._split not in SPLITS:
             problems.append(f"split: {self._split!r} is none of {', '.join(SPLITS)}.")
+        if source.revision is not None:
+            problems.append("revision: the digits have none; they are checked against their hash.")
         if source.path is not None:
             problems.append("path: the digits come with scikit-learn, and no file is read.")
         refuse("handwritten_digits", problems)
-        self._margin = SIDE // 2 * self._scale if page == "wide" else 0
-        self._inks, self._labels = _load()
+        self._is_wide = page == "wide"
+        self._inks, self._labels = inks_and_labels(self._split)
 
     def __iter__(self) -> Iterator[Sample]:
-        for row in SPLITS[self._split]:
+        for row, ink, label in zip(SPLITS[self._split], self._inks, self._labels, strict=True):
             yield Sample(
                 key=f"{row:04d}",
                 question=QUESTION,
-                images=(Image(data=encode(self._drawn(self._inks[row]))),),
-                references=(str(self._labels[row]),),
+                images=(Image(data=encode(draw_ink(ink, scale=self._scale, is_wide=self._is_wide))),),
+                references=(str(label),),
                 metadata={
                     "doc_class": "digit",
                     "question_type": "digit",
@@ -68,17 +70,26 @@ class HandwrittenDigits:
                 },
             )
 
-    def _drawn(self, ink: NDArray[np.uint8]) -> Grey:
-        """Enlarge counts of ink by a whole factor: 0 is white, 16 is black."""
-        grey = (255 - (255 * ink.astype(np.int64) + MOST_INK // 2) // MOST_INK).astype(np.uint8)
-        large = grey.repeat(self._scale, axis=0).repeat(self._scale, axis=1)
-        return np.pad(large, ((0, 0), (self._margin, self._margin)), constant_values=255)
+
+def draw_ink(ink: NDArray[np.int64], *, scale: int, is_wide: bool) -> Grey:
+    """Draw a digit from its counts of ink, of shape (8, 8): 0 is white, 16 is black.
+
+    Args:
+        ink: the counts.
+        scale: the side of the square of each, in pixels.
+        is_wide: whether it is in the middle of paper twice as wide.
+    """
+    grey = (255 - (255 * ink + MOST_INK // 2) // MOST_INK).astype(np.uint8)
+    large = grey.repeat(scale, axis=0).repeat(scale, axis=1)
+    margin = SIDE // 2 * scale if is_wide else 0
+    return np.pad(large, ((0, 0), (margin, margin)), constant_values=255)
 
 
-def _load() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Return counts of ink, of shape (1797, 8, 8), and labels.
+def inks_and_labels(split: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the counts of ink of a split, of shape (rows, 8, 8), and which digits they are.
 
     Raises:
+        KeyError: there is no such split.
         InvalidInput: scikit-learn is not installed, or ships other digits.
     """
     try:
@@ -88,10 +99,11 @@ def _load() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
             "The dataset handwritten_digits needs the package scikit-learn, which is not installed.",
             cure="Install vlmhyperbench-document-datasets[digits].",
         ) from error
-    inks, labels = data.images.astype(np.uint8), data.target.astype(np.uint8)
-    if hashlib.sha256(inks.tobytes() + labels.tobytes()).hexdigest() != _SHA256:
+    inks, labels = data.images.astype(np.int64), data.target.astype(np.int64)
+    if hashlib.sha256(inks.astype(np.uint8).tobytes() + labels.astype(np.uint8).tobytes()).hexdigest() != _SHA256:
         raise InvalidInput(
             "This scikit-learn ships other digits than the ones that results are compared on.",
             cure="Install a scikit-learn that vlmhyperbench-document-datasets was tested with: see its pyproject.toml.",
         )
-    return inks, labels
+    rows = slice(SPLITS[split].start, SPLITS[split].stop)
+    return inks[rows], labels[rows]

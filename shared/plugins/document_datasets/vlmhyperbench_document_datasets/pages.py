@@ -60,7 +60,7 @@ class Page:
     @property
     def truth(self) -> JsonObject:
         """All that the page states, as an object: its kind, its fields, and the rows of its table where it has one."""
-        return {"kind": self.doc_class, **self.fields, **({"items": self.items} if self.items else {})}
+        return {"kind": self.doc_class, **self.fields, **({"items": [*self.items]} if self.items else {})}
 
 
 def compose_page(rng: random.Random) -> Page:

@@ -22,14 +22,6 @@ def integer(params: JsonObject, name: str, *, default: int, least: int, most: in
     return default, [f"{name}: {value!r} is not a whole number from {least} to {most}."]
 
 
-def switch(params: JsonObject, name: str, *, default: bool) -> tuple[bool, list[str]]:
-    """Return true or false, and what is wrong with it."""
-    value: JsonValue = params.get(name, default)
-    if isinstance(value, bool):
-        return value, []
-    return default, [f"{name}: {value!r} is neither true nor false."]
-
-
 def choices(params: JsonObject, name: str, *, known: Collection[str]) -> tuple[tuple[str, ...], list[str]]:
     """Return some of several words, each once, none by default, and what is wrong with them."""
     value: JsonValue = params.get(name, ())

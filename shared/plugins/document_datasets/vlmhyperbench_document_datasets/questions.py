@@ -123,9 +123,9 @@ class Question:
 
     def full_answer(self, style: str) -> str:
         """Return what a model should write in a style; what is no sentence is the answer alone."""
-        sentence = f"{self.said_of} is {self.answer}."
         if style == "value" or not self.said_of:
             return self.answer
+        sentence = f"{self.said_of} is {self.answer}."
         return sentence if style == "sentence" else f"{self.reason} {sentence}\nAnswer: {self.answer}"
 
 
@@ -216,6 +216,7 @@ def _ask_table(page: Page) -> Iterator[Question]:
         answer=page.fields.get("subtotal", page.fields["total"]),
         said_of="The sum of all items",
         reason=f"The sums are {sums}.",
+        place="subtotal" if "subtotal" in page.fields else "total",
     )
 
 

@@ -16,6 +16,8 @@ _DATE: JsonObject = {"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}$"}
 _DATES = frozenset(("born", "date", "due"))
 _AMOUNTS = frozenset(("price", "subtotal", "sum", "tax", "total"))
 _COUNTS = frozenset(("count", "items"))
+_SUMS = ("subtotal", "tax", "total")
+"""Under a table."""
 
 
 def schema_of(name: str, page: Page) -> JsonObject:
@@ -42,9 +44,18 @@ def _rows(page: Page, type_of: Callable[[str], JsonObject]) -> JsonObject:
     return {"items": {"type": "array", "items": _object({name: type_of(name) for name in page.items[0]})}}
 
 
+def _names() -> JsonObject:
+    """The fields of all classes, so that the schema does not say which class the page is of."""
+    return {
+        "enum": sorted(
+            {name for known in (FIELDS, DENSE_FIELDS) for fields in known.values() for name in fields} | {*_SUMS}
+        )
+    }
+
+
 def _pairs_schema(page: Page) -> JsonObject:
-    pair = _object({"name": _TEXT, "value": _TEXT})
-    return _object({"kind": _kinds(), "fields": {"type": "array", "items": pair}, **_rows(page, _text)})
+    pairs: JsonObject = {"type": "array", "items": _object({"name": _names(), "value": _TEXT}), "uniqueItems": True}
+    return _object({"kind": _kinds(), "fields": pairs, **_rows(page, _text)})
 
 
 def _pairs(page: Page) -> JsonObject:
@@ -53,7 +64,7 @@ def _pairs(page: Page) -> JsonObject:
 
 
 def _nested_schema(page: Page) -> JsonObject:
-    content: JsonObject = {"type": "object", "additionalProperties": _TEXT}
+    content: JsonObject = {"type": "object", "propertyNames": _names(), "additionalProperties": _TEXT}
     return _object({"document": _object({"kind": _kinds(), "content": content, **_rows(page, _text)})})
 
 
@@ -78,7 +89,7 @@ def _typed(page: Page) -> JsonObject:
 
 def _known_fields(page: Page) -> list[str]:
     if page.items:
-        return [*DENSE_FIELDS[page.doc_class], "subtotal", "tax", "total"]
+        return [*DENSE_FIELDS[page.doc_class], *_SUMS]
     return [*FIELDS[page.doc_class]]
 
 

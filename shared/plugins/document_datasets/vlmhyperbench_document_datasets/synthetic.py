@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from vlmhyperbench_document_datasets.drawing import Box, encode
 from vlmhyperbench_document_datasets.faces import require_other_faces
 from vlmhyperbench_document_datasets.pages import Page
-from vlmhyperbench_document_datasets.params import choice, choices, integer, refuse, switch, unknown_params
+from vlmhyperbench_document_datasets.params import choice, choices, integer, refuse, unknown_params
 from vlmhyperbench_document_datasets.questions import (
     MOST_ABSENT,
     STYLE_RULES,
@@ -23,7 +23,7 @@ from vlmhyperbench_sdk.protocols import DatasetSource
 from vlmhyperbench_sdk.types import Image, JsonValue, Sample
 
 MOST_DOCUMENTS = 1_000_000
-PARAMS = ("documents", "page", "tier", "phrasings", "unanswerable", "rule", "answer_style", "schemas", "truth")
+PARAMS = ("documents", "page", "tier", "phrasings", "unanswerable", "rule", "answer_style", "schemas")
 _TEXTS = ("clean", "dense")
 """Tiers that have texts of their own; the others are ways to draw the clean ones."""
 
@@ -45,13 +45,13 @@ class SyntheticDocuments:
         answer_style: `value`, `sentence` or `reasons`: how the question wants to be answered. The reference stays the
             value, and `answer` in the metadata is the whole answer.
         schemas: names of schemas (`pairs`, `nested`, `typed`); one more question each.
-        truth: put what the page states and where into the metadata; by default in every tier but `clean`.
 
     A document depends on the seed, its own number and the tier alone, so keys and pages are the same in any order and
-    on any machine. Metadata: `doc_class`; `question_type`, one of `field`, `kind`, `read`, `json`, `absent`, `schema`,
-    and on dense pages `item`, `count`, `sum`; `field` where one is asked for, and `item`; `phrasing` (from 0) and
-    `answer_style` where they are not the first; `schema` and `json_schema`. With truth: `tier`; `truth`, the page as
-    JSON; `boxes`, for every value the pixels (left, top, right, bottom; the last two are outside), and `answer_bbox`.
+    on any machine. Metadata: `doc_class`; `tier`; `truth`, the page as JSON; `boxes`, for every value the pixels (left,
+    top, right, bottom; the last two are outside), and `answer_bbox`; `question_type`, one of `field`, `kind`, `read`,
+    `json`, `absent`, `schema`, and on dense pages `item`, `count`, `sum`; `field` where one is asked for, and `item`;
+    `phrasing` (from 0) where it need not be the first; `answer_style` and `answer` where a style is asked for; `schema`
+    and `json_schema`.
     """
 
     def __init__(self, source: DatasetSource) -> None:
@@ -65,13 +65,14 @@ class SyntheticDocuments:
         rule, bad_rule = choice(params, "rule", default="question", known=("question", "prompt"))
         self._style, bad_style = choice(params, "answer_style", default="value", known=tuple(STYLE_RULES))
         self._schemas, bad_schemas = choices(params, "schemas", known=SCHEMAS)
-        self._has_truth, bad_truth = switch(params, "truth", default=self._tier != "clean")
         if rule == "prompt" and not self._absent:
             bad_rule = ["rule: without unanswerable fields there is none to leave to the prompt."]
         self._is_drawn = page == "image"
         self._says_rule = self._absent > 0 and rule == "question"
         problems = [*unknown_params(params, PARAMS), *bad_number, *bad_page, *bad_tier, *bad_phrasings, *bad_absent]
-        problems += [*bad_rule, *bad_style, *bad_schemas, *bad_truth]
+        problems += [*bad_rule, *bad_style, *bad_schemas]
+        if source.revision is not None:
+            problems.append("revision: this dataset has none; its package's version says what is drawn.")
         if source.split is not None:
             problems.append("split: this dataset has none; documents that nobody has seen come from another seed.")
         if source.path is not None:
@@ -121,19 +122,19 @@ class SyntheticDocuments:
     def _metadata(self, page: Page, question: Question, number: int, boxes: dict[str, Box]) -> dict[str, JsonValue]:
         metadata: dict[str, JsonValue] = {
             "doc_class": page.doc_class,
+            "tier": self._tier,
+            "truth": page.truth,
             "question_type": question.question_type,
             **question.metadata,
         }
         if self._phrasings != "first":
             metadata["phrasing"] = number
-        if self._style != "value":
+        if self._style != "value" and question.said_of:
             metadata |= {"answer_style": self._style, "answer": question.full_answer(self._style)}
-        if self._has_truth:
-            metadata |= {"tier": self._tier, "truth": page.truth}
-            if boxes:
-                metadata["boxes"] = {name: list(box) for name, box in boxes.items()}
-            if question.place in boxes:
-                metadata["answer_bbox"] = list(boxes[question.place])
+        if boxes:
+            metadata["boxes"] = {name: list(box) for name, box in boxes.items()}
+        if question.place in boxes:
+            metadata["answer_bbox"] = list(boxes[question.place])
         return metadata
 
     def _chance(self, document: str, what: str) -> random.Random:

@@ -52,6 +52,7 @@ def draw(page: Page, rng: random.Random, *, document: str, tier: str) -> Drawing
 
     Raises:
         InvalidInput: the tier needs a package that is not installed.
+        ValueError: there is no such tier.
     """
     look = choose_look(page, rng)
     own = random.Random(f"synthetic_documents/{tier}/draw/{document}")  # noqa: S311 - drawn, not secret
@@ -69,9 +70,11 @@ def draw(page: Page, rng: random.Random, *, document: str, tier: str) -> Drawing
         case "fonts":
             sheet = write_on_grid(page, face(own.choice(OTHER_FACES)), look)
             pixels = add_noise(print_on_paper(sheet, look), own, deviation=own.randint(0, 8))
-        case _:
+        case "dense":
             sheet = write_on_grid(page, usual, look)
             pixels = add_noise(print_on_paper(sheet, look), own, deviation=own.randint(0, 8))
+        case _:
+            raise ValueError(f"There is no tier {tier!r}.")
     return Drawing(pixels=pixels, boxes=boxes_of(page, sheet))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import struct
 import subprocess
@@ -70,7 +71,7 @@ def test_the_safetensors_hold_the_advertised_number_of_parameters(version: str) 
     assert len(file) <= 8_000_000
     header = json.loads(file[8 : 8 + struct.unpack("<Q", file[:8])[0]])
     shapes = [tensor["shape"] for key, tensor in header.items() if key != "__metadata__"]
-    parameters = sum(_product(shape) for shape in shapes)
+    parameters = sum(map(math.prod, shapes))
     assert round(parameters / 1e6, 2) == 1.87
 
 
@@ -84,10 +85,3 @@ def test_the_model_card_states_every_hash_of_a_weights_file() -> None:
     card = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
     stated = set(re.findall(r"\b[0-9a-f]{64}\b", card))
     assert stated == {tiny.sha256(name, version) for version, name in WEIGHTS}
-
-
-def _product(shape: list[int]) -> int:
-    result = 1
-    for length in shape:
-        result *= length
-    return result

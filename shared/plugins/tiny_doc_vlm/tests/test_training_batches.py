@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import yaml
 from training import vocabulary
-from training.asking import ALL_HABITS, FIRST_HABITS, READER_RULE, ask_page
+from training.asking import ALL_HABITS, FIRST_HABITS, READER_PROMPT, ask_page
 from training.batches import NO_TARGET, Batch, Mixture, draw_batch
 from training.held_out import draw_items
 from training.recipes import RECIPES
 
+import vlmhyperbench_tiny_doc_vlm as tiny
 from vlmhyperbench_document_datasets.pages import compose_page
 from vlmhyperbench_document_datasets.questions import ask
 
@@ -76,7 +78,13 @@ def test_a_row_has_as_many_image_tokens_as_its_tiles_need() -> None:
     for step in range(8):
         batch = draw_batch(ALL, seed=1, step=step, rows=2)
         assert ((batch.ids == vocabulary.IMAGE).sum(axis=1) == 36 * batch.tiles.shape[1]).all()
-        assert batch.ids.shape[1] <= 1024
+
+
+def test_no_question_ends_beyond_what_the_model_can_read() -> None:
+    habits = replace(ALL_HABITS, system_prompt=1)
+    for step in range(12):
+        batch = draw_batch(Mixture(tiers={"clean": 1}, dense=1, digits=0, habits=habits), seed=1, step=step, rows=4)
+        assert batch.positions.max() < tiny.CONTEXT_TOKENS
 
 
 def test_a_dense_batch_holds_dense_pages_only_and_half_as_many() -> None:
@@ -122,12 +130,12 @@ def test_under_the_system_prompt_absent_fields_are_asked_for_without_a_rule_of_t
 
 def test_the_system_prompt_that_training_knows_is_the_one_that_the_platform_ships() -> None:
     prompts = Path(__file__).parents[4] / "registries" / "prompts"
-    assert yaml.safe_load((prompts / "document-reader.yaml").read_text())["system_prompt"] == READER_RULE
+    assert yaml.safe_load((prompts / "document-reader.yaml").read_text())["system_prompt"] == READER_PROMPT
 
 
 def test_held_out_questions_under_the_system_prompt_do_not_repeat_it() -> None:
     items = list(draw_items("prompted", 3))
-    assert {item.system_prompt for item in items} == {READER_RULE}
+    assert {item.system_prompt for item in items} == {READER_PROMPT}
     assert sum(item.expected == "not stated" for item in items) == 6
     assert not any("state" in item.question for item in items)
     assert not any(item.system_prompt for item in draw_items("unanswerable", 1))

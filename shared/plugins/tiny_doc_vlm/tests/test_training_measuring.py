@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from training import engines, parity, sheet
+from training import engines, evaluate, parity, sheet
 from training.engines import ENGINES, Engine, EngineFailedError
 from training.evaluate import tables
-from training.held_out import Item
+from training.held_out import Item, draw_items
+from training.options import run
 
 ITEM = Item(suite="clean", group="date", question="?", image=b"", expected="1")
 ITEMS = [ITEM, ITEM, dataclasses.replace(ITEM, group="due"), dataclasses.replace(ITEM, suite="noisy")]
@@ -101,14 +102,66 @@ def test_llama_cpp_s_own_server_answers_the_first_questions_in_every_precision(
 
 def test_the_sheet_shows_one_question_of_each_page_and_every_page_once() -> None:
     items = sheet.choose(12)
+    assert sheet.choose(24)[:12] == items
     assert len({item.image for item in items}) == 12
     assert [item.suite for item in items[:2]] == ["clean", "noisy"]
     assert len({item.suite for item in items}) == 10
     drawn = sheet.draw_sheet(items, [item.expected for item in items])
-    assert drawn.size == (1600, 1500)
+    assert drawn.width == 1600
     wrong = sheet.draw_sheet(items[:1], ["no"])
     right = sheet.draw_sheet(items[:1], [items[0].expected])
     assert (190, 0, 0) in {colour for _, colour in wrong.getcolors(1 << 24)}
     assert (190, 0, 0) not in {colour for _, colour in right.getcolors(1 << 24)}
     page = Image.open(io.BytesIO(items[0].image)).convert("RGB").resize((384, 192), Image.Resampling.NEAREST)
     assert right.crop((8, 8, 392, 200)).tobytes() == page.tobytes()
+
+
+def test_a_cell_of_the_sheet_has_room_for_a_large_page_and_much_text() -> None:
+    page = next(iter(draw_items("dense", 1))).image
+    talkative = dataclasses.replace(ITEM, image=page, expected="word\n" * 20)
+    drawn = sheet.draw_sheet([talkative], ["other\n" * 20])
+    # The verdict is the last line, in the colour of what is wrong.
+    assert sheet.WRONG in {
+        colour for _, colour in drawn.crop((0, drawn.height - 30, 400, drawn.height)).getcolors(1 << 24)
+    }
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    for command, arguments in (
+        (evaluate.main, ["http://127.0.0.1:9", "--answers", "/nowhere/a.jsonl"]),
+        (sheet.main, ["http://127.0.0.1:9", "/nowhere/a.png"]),
+        (parity.main, ["--answers", "/nowhere/a.jsonl"]),
+    ):
+        with pytest.raises(SystemExit):
+            command(arguments)
+        assert "there is no folder /nowhere" in capsys.readouterr().err
+
+
+def test_a_suite_that_is_named_twice_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Item] = []
+
+    def answer(_: str, items: list[Item], __: object) -> list[str]:
+        asked.extend(items)
+        return [item.expected for item in items]
+
+    monkeypatch.setattr(evaluate, "answer", answer)
+    evaluate.main(["http://127.0.0.1:9", "--documents", "1", "--suites", "clean", "clean"])
+    assert len(asked) == len(list(draw_items("clean", 1)))
+
+
+def test_a_server_that_is_not_there_is_one_sentence_and_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["evaluate", "http://127.0.0.1:9", "--documents", "1", "--suites", "clean"])
+    assert run(evaluate.main) == 1
+    assert "refused" in capsys.readouterr().err
+
+
+def test_a_table_is_printed_although_no_engine_could_be_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers = tmp_path / "answers.jsonl"
+    arguments = ["--engines", "vllm", "--environments", str(tmp_path), "--questions", "3", "--answers", str(answers)]
+    assert parity.main(arguments) == 1
+    assert "not installed" in capsys.readouterr().out
+    assert len(answers.read_text(encoding="utf-8").splitlines()) == 3

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import multiprocessing
+import os
+import signal
 from pathlib import Path
 
 import gguf
@@ -20,7 +23,7 @@ from training.muon import orthogonal
 from training.network import Reader, make_processor
 from training.recipes import RECIPES, Recipe
 from training.steps import Optimizers, Tally, train_step
-from training.train import CHECKPOINT, Plan, rate_at, train
+from training.train import CHECKPOINT, Plan, Schedule, main, train
 
 import vlmhyperbench_tiny_doc_vlm as tiny
 
@@ -28,10 +31,10 @@ CLEAN = Mixture(tiers={"clean": 1}, dense=0, digits=0, habits=FIRST_HABITS)
 FOLDER = tiny.path("config.json").parent
 
 
-def _plan(out: Path, until: int) -> Plan:
+def _plan(out: Path, until: int | None) -> Plan:
     stages = tuple(dataclasses.replace(stage, rows=2, steps=1) for stage in RECIPES["v1"].stages)
     recipe = Recipe(mixture=CLEAN, stages=stages, decay_steps=0)
-    return Plan(recipe=recipe, out=out, start=None, seed=1, device="cpu", until=until, decay_steps=0, workers=1)
+    return Plan(recipe=recipe, out=out, start=None, seed=1, device="cpu", workers=1, until=until)
 
 
 def _checkpoint(plan: Plan) -> dict[str, torch.Tensor]:
@@ -102,14 +105,66 @@ def test_an_orthogonal_update_has_singular_values_near_one() -> None:
         assert ((values > 0.6) & (values < 1.3)).all()
 
 
-def test_a_run_that_was_cut_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
-    whole, cut = _plan(tmp_path / "whole", 4), _plan(tmp_path / "cut", 2)
-    train(whole)
-    train(cut)
-    train(dataclasses.replace(cut, until=4, workers=2))
-    expected, got = _checkpoint(whole), _checkpoint(cut)
-    assert expected.keys() == got.keys()
-    assert all(torch.equal(expected[name], got[name]) for name in expected)
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
+    """A run of four steps, the rate falling over the last two, in one go."""
+    plan = dataclasses.replace(_plan(tmp_path_factory.mktemp("whole"), 4), decay_steps=2)
+    train(plan)
+    return _checkpoint(plan)
+
+
+def _is_same(got: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> bool:
+    return got.keys() == expected.keys() and all(torch.equal(got[name], expected[name]) for name in expected)
+
+
+def test_a_run_that_is_stopped_goes_on_as_if_it_had_not_been(whole: dict[str, torch.Tensor], tmp_path: Path) -> None:
+    plan = dataclasses.replace(_plan(tmp_path, 4), decay_steps=2)
+    asked = iter((False, True))
+    train(plan, is_stopped=lambda: next(asked))
+    assert torch.load(tmp_path / CHECKPOINT)["step"] == 2
+    train(dataclasses.replace(plan, until=None, decay_steps=None, workers=2))
+    assert _is_same(_checkpoint(plan), whole)
+
+
+def test_who_draws_outlives_a_signal_to_the_whole_group(whole: dict[str, torch.Tensor], tmp_path: Path) -> None:
+    """Else who trains could not save: a worker that dies ends it in the middle of a step."""
+    plan = dataclasses.replace(_plan(tmp_path, 4), decay_steps=2)
+    hit = set[int]()
+
+    def signal_those_who_draw() -> bool:
+        for worker in multiprocessing.active_children():
+            assert worker.pid is not None
+            os.kill(worker.pid, signal.SIGTERM)
+            hit.add(worker.pid)
+        return False
+
+    train(plan, is_stopped=signal_those_who_draw)
+    assert len(hit) == 1
+    assert _is_same(_checkpoint(plan), whole)
+
+
+def test_the_average_begins_as_the_weights_and_then_remembers(tmp_path: Path) -> None:
+    stage = dataclasses.replace(RECIPES["v1"].stages[0], rows=1)
+    for until, is_same in ((10, True), (11, False)):
+        plan = _plan(tmp_path / str(until), until)
+        train(dataclasses.replace(plan, recipe=Recipe(mixture=CLEAN, stages=(stage,), decay_steps=0)))
+        kept = torch.load(plan.out / CHECKPOINT)
+        inner = {name.removeprefix("model."): weight for name, weight in kept["reader"].items()}
+        assert all(torch.equal(weight, inner[name]) for name, weight in kept["mean"].items()) == is_same
+
+
+def test_a_run_that_starts_from_weights_begins_with_the_connector(tmp_path: Path) -> None:
+    plan = dataclasses.replace(_plan(tmp_path, 2), start=FOLDER, recipe=RECIPES["v1"])
+    first = plan.recipe.first_step_of("connector")
+    train(dataclasses.replace(plan, until=first + 1, decay_steps=0))
+    kept = torch.load(tmp_path / CHECKPOINT)
+    assert (kept["began"], kept["step"]) == (first, first + 1)
+    reader = Reader()
+    reader.load_weights(FOLDER)
+    text = "model.model.text_model.layers.0.self_attn.q_proj.weight"
+    assert torch.equal(kept["reader"][text], reader.state_dict()[text])
+    with pytest.raises(FileNotFoundError, match="There is no folder nowhere"):
+        train(dataclasses.replace(plan, out=tmp_path / "other", start=Path("nowhere"), decay_steps=0))
 
 
 def test_a_stage_that_names_no_characters_trains_the_text_model_alone() -> None:
@@ -135,6 +190,7 @@ def test_a_run_goes_on_as_what_it_began_and_not_beyond_its_end(
     for other, option in (
         (dataclasses.replace(plan, seed=5), "--seed"),
         (dataclasses.replace(plan, is_rounded=True), "--bfloat16"),
+        (dataclasses.replace(plan, start=FOLDER), "--start"),
         (dataclasses.replace(plan, recipe=dataclasses.replace(plan.recipe, decay_steps=7)), "recipe"),
     ):
         with pytest.raises(SystemExit, match=f"begun with another {option}: give --out another folder"):
@@ -145,18 +201,31 @@ def test_the_learning_rate_rises_and_falls_in_every_stage_and_at_the_end() -> No
     naming, *_, reading = RECIPES["v1"].stages
     naming = dataclasses.replace(naming, steps=300, decay_steps=100)
     recipe = Recipe(mixture=CLEAN, stages=(naming, reading), decay_steps=100)
-    plan = dataclasses.replace(_plan(Path(), 1000), recipe=recipe, decay_steps=100)
-    assert [rate_at(plan, step) for step in (0, 49, 99, 200, 250, 299)] == [0.01, 0.5, 1, 1, 0.5, 0.1]
-    assert [rate_at(plan, step) for step in (300, 349, 399, 500, 950, 999)] == [0.01, 0.5, 1, 1, 0.5, 0.01]
+    schedule = Schedule(recipe=recipe, until=1000, decay_steps=100)
+    assert [schedule.rate_at(step) for step in (0, 49, 99, 200, 250, 299)] == [0.01, 0.5, 1, 1, 0.5, 0.1]
+    assert [schedule.rate_at(step) for step in (300, 349, 399, 500, 950, 999)] == [0.01, 0.5, 1, 1, 0.5, 0.01]
 
 
-def test_the_second_version_is_byte_by_byte_what_the_command_writes(tmp_path: Path) -> None:
+def test_a_rate_that_would_fall_over_more_steps_than_there_are_is_refused(tmp_path: Path) -> None:
+    plan = dataclasses.replace(_plan(tmp_path, 2), decay_steps=3000)
+    with pytest.raises(SystemExit, match="over the last 3000 of 2 steps: give --decay"):
+        train(plan)
+
+
+@pytest.mark.parametrize("option", [("--decay", "-1"), ("--until", "0"), ("--workers", "x")])
+def test_a_count_that_is_none_is_refused(option: tuple[str, str], tmp_path: Path) -> None:
+    with pytest.raises(SystemExit):
+        main(["v1", "--out", str(tmp_path), *option])
+
+
+@pytest.mark.parametrize("version", tiny.versions()[1:])
+def test_a_version_is_byte_by_byte_what_the_command_writes(version: str, tmp_path: Path) -> None:
     reader = Reader()
-    reader.load_weights(tiny.path("config.json", "0.2").parent)
+    reader.load_weights(tiny.path("config.json", version).parent)
     torch.save({"mean": reader.model.state_dict()}, tmp_path / CHECKPOINT)
-    export(tmp_path / CHECKPOINT, tmp_path / "files", name="tiny-doc-vlm")
-    for name in tiny.names("0.2"):
-        assert (tmp_path / "files" / name).read_bytes() == tiny.path(name, "0.2").read_bytes(), name
+    export(tmp_path / CHECKPOINT, tmp_path / "files")
+    for name in tiny.names(version):
+        assert (tmp_path / "files" / name).read_bytes() == tiny.path(name, version).read_bytes(), name
 
 
 def test_exports_of_the_same_weights_are_the_same_bytes_and_those_of_the_first_version(tmp_path: Path) -> None:
@@ -164,7 +233,7 @@ def test_exports_of_the_same_weights_are_the_same_bytes_and_those_of_the_first_v
     reader.load_weights(FOLDER)
     torch.save({"mean": reader.model.state_dict()}, tmp_path / CHECKPOINT)
     for name in ("first", "second"):
-        export(tmp_path / CHECKPOINT, tmp_path / name, name="tiny-doc-vlm")
+        export(tmp_path / CHECKPOINT, tmp_path / name)
     first, second = (
         {file.name: file.read_bytes() for file in (tmp_path / name).iterdir()} for name in ("first", "second")
     )
@@ -177,4 +246,4 @@ def test_exports_of_the_same_weights_are_the_same_bytes_and_those_of_the_first_v
         assert {tensor.name for tensor in ours} == set(kept)
         assert all(np.array_equal(tensor.data, kept[tensor.name]) for tensor in ours)
     with pytest.raises(FileExistsError):
-        export(tmp_path / CHECKPOINT, tmp_path / "first", name="tiny-doc-vlm")
+        export(tmp_path / CHECKPOINT, tmp_path / "first")

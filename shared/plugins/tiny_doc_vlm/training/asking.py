@@ -17,7 +17,7 @@ from vlmhyperbench_document_datasets.questions import (
 )
 from vlmhyperbench_document_datasets.schemas import SCHEMAS
 
-READER_RULE = (
+READER_PROMPT = (
     "You read documents. Answer with what is printed, and nothing else. If the page does not state it, answer: not"
     " stated."
 )
@@ -33,7 +33,7 @@ class Habits:
     """That a page is asked for fields which it does not state, under a rule that says what to answer then."""
     styles: dict[str, float]
     system_prompt: float
-    """That a batch has `READER_RULE`, which says what to answer where a field is absent."""
+    """That a batch has `READER_PROMPT`, which says what to answer where a field is absent."""
     weights: dict[str, float]
     """Question type → how soon it is asked, against the others; other types are never asked."""
     leads: dict[str, float] = field(default_factory=dict)
@@ -112,7 +112,7 @@ def ask_page(
         rng: draws.
         budget_tokens: of questions and answers together.
         is_long: whether there is room for the longest answers, one of which then comes first.
-        has_system_prompt: whether `READER_RULE` goes before; questions then do not repeat what it says.
+        has_system_prompt: whether `READER_PROMPT` goes before; questions then do not repeat what it says.
     """
     leads = {name: weight for name, weight in habits.leads.items() if is_long and not (name == "schema" and page.items)}
     lead = _draw(leads, rng) if leads else ""

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from training.asking import READER_RULE, Exchange, Habits, ask_page, exchange
+from training.asking import READER_PROMPT, Exchange, Habits, ask_page, exchange
 from training.drawing import TrainingPage, cut_tiles, draw_digit, draw_page, tiles_of
 from training.vocabulary import END, PAD, START, encode, image_tokens
 
 NO_TARGET = -100
 """The target of tokens that nobody has to predict."""
 DIGITS = "digits"
-LONG = 0.35
+LONG_SHARE = 0.35
 """The share of the batches that have room for the longest answers."""
 
 
@@ -76,16 +76,18 @@ def draw_batch(mixture: Mixture, *, seed: int, step: int, rows: int, has_text: b
         tiers, budgets = [DIGITS] * rows, (0, 0)
     else:
         tiers, budgets = rng.choices([*mixture.tiers], weights=[*mixture.tiers.values()], k=rows), (200, 360)
-    is_long = rng.random() < LONG
-    has_rule = rng.random() < mixture.habits.system_prompt
+    is_long = rng.random() < LONG_SHARE
+    has_system_prompt = rng.random() < mixture.habits.system_prompt
     packed = []
     for number, tier in enumerate(tiers):
         page = draw_digit(rng) if tier == DIGITS else draw_page(f"{seed}/{step}/{number}", tier)
         exchanges: list[Exchange] = []
         if has_text:
             budget = budgets[is_long]
-            exchanges = _ask(page, mixture.habits, rng, budget_tokens=budget, is_long=is_long, has_rule=has_rule)
-        packed.append(_pack(page, exchanges, rng, has_rule=has_rule))
+            exchanges = _ask(
+                page, mixture.habits, rng, budget_tokens=budget, is_long=is_long, has_system_prompt=has_system_prompt
+            )
+        packed.append(_pack(page, exchanges, rng, has_system_prompt=has_system_prompt))
     length = max(len(row.ids) for row in packed)
     return Batch(
         tiers=tuple(tiers),
@@ -111,16 +113,24 @@ class _Row:
 
 
 def _ask(
-    page: TrainingPage, habits: Habits, rng: random.Random, *, budget_tokens: int, is_long: bool, has_rule: bool
+    page: TrainingPage,
+    habits: Habits,
+    rng: random.Random,
+    *,
+    budget_tokens: int,
+    is_long: bool,
+    has_system_prompt: bool,
 ) -> list[Exchange]:
     if page.page is None:
         return [exchange(page.question, page.answer, kind=DIGITS)]
-    return ask_page(page.page, habits, rng, budget_tokens=budget_tokens, is_long=is_long, has_system_prompt=has_rule)
+    return ask_page(
+        page.page, habits, rng, budget_tokens=budget_tokens, is_long=is_long, has_system_prompt=has_system_prompt
+    )
 
 
-def _pack(page: TrainingPage, exchanges: list[Exchange], rng: random.Random, *, has_rule: bool) -> _Row:
-    rule = [*encode(f"System: {READER_RULE}"), END, *encode("\n")] if has_rule else []
-    ids = [START, *rule, *encode("User: "), *image_tokens(*tiles_of(page.pixels.shape))]
+def _pack(page: TrainingPage, exchanges: list[Exchange], rng: random.Random, *, has_system_prompt: bool) -> _Row:
+    before = [*encode(f"System: {READER_PROMPT}"), END, *encode("\n")] if has_system_prompt else []
+    ids = [START, *before, *encode("User: "), *image_tokens(*tiles_of(page.pixels.shape))]
     targets, positions, segments = [NO_TARGET] * len(ids), [*range(len(ids))], [0] * len(ids)
     page_end = len(ids)
     for segment, one in enumerate(exchanges, 1):

@@ -8,7 +8,6 @@ ever read.
 from __future__ import annotations
 
 import dataclasses
-import io
 import random
 import re
 from collections import defaultdict
@@ -21,12 +20,11 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from training.vocabulary import TOKENS_PER_TILE
-from vlmhyperbench_document_datasets.digits import QUESTION, HandwrittenDigits
+from vlmhyperbench_document_datasets.digits import MOST_INK, QUESTION, SIDE, draw_ink, inks_and_labels
 from vlmhyperbench_document_datasets.drawing import Box, Grey
 from vlmhyperbench_document_datasets.faces import CHARACTERS
 from vlmhyperbench_document_datasets.pages import Page, Span
 from vlmhyperbench_document_datasets.tiers import draw, make_document
-from vlmhyperbench_sdk.protocols import DatasetSource
 
 TILE_PX = 96
 CLASSES = len(CHARACTERS) + 1
@@ -75,15 +73,21 @@ def draw_page(name: str, tier: str) -> TrainingPage:
 
 def draw_digit(rng: random.Random) -> TrainingPage:
     """Draw a digit of the training half, moved a little, thinner or thicker, on wide paper."""
-    inks, labels = training_digits()
+    inks, labels = _training_digits()
     row = rng.randrange(len(labels))
     down, right = 1 + rng.choice((-1, 0, 0, 0, 1)), 1 + rng.choice((-1, 0, 0, 0, 1))
-    ink = np.pad(inks[row], 1)[down : down + 8, right : right + 8]
-    ink = np.where(ink > 0, np.clip(ink + np.array(rng.choices((-2, -1, 0, 0, 1, 2), k=64)).reshape(8, 8), 0, 16), 0)
-    grey = (255 - (255 * ink + 8) // 16).astype(np.uint8).repeat(12, axis=0).repeat(12, axis=1)
-    pixels = np.pad(grey, ((0, 0), (TILE_PX // 2, TILE_PX // 2)), constant_values=255)
+    ink = np.pad(inks[row], 1)[down : down + SIDE, right : right + SIDE]
+    more = np.array(rng.choices((-2, -1, 0, 0, 1, 2), k=SIDE**2)).reshape(SIDE, SIDE)
+    ink = np.where(ink > 0, np.clip(ink + more, 0, MOST_INK), 0)
+    pixels = draw_ink(ink, scale=TILE_PX // SIDE, is_wide=True)
     unknown = np.full((2, TOKENS_PER_TILE, SLOTS), UNKNOWN)
-    return TrainingPage(pixels=pixels, page=None, characters=unknown, question=QUESTION, answer=labels[row])
+    return TrainingPage(pixels=pixels, page=None, characters=unknown, question=QUESTION, answer=str(labels[row]))
+
+
+@cache
+def _training_digits() -> tuple[Labels, Labels]:
+    """Return counts of ink and labels of the half that is not evaluated."""
+    return inks_and_labels("train")
 
 
 def tiles_of(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -127,12 +131,3 @@ def _by_tile(slots: NDArray[np.int64]) -> Labels:
     rows, columns = (count // (side * halves) for count in slots.shape[:2])
     parted = slots.reshape(rows, side, halves, columns, side, halves, PER_QUARTER)
     return parted.transpose(0, 3, 1, 4, 2, 5, 6).reshape(rows * columns, TOKENS_PER_TILE, SLOTS)
-
-
-@cache
-def training_digits() -> tuple[NDArray[np.int64], list[str]]:
-    """Return the counts of ink of the training half, of shape (898, 8, 8), and what each digit is."""
-    samples = list(HandwrittenDigits(DatasetSource(split="train", params={"scale": 1})))
-    pixels = [np.asarray(Image.open(io.BytesIO(sample.images[0].read()))) for sample in samples]
-    inks = np.rint((255 - np.stack(pixels).astype(np.int64)) * 16 / 255).astype(np.int64)
-    return inks, [sample.references[0] for sample in samples]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -18,19 +19,19 @@ from pathlib import Path
 from typing import cast
 
 from vlmhyperbench_llamacpp.adapter import LlamaCpp
+from vlmhyperbench_sdk.errors import Unavailable
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.protocols import EngineLaunch
+from vlmhyperbench_tiny_doc_vlm import CONTEXT_TOKENS, NAME
 
-NAME = "tiny-doc-vlm"
-CONTEXT_TOKENS = 1024
-SLOTS = 4
+PARALLEL_REQUESTS = 4
 START_S, END_S = 600, 30
 """How long a server may take to be ready, and to end."""
 POLL_S = 0.5
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1"}
 
 
-class EngineFailedError(Exception):
+class EngineFailedError(Unavailable):
     """A server did not become ready; the message ends with what it said last."""
 
 
@@ -68,7 +69,7 @@ class Engine:
                 model=NAME,
                 backend_class="llamacpp",
                 files={role: str(file) for role, file in files.items()},
-                engine_params={"n_ctx": CONTEXT_TOKENS, "parallel": SLOTS, "threads": 1},
+                engine_params={"n_ctx": CONTEXT_TOKENS, "parallel": PARALLEL_REQUESTS, "threads": 1},
             )
             # Of the two things that an adapter may return, llama.cpp's returns what is to be started here.
             return cast("EngineLaunch", LlamaCpp().plan_engine(request, port=port, python=sys.executable))
@@ -78,7 +79,7 @@ class Engine:
             "vllm": (
                 *("python", "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder), *address),
                 *("--served-model-name", NAME, "--max-model-len", str(CONTEXT_TOKENS)),
-                *("--max-num-seqs", str(SLOTS), "--enforce-eager"),
+                *("--max-num-seqs", str(PARALLEL_REQUESTS), "--enforce-eager"),
             ),
         }[self.kind]
         # vLLM would bind itself to one core, and reserve a gigabyte more than so small a model fills.
@@ -123,7 +124,7 @@ def serve(engine: Engine, folder: Path, environments: Path) -> Iterator[str]:
             try:
                 process.wait(END_S)
             except subprocess.TimeoutExpired:
-                process.kill()
+                os.killpg(process.pid, signal.SIGKILL)  # vLLM's engine is a process of its own.
                 process.wait()
 
 

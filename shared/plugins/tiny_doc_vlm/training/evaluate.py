@@ -10,11 +10,11 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 import vlmhyperbench_tiny_doc_vlm as tiny
 from training.answering import add_options, answer
 from training.held_out import DIGITS, SEED, SUITES, Item, draw_items
+from training.options import at_least_one, new_file, run
 
 
 def main(arguments: list[str]) -> None:
@@ -25,13 +25,15 @@ def main(arguments: list[str]) -> None:
     parser.add_argument(
         "models", nargs="*", default=[*committed], help="folders of exported files, or http://HOST:PORT"
     )
-    parser.add_argument("--documents", type=int, default=100, help="of every suite (default 100)")
+    parser.add_argument("--documents", type=at_least_one, default=100, help="of every suite but digits")
     parser.add_argument("--suites", nargs="+", choices=known, default=known)
     parser.add_argument("--seed", type=int, default=SEED)
     add_options(parser)
-    parser.add_argument("--answers", type=Path, help="write every answer there, as JSON lines")
+    parser.add_argument("--answers", type=new_file, help="write every answer there, as JSON lines")
     given = parser.parse_args(arguments)
-    items = [item for suite in given.suites for item in draw_items(suite, given.documents, seed=given.seed)]
+    items = [
+        item for suite in dict.fromkeys(given.suites) for item in draw_items(suite, given.documents, seed=given.seed)
+    ]
     answers = {committed.get(model, model): answer(model, items, given) for model in given.models}
     if given.answers:
         lines = (_line(name, *pair) for name, said in answers.items() for pair in zip(items, said, strict=True))
@@ -85,4 +87,4 @@ def _line(model: str, item: Item, said: str) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(run(main))

@@ -16,6 +16,8 @@ from safetensors.torch import load_file
 from training import vocabulary
 from training.gguf_files import QUANTIZATIONS, write_text_model, write_vision_tower
 from training.network import make_model, make_processor
+from training.options import run
+from vlmhyperbench_tiny_doc_vlm import NAME
 
 SUMS = "SHA256SUMS"
 
@@ -25,13 +27,12 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m training.export", description=__doc__)
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("folder", type=Path, help="new, or empty")
-    parser.add_argument("--name", default="tiny-doc-vlm", help="what the GGUF files' names begin with")
     given = parser.parse_args(arguments)
-    for file in export(given.checkpoint, given.folder, name=given.name):
+    for file in export(given.checkpoint, given.folder):
         print(f"{file.stat().st_size:>9} {file.name}")
 
 
-def export(checkpoint: Path, folder: Path, *, name: str) -> list[Path]:
+def export(checkpoint: Path, folder: Path) -> list[Path]:
     """Write the Hugging Face files, the GGUF files and their sums.
 
     Raises:
@@ -50,9 +51,9 @@ def export(checkpoint: Path, folder: Path, *, name: str) -> list[Path]:
 
     weights = {key: weight.numpy() for key, weight in load_file(folder / "model.safetensors").items()}
     for quantization in QUANTIZATIONS:
-        file = folder / f"{name}-{quantization}.gguf"
-        write_text_model(file, weights, model.config, quantization=quantization, name=name)
-    write_vision_tower(folder / f"{name}-mmproj-f16.gguf", weights, model.config, name=name)
+        file = folder / f"{NAME}-{quantization}.gguf"
+        write_text_model(file, weights, model.config, quantization=quantization, name=NAME)
+    write_vision_tower(folder / f"{NAME}-mmproj-f16.gguf", weights, model.config, name=NAME)
 
     files = sorted(folder.iterdir())
     lines = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files]
@@ -61,4 +62,4 @@ def export(checkpoint: Path, folder: Path, *, name: str) -> list[Path]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(run(main))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from training.asking import READER_RULE
+from training.asking import READER_PROMPT
 from vlmhyperbench_document_datasets.digits import HandwrittenDigits
 from vlmhyperbench_document_datasets.synthetic import SyntheticDocuments
 from vlmhyperbench_sdk.protocols import DatasetSource
@@ -69,7 +69,7 @@ def draw_items(suite: str, documents: int, *, seed: int = SEED) -> Iterator[Item
                 question=sample.question,
                 image=sample.images[0].read(),
                 expected=str(sample.metadata.get("answer", sample.references[0])),
-                system_prompt=READER_RULE if suite == "prompted" else "",
+                system_prompt=READER_PROMPT if suite == "prompted" else "",
             )
 
 

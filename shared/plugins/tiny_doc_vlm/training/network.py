@@ -23,10 +23,10 @@ from transformers.models.llama.modeling_llama import LlamaDecoderLayer, apply_ro
 
 from training import vocabulary
 from training.drawing import CLASSES, SLOTS, TILE_PX
+from vlmhyperbench_tiny_doc_vlm import CONTEXT_TOKENS
 
 PATCH_PX, JOINED = 8, 2
 """The side of a patch, and how many patches of a side become one token."""
-CONTEXT_TOKENS = 1024
 CHAT_TEMPLATE = (
     "<|im_start|>{% for m in messages %}{{ m.role | capitalize }}: "
     "{% if m.content is string %}{{ m.content }}{% else %}{% for c in m.content %}"
@@ -124,7 +124,13 @@ class Reader(nn.Module):
                 module.__class__ = _Rounded
 
     def load_weights(self, folder: Path) -> None:
-        """Take the weights of an exported model; the heads stay as they are."""
+        """Take the weights of an exported model; the heads stay as they are.
+
+        Raises:
+            FileNotFoundError: there is no such folder; its name is not looked for anywhere else.
+        """
+        if not folder.is_dir():
+            raise FileNotFoundError(f"There is no folder {folder}.")
         weights = Idefics3ForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).state_dict()
         self.model.load_state_dict(weights)
         self.model.tie_weights()

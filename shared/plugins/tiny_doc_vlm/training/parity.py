@@ -17,9 +17,12 @@ from pathlib import Path
 
 import vlmhyperbench_tiny_doc_vlm as tiny
 from training.answering import answer_with_server
-from training.engines import ENGINES, SLOTS, Engine, serve
+from training.engines import ENGINES, PARALLEL_REQUESTS, Engine, serve
 from training.held_out import DIGITS, SEED, SUITES, Item, draw_items
+from training.options import at_least_one, new_file, run
 
+ENVIRONMENTS = Path(__file__).parents[4] / ".venvs" / "engines"
+"""Where `make parity` installs them."""
 LEAST_SAME = 0.99
 KNOWN_SUITES = {tiny.FIRST: ("clean",)}
 """Version → what it learned to read, where that is not everything. Of what a model cannot read, it makes something up:
@@ -31,12 +34,12 @@ def main(arguments: list[str]) -> int:
     every = (*SUITES, DIGITS)
     parser = argparse.ArgumentParser(prog="python -m training.parity", description=__doc__)
     parser.add_argument("--version", choices=tiny.versions(), default=tiny.versions()[-1])
-    parser.add_argument("--questions", type=_at_least_one, default=500)
+    parser.add_argument("--questions", type=at_least_one, default=500)
     parser.add_argument("--suites", nargs="+", choices=every, help="default: what the version learned to read")
-    parser.add_argument("--environments", type=Path, default=Path(".venvs"), help="where transformers/ and vllm/ lie")
+    parser.add_argument("--environments", type=Path, default=ENVIRONMENTS, help="where transformers/ and vllm/ lie")
     parser.add_argument("--engines", nargs="+", choices=sorted({engine.kind for engine in ENGINES}))
     parser.add_argument("--need-all", action="store_true", help="fail where an engine cannot be asked")
-    parser.add_argument("--answers", type=Path, help="write every answer there, as JSON lines")
+    parser.add_argument("--answers", type=new_file, help="write every answer there, as JSON lines")
     given = parser.parse_args(arguments)
     suites = given.suites or KNOWN_SUITES.get(given.version, every)
     items = draw_questions(suites, given.questions)
@@ -49,10 +52,13 @@ def main(arguments: list[str]) -> int:
         if not missing[engine.label]
     }
     if given.answers:
-        rows = [dict(zip(answers, said, strict=True)) for said in zip(*answers.values(), strict=True)]
         lines = (
-            json.dumps({"suite": item.suite, "question": item.question, "expected": item.expected, **row}) + "\n"
-            for item, row in zip(items, rows, strict=True)
+            json.dumps(
+                {"suite": item.suite, "question": item.question, "expected": item.expected}
+                | {label: said[place] for label, said in answers.items()}
+            )
+            + "\n"
+            for place, item in enumerate(items)
         )
         given.answers.write_text("".join(lines), encoding="utf-8")
     sys.stdout.write(table(items, answers, missing))
@@ -61,12 +67,6 @@ def main(arguments: list[str]) -> int:
         wrong += [f"{label} was not asked: {reason}" for label, reason in missing.items() if reason]
     sys.stdout.writelines(f"{line}\n" for line in wrong)
     return 1 if wrong else 0
-
-
-def _at_least_one(text: str) -> int:
-    if int(text) < 1:
-        raise argparse.ArgumentTypeError("ask at least one question")
-    return int(text)
 
 
 def draw_questions(suites: Sequence[str], count: int) -> list[Item]:
@@ -115,8 +115,8 @@ def _same(first: Sequence[str], other: Sequence[str]) -> int:
 def _ask(engine: Engine, items: Sequence[Item], folder: Path, environments: Path) -> list[str]:
     with serve(engine, folder, environments) as url:
         name = engine.model_name(folder)
-        return answer_with_server(url, items, model=name, parallel=SLOTS)
+        return answer_with_server(url, items, model=name, parallel=PARALLEL_REQUESTS)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run(main))

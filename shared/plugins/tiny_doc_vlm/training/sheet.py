@@ -6,18 +6,19 @@ import argparse
 import io
 import sys
 from collections.abc import Sequence
-from itertools import islice
-from pathlib import Path
+from itertools import groupby, islice
 
 from PIL import Image, ImageDraw, ImageFont
 
 from training.answering import add_options, answer
 from training.held_out import DIGITS, SEED, Item, draw_items
+from training.options import at_least_one, new_file, run
 
-SUITES = ("clean", "noisy", "shifted", "fonts", "dense", "wordings", "unanswerable", "sentences", "reasons", DIGITS)
+SHOWN = ("clean", "noisy", "shifted", "fonts", "dense", "wordings", "unanswerable", "sentences", "reasons", DIGITS)
+MOST_PAGES = 200
 COLUMNS = 4
-CELL_PX, MARGIN_PX, TEXT_PX, LINE_CHARACTERS = (400, 500), 8, 13, 58
-PAGE_PX = (384, 384)
+CELL_PX, PAGE_PX, MARGIN_PX, TEXT_PX, LINE_PX = 400, 384, 8, 13, 16
+LINE_CHARACTERS = 58
 RIGHT, WRONG, PLAIN = (0, 120, 40), (190, 0, 0), (30, 30, 30)
 MOST_LINES = 8
 
@@ -26,10 +27,12 @@ def main(arguments: list[str]) -> None:
     """Read the command line, ask, and write the sheet."""
     parser = argparse.ArgumentParser(prog="python -m training.sheet", description=__doc__)
     parser.add_argument("model", help="a folder of exported files, or http://HOST:PORT")
-    parser.add_argument("sheet", type=Path, help="the PNG to be written")
-    parser.add_argument("--pages", type=int, default=20)
+    parser.add_argument("sheet", type=new_file, help="the PNG to be written")
+    parser.add_argument("--pages", type=at_least_one, default=20, help=f"up to {MOST_PAGES} (default 20)")
     add_options(parser)
     given = parser.parse_args(arguments)
+    if given.pages > MOST_PAGES:
+        parser.error(f"argument --pages: {given.pages} is more than {MOST_PAGES}")
     items = choose(given.pages)
     answers = answer(given.model, items, given)
     draw_sheet(items, answers).save(given.sheet)
@@ -40,42 +43,43 @@ def choose(pages: int) -> list[Item]:
     """Return one question about each of so many pages: the suites in turn, every page of another document."""
     chosen: list[Item] = []
     for place in range(pages):
-        suite, turn = SUITES[place % len(SUITES)], place // len(SUITES)
-        by_page: dict[bytes, list[Item]] = {}
-        for item in islice(draw_items(suite, place + 1, seed=SEED), 20 * (place + 1)):
-            by_page.setdefault(item.image, []).append(item)
-        page = [*by_page.values()][-1]
+        suite, turn = SHOWN[place % len(SHOWN)], place // len(SHOWN)
+        by_page = groupby(draw_items(suite, place + 1, seed=SEED), key=lambda item: item.image)
+        _, asked = next(islice(by_page, place, None))
+        page = [*asked]
         chosen.append(page[(place + turn) % len(page)])
     return chosen
 
 
 def draw_sheet(items: Sequence[Item], answers: Sequence[str]) -> Image.Image:
     """Draw every page with its question, its answer and, where that is wrong, the right one."""
-    rows = -(-len(items) // COLUMNS)
-    sheet = Image.new("RGB", (COLUMNS * CELL_PX[0], rows * CELL_PX[1]), "white")
-    for place, (item, said) in enumerate(zip(items, answers, strict=True)):
-        row, column = divmod(place, COLUMNS)
-        _draw_cell(sheet, (column * CELL_PX[0], row * CELL_PX[1]), item, said)
+    cells = [_draw_cell(item, said) for item, said in zip(items, answers, strict=True)]
+    rows = [cells[start : start + COLUMNS] for start in range(0, len(cells), COLUMNS)]
+    heights = [max(cell.height for cell in row) for row in rows]
+    sheet = Image.new("RGB", (COLUMNS * CELL_PX, sum(heights)), "white")
+    for number, row in enumerate(rows):
+        for column, cell in enumerate(row):
+            sheet.paste(cell, (column * CELL_PX, sum(heights[:number])))
     return sheet
 
 
-def _draw_cell(sheet: Image.Image, corner: tuple[int, int], item: Item, said: str) -> None:
-    left, top = corner[0] + MARGIN_PX, corner[1] + MARGIN_PX
+def _draw_cell(item: Item, said: str) -> Image.Image:
+    """Draw one page with what was said of it, as high as that needs."""
     page = Image.open(io.BytesIO(item.image)).convert("RGB")
-    scale = min(PAGE_PX[0] // page.width, PAGE_PX[1] // page.height)
+    scale = PAGE_PX // max(page.size)
     page = page.resize((page.width * scale, page.height * scale), Image.Resampling.NEAREST)
-    sheet.paste(page, (left, top))
-    is_right = said == item.expected
-    lines = [(f"{item.suite}: {item.question}", PLAIN), (f"answer: {said}", RIGHT if is_right else WRONG)]
-    if not is_right:
-        lines.append((f"right: {item.expected}", PLAIN))
-    lines.append(("RIGHT" if is_right else "WRONG", RIGHT if is_right else WRONG))
-    pen, font = ImageDraw.Draw(sheet), ImageFont.load_default(TEXT_PX)
-    y = top + page.height + MARGIN_PX
-    for text, colour in lines:
-        for line in _wrapped(text):
-            pen.text((left, y), line, fill=colour, font=font)
-            y += TEXT_PX + 3
+    verdict, colour = ("RIGHT", RIGHT) if said == item.expected else ("WRONG", WRONG)
+    texts = [(f"{item.suite}: {item.question}", PLAIN), (f"answer: {said}", colour), (verdict, colour)]
+    if said != item.expected:
+        texts.insert(2, (f"right: {item.expected}", PLAIN))
+    lines = [(line, colour) for text, colour in texts for line in _wrapped(text)]
+    top = page.height + 2 * MARGIN_PX
+    cell = Image.new("RGB", (CELL_PX, top + LINE_PX * len(lines) + MARGIN_PX), "white")
+    cell.paste(page, (MARGIN_PX, MARGIN_PX))
+    pen, font = ImageDraw.Draw(cell), ImageFont.load_default(TEXT_PX)
+    for number, (line, colour) in enumerate(lines):
+        pen.text((MARGIN_PX, top + LINE_PX * number), line, fill=colour, font=font)
+    return cell
 
 
 def _wrapped(text: str) -> list[str]:
@@ -88,4 +92,4 @@ def _wrapped(text: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(run(main))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from statistics import fmean
 
 import torch
 from torch import Tensor, nn
@@ -26,12 +27,13 @@ class Tally:
 
     right: Counter[str] = field(default_factory=Counter)
     all: Counter[str] = field(default_factory=Counter)
-    losses: Counter[str] = field(default_factory=Counter)
+    losses: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """Of the steps that have each: of digits, nobody names characters."""
     steps: int = 0
 
     def line(self) -> str:
         """Return means of the losses, and the shares of what was right: characters, whole answers by tier and kind."""
-        losses = (f"{name} {total / self.steps:.4f}" for name, total in self.losses.items())
+        losses = (f"{name} {fmean(found):.4f}" for name, found in self.losses.items())
         shares = (f"{name} {self.right[name] / count:.3f}" for name, count in sorted(self.all.items()) if count)
         return " ".join((*losses, "|", *shares))
 
@@ -105,7 +107,7 @@ def _name_characters(name: str, head: nn.Linear, out: Tensor, characters: Tensor
     # Most slots hold nothing, and that is soon learnt: what the others say would be lost in a mean over all.
     loss = SLOTS / CHARACTERS_PER_TOKEN * functional.cross_entropy(logits[known], wanted[known])
     is_ink = wanted > 0
-    tally.losses[name] += loss.item()
+    tally.losses[name].append(loss.item())
     tally.right[name] += int((logits.argmax(-1) == wanted)[is_ink].sum())
     tally.all[name] += int(is_ink.sum())
     return loss
@@ -121,7 +123,7 @@ def _read_text(reader: Reader, batch: Batch, tokens: Tensor, tally: Tally) -> Te
     logits = hidden @ reader.model.model.text_model.embed_tokens.weight.T
     wanted = targets[is_wanted]
     loss = functional.cross_entropy(logits, wanted)
-    tally.losses["text"] += loss.item()
+    tally.losses["text"].append(loss.item())
     _count_answers(batch, is_wanted, segments, logits.argmax(-1) == wanted, tally)
     return loss
 

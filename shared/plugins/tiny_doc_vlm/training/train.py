@@ -6,16 +6,19 @@ import argparse
 import copy
 import signal
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch.utils.data import DataLoader, Dataset
 
 from training.batches import Batch, draw_batch
 from training.network import Reader
+from training.options import at_least_one, none_or_more, run
 from training.recipes import RECIPES, Recipe
 from training.steps import Optimizers, Tally, train_step
 
@@ -25,6 +28,7 @@ LEAST_OF_STAGE = 0.1
 LONGEST_MEMORY_STEPS = 500
 """The averaged weights, which are the ones exported, forget over a tenth of the run, and over so many steps at most."""
 LOG_STEPS, SAVE_STEPS = 25, 200
+_STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,62 +41,95 @@ class Plan:
     """A folder of exported weights; the run then begins with the connector's stage."""
     seed: int
     device: str
-    until: int
-    """The number of the step before which it ends."""
-    decay_steps: int
     workers: int
     """Processes that draw ahead; what they draw does not depend on how many they are."""
     is_rounded: bool = False
     """Matrices are multiplied in bfloat16."""
+    until: int | None = None
+    """The number of the step before which it ends; None: as the run was begun, or else as the recipe says."""
+    decay_steps: int | None = None
+    """Steps before its end in which the learning rate falls to 0; None: likewise."""
 
     @property
     def identity(self) -> dict[str, str]:
         """What a run that goes on has to have in common with the one that began, by the name of its option."""
-        return {"recipe": repr(self.recipe), "--seed": str(self.seed), "--bfloat16": str(self.is_rounded)}
+        start = "" if self.start is None else str(self.start.resolve())
+        return {
+            "recipe": repr(self.recipe),
+            "--seed": str(self.seed),
+            "--bfloat16": str(self.is_rounded),
+            "--start": start,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """How the learning rate goes, as a share of each stage's."""
+
+    recipe: Recipe
+    until: int
+    decay_steps: int
+
+    def rate_at(self, step: int) -> float:
+        """Return the share at a step: it rises where a stage begins, and falls where one ends."""
+        stage, number = self.recipe.stage_at(step)
+        rising = min(1.0, (number + 1) / WARM_STEPS)
+        falling = min(1.0, (self.until - step) / self.decay_steps) if self.decay_steps else 1.0
+        if stage.decay_steps:
+            falling = min(falling, max(LEAST_OF_STAGE, (stage.steps - number) / stage.decay_steps))
+        return min(rising, falling)
 
 
 def main(arguments: list[str]) -> None:
-    """Read the command line, and train."""
+    """Read the command line, and train until the end, or a signal."""
     parser = argparse.ArgumentParser(prog="python -m training.train", description=__doc__)
     parser.add_argument("recipe", choices=sorted(RECIPES))
     parser.add_argument("--out", type=Path, required=True, help="folder of the checkpoint")
     parser.add_argument("--start", type=Path, help="folder of exported weights to start from")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--until", type=int, help="end before this step (default: the recipe's steps)")
-    parser.add_argument("--decay", type=int, help="steps at the end in which the learning rate falls to 0")
-    parser.add_argument("--workers", type=_at_least_one, default=1, help="processes that draw pages (default 1)")
+    parser.add_argument("--until", type=at_least_one, help="end before this step (default: the recipe's steps)")
+    parser.add_argument("--decay", type=none_or_more, help="steps at the end in which the learning rate falls to 0")
+    parser.add_argument("--workers", type=at_least_one, default=1, help="processes that draw pages (default 1)")
     parser.add_argument(
         "--bfloat16",
         action="store_true",
         help="multiply in bfloat16: quicker where the processor can, else much slower",
     )
     given = parser.parse_args(arguments)
-    recipe = RECIPES[given.recipe]
+    stopping = threading.Event()
+    for number in _STOPPING:
+        signal.signal(number, lambda *_: stopping.set())
     train(
         Plan(
-            recipe=recipe,
+            recipe=RECIPES[given.recipe],
             out=given.out,
             start=given.start,
             seed=given.seed,
             device=given.device,
-            until=recipe.steps if given.until is None else given.until,
-            decay_steps=recipe.decay_steps if given.decay is None else given.decay,
             workers=given.workers,
             is_rounded=given.bfloat16,
-        )
+            until=given.until,
+            decay_steps=given.decay,
+        ),
+        is_stopped=stopping.is_set,
     )
 
 
-def _at_least_one(text: str) -> int:
-    if int(text) < 1:
-        raise argparse.ArgumentTypeError("somebody has to draw pages")
-    return int(text)
+def train(plan: Plan, *, is_stopped: Callable[[], bool] = lambda: False) -> None:
+    """Train from the checkpoint in the folder, or from its absence; keep a checkpoint on the way and at the end.
 
+    Args:
+        plan: what is trained.
+        is_stopped: asked after every step whether to save and end there.
 
-def train(plan: Plan) -> None:
-    """Train from the checkpoint in the folder, or from its absence; keep a checkpoint on the way and at the end."""
+    Raises:
+        SystemExit: the folder holds another run, or the learning rate would fall over more steps than there are.
+    """
     torch.manual_seed(plan.seed)
+    file = plan.out / CHECKPOINT
+    kept = _kept(file, plan)
+    schedule = _schedule(plan, kept)
     reader = Reader()
     first = 0
     if plan.start is not None:
@@ -104,41 +141,31 @@ def train(plan: Plan) -> None:
     reader = reader.to(plan.device)
     mean = copy.deepcopy(reader.model)
     optimizers = Optimizers(reader)
-    file = plan.out / CHECKPOINT
-    if file.exists():
-        kept = torch.load(file, map_location=plan.device)
-        for option, value in plan.identity.items():
-            if kept.get("identity", {}).get(option) != value:
-                raise SystemExit(f"{file} was begun with another {option}: give --out another folder.")
+    if kept is not None:
         first, began = kept["step"], kept["began"]
         reader.load_state_dict(kept["reader"])
         mean.load_state_dict(kept["mean"])
         optimizers.load(kept["optimizers"])
-    if first >= plan.until:
-        print(f"Nothing is left to train: the next step would be {first}, and the run ends before {plan.until}.")
+    if first >= schedule.until:
+        print(f"Nothing is left to train: the next step would be {first}, and the run ends before {schedule.until}.")
         return
     reader.train()
-    is_stopped = False
-
-    def stop(*_: object) -> None:
-        nonlocal is_stopped
-        is_stopped = True
-
-    signal.signal(signal.SIGTERM, stop)
     tally, since = Tally(), time.monotonic()
-    step = first
-    for step, batch in zip(range(first, plan.until), _batches(plan, first), strict=False):
+    for step, batch in zip(range(first, schedule.until), _batches(plan, first, schedule.until), strict=True):
         stage, _ = plan.recipe.stage_at(step)
-        rate = stage.learning_rate * rate_at(plan, step)
+        rate = stage.learning_rate * schedule.rate_at(step)
         train_step(reader, optimizers, batch, stage, learning_rate=rate, tally=tally)
         _follow(mean, reader, memory_steps=min(LONGEST_MEMORY_STEPS, 1 + (step - began) // 10))
         if (step + 1) % LOG_STEPS == 0:
             seconds = (time.monotonic() - since) / tally.steps
             print(f"{time.strftime('%H:%M:%S')} {stage.name} {step + 1} {seconds:.2f} s {tally.line()}", flush=True)
             tally, since = Tally(), time.monotonic()
-        if is_stopped or (step + 1) % SAVE_STEPS == 0 or step + 1 == plan.until:
+        ends = is_stopped()
+        if ends or (step + 1) % SAVE_STEPS == 0 or step + 1 == schedule.until:
             state = {
                 "identity": plan.identity,
+                "until": schedule.until,
+                "decay_steps": schedule.decay_steps,
                 "step": step + 1,
                 "began": began,
                 "reader": reader.state_dict(),
@@ -146,28 +173,41 @@ def train(plan: Plan) -> None:
                 "optimizers": optimizers.state(),
             }
             _save(file, state)
-        if is_stopped:
+        if ends:
             break
 
 
-def rate_at(plan: Plan, step: int) -> float:
-    """Return the share of the learning rate at a step: it rises where a stage begins, and falls where one ends."""
-    stage, number = plan.recipe.stage_at(step)
-    rising = min(1.0, (number + 1) / WARM_STEPS)
-    falling = min(1.0, (plan.until - step) / plan.decay_steps) if plan.decay_steps else 1.0
-    if stage.decay_steps:
-        falling = min(falling, max(LEAST_OF_STAGE, (stage.steps - number) / stage.decay_steps))
-    return min(rising, falling)
+def _kept(file: Path, plan: Plan) -> dict[str, Any] | None:
+    """Read the checkpoint of the run that goes on; None where one begins."""
+    if not file.exists():
+        return None
+    kept: dict[str, Any] = torch.load(file, map_location=plan.device)
+    for option, value in plan.identity.items():
+        if kept["identity"].get(option) != value:
+            raise SystemExit(f"{file} was begun with another {option}: give --out another folder.")
+    return kept
+
+
+def _schedule(plan: Plan, kept: dict[str, Any] | None) -> Schedule:
+    """Lay the learning rate out: as this call says, else as the run was begun, else as its recipe says."""
+    until, decay_steps = plan.recipe.steps, plan.recipe.decay_steps
+    if kept is not None:
+        until, decay_steps = kept["until"], kept["decay_steps"]
+    until = until if plan.until is None else plan.until
+    decay_steps = decay_steps if plan.decay_steps is None else plan.decay_steps
+    if decay_steps > until:
+        raise SystemExit(f"The learning rate would fall over the last {decay_steps} of {until} steps: give --decay.")
+    return Schedule(recipe=plan.recipe, until=until, decay_steps=decay_steps)
 
 
 class _Steps(Dataset[Batch]):
     """Batches by the number of their step."""
 
-    def __init__(self, plan: Plan, first: int) -> None:
-        self._plan, self._first = plan, first
+    def __init__(self, plan: Plan, first: int, until: int) -> None:
+        self._plan, self._first, self._until = plan, first, until
 
     def __len__(self) -> int:
-        return self._plan.until - self._first
+        return self._until - self._first
 
     def __getitem__(self, number: int) -> Batch:
         step = self._first + number
@@ -176,9 +216,20 @@ class _Steps(Dataset[Batch]):
         return draw_batch(mixture, seed=self._plan.seed, step=step, rows=stage.rows, has_text=stage.text > 0)
 
 
-def _batches(plan: Plan, first: int) -> Iterator[Batch]:
+def _batches(plan: Plan, first: int, until: int) -> Iterator[Batch]:
     """Draw ahead in processes of their own; the order is that of the steps."""
-    return iter(DataLoader(_Steps(plan, first), batch_size=None, num_workers=plan.workers, prefetch_factor=8))
+    steps = _Steps(plan, first, until)
+    return iter(
+        DataLoader(
+            steps, batch_size=None, num_workers=plan.workers, prefetch_factor=8, worker_init_fn=_leave_the_end_to_main
+        )
+    )
+
+
+def _leave_the_end_to_main(_: int) -> None:
+    """Go on under a signal that reaches the whole group: who trains has to save first, and then ends its workers."""
+    for number in _STOPPING:
+        signal.signal(number, signal.SIG_IGN)
 
 
 @torch.no_grad()
@@ -196,4 +247,4 @@ def _save(file: Path, state: dict[str, object]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(run(main))

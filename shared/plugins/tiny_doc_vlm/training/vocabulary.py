@@ -16,21 +16,13 @@ PAD, START, END, IMAGE, FAKE, OVERVIEW = range(6)
 TOKENS_PER_TILE = 36
 
 
-def byte_tokens() -> list[str]:
-    """Return the 256 tokens that stand for bytes, sorted as the vocabulary has them.
-
-    Byte-level tokenizers name a byte by a printable character: its own where it has one, else one from 256 upwards
-    (Radford et al. 2019, GPT-2).
-    """
-    return sorted(_names_of_bytes())
-
-
 def tokens() -> list[str]:
     """Return the whole vocabulary by id: special tokens, bytes, and the one merge, an empty line."""
-    return [*SPECIAL_TOKENS, *byte_tokens(), "ĊĊ"]
+    return [*SPECIAL_TOKENS, *sorted(_names_of_bytes()), "ĊĊ"]
 
 
 def _names_of_bytes() -> list[str]:
+    """Name each byte by a printable character, as GPT-2 does: its own where it has one, else one from 256 upwards."""
     own = {*range(33, 127), *range(161, 173), *range(174, 256)}
     others = iter(range(256, 512))
     return [chr(byte) if byte in own else chr(next(others)) for byte in range(256)]

@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["FIRST", "names", "path", "sha256", "versions"]
+__all__ = ["CONTEXT_TOKENS", "FIRST", "NAME", "names", "path", "sha256", "versions"]
 
+NAME = "tiny-doc-vlm"
+"""How its GGUF files' names begin."""
+CONTEXT_TOKENS = 1024
+"""Of every version: how many a prompt and its answer may have."""
 FIRST = "0.1"
 """The version that is meant where none is named: what is pinned to a hash does not change under its name."""
 _FILES = Path(__file__).parent / "files"
@@ -36,7 +40,7 @@ def path(name: str, version: str = FIRST) -> Path:
     Raises:
         KeyError: there is no such version, or it has no such file; the message lists those that there are.
     """
-    _known(name, version)
+    sha256(name, version)
     return _FILES / version / name
 
 
@@ -46,10 +50,6 @@ def sha256(name: str, version: str = FIRST) -> str:
     Raises:
         KeyError: there is no such version, or it has no such file; the message lists those that there are.
     """
-    return _known(name, version)
-
-
-def _known(name: str, version: str) -> str:
     sums = _read_sums(version)
     if name not in sums:
         raise KeyError(f"tiny-doc-vlm {version} has no file {name!r}. It has: {', '.join(sorted(sums))}.")
