@@ -154,7 +154,7 @@ def test_a_server_that_is_not_there_is_one_sentence_and_no_traceback(
 ) -> None:
     monkeypatch.setattr("sys.argv", ["evaluate", "http://127.0.0.1:9", "--documents", "1", "--suites", "clean"])
     assert run(evaluate.main) == 1
-    assert "refused" in capsys.readouterr().err
+    assert "http://127.0.0.1:9 does not answer" in capsys.readouterr().err
 
 
 def test_a_table_is_printed_although_no_engine_could_be_asked(

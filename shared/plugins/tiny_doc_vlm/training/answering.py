@@ -11,20 +11,22 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import vlmhyperbench_tiny_doc_vlm as tiny
 from training.engines import F16, PARALLEL_REQUESTS, serve
 from training.held_out import Item
 from training.options import at_least_one
-from vlmhyperbench_tiny_doc_vlm import NAME
+from vlmhyperbench_sdk.errors import Unavailable
 
 MOST_TOKENS = 560
 """Longer than any right answer of the suites; with the longest question it fits into the model's context."""
+MODEL_HELP = "a committed version, a folder of exported files, or http://HOST:PORT"
 ANSWER_S = 600
 """How long one may take, on the slowest machine."""
 
 
 def add_options(parser: ArgumentParser) -> None:
     """Add what `answer` needs to know besides the model and the items."""
-    parser.add_argument("--name", default=NAME, help="the model's name on the server")
+    parser.add_argument("--name", default=tiny.NAME, help="the model's name on the server")
     parser.add_argument("--parallel", type=at_least_one, default=PARALLEL_REQUESTS, help="requests at a time")
 
 
@@ -32,21 +34,23 @@ def answer(model: str, items: Sequence[Item], given: Namespace) -> list[str]:
     """Answer with what a command was given, in the order of the items.
 
     Args:
-        model: the URL of a server, or a folder of exported files, which llama.cpp answers for in 16 bits.
+        model: the URL of a server; or a committed version or a folder of exported files, for which llama.cpp answers
+            in 16 bits.
         items: what is asked.
         given: the options of `add_options`.
     """
     if model.startswith(("http://", "https://")):
         return answer_with_server(model, items, model=given.name, parallel=given.parallel)
-    with serve(F16, Path(model), environments=Path()) as url:
-        return answer_with_server(url, items, model=NAME, parallel=given.parallel)
+    folder = tiny.path("config.json", model).parent if model in tiny.versions() else Path(model)
+    with serve(F16, folder, environments=Path()) as url:
+        return answer_with_server(url, items, model=tiny.NAME, parallel=given.parallel)
 
 
 def answer_with_server(url: str, items: Sequence[Item], *, model: str, parallel: int) -> list[str]:
     """Answer by `url`/v1/chat/completions at temperature 0, in the order of the items.
 
     Raises:
-        urllib.error.URLError: the server is not there, or refuses a request.
+        Unavailable: the server is not there, or refuses a request.
     """
 
     def ask(item: Item) -> str:
@@ -58,8 +62,11 @@ def answer_with_server(url: str, items: Sequence[Item], *, model: str, parallel:
             data=json.dumps(body).encode(),
             headers={"Content-Type": "application/json"},
         )
-        with urllib.request.urlopen(request, timeout=ANSWER_S) as response:  # noqa: S310 - as above
-            return str(json.load(response)["choices"][0]["message"]["content"] or "")
+        try:
+            with urllib.request.urlopen(request, timeout=ANSWER_S) as response:  # noqa: S310 - as above
+                return str(json.load(response)["choices"][0]["message"]["content"] or "")
+        except OSError as error:
+            raise Unavailable(f"{url} does not answer: {error}.") from error
 
     with ThreadPoolExecutor(parallel) as pool:
         return list(pool.map(ask, items))

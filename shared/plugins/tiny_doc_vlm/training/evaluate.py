@@ -1,7 +1,4 @@
-"""Print the tables of the model card: `python -m training.evaluate`, for all committed versions, side by side.
-
-Folders of exported files, or URLs of servers, take the place of the committed weights.
-"""
+"""Print the tables of the model card: `python -m training.evaluate`, for all committed versions, side by side."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import vlmhyperbench_tiny_doc_vlm as tiny
-from training.answering import add_options, answer
+from training.answering import MODEL_HELP, add_options, answer
 from training.held_out import DIGITS, SEED, SUITES, Item, draw_items
 from training.options import at_least_one, new_file, run
 
@@ -20,11 +17,8 @@ from training.options import at_least_one, new_file, run
 def main(arguments: list[str]) -> None:
     """Read the command line, ask, and print."""
     known = (*SUITES, DIGITS)
-    committed = {str(tiny.path("config.json", version).parent): version for version in tiny.versions()}
     parser = argparse.ArgumentParser(prog="python -m training.evaluate", description=__doc__)
-    parser.add_argument(
-        "models", nargs="*", default=[*committed], help="folders of exported files, or http://HOST:PORT"
-    )
+    parser.add_argument("models", nargs="*", default=tiny.versions(), help=MODEL_HELP)
     parser.add_argument("--documents", type=at_least_one, default=100, help="of every suite but digits")
     parser.add_argument("--suites", nargs="+", choices=known, default=known)
     parser.add_argument("--seed", type=int, default=SEED)
@@ -34,7 +28,7 @@ def main(arguments: list[str]) -> None:
     items = [
         item for suite in dict.fromkeys(given.suites) for item in draw_items(suite, given.documents, seed=given.seed)
     ]
-    answers = {committed.get(model, model): answer(model, items, given) for model in given.models}
+    answers = {model: answer(model, items, given) for model in given.models}
     if given.answers:
         lines = (_line(name, *pair) for name, said in answers.items() for pair in zip(items, said, strict=True))
         given.answers.write_text("".join(lines), encoding="utf-8")

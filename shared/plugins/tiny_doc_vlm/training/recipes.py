@@ -106,8 +106,8 @@ RECIPES = {
                 text=1,
                 mixture=Mixture(tiers={"clean": 1}, dense=0, digits=0, habits=TRANSCRIBING),
             ),
-            Stage(name="reading", steps=4500, rows=16, learning_rate=7e-4, tower=0, connector=2, text=1),
+            Stage(name="reading", steps=8500, rows=16, learning_rate=7e-4, tower=0, connector=2, text=1),
         ),
-        decay_steps=3000,
+        decay_steps=4000,
     ),
 }

@@ -1,4 +1,4 @@
-"""Draw a sheet of held-out pages with question, answer and verdict: `python -m training.sheet FOLDER SHEET.png`."""
+"""Draw a sheet of held-out pages with question, answer and verdict: `python -m training.sheet 0.2 SHEET.png`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import groupby, islice
 
 from PIL import Image, ImageDraw, ImageFont
 
-from training.answering import add_options, answer
+from training.answering import MODEL_HELP, add_options, answer
 from training.held_out import DIGITS, SEED, Item, draw_items
 from training.options import at_least_one, new_file, run
 
@@ -26,7 +26,7 @@ MOST_LINES = 8
 def main(arguments: list[str]) -> None:
     """Read the command line, ask, and write the sheet."""
     parser = argparse.ArgumentParser(prog="python -m training.sheet", description=__doc__)
-    parser.add_argument("model", help="a folder of exported files, or http://HOST:PORT")
+    parser.add_argument("model", help=MODEL_HELP)
     parser.add_argument("sheet", type=new_file, help="the PNG to be written")
     parser.add_argument("--pages", type=at_least_one, default=20, help=f"up to {MOST_PAGES} (default 20)")
     add_options(parser)
