@@ -67,15 +67,26 @@ class Recipe:
         return self.stages[-1], step
 
 
+WHOLE_PAGES = Mixture(tiers={"clean": 1}, dense=0, digits=0, habits=TRANSCRIBING)
 RECIPES = {
     "v1": Recipe(
         mixture=Mixture(tiers={"clean": 1}, dense=0, digits=0, habits=FIRST_HABITS),
         stages=(
-            Stage(name="tower", steps=1500, rows=32, learning_rate=1e-3, tower=1, connector=0, text=0),
-            Stage(name="connector", steps=500, rows=32, learning_rate=1e-3, tower=1, connector=1, text=0),
-            Stage(name="reading", steps=12_000, rows=16, learning_rate=5e-4, tower=0, connector=2, text=1),
+            Stage(name="tower", steps=250, rows=32, learning_rate=1e-3, tower=1, connector=0, text=0),
+            Stage(name="connector", steps=250, rows=32, learning_rate=1e-3, tower=1, connector=1, text=0),
+            Stage(
+                name="transcribing",
+                steps=1500,
+                rows=16,
+                learning_rate=2e-3,
+                tower=0,
+                connector=0,
+                text=1,
+                mixture=WHOLE_PAGES,
+            ),
+            Stage(name="reading", steps=2000, rows=16, learning_rate=7e-4, tower=0, connector=2, text=1),
         ),
-        decay_steps=3000,
+        decay_steps=1000,
     ),
     "v2": Recipe(
         mixture=Mixture(
@@ -104,7 +115,7 @@ RECIPES = {
                 tower=0,
                 connector=0,
                 text=1,
-                mixture=Mixture(tiers={"clean": 1}, dense=0, digits=0, habits=TRANSCRIBING),
+                mixture=WHOLE_PAGES,
             ),
             Stage(name="reading", steps=8500, rows=16, learning_rate=7e-4, tower=0, connector=2, text=1),
         ),
