@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from pydantic import JsonValue
@@ -27,12 +27,12 @@ def rows_of(headline: JsonValue | None) -> list[dict[str, Any]]:
 
 
 def print_table(headline: JsonValue | None) -> None:
-    """Print one row per run: state, answers, every metric with its interval, speed, memory."""
+    """Print one row per run: state, answers, metrics with intervals, speed, memory (and whose, where that differs)."""
     rows = rows_of(headline)
     metrics = list(dict.fromkeys(name for row in rows for name in row.get("metrics", {})))
     numbers = [part for part in _NUMBERS if any(row.get(part[0]) is not None for row in rows)]
     is_void = any(row.get("validity") in _NO_MEASURES for row in rows)
-    has_memory = any(row.get("peak_memory_bytes") is not None for row in rows)
+    of = {row.get("peak_memory_of") for row in rows if row.get("peak_memory_bytes") is not None}
     columns = [
         "run",
         "state",
@@ -40,11 +40,11 @@ def print_table(headline: JsonValue | None) -> None:
         *metrics,
         *(["speeds"] if is_void else []),
         *(title for _, title, _ in numbers),
-        *(["peak MiB"] if has_memory else []),
+        *(["peak MiB"] if of else []),
     ]
     table(
         columns,
-        [_row(row, metrics, numbers, is_void=is_void, has_memory=has_memory) for row in rows],
+        [_row(row, metrics, numbers, is_void=is_void, of_memory=of) for row in rows],
         right=columns[2:],
     )
 
@@ -55,7 +55,7 @@ def _row(
     numbers: Sequence[tuple[str, str, str]],
     *,
     is_void: bool,
-    has_memory: bool,
+    of_memory: Collection[str | None],
 ) -> list[str | None]:
     cells: list[str | None] = [str(row.get("name")), str(row.get("state")), f"{row.get('ok')}/{row.get('requested')}"]
     cells += [_metric(row.get("metrics", {}).get(name)) for name in metrics]
@@ -63,9 +63,10 @@ def _row(
         validity = row.get("validity")
         cells.append("INVALID" if validity == "invalid" else validity)
     cells += [_number(row.get(name), form) for name, _, form in numbers]
-    if has_memory:
+    if of_memory:
         memory = row.get("peak_memory_bytes")
-        cells.append(None if memory is None else f"{memory / 2**20:.0f}")
+        whose = f" {row.get('peak_memory_of')}" if len(of_memory) > 1 else ""
+        cells.append(None if memory is None else f"{memory / 2**20:.0f}{whose}")
     return cells
 
 

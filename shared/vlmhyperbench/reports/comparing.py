@@ -285,7 +285,8 @@ def _speeds(comparison: Comparison) -> Table:
         found.append((_SPEEDS[name], write_number(before, 1), write_number(after, 1), change))
     note = _NO_MEASURE if broken else "Each run was timed once."
     if apart:
-        note = f"The runs differ in {listed(apart)}: only their memory is compared. {note}"
+        what = "nothing is" if of_memory else "only their memory is"
+        note = f"The runs differ in {listed(apart)}: {what} compared. {note}"
     if of_memory:
         note = f"{of_memory} {note}"
     if void:

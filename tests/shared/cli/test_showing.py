@@ -67,6 +67,19 @@ def test_speeds_that_are_no_measurement_are_said_to_be_void_in_front_of_them(
     assert (first[3:], second[3:]) == (["valid", "13"], ["INVALID", "13"])
 
 
+def test_whose_memory_it_is_stands_beside_it_where_runs_differ_in_that(capsys: pytest.CaptureFixture[str]) -> None:
+    on_cpu, on_gpu = (
+        {"name": of, "metrics": {}, "peak_memory_bytes": size * 2**20, "peak_memory_of": of}
+        for of, size in (("engine", 62), ("accelerators", 8192))
+    )
+    print_table({"rows": [on_cpu, {**on_cpu, "name": "other"}]})
+    assert "62 engine" not in capsys.readouterr().out
+    print_table({"rows": [on_cpu, on_gpu]})
+    out = capsys.readouterr().out
+    assert "62 engine" in out
+    assert "8192 accelerators" in out
+
+
 def test_a_headline_that_is_none_prints_no_rows(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(None)
     assert capsys.readouterr().out == "run\tstate\tok\n"

@@ -109,6 +109,12 @@ def test_memory_of_accelerators_is_not_compared_with_that_of_processes() -> None
         speeds = next(one for one in tables(compare(on_cpu, other)) if one.name == "speeds")
         assert speeds.rows[-1][3] == change
     assert speeds.note.startswith("One peak of memory is of the engine, the other of the accelerators. ")
+    busier = run_spec(metrics=(ExactMatch(), Cer()), on_invalid="zero", scenario=ScenarioSpec(in_flight=8))
+    compared = compare(
+        on_cpu,
+        replace(on_gpu, meta={**on_gpu.meta, "data": {**on_gpu.meta["data"], "spec": busier.model_dump(mode="json")}}),
+    )
+    assert "scenario.in_flight: nothing is compared." in tables(compared)[-1].note
 
 
 def test_another_profile_of_a_metric_is_another_metric() -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import io
 import json
 from collections import Counter
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
+from vlmhyperbench_document_datasets.annotation_csv import AnnotationCsv
+from vlmhyperbench_document_datasets.digits import HandwrittenDigits
 from vlmhyperbench_document_datasets.pages import FIELDS
 from vlmhyperbench_document_datasets.synthetic import SyntheticDocuments
 from vlmhyperbench_sdk.discovery import load
@@ -120,3 +123,9 @@ def test_a_split_or_a_path_that_would_change_nothing_is_refused() -> None:
 def test_only_a_whole_number_counts_documents(value: JsonValue) -> None:
     with pytest.raises(InvalidInput, match="is not a whole number"):
         SyntheticDocuments(DatasetSource(params={"documents": value}))
+
+
+@pytest.mark.parametrize("dataset", [SyntheticDocuments, HandwrittenDigits, AnnotationCsv])
+def test_a_revision_that_would_change_nothing_is_refused(dataset: Callable[[DatasetSource], object]) -> None:
+    with pytest.raises(InvalidInput, match="revision: "):
+        dataset(DatasetSource(revision="abc"))

@@ -43,7 +43,10 @@ class AnnotationCsv:
     """
 
     def __init__(self, source: DatasetSource) -> None:
-        refuse("annotation_csv", unknown_params(source.params, ()))
+        problems = unknown_params(source.params, ())
+        if source.revision is not None:
+            problems.append("revision: a file has none; the images and the file are what they are.")
+        refuse("annotation_csv", problems)
         self._file = _find(source.path)
         self._split = source.split
         splits: set[str] = set()

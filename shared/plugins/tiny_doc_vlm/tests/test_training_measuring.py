@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import re
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from PIL import Image
 from training import engines, evaluate, parity, sheet
+from training.answering import answer_with_server
 from training.engines import ENGINES, Engine, EngineFailedError
 from training.evaluate import tables
-from training.held_out import Item, draw_items
+from training.held_out import SEED, Item, draw_items
 from training.options import run
+
+from vlmhyperbench_sdk.errors import Unavailable
 
 ITEM = Item(suite="clean", group="date", question="?", image=b"", expected="1")
 ITEMS = [ITEM, ITEM, dataclasses.replace(ITEM, group="due"), dataclasses.replace(ITEM, suite="noisy")]
@@ -137,16 +143,38 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_asked(capsy
         assert "there is no folder /nowhere" in capsys.readouterr().err
 
 
-def test_a_suite_that_is_named_twice_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Item] = []
+def test_a_suite_that_is_named_twice_is_asked_once() -> None:
+    once = list(draw_items("clean", 1))
+    assert evaluate.questions(["clean", "clean"], 1, seed=SEED) == once
+    assert parity.draw_questions(["clean", "clean"], len(once)) == once
 
-    def answer(_: str, items: list[Item], __: object) -> list[str]:
-        asked.extend(items)
-        return [item.expected for item in items]
 
-    monkeypatch.setattr(evaluate, "answer", answer)
-    evaluate.main(["http://127.0.0.1:9", "--documents", "1", "--suites", "clean", "clean"])
-    assert len(asked) == len(list(draw_items("clean", 1)))
+@pytest.mark.parametrize("model", ["/nowhere", "0.9", "ftp://127.0.0.1"])
+def test_a_model_that_there_is_not_is_refused_before_anything_is_asked(
+    model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command, arguments in ((evaluate.main, ["0.1", model]), (sheet.main, [model, "sheet.png"])):
+        with pytest.raises(SystemExit):
+            command(arguments)
+        assert f"'{model}' is none of: a committed version" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "said"),
+    [(400, b"no such model", "refuses a request: no such model"), (200, b"<html>", "not as OpenAI's protocol has it")],
+)
+def test_an_answer_that_is_none_is_named(status: int, body: bytes, said: str) -> None:
+    class Refusing(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(body)
+
+    with HTTPServer(("127.0.0.1", 0), Refusing) as server:
+        Thread(target=server.handle_request, daemon=True).start()
+        with pytest.raises(Unavailable, match=re.escape(said)):
+            answer_with_server(f"http://127.0.0.1:{server.server_port}", [ITEM], model="m", parallel=1)
 
 
 def test_a_server_that_is_not_there_is_one_sentence_and_no_traceback(

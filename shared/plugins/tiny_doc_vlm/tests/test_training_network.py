@@ -212,10 +212,25 @@ def test_a_rate_that_would_fall_over_more_steps_than_there_are_is_refused(tmp_pa
         train(plan)
 
 
-@pytest.mark.parametrize("option", [("--decay", "-1"), ("--until", "0"), ("--workers", "x")])
-def test_a_count_that_is_none_is_refused(option: tuple[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("option", "value"), [("--decay", "-1"), ("--until", "0"), ("--workers", "x")])
+def test_a_count_that_is_none_is_refused(
+    option: str, value: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit):
-        main(["v1", "--out", str(tmp_path), *option])
+        main(["v1", "--out", str(tmp_path), "--until", "1", option, value])
+    assert f"argument {option}: '{value}' is no whole number" in capsys.readouterr().err
+
+
+def test_a_new_end_has_the_recipe_s_decay_and_no_end_the_one_given_last(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage = dataclasses.replace(RECIPES["v1"].stages[0], rows=1)
+    plan = dataclasses.replace(_plan(tmp_path, None), recipe=Recipe(mixture=CLEAN, stages=(stage,), decay_steps=2))
+    for until, decay_steps, kept in ((2, 0, (2, 0)), (None, None, (2, 0)), (4, None, (4, 2))):
+        train(dataclasses.replace(plan, until=until, decay_steps=decay_steps))
+        saved = torch.load(tmp_path / CHECKPOINT)
+        assert (saved["until"], saved["decay_steps"]) == kept
+    assert capsys.readouterr().out.count("Nothing is left to train") == 1
 
 
 @pytest.mark.parametrize("version", tiny.versions()[1:])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
+import http.client
 import json
+import urllib.error
 import urllib.request
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import vlmhyperbench_tiny_doc_vlm as tiny
 from training.engines import F16, PARALLEL_REQUESTS, serve
@@ -19,7 +20,8 @@ from vlmhyperbench_sdk.errors import Unavailable
 
 MOST_TOKENS = 560
 """Longer than any right answer of the suites; with the longest question it fits into the model's context."""
-MODEL_HELP = "a committed version, a folder of exported files, or http://HOST:PORT"
+MODEL = "a committed version, a folder of exported files, or http://HOST:PORT"
+_ADDRESS = ("http://", "https://")
 ANSWER_S = 600
 """How long one may take, on the slowest machine."""
 
@@ -28,6 +30,13 @@ def add_options(parser: ArgumentParser) -> None:
     """Add what `answer` needs to know besides the model and the items."""
     parser.add_argument("--name", default=tiny.NAME, help="the model's name on the server")
     parser.add_argument("--parallel", type=at_least_one, default=PARALLEL_REQUESTS, help="requests at a time")
+
+
+def a_model(text: str) -> str:
+    """Read what is asked, before anything is; `argparse` names the option."""
+    if text.startswith(_ADDRESS) or text in tiny.versions() or Path(text).is_dir():
+        return text
+    raise ArgumentTypeError(f"{text!r} is none of: {MODEL}")
 
 
 def answer(model: str, items: Sequence[Item], given: Namespace) -> list[str]:
@@ -39,7 +48,7 @@ def answer(model: str, items: Sequence[Item], given: Namespace) -> list[str]:
         items: what is asked.
         given: the options of `add_options`.
     """
-    if model.startswith(("http://", "https://")):
+    if model.startswith(_ADDRESS):
         return answer_with_server(model, items, model=given.name, parallel=given.parallel)
     folder = tiny.path("config.json", model).parent if model in tiny.versions() else Path(model)
     with serve(F16, folder, environments=Path()) as url:
@@ -54,9 +63,7 @@ def answer_with_server(url: str, items: Sequence[Item], *, model: str, parallel:
     """
 
     def ask(item: Item) -> str:
-        image = "data:image/png;base64," + base64.b64encode(item.image).decode()
-        messages = _messages(item, {"type": "image_url", "image_url": {"url": image}})
-        body = {"model": model, "temperature": 0, "max_tokens": MOST_TOKENS, "messages": messages}
+        body = {"model": model, "temperature": 0, "max_tokens": MOST_TOKENS, "messages": _messages(item)}
         request = urllib.request.Request(  # noqa: S310 - the user's own URL
             f"{url.rstrip('/')}/v1/chat/completions",
             data=json.dumps(body).encode(),
@@ -65,13 +72,19 @@ def answer_with_server(url: str, items: Sequence[Item], *, model: str, parallel:
         try:
             with urllib.request.urlopen(request, timeout=ANSWER_S) as response:  # noqa: S310 - as above
                 return str(json.load(response)["choices"][0]["message"]["content"] or "")
-        except OSError as error:
+        except urllib.error.HTTPError as error:
+            raise Unavailable(f"{url} refuses a request: {error.read(500).decode(errors='replace')}") from error
+        except (OSError, http.client.HTTPException) as error:
             raise Unavailable(f"{url} does not answer: {error}.") from error
+        except (ValueError, LookupError, TypeError) as error:
+            raise Unavailable(f"{url} answers, but not as OpenAI's protocol has it: {error!r}.") from error
 
     with ThreadPoolExecutor(parallel) as pool:
         return list(pool.map(ask, items))
 
 
-def _messages(item: Item, image: dict[str, Any]) -> list[dict[str, Any]]:
-    user = {"role": "user", "content": [image, {"type": "text", "text": item.question}]}
-    return [{"role": "system", "content": item.system_prompt}, user] if item.system_prompt else [user]
+def _messages(item: Item) -> list[dict[str, object]]:
+    page = "data:image/png;base64," + base64.b64encode(item.image).decode()
+    content = [{"type": "image_url", "image_url": {"url": page}}, {"type": "text", "text": item.question}]
+    system = [{"role": "system", "content": item.system_prompt}] if item.system_prompt else []
+    return [*system, {"role": "user", "content": content}]

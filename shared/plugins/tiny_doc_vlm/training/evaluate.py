@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import vlmhyperbench_tiny_doc_vlm as tiny
-from training.answering import MODEL_HELP, add_options, answer
+from training.answering import MODEL, a_model, add_options, answer
 from training.held_out import DIGITS, SEED, SUITES, Item, draw_items
 from training.options import at_least_one, new_file, run
 
@@ -18,21 +18,24 @@ def main(arguments: list[str]) -> None:
     """Read the command line, ask, and print."""
     known = (*SUITES, DIGITS)
     parser = argparse.ArgumentParser(prog="python -m training.evaluate", description=__doc__)
-    parser.add_argument("models", nargs="*", default=tiny.versions(), help=MODEL_HELP)
+    parser.add_argument("models", nargs="*", type=a_model, default=tiny.versions(), help=MODEL)
     parser.add_argument("--documents", type=at_least_one, default=100, help="of every suite but digits")
     parser.add_argument("--suites", nargs="+", choices=known, default=known)
     parser.add_argument("--seed", type=int, default=SEED)
     add_options(parser)
     parser.add_argument("--answers", type=new_file, help="write every answer there, as JSON lines")
     given = parser.parse_args(arguments)
-    items = [
-        item for suite in dict.fromkeys(given.suites) for item in draw_items(suite, given.documents, seed=given.seed)
-    ]
+    items = questions(given.suites, given.documents, seed=given.seed)
     answers = {model: answer(model, items, given) for model in given.models}
     if given.answers:
         lines = (_line(name, *pair) for name, said in answers.items() for pair in zip(items, said, strict=True))
         given.answers.write_text("".join(lines), encoding="utf-8")
     sys.stdout.write(tables(items, answers))
+
+
+def questions(suites: Sequence[str], documents: int, *, seed: int) -> list[Item]:
+    """Return the questions of suites about so many documents; a suite that is named twice is asked once."""
+    return [item for suite in dict.fromkeys(suites) for item in draw_items(suite, documents, seed=seed)]
 
 
 def tables(items: Sequence[Item], answers: dict[str, Sequence[str]]) -> str:

@@ -25,6 +25,8 @@ def new_file(text: str) -> Path:
     file = Path(text)
     if not file.parent.is_dir():
         raise ArgumentTypeError(f"there is no folder {file.parent}")
+    if file.is_dir():
+        raise ArgumentTypeError(f"{file} is a folder")
     return file
 
 

@@ -71,6 +71,7 @@ def main(arguments: list[str]) -> int:
 
 def draw_questions(suites: Sequence[str], count: int) -> list[Item]:
     """Return so many questions, equally many of each suite; the last suites have fewer where that does not come out."""
+    suites = [*dict.fromkeys(suites)]
     each = math.ceil(count / len(suites))
     return [item for suite in suites for item in islice(draw_items(suite, each, seed=SEED), each)][:count]
 

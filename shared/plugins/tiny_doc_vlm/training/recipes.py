@@ -68,6 +68,7 @@ class Recipe:
 
 
 WHOLE_PAGES = Mixture(tiers={"clean": 1}, dense=0, digits=0, habits=TRANSCRIBING)
+"""What teaches the text model to copy: the README says why."""
 RECIPES = {
     "v1": Recipe(
         mixture=Mixture(tiers={"clean": 1}, dense=0, digits=0, habits=FIRST_HABITS),

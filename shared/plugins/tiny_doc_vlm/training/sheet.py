@@ -6,16 +6,17 @@ import argparse
 import io
 import sys
 from collections.abc import Sequence
-from itertools import groupby, islice
+from itertools import groupby
 
 from PIL import Image, ImageDraw, ImageFont
 
-from training.answering import MODEL_HELP, add_options, answer
-from training.held_out import DIGITS, SEED, Item, draw_items
+from training.answering import MODEL, a_model, add_options, answer
+from training.held_out import DIGITS, Item, draw_items
 from training.options import at_least_one, new_file, run
 
 SHOWN = ("clean", "noisy", "shifted", "fonts", "dense", "wordings", "unanswerable", "sentences", "reasons", DIGITS)
 MOST_PAGES = 200
+"""Fewer than there are digits, and a picture that viewers still open."""
 COLUMNS = 4
 CELL_PX, PAGE_PX, MARGIN_PX, TEXT_PX, LINE_PX = 400, 384, 8, 13, 16
 LINE_CHARACTERS = 58
@@ -26,7 +27,7 @@ MOST_LINES = 8
 def main(arguments: list[str]) -> None:
     """Read the command line, ask, and write the sheet."""
     parser = argparse.ArgumentParser(prog="python -m training.sheet", description=__doc__)
-    parser.add_argument("model", help=MODEL_HELP)
+    parser.add_argument("model", type=a_model, help=MODEL)
     parser.add_argument("sheet", type=new_file, help="the PNG to be written")
     parser.add_argument("--pages", type=at_least_one, default=20, help=f"up to {MOST_PAGES} (default 20)")
     add_options(parser)
@@ -35,18 +36,17 @@ def main(arguments: list[str]) -> None:
         parser.error(f"argument --pages: {given.pages} is more than {MOST_PAGES}")
     items = choose(given.pages)
     answers = answer(given.model, items, given)
-    draw_sheet(items, answers).save(given.sheet)
+    draw_sheet(items, answers).save(given.sheet, format="PNG")
     print(f"{sum(said == item.expected for item, said in zip(items, answers, strict=True))} of {len(items)} right")
 
 
 def choose(pages: int) -> list[Item]:
     """Return one question about each of so many pages: the suites in turn, every page of another document."""
+    by_page = {suite: enumerate(groupby(draw_items(suite, pages), key=lambda item: item.image)) for suite in SHOWN}
     chosen: list[Item] = []
     for place in range(pages):
         suite, turn = SHOWN[place % len(SHOWN)], place // len(SHOWN)
-        by_page = groupby(draw_items(suite, place + 1, seed=SEED), key=lambda item: item.image)
-        _, asked = next(islice(by_page, place, None))
-        page = [*asked]
+        page = next([*asked] for number, (_, asked) in by_page[suite] if number == place)
         chosen.append(page[(place + turn) % len(page)])
     return chosen
 

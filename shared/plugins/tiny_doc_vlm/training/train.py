@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import torch
+from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from training.batches import Batch, draw_batch
@@ -46,9 +47,9 @@ class Plan:
     is_rounded: bool = False
     """Matrices are multiplied in bfloat16."""
     until: int | None = None
-    """The number of the step before which it ends; None: as the run was begun, or else as the recipe says."""
+    """The number of the step before which it ends; None: the end that was given last, or else the recipe's."""
     decay_steps: int | None = None
-    """Steps before its end in which the learning rate falls to 0; None: likewise."""
+    """Steps before its end in which the learning rate falls to 0; None: those of that end, or else the recipe's."""
 
     @property
     def identity(self) -> dict[str, str]:
@@ -78,6 +79,20 @@ class Schedule:
         if stage.decay_steps:
             falling = min(falling, max(LEAST_OF_STAGE, (stage.steps - number) / stage.decay_steps))
         return min(rising, falling)
+
+
+class Checkpoint(TypedDict):
+    """What a run needs to go on."""
+
+    identity: dict[str, str]
+    until: int
+    decay_steps: int
+    step: int
+    """The next one."""
+    began: int
+    reader: dict[str, Tensor]
+    mean: dict[str, Tensor]
+    optimizers: list[dict[str, object]]
 
 
 def main(arguments: list[str]) -> None:
@@ -127,15 +142,14 @@ def train(plan: Plan, *, is_stopped: Callable[[], bool] = lambda: False) -> None
         SystemExit: the folder holds another run, or the learning rate would fall over more steps than there are.
     """
     torch.manual_seed(plan.seed)
+    plan.out.mkdir(parents=True, exist_ok=True)
     file = plan.out / CHECKPOINT
     kept = _kept(file, plan)
     schedule = _schedule(plan, kept)
     reader = Reader()
-    first = 0
-    if plan.start is not None:
+    first = began = 0 if plan.start is None else plan.recipe.first_step_of("connector")
+    if plan.start is not None and kept is None:
         reader.load_weights(plan.start)
-        first = plan.recipe.first_step_of("connector")
-    began = first
     if plan.is_rounded:
         reader.multiply_in_bfloat16()
     reader = reader.to(plan.device)
@@ -162,7 +176,7 @@ def train(plan: Plan, *, is_stopped: Callable[[], bool] = lambda: False) -> None
             tally, since = Tally(), time.monotonic()
         ends = is_stopped()
         if ends or (step + 1) % SAVE_STEPS == 0 or step + 1 == schedule.until:
-            state = {
+            state: Checkpoint = {
                 "identity": plan.identity,
                 "until": schedule.until,
                 "decay_steps": schedule.decay_steps,
@@ -177,23 +191,24 @@ def train(plan: Plan, *, is_stopped: Callable[[], bool] = lambda: False) -> None
             break
 
 
-def _kept(file: Path, plan: Plan) -> dict[str, Any] | None:
+def _kept(file: Path, plan: Plan) -> Checkpoint | None:
     """Read the checkpoint of the run that goes on; None where one begins."""
     if not file.exists():
         return None
-    kept: dict[str, Any] = torch.load(file, map_location=plan.device)
+    kept: Checkpoint = torch.load(file, map_location=plan.device)
     for option, value in plan.identity.items():
         if kept["identity"].get(option) != value:
             raise SystemExit(f"{file} was begun with another {option}: give --out another folder.")
     return kept
 
 
-def _schedule(plan: Plan, kept: dict[str, Any] | None) -> Schedule:
-    """Lay the learning rate out: as this call says, else as the run was begun, else as its recipe says."""
+def _schedule(plan: Plan, kept: Checkpoint | None) -> Schedule:
+    """Lay the learning rate out: to the end that this call gives, else to the one given last, else to the recipe's."""
     until, decay_steps = plan.recipe.steps, plan.recipe.decay_steps
-    if kept is not None:
+    if plan.until is not None:
+        until = plan.until
+    elif kept is not None:
         until, decay_steps = kept["until"], kept["decay_steps"]
-    until = until if plan.until is None else plan.until
     decay_steps = decay_steps if plan.decay_steps is None else plan.decay_steps
     if decay_steps > until:
         raise SystemExit(f"The learning rate would fall over the last {decay_steps} of {until} steps: give --decay.")
@@ -238,9 +253,8 @@ def _follow(mean: torch.nn.Module, reader: Reader, *, memory_steps: int) -> None
         kept.lerp_(new, 1 / memory_steps)
 
 
-def _save(file: Path, state: dict[str, object]) -> None:
+def _save(file: Path, state: Checkpoint) -> None:
     """Write a checkpoint; a run that is killed meanwhile leaves the one before."""
-    file.parent.mkdir(parents=True, exist_ok=True)
     unfinished = file.with_suffix(".part")
     torch.save(state, unfinished)
     unfinished.replace(file)
