@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from training.asking import ALL_HABITS, FIRST_HABITS, TRANSCRIBING
 from training.batches import Mixture
@@ -67,7 +67,16 @@ class Recipe:
         return self.stages[-1], step
 
 
-WHOLE_PAGES = Mixture(tiers={"clean": 1}, dense=0, digits=0, habits=TRANSCRIBING)
+TRANSCRIBING_STAGE = Stage(
+    name="transcribing",
+    steps=2000,
+    rows=16,
+    learning_rate=2e-3,
+    tower=0,
+    connector=0,
+    text=1,
+    mixture=Mixture(tiers={"clean": 1}, dense=0, digits=0, habits=TRANSCRIBING),
+)
 """What teaches the text model to copy: the README says why."""
 RECIPES = {
     "v1": Recipe(
@@ -75,16 +84,7 @@ RECIPES = {
         stages=(
             Stage(name="tower", steps=250, rows=32, learning_rate=1e-3, tower=1, connector=0, text=0),
             Stage(name="connector", steps=250, rows=32, learning_rate=1e-3, tower=1, connector=1, text=0),
-            Stage(
-                name="transcribing",
-                steps=1500,
-                rows=16,
-                learning_rate=2e-3,
-                tower=0,
-                connector=0,
-                text=1,
-                mixture=WHOLE_PAGES,
-            ),
+            replace(TRANSCRIBING_STAGE, steps=1500),
             Stage(name="reading", steps=2000, rows=16, learning_rate=7e-4, tower=0, connector=2, text=1),
         ),
         decay_steps=1000,
@@ -108,16 +108,7 @@ RECIPES = {
                 text=0,
                 decay_steps=1000,
             ),
-            Stage(
-                name="transcribing",
-                steps=2000,
-                rows=16,
-                learning_rate=2e-3,
-                tower=0,
-                connector=0,
-                text=1,
-                mixture=WHOLE_PAGES,
-            ),
+            TRANSCRIBING_STAGE,
             Stage(name="reading", steps=8500, rows=16, learning_rate=7e-4, tower=0, connector=2, text=1),
         ),
         decay_steps=4000,
