@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import base64
-import http.client
-import json
-import urllib.error
-import urllib.request
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import httpx2
 
 import vlmhyperbench_tiny_doc_vlm as tiny
 from training.engines import F16, PARALLEL_REQUESTS, serve
@@ -64,22 +62,20 @@ def answer_with_server(url: str, items: Sequence[Item], *, model: str, parallel:
 
     def ask(item: Item) -> str:
         body = {"model": model, "temperature": 0, "max_tokens": MOST_TOKENS, "messages": _messages(item)}
-        request = urllib.request.Request(  # noqa: S310 - the user's own URL
-            f"{url.rstrip('/')}/v1/chat/completions",
-            data=json.dumps(body).encode(),
-            headers={"Content-Type": "application/json"},
-        )
         try:
-            with urllib.request.urlopen(request, timeout=ANSWER_S) as response:  # noqa: S310 - as above
-                return str(json.load(response)["choices"][0]["message"]["content"] or "")
-        except urllib.error.HTTPError as error:
-            raise Unavailable(f"{url} refuses a request: {error.read(500).decode(errors='replace')}") from error
-        except (OSError, http.client.HTTPException) as error:
-            raise Unavailable(f"{url} does not answer: {error}.") from error
+            response = client.post(f"{url.rstrip('/')}/v1/chat/completions", json=body)
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise Unavailable(f"{url} does not answer: {error!r}.") from error
+        if not response.is_success:
+            raise Unavailable(f"{url} refuses a request: {response.text[:500]}")
+        try:
+            return str(response.json()["choices"][0]["message"]["content"] or "")
         except (ValueError, LookupError, TypeError) as error:
             raise Unavailable(f"{url} answers, but not as OpenAI's protocol has it: {error!r}.") from error
 
-    with ThreadPoolExecutor(parallel) as pool:
+    # A connection that is kept may be closed by the server while the next request goes out: each has its own.
+    limits = httpx2.Limits(max_keepalive_connections=0)
+    with httpx2.Client(timeout=ANSWER_S, limits=limits) as client, ThreadPoolExecutor(parallel) as pool:
         return list(pool.map(ask, items))
 
 

@@ -9,14 +9,14 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import cast
+
+import httpx2
 
 from vlmhyperbench_llamacpp.adapter import LlamaCpp
 from vlmhyperbench_sdk.errors import Unavailable
@@ -134,9 +134,8 @@ def _program(environments: Path, environment: str, program: str) -> Path:
 
 def _is_ready(url: str) -> bool:
     try:
-        with urllib.request.urlopen(url, timeout=10) as response:  # noqa: S310 - on loopback
-            return bool(response.status == 200)
-    except (urllib.error.URLError, ConnectionError, TimeoutError):
+        return bool(httpx2.get(url, timeout=10).status_code == 200)
+    except httpx2.HTTPError:
         return False
 
 
