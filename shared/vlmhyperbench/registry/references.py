@@ -14,6 +14,7 @@ from vlmhyperbench.registry.errors import Path, Problem, did_you_mean
 from vlmhyperbench.registry.plugins import Plugins
 from vlmhyperbench.registry.schemas import Entry
 from vlmhyperbench.scoring.extraction import open_extractor
+from vlmhyperbench.scoring.extractors import EXTRACTORS, Extractor
 from vlmhyperbench_sdk.discovery import Group
 
 E = TypeVar("E", bound=Entry)
@@ -81,13 +82,14 @@ class References:
         )
 
     def extractor(self, reference: str | ExtractorChoice, path: Path) -> ExtractorSpec | None:
-        """Resolve `name[:version]` with its params, and check that it can be made.
+        """Resolve `name[:version]` with its params, and check that it can be made; without a version, the one there is.
 
         Params that are at their defaults are left out, so that one way of reading has one label.
         """
         chosen = ExtractorChoice(name=reference) if isinstance(reference, str) else reference
         name, _, version = chosen.name.partition(":")
-        spec = ExtractorSpec(name=name, version=int(version or 1), params=chosen.params)
+        known = EXTRACTORS.get(name, Extractor)
+        spec = ExtractorSpec(name=name, version=int(version or known.version), params=chosen.params)
         try:
             opened = open_extractor(spec)
         except (NotFound, InvalidInput) as error:

@@ -186,7 +186,7 @@ class TaskEntry(Entry):
     response_format: Params | None = None
     on_model_failure: Literal["zero", "exclude"] = "zero"
     on_invalid: Literal["zero", "exclude"] = "exclude"
-    """What an answer counts as in which the extractor finds nothing."""
+    """What an answer counts as in which nothing can be read."""
 
 
 class RunEntry(Entry, RunChoices):

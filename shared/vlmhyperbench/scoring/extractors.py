@@ -76,11 +76,12 @@ class LastLine(Extractor):
 
 
 class FinalAnswer(Extractor):
-    """What follows the last `####`, `answer:`, `final answer:` or `answer is`, to the end of its line.
+    """What follows the last `####`, `answer:` or `final answer:`, or else the last `answer is`, to the end of its line.
 
-    Emphasis, quotation marks and a full stop around it are taken off.
+    Emphasis, quotation marks and a full stop around it are taken off. `this answer is helpful` announces nothing.
     """
 
+    version: ClassVar[int] = 2
     title: ClassVar[str] = "what is announced as the answer"
 
     def read(self, answer: str) -> str:
@@ -108,13 +109,15 @@ class Boxed(Extractor):
 
 
 class Number(Extractor):
-    """The first or the last number, `-1234.50`, with its digits as they stand.
+    r"""The first or the last number, `-1234.50`, with its digits as they stand.
 
-    Between thousands stand spaces, apostrophes, or the mark that is not the decimal one. What is not plainly one
-    number is not read, and no other number in its place: `13.02.2017`, `3-5`, `7/10`, `12,5` with a decimal point,
-    `5 million`. What begins inside of a word (`v2`) is no number; what a unit follows (`5kg`) is.
+    Between thousands stand spaces, apostrophes, or the mark that is not the decimal one; LaTeX's `{,}` and `\,` are
+    a comma and a space. What is not plainly one number is not read, and no other number in its place: `13.02.2017`,
+    `3-5`, `7/10`, `10^{3}`, `12,5` with a decimal point, `5 million`, and whatever holds a full-width comma or point.
+    What begins inside of a word (`v2`) is no number; what a unit follows (`5kg`) is.
     """
 
+    version: ClassVar[int] = 2
     title: ClassVar[str] = "a number"
     which: Literal["first", "last"] = "last"
     decimal: Decimal = "."
@@ -131,6 +134,7 @@ class Choice(Extractor):
     article of `A dog` is no letter.
     """
 
+    version: ClassVar[int] = 2
     title: ClassVar[str] = "the letter of a choice"
     letters: Annotated[str, Field(pattern=r"^[A-Z]{2,26}$")] = "ABCD"
 

@@ -26,23 +26,40 @@ _RAISED: Final = "\u00b2\u00b3\u00b9\u2070\u2074-\u2079\u2080-\u2089"
 _DIGIT: Final = rf"[\d{_PARTS}{_RAISED}]"
 _ATOM: Final = rf"{_DIGIT}+(?:[eE][{_DASHES}+]?\d+(?![^\W_])|[^\W\d_]+\d[^\W_]*)?"
 """Digits with a power of ten; or what letters part, as `0x1F` and `1920x1080`, which is no number."""
+_WIDE: Final = "\uff0c\uff0e\uff1a\uff07\ufe50\ufe52"  # full-width and small commas, points, colon, apostrophe
+_DOTS: Final = "\u00b7\u2022\u2219\u22c5\u30fb"
+_SLASHES: Final = "/\u2044\u2215\uff0f"
 _GLUE: Final = "|".join(
     (
-        rf"[,'\N{{RIGHT SINGLE QUOTATION MARK}}\u066b\u066c\u00b7:_^{_SPACES}]",
+        rf"[,'\N{{RIGHT SINGLE QUOTATION MARK}}\N{{PRIME}}\u066b\u066c:\N{{RATIO}}_{_DOTS}{_WIDE}{_SPACES}]|_\{{",
         r"\.{1,3}|\u2026",
-        rf"[ \t]{{0,3}}[{_DASHES}+/~\u00b1\u00d7\u00f7\u2044][ \t]{{0,3}}[{_MONEY}]?",
-        r"\*{1,2}|[ \t][*xX][ \t]",
-        rf"[ ](?=\d{{3}}(?!\d)|[{_PARTS}]|\d{{1,9}}[/\u2044])",
+        rf"[ \t]{{0,3}}[{_DASHES}+~{_SLASHES}\u00b1\u00d7\u00f7\u301c\uff0b\uff5e][ \t]{{0,3}}[{_MONEY}]?",
+        rf"\*{{1,2}}[{_DASHES}]?|[ \t][*xX][ \t]",
+        rf"[ ]?\^[ ]?[({{]{{0,2}}[ ]?[{_DASHES}+]?|<su[bp]>[{_DASHES}+]?",
+        r"\{[,.]\}|\\(?:[^\w\s\\]|[ ])|,\\!|[ ]?\\(?:times|cdot|div|pm|mp|over)[ ]?\{?",
+        rf"[ ](?=\d{{3}}(?!\d)|[{_PARTS}]|\d{{1,9}}[{_SLASHES}])",
         r",[ ](?=0\d\d(?!\d))",
     )
 )
-"""What joins digits to something that is one number, or none: `1,234`, `13.02.2017`, `3 – 5`, `7/10`, `1 000`."""
+"""What joins digits to something that is one number, or none: `1,234`, `13.02.2017`, `3 – 5`, `7/10`, `1 000`.
+
+Of LaTeX: `12{,}345`, `12\\,345`, `10^{3}`, `3 \\times 4`; a backslash before a mark is an escape of Markdown too.
+"""
 _TOKEN: Final = re.compile(
-    rf"(?P<word>[^\W\d_{_PARTS}{_RAISED}]\w*(?:[-'\N{{RIGHT SINGLE QUOTATION MARK}}\u2010\u2011]\w+|(?<=\d)\.\w+)*)"
+    rf"(?P<word>\\(?:[cdt]?frac|sqrt)(?=\d)"
+    rf"|[^\W\d_{_PARTS}{_RAISED}]\w*(?:[-'\N{{RIGHT SINGLE QUOTATION MARK}}\u2010\u2011]\w+|(?<=\d)\.\w+)*"
+    rf"(?:(?:\^\{{?|(?<=_)\{{|<su[bp]>)[{_DASHES}]?\d+(?:[.,]\d+)*\}}?)?)"
     rf"|(?P<sign>(?:\N{{MINUS SIGN}}[ ]?|[{_DASHES}+\N{{PLUS-MINUS SIGN}}\N{{MINUS-OR-PLUS SIGN}}]{{1,2}})?)"
     rf"(?:(?<=[{_DASHES}+])[A-Z]{{2,3}}[ ]?)?(?:(?P<money>[{_MONEY}])[ ]?(?P<inner>[{_DASHES}+]?))?"
-    rf"(?P<number>(?:(?<![\w.,])[.,])?{_ATOM}(?:(?:{_GLUE}){_ATOM})*)(?P<tail>[^\W_]*)"
+    rf"(?P<number>(?:(?<![\w.,])\.|(?<![\w.,\\]),)?{_ATOM}(?:(?:{_GLUE}){_ATOM})*)(?P<tail>[^\W_]*)"
 )
+_BOUND_BEFORE: Final = re.compile(
+    r"(?:\}[ ]?\{|(?:frac|sqrt)[ ]?[({]?|\^[({]{0,2}|_\{|<su[bp]>|\N{SQUARE ROOT}|\\(?:pm|mp))[ ]?\Z"
+)
+_BOUND_BEHIND: Final = re.compile(
+    rf"[ ]?\}}[ ]?\{{|[ ]?\\[cdt]?frac|\^[({{]{{0,2}}[{_DASHES}]?(?!(?:st|nd|rd|th)\b)\w", re.ASCII
+)
+"""Fractions, roots and powers: `\\frac{7}{10}`, `\\sqrt{2}`, `10^n`; `5^{th}` and degrees (`90^\\circ`) are none."""
 _LOOSE_DASH: Final = re.compile(rf"(?P<before>[^ \t\n]?)[ \t]*[{_DASHES}][ \t]+\Z")
 _SCALE: Final = re.compile(
     r"[ \t\u00a0]?(?:(?:(?:hundred|thousand|million|billion|trillion|lakh|crore|dozen)s?|mln|mn|mio|bn|and a half"
@@ -93,7 +110,8 @@ def _written(token: re.Match[str], decimal: Decimal) -> str | None:
     signs = token["sign"].strip() + (token["inner"] or "")
     if len(token["number"]) > _MOST_CHARS or len(signs) > 1 or signs not in _SIGNS:
         return None
-    plain = _PLAIN[decimal].fullmatch("".join(map(_ascii, token["number"])))
+    shown = token["number"].replace("{,}", ",").replace("{.}", ".").replace("\\,", " ")
+    plain = _PLAIN[decimal].fullmatch("".join(map(_ascii, shown)))
     if plain is None:
         return None
     whole = plain["whole"].replace(plain["mark"], "") if plain["mark"] else plain["whole"] or "0"
@@ -113,6 +131,8 @@ def _is_part_of_more(token: re.Match[str]) -> bool:
     """Tell whether what stands around a number changes its value or its sign."""
     text, start, end = token.string, token.start(), token.end()
     before = text[max(0, start - 1) : start]
+    if _BOUND_BEFORE.search(text[max(0, start - 9) : start]) or _BOUND_BEHIND.match(text, end):
+        return True
     if token["sign"]:
         if before.isalnum() or (before and (before in _CLOSERS or re.match(f"[{_MONEY}]", before))):
             return True  # `5%-10%` is a range

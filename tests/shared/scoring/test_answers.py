@@ -1,4 +1,4 @@
-"""Reasoning is never an answer: what is read follows the last tag, and where one is still open there is nothing."""
+"""What is read follows the last reasoning; of what follows, the mark that announces the answer, and not the chatter."""
 
 from __future__ import annotations
 
@@ -53,3 +53,67 @@ def test_who_cannot_answer_announces_nothing() -> None:
         assert read("final_answer", denial) == "<no_final_answer>"
     assert read("final_answer", "There is no answer: it is dark") == "<no_final_answer>"
     assert read("final_answer", "I am unable to answer: it is dark") == "<no_final_answer>"
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("Answer: Paris\n\nLet me know if this answer is helpful!", "Paris"),
+        ("Answer: Paris. I am confident that my answer is correct.", "Paris. I am confident that my answer is correct"),
+        ("#### 42\nI hope this answer is right.", "42"),
+        ("#### 42\nThe answer is the sum of 40 and 2.", "42"),
+        ("Final answer: 42\nExplanation: the answer is obtained by adding 40 and 2.", "42"),
+        ("The answer is 41.\nAnswer: 42", "42"),
+        ("The answer is: 42\nThe answer is easy to see.", "42"),
+        ("**Final Answer:**\n\n42\n\nThe answer is easy to see.", "42"),
+        ("Answer: 42\nSo the answer is 42 apples.", "42"),
+    ],
+)
+def test_a_mark_counts_before_words_that_may_be_chatter(answer: str, expected: str) -> None:
+    assert read("final_answer", answer) == expected
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("my answer is 42", "42"),
+        ("The answer is 42.", "42"),
+        ("So the answer is 42", "42"),
+        ("Answer is 42", "42"),
+        ("I think that the answer is **42**.", "42"),
+        ("The answer is right.", "right"),
+        ("It is B. No, the answer is A. Wait:\nthe answer is B.", "B"),
+        ("The answer is 42.\nI hope this answer is right.", "42"),
+        ("The answer is 42.\nLet me know whether the answer is clear.", "42"),
+        ("The answer is 42.\nI hope that the final answer is helpful.", "42"),
+        ("The answer is 42.\nMy answer is correct.", "42"),
+        ("The answer is 42.\nI am sure my answer is absolutely right.", "42"),
+    ],
+)
+def test_without_a_mark_the_last_answer_is_counts(answer: str, expected: str) -> None:
+    assert read("final_answer", answer) == expected
+
+
+@pytest.mark.parametrize("chatter", ["I hope this answer is right.", "I think that answer is 5.", "Your answer is 5."])
+def test_what_is_said_about_an_answer_announces_none(chatter: str) -> None:
+    assert read("final_answer", chatter) == "<no_final_answer>"
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("**Answer:** 42", "42"),
+        ("**Final answer**: 42", "42"),
+        ("The final answer is: **42**", "42"),
+        ("Answer: The answer is Paris.", "Paris"),
+        ("Answer: the final answer is: 42", "42"),
+        ("Final Answer: The final answer is $42$.", "$42$"),
+        ("Answer: Let's think. 40 + 2 = 42. So the answer is 42.", "42"),
+        ("Answer: 42, so my answer is correct.", "42, so my answer is correct"),
+        ("**Answer:**\n\nOf 40 and 2.\n\nTherefore, **the answer is 42.**", "42"),
+        ("#### Step 1\n40 and 2\n#### Step 2\nIt is 40 + 2. The answer is 42.", "42"),
+        ("#### 41\n#### 42", "42"),
+    ],
+)
+def test_behind_a_mark_the_beginning_or_the_conclusion_names_the_answer(answer: str, expected: str) -> None:
+    assert read("final_answer", answer) == expected

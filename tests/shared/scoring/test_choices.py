@@ -43,6 +43,8 @@ from tests.shared.scoring.reading import read
         ("The answer is not B. It is C.", "C"),
         ("A is wrong. Answer: **C**", "C"),
         ("The answer is A. Wait: the answer is B.", "B"),
+        ("Answer: B\nI hope this answer is right.", "B"),
+        ("Answer: B\nThe answer is easy to see.", "B"),
         ("The correct option is (C).", "C"),
         ("B is the correct answer", "B"),
         ("A is correct.", "A"),

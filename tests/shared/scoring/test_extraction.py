@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.shared.scoring.reading import read
+from tests.shared.scoring.reading import read, spec_of
 from vlmhyperbench.domain.specs import ExtractorSpec
 from vlmhyperbench.scoring.extraction import TEXT, extract, open_extractor
 from vlmhyperbench.scoring.extractors import EXTRACTORS
@@ -36,6 +36,9 @@ def test_an_unknown_extractor_is_refused_with_the_nearest_name() -> None:
         open_extractor(ExtractorSpec(name="jsn"))
     with pytest.raises(NotFound, match=r"no version 2. Write text:1"):
         open_extractor(ExtractorSpec(version=2))
+    for changed in ("final_answer", "number", "choice"):
+        with pytest.raises(NotFound, match=f"no version 1. Write {changed}:2"):
+            open_extractor(ExtractorSpec(name=changed))
     with pytest.raises(NotFound, match="after_reasoning, boxed"):
         open_extractor(ExtractorSpec(name="qqq"))
 
@@ -52,7 +55,7 @@ def test_an_unknown_extractor_is_refused_with_the_nearest_name() -> None:
 )
 def test_params_that_cannot_be_are_refused_at_the_door(name: str, params: dict[str, object], complaint: str) -> None:
     with pytest.raises(InvalidInput, match=complaint):
-        open_extractor(ExtractorSpec(name=name, params=params))  # type: ignore[arg-type]
+        open_extractor(spec_of(name, params))
 
 
 @pytest.mark.parametrize(
@@ -210,7 +213,7 @@ def test_no_extractor_raises_on_any_text_and_what_it_says_can_be_stored(
     reading: tuple[str, dict[str, object]], answer: str
 ) -> None:
     name, params = reading
-    extracted = extract([answer], extractor=ExtractorSpec(name=name, params=params))  # type: ignore[arg-type]
+    extracted = extract([answer], extractor=spec_of(name, params))
     text, reason = extracted.texts[0], extracted.reasons[0]
     assert (text is None) != (reason is None)
     said = text or reason or ""
@@ -218,10 +221,12 @@ def test_no_extractor_raises_on_any_text_and_what_it_says_can_be_stored(
 
 
 @pytest.mark.parametrize("name", EXTRACTORS)
-@pytest.mark.parametrize("piece", ["7", "1,000,", "A ", "answer is ", r"\boxed{", "</think>", "*", "\n", "{", "\ud800"])
+@pytest.mark.parametrize(
+    "piece", ["7", "1,000,", "A ", "answer is ", "so ", "####", r"\boxed{", "</think>", "*", "\n", "{", "\ud800"]
+)
 def test_a_hostile_megabyte_ends(name: str, piece: str) -> None:
     answer = piece * (1_000_000 // len(piece)) + "x"  # what is quadratic would take hours
-    extracted = extract([answer], extractor=ExtractorSpec(name=name, params=PARAMS.get(name, {})))  # type: ignore[arg-type]
+    extracted = extract([answer], extractor=spec_of(name, PARAMS.get(name, {})))
     assert (extracted.texts[0] is None) != (extracted.reasons[0] is None)
 
 

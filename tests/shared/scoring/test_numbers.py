@@ -54,6 +54,33 @@ MINUSES = ("-", "\N{MINUS SIGN}", "\N{EN DASH}", "\N{FIGURE DASH}", "\N{NON-BREA
         ("7 of GPT-4", "7"),
         ("5m", "5"),
         ("(5)", "5"),
+        ("[5]", "5"),
+        ("{5}", "5"),
+        ("$42$", "42"),
+        (r"\(42\)", "42"),
+        (r"\boxed{42}", "42"),
+        (r"\boxed{\text{42}}", "42"),
+        ("**42**", "42"),
+        ("Total: _42_", "42"),
+        ("Total: 42.", "42"),
+        ("• 5 apples", "5"),
+        ("•5 apples", "5"),
+        ("1 • 5", "5"),
+        ("5， 6", "6"),
+        ("5、6", "6"),
+        ("数量：5", "5"),
+        (r"\$5.00", "5.00"),
+        (r"50\%", "50"),
+        (r"90^\circ", "90"),
+        ("the 5^{th}", "5"),
+        (r"5 \\ 6", "6"),
+        (r"1,\,2,\,3", "3"),
+        (r"3 \times 4 = 12", "12"),
+        ("24 m^2", "24"),
+        ("24 m^{-2}", "24"),
+        ("24 m<sup>2</sup>", "24"),
+        ("x^2.5 = 9", "9"),
+        ("x_{1} = 9", "9"),
     ],
 )
 def test_a_plain_number_is_read_with_its_digits_as_they_stand(answer: str, number: str) -> None:
@@ -122,6 +149,84 @@ def test_what_is_not_plainly_one_number_is_not_read(answer: str) -> None:
     assert read_as.startswith("<no_plain_number: ")
 
 
+@pytest.mark.parametrize("which", ["first", "last"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        r"\frac{7}{10}",
+        r"\frac{7} {10}",
+        r"\frac{x}{10}",
+        r"\frac{10}{x}",
+        r"\dfrac{-7}{10}",
+        r"3\frac{1}{2}",
+        r"\frac12",
+        r"{7 \over 10}",
+        r"\sqrt{2}",
+        r"\sqrt2",
+        "\N{SQUARE ROOT}2",
+        "10^{3}",
+        "10^-3",
+        "10^{-3}",
+        "10^(-3)",
+        "10 ^ 3",
+        "10**-3",
+        "10^n",
+        "10<sup>3</sup>",
+        "5x^2",
+        r"1.5 \times 10^{6}",
+        r"3 \cdot 4",
+        r"5 \pm 0.5",
+        r"\pm 5",
+        "5_{2}",
+        r"12\;345",
+        r"12,\!345",
+        r"12\.345",
+        r"2017\-02\-13",
+        "3{,}14",
+        "1，234.50",
+        "０．５",
+        "合計：１，２３４円",
+        "5，6",
+        "12：30",
+        "７／１０",
+        "5～10",
+        "5\N{WAVE DASH}10",
+        "3\N{DIVISION SLASH}5",
+        "2 1\N{DIVISION SLASH}2",
+        "1\N{BULLET}5",
+        "1\N{DOT OPERATOR}5",
+        "5\N{KATAKANA MIDDLE DOT}6",
+        "5\N{PRIME}10",
+    ],
+)
+def test_latex_and_full_width_marks_cut_no_number_apart(answer: str, which: str) -> None:
+    read_as = read("number", answer, which=which)
+    assert read_as is not None
+    assert read_as.startswith("<no_plain_number: ")
+
+
+@pytest.mark.parametrize("which", ["first", "last"])
+@pytest.mark.parametrize(
+    ("answer", "number"),
+    [
+        ("$12{,}345$", "12345"),
+        (r"\boxed{12{,}345}", "12345"),
+        ("The total is $12{,}345.67$", "12345.67"),
+        ("1{,}234{,}567", "1234567"),
+        (r"\$12{,}345", "12345"),
+        (r"12\,345", "12345"),
+        (r"1\,234\,567.5", "1234567.5"),
+    ],
+)
+def test_latex_parts_thousands_by_a_comma_in_braces_or_a_thin_space(answer: str, number: str, which: str) -> None:
+    assert read("number", answer, which=which) == number
+
+
+@pytest.mark.parametrize("power", ["^{2}", "^2", "_{2}", "<sup>2</sup>"])
+def test_what_is_raised_on_a_word_belongs_to_it(power: str) -> None:
+    assert read("number", f"m{power}") == "<no_number>"
+
+
 def test_the_reason_shows_what_is_no_number() -> None:
     assert read("number", "It is 12,5.") == "<no_plain_number: is 12,5.>"
     assert read("number", "about\n5 million people") == "<no_plain_number: out 5 million>"
@@ -148,6 +253,10 @@ def test_the_first_number_where_it_is_asked_for_and_no_other_in_its_place() -> N
         ("1.000", "1000"),
         ("1 000,5", "1000.5"),
         (",5", "0.5"),
+        ("3{,}14", "3.14"),
+        ("12{.}345{,}6", "12345.6"),
+        (r"12\,345,6", "12345.6"),
+        (r"x =\,5", "5"),
         ("5", "5"),
         ("12.5", "<no_plain_number: 12.5>"),
         ("13.02.2017", "<no_plain_number: 13.02.2017>"),
@@ -206,7 +315,32 @@ def test_what_is_read_is_a_number_of_python_too(answer: str) -> None:
 
 @pytest.mark.parametrize(
     "piece",
-    ["7", ",", " ", "-", "- ", "1 ", "1 000 ", "1,000,", "-5", ".", ".5", "a-", "A-1", "$", "1e5", "1/", "5e", "5k "],
+    [
+        "7",
+        ",",
+        " ",
+        "-",
+        "- ",
+        "1 ",
+        "1 000 ",
+        "1,000,",
+        "-5",
+        ".",
+        ".5",
+        "a-",
+        "A-1",
+        "$",
+        "1e5",
+        "1/",
+        "5e",
+        "5k ",
+        "{,}",
+        "1{,}",
+        "1^{",
+        "x^{",
+        r"\frac",
+        r"1\,",
+    ],
 )
 @pytest.mark.parametrize("which", ["first", "last"])
 def test_a_hostile_megabyte_of_number_characters_ends(piece: str, which: str) -> None:
