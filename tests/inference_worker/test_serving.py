@@ -4,17 +4,21 @@ import asyncio
 import json
 import os
 import signal
+from contextlib import asynccontextmanager, suppress
 
 import numpy as np
 import psutil
 import pytest
 
+from tests.support.processes import eventually
 from vlmhyperbench.domain.specs import EndpointTarget, ModelFile, ModelTarget
 from vlmhyperbench_inference_worker.fleet import Fleet
 from vlmhyperbench_inference_worker.serving import Serving
 from vlmhyperbench_sdk.errors import Conflict, InvalidInput, Unavailable
 
 pytestmark = pytest.mark.anyio
+
+BODIES = "vlmhyperbench_gateway.bodies"
 
 
 def target(**params):
@@ -110,26 +114,136 @@ async def test_bodies_are_written_by_the_adapter_that_serves(start, tmp_path):
     image = tmp_path / "image.png"
     image.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(8))
     content = [{"type": "image_url", "image_url": {"url": "sha256:ab"}}, {"type": "text", "text": "Q"}]
-    request = {"model": "simulated", "messages": [{"role": "user", "content": content}], "max_tokens": 3}
-    rendered = tmp_path / "rendered.jsonl"
-    rendered.write_text("".join(json.dumps({"ordinal": i, "request": request}) + "\n" for i in range(2)))
     out = tmp_path / "bodies.bin"
-    await serving.write_bodies("simulated", rendered, out, {"ab": image})
+    await serving.write_bodies("simulated", rendered(tmp_path, content), out, {"ab": image})
     rows = np.load(f"{out}.npy")
     assert [int(row["ordinal"]) for row in rows] == [0, 1]
     body = json.loads(out.read_bytes()[rows[1]["offset"] :])
     assert body["messages"][0]["content"][0]["image_url"]["url"].startswith("data:image/png;base64,")
 
 
+def rendered(folder, content="Q"):
+    request = {"model": "simulated", "messages": [{"role": "user", "content": content}], "max_tokens": 3}
+    path = folder / "rendered.jsonl"
+    path.write_text("".join(json.dumps({"ordinal": i, "request": request}) + "\n" for i in range(2)))
+    return path
+
+
+@asynccontextmanager
+async def an_order_under_way(serving, folder):
+    """An order that the child has begun and cannot end: its requests come from a pipe. Yields its task and the pipe."""
+    pipe = folder / "pipe"
+    os.mkfifo(pipe)
+    order = asyncio.create_task(serving.write_bodies("simulated", pipe, folder / "other.bin", {}))
+    writing = await asyncio.to_thread(os.open, pipe, os.O_WRONLY)  # returns when the child reads
+    try:
+        yield order, writing
+    finally:
+        os.close(writing)
+
+
+def children(module):
+    found = []
+    for one in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess):  # it ended meanwhile
+            if module in one.cmdline():
+                found.append(one)
+    return found
+
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_a_cancelled_order_for_bodies_costs_only_itself(start, tmp_path, times):
+    serving = await start(target())
+    async with an_order_under_way(serving, tmp_path) as (order, writing):
+        [child] = children(BODIES)
+        for _ in range(times):  # the second comes while the first is being obeyed
+            order.cancel()
+            await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError):
+            await order
+        with suppress(BrokenPipeError):
+            os.write(writing, b"no request\n")
+    out = tmp_path / "bodies.bin"
+    await serving.write_bodies("simulated", rendered(tmp_path), out, {})
+    assert len(np.load(f"{out}.npy")) == 2
+
+    async def is_gone():
+        return not child.is_running()
+
+    await eventually(is_gone, "the child of the cancelled order is gone")
+    assert len(children(BODIES)) == 1
+
+
+async def test_an_order_whose_child_was_killed_costs_only_itself(start, tmp_path):
+    serving = await start(target())
+    async with an_order_under_way(serving, tmp_path) as (order, _):
+        [child] = children(BODIES)
+        child.kill()
+        with pytest.raises(Unavailable, match="ended"):
+            await order
+    out = tmp_path / "bodies.bin"
+    await serving.write_bodies("simulated", rendered(tmp_path), out, {})
+    assert len(np.load(f"{out}.npy")) == 2
+
+
 async def test_a_fleet_keeps_a_healthy_target_and_replaces_any_other(start):
     fleet = Fleet()
-    first = await fleet.acquire("d1", lambda: start(target(), "d1"))
-    assert await fleet.acquire("d1", lambda: start(target(), "d1")) is first
-    second = await fleet.acquire("d2", lambda: start(target(tokens=2), "d2"))
+    first = await fleet.acquire("d1", lambda: start(target(), "d1"), secret_values={})
+    assert await fleet.acquire("d1", lambda: start(target(), "d1"), secret_values={}) is first
+    second = await fleet.acquire("d2", lambda: start(target(tokens=2), "d2"), secret_values={})
     assert fleet.resident == ["d2"]
     assert not psutil.pid_exists(first.engine.pid)
     os.kill(second.engine.pid, signal.SIGKILL)
     await until_missed(second)
-    assert await fleet.acquire("d2", lambda: start(target(tokens=2), "d2")) is not second
+    assert await fleet.acquire("d2", lambda: start(target(tokens=2), "d2"), secret_values={}) is not second
     await fleet.discard()
     assert fleet.resident == []
+
+
+async def test_a_fleet_keeps_a_target_only_with_the_secrets_that_it_was_loaded_with(start):
+    fleet = Fleet()
+
+    async def acquire(**values):
+        return await fleet.acquire("d", lambda: start(target(), "d", values), secret_values=values)
+
+    first = await acquire(TOKEN="one")
+    assert await acquire(TOKEN="one") is first
+    others = [await acquire(**values) for values in ({"TOKEN": "two"}, {"OTHER": "two"}, {})]
+    assert len({id(one) for one in (first, *others)}) == 4
+    assert fleet.resident == ["d"]
+    await fleet.discard()
+
+
+async def test_a_target_whose_end_was_cancelled_is_ended_by_the_next(start):
+    fleet = Fleet()
+    first = await fleet.acquire("d1", lambda: start(target(), "d1"), secret_values={})
+    ending = asyncio.create_task(fleet.discard())
+    await asyncio.sleep(0)
+    ending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await ending
+    second = await fleet.acquire("d1", lambda: start(target(), "d1"), secret_values={})
+    assert second is not first
+    assert not psutil.pid_exists(first.engine.pid)
+    assert len(children("vlmhyperbench_gateway")) == 1
+    await fleet.discard()
+
+
+async def test_nothing_is_left_of_a_start_that_was_cancelled(start):
+    async def runs():
+        return bool(children("vlmhyperbench_gateway"))
+
+    async def is_gone():
+        return not await runs()
+
+    starting = asyncio.create_task(start(target()))
+    await eventually(runs, "the gateway starts")
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    await eventually(is_gone, "the gateway is gone")
+
+
+async def test_the_secrets_of_a_local_engine_are_no_keys(start):
+    serving = await start(target(), secret_values={"TOKEN": "hf-123"})
+    assert (serving.measured.headers, serving.measured.secrets) == ({}, {})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from vlmhyperbench_inference_worker.serving import Serving
 
@@ -22,11 +22,15 @@ class Fleet:
         """Digests of the targets that are loaded now."""
         return [self._serving.digest] if self._serving is not None else []
 
-    async def acquire(self, digest: str, load: Loader) -> Serving:
-        """Return the serving of a target; a healthy resident one is used again, any other is unloaded first."""
+    async def acquire(self, digest: str, load: Loader, *, secret_values: Mapping[str, str]) -> Serving:
+        """Return the serving of a target with these secrets; a healthy resident one is used again.
+
+        Any other is unloaded first, and one with other secrets is another.
+        """
         async with self._lock:
-            if self._serving is not None and self._serving.digest == digest and await self._serving.is_alive():
-                return self._serving
+            resident = self._serving
+            if resident is not None and resident.is_for(digest, secret_values) and await resident.is_alive():
+                return resident
             await self._unload()
             self._serving = await load()
             return self._serving
@@ -37,6 +41,7 @@ class Fleet:
             await self._unload()
 
     async def _unload(self) -> None:
-        serving, self._serving = self._serving, None
-        if serving is not None:
-            await serving.close()
+        # Known until it has ended: where this is cancelled, the next one ends it.
+        if self._serving is not None:
+            await self._serving.close()
+            self._serving = None

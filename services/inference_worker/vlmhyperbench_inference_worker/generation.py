@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict
 
 from vlmhyperbench.data.cache import DatasetCache
-from vlmhyperbench.domain.judging import PARAM
+from vlmhyperbench.domain.judging import PARAM, is_judge, judging_of
 from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome, Preempted, Stopped, outcome_of
 from vlmhyperbench.domain.planning import target_digest
-from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget
+from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget, Target
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.errors import Conflict, Fenced, InvalidInput, NotFound, Unavailable
 from vlmhyperbench.load.process import END_SECONDS, LoadProcess
@@ -20,7 +20,7 @@ from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench_inference_worker import plan
-from vlmhyperbench_inference_worker.drive import Driven, EngineLost, drive
+from vlmhyperbench_inference_worker.drive import Driven, EngineLost, KeyRefused, drive
 from vlmhyperbench_inference_worker.files import PARQUET, add, store
 from vlmhyperbench_inference_worker.fleet import Fleet
 from vlmhyperbench_inference_worker.judging import read_judging
@@ -28,10 +28,11 @@ from vlmhyperbench_inference_worker.phases import measured_kind, measured_params
 from vlmhyperbench_inference_worker.reserve import Reserve, end, folder_of
 from vlmhyperbench_inference_worker.reuse import keep_equal
 from vlmhyperbench_inference_worker.secrets import read_secrets
-from vlmhyperbench_inference_worker.serving import Serving
+from vlmhyperbench_inference_worker.serving import NAME_THE_KEY, Serving
 from vlmhyperbench_inference_worker.sink import Sink
 from vlmhyperbench_inference_worker.watch import Watch, machine
 from vlmhyperbench_inference_worker.work import Work, plan_requests, read_work
+from vlmhyperbench_sdk.gateway import KEY_PARAM
 
 
 async def handle_generate(job: ClaimedJob, *, fleet: Fleet, reserve: Reserve, devices: Sequence[DeviceInfo]) -> Outcome:
@@ -41,7 +42,7 @@ async def handle_generate(job: ClaimedJob, *, fleet: Fleet, reserve: Reserve, de
             return await _generate(job, fleet, reserve, watch)
     except Fenced:
         raise
-    except EngineLost as error:
+    except (EngineLost, KeyRefused) as error:
         await fleet.discard()
         return outcome_of(error)
     except (InvalidInput, NotFound, Conflict, Unavailable) as error:
@@ -55,10 +56,12 @@ async def _generate(job: ClaimedJob, fleet: Fleet, reserve: Reserve, watch: Watc
     work = await (read_work(job) if judge is None else read_judging(job, str(judge)))
     if not work.missing:
         return Complete(data={"requests": 0})
+    # By every job: names and files may be others than when the target was loaded.
+    values = await asyncio.to_thread(read_secrets, job.settings.secrets_dir, _secret_names(work))
     async with AsyncExitStack() as stack:
         process = await reserve.take()
         stack.push_async_callback(_end_process, job, process)
-        serving = await fleet.acquire(target_digest(work.spec), lambda: _load(job, work))
+        serving = await fleet.acquire(target_digest(work.spec), lambda: _load(job, work, values), secret_values=values)
         await job.set_resident(fleet.resident)
         engine = serving.engine
         watch.engine_pid = engine.pid if engine else None
@@ -70,7 +73,13 @@ async def _generate(job: ClaimedJob, fleet: Fleet, reserve: Reserve, watch: Watc
             return Complete(data={"requests": 0})
         if job.stopping.is_set():
             return Stopped()
-        return await _measure(job, work, serving, watch, process)
+        try:
+            return await _measure(job, work, serving, watch, process)
+        except KeyRefused as error:
+            if serving.measured.headers:
+                raise
+            message = f"The endpoint {serving.measured.url} was asked without a key and wants one."
+            raise KeyRefused(message, cure=NAME_THE_KEY) from error
 
 
 async def _measure(job: ClaimedJob, work: Work, serving: Serving, watch: Watch, process: LoadProcess) -> Outcome:
@@ -139,15 +148,14 @@ async def _write_unreadable(job: ClaimedJob, work: Work, sink: Sink, phase: int,
         await job.append(sealed.chunk, sealed.rows)
 
 
-async def _load(job: ClaimedJob, work: Work) -> Serving:
+async def _load(job: ClaimedJob, work: Work, secret_values: Mapping[str, str]) -> Serving:
     if isinstance(work.spec.target, ImportTarget):
         raise Conflict("The run's answers come from a file; there is no model to load.")
-    values = await asyncio.to_thread(read_secrets, job.settings.secrets_dir, _secret_names(work))
     with job.loading(work.spec.limits.load_timeout_s):
         return await Serving.start(
             target_digest(work.spec),
             work.spec.target,
-            secret_values=values,
+            secret_values=secret_values,
             load_timeout_s=work.spec.limits.load_timeout_s,
             label=job.context.label,
             log_path=job.settings.home / "logs" / f"gateway-{job.context.name}.log",
@@ -162,10 +170,22 @@ def _address_policy(settings: Settings) -> list[str]:
 
 
 def _secret_names(work: Work) -> list[str]:
-    named = list(work.spec.secrets)
-    target = work.spec.target
-    key = target.engine_params.get("api_key_secret") if isinstance(target, EndpointTarget) else None
-    return named if not isinstance(key, str) or key in named else [*named, key]
+    """Name what the target of a job may know: a judge the key that it names, a run's target the run's secrets too.
+
+    A secret that a judge names is that judge's: an endpoint is given it only where it names it as well.
+    """
+    spec = work.spec
+    own = _named_key(spec.target)
+    if work.kind == "judge":
+        return own
+    judges = [judging_of(metric).target for metric in spec.metrics if is_judge(metric)]
+    theirs = {key for judge in judges for key in _named_key(judge)} if isinstance(spec.target, EndpointTarget) else ()
+    return list(dict.fromkeys([*(name for name in spec.secrets if name not in theirs), *own]))
+
+
+def _named_key(target: Target) -> list[str]:
+    key = None if isinstance(target, ImportTarget) else target.engine_params.get(KEY_PARAM)
+    return [key] if isinstance(key, str) else []
 
 
 async def _record_cost(job: ClaimedJob, driven: Driven, watch: Watch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+import signal
 import ssl
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from subprocess import DEVNULL
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import httpx2
 import psutil
@@ -22,12 +23,14 @@ from vlmhyperbench.domain.outcomes import STORAGE_FULL
 from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget
 from vlmhyperbench.processes import Child, start_child
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound, Unavailable, VlmHyperBenchError
-from vlmhyperbench_sdk.gateway import EngineIdentity, LoadRequest, ModelStatus
+from vlmhyperbench_sdk.gateway import KEY_PARAM, EngineIdentity, LoadRequest, ModelStatus, key_name
 
 START_TIMEOUT_S = 30.0
 CONTROL_TIMEOUT_S = 10.0
 ANSWER_TIMEOUT_S = 2.0
 """Whoever holds a connection for so long is busy, not gone."""
+NAME_THE_KEY = f"Set {KEY_PARAM} in the engine_params of the target to the name of its secret."
+"""Cure where an endpoint wants a key and none is its own; a judge has a target too."""
 _NOBODY_BEHIND = frozenset({502, 503, 504})
 """HTTP statuses of a proxy that has no engine."""
 
@@ -57,6 +60,8 @@ class Serving:
         self._bodies: Child | None = None
         self._bodies_lock = asyncio.Lock()
         self._secrets: dict[str, str] = {}
+        self._key_name: str | None = None
+        self._is_closing = False
 
     @classmethod
     async def start(
@@ -104,12 +109,16 @@ class Serving:
         """What must be in no answer that is stored."""
         return list(self._secrets.values())
 
+    def is_for(self, digest: str, secret_values: Mapping[str, str]) -> bool:
+        """Say whether this is that target, with the secrets as they are now: nobody is billed to another's key."""
+        return self.digest == digest and self._secrets == secret_values
+
     @property
     def measured(self) -> Measured:
         """Where requests go: the engine's own URL, unless the adapter needs the gateway's help."""
         if self.status.measured_at == "engine" and self.status.engine_url is not None:
             headers, values = {}, {}
-            if name := next(iter(self._secrets), None):
+            if name := self._key_name:
                 headers, values = {"Authorization": name}, {name: f"Bearer {self._secrets[name]}"}
             url = self.status.engine_url.rstrip("/") + "/v1/chat/completions"
             return Measured(url=url, headers=headers, secrets=values, through="engine")
@@ -121,7 +130,7 @@ class Serving:
 
         A kill is seen here before the gateway has noticed it; the gateway never notices that a remote engine went.
         """
-        if self._gateway.returncode is not None or not _is_running(self.engine):
+        if self._is_closing or self._gateway.returncode is not None or not _is_running(self.engine):
             return False
         try:
             answer = await self._client.get("/v1/model/status")
@@ -135,6 +144,8 @@ class Serving:
     async def write_bodies(self, backend_class: str, requests: Path, out: Path, images: Mapping[str, Path]) -> None:
         """Have the gateway's environment write the body of every request, with `to_engine`, beside a table of offsets.
 
+        Whoever is cancelled here ends the child, and the next order starts another.
+
         Raises:
             InvalidInput: the engine cannot do what a request asks.
             Unavailable: the child ended.
@@ -147,13 +158,15 @@ class Serving:
         }
         async with self._bodies_lock:
             child = await self._bodies_child()
-            assert child.stdin is not None and child.stdout is not None  # noqa: PT018, S101
-            child.stdin.write(json.dumps(order).encode() + b"\n")
-            await child.stdin.drain()
-            line = await child.stdout.readline()
-        if not line:
-            raise Unavailable("The process that writes request bodies ended.")
-        answer = json.loads(line)
+            try:
+                answer = await _exchange(child, order)
+            except BaseException:
+                # Its answer may still come, and would be taken for that of the next order. Nothing is awaited before
+                # the kill: a second cancel would leave the child.
+                self._bodies = None
+                child.send_signal(signal.SIGKILL)
+                await child.wait()
+                raise
         if answer["event"] == "done":
             return
         if answer["code"] in {STORAGE_FULL, "unavailable"}:
@@ -163,10 +176,11 @@ class Serving:
         raise InvalidInput(message, code=answer["code"])
 
     async def close(self) -> None:
-        """Unload and end every process; the gateway ends its engine."""
+        """Unload and end every process; the gateway ends its engine. Where it was cut short, it may be called again."""
+        self._is_closing = True
         if self._bodies is not None:
             await self._bodies.stop(term_s=2)
-        if self._gateway.returncode is None:
+        if self._gateway.returncode is None and not self._client.is_closed:
             with suppress(httpx2.HTTPError):  # the signal below ends it all the same
                 await self._client.post("/v1/model/unload")
         await self._client.aclose()
@@ -203,10 +217,31 @@ class Serving:
         except httpx2.HTTPError as error:
             raise Unavailable(f"The gateway did not answer the load of {request.model!r}: {error!r}.") from error
         if answer.status_code >= 400:
-            raise _refusal(answer, request.model)
+            raise _refusal(answer, request)
         self.status = _parse_status(answer)
         if self.status.state != "ready":
             raise Unavailable(f"The model {request.model!r} did not load: {self.status.error}.")
+        if self.engine is not None and self.engine.pid is None and self.status.measured_at == "engine":
+            self._key_name = key_name(request)
+
+
+async def _exchange(child: Child, order: Mapping[str, object]) -> dict[str, Any]:
+    """Give the child an order and return its answer.
+
+    Raises:
+        Unavailable: it ended.
+    """
+    assert child.stdin is not None and child.stdout is not None  # noqa: PT018, S101
+    try:
+        child.stdin.write(json.dumps(order).encode() + b"\n")
+        await child.stdin.drain()
+        line = await child.stdout.readline()
+    except ConnectionError as error:
+        raise Unavailable("The process that writes request bodies ended.") from error
+    if not line:
+        raise Unavailable("The process that writes request bodies ended.")
+    answer: dict[str, Any] = json.loads(line)
+    return answer
 
 
 def _is_running(engine: EngineIdentity | None) -> bool:
@@ -258,6 +293,9 @@ async def _start_gateway(
     except TimeoutError as error:
         await child.stop()
         raise Unavailable(f"The gateway did not listen within {START_TIMEOUT_S:.0f} s.") from error
+    except BaseException:
+        child.send_signal(signal.SIGKILL)  # it would keep the locks of the devices
+        raise
     if not line:
         await child.stop()
         raise Unavailable(f"The gateway ended at its start; see {log_path.name}.")
@@ -272,15 +310,18 @@ def _parse_status(answer: httpx2.Response) -> ModelStatus:
     return ModelStatus(**document, engine=EngineIdentity(**engine) if engine is not None else None)
 
 
-def _refusal(answer: httpx2.Response, model: str) -> VlmHyperBenchError:
+def _refusal(answer: httpx2.Response, request: LoadRequest) -> VlmHyperBenchError:
     try:
         problem = answer.json()
     except ValueError:
         problem = {}
     detail = problem.get("error", problem) if isinstance(problem, dict) else {}
     message = detail.get("message") or detail.get("detail") or f"HTTP {answer.status_code}"
-    text = f"The model {model!r} was not loaded: {message}"
+    text = f"The model {request.model!r} was not loaded: {message}"
     code = detail.get("code") if isinstance(detail.get("code"), str) else None
+    if code == "endpoint_denied" and not request.env:
+        url = request.engine_params.get("url")
+        return InvalidInput(f"The endpoint {url} was asked without a key and wants one.", cure=NAME_THE_KEY, code=code)
     if answer.status_code == 404:
         return NotFound(text, code=code)
     if answer.status_code < 500:

@@ -6,12 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 from vlmhyperbench_sdk.types import JsonObject
 
 ModelState = Literal["unloaded", "loading", "ready", "unloading", "error"]
 
 SECRET_MASK = "********"  # noqa: S105
 """What stands in place of a secret's value wherever it would be shown."""
+
+KEY_PARAM = "api_key_secret"
+"""The one of `LoadRequest.engine_params` that names the key of an endpoint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +33,31 @@ class LoadRequest:
     load_timeout_s: float = 300.0
     replace: bool = False
     """Unload whatever is loaded first; without it a second load is refused with 409."""
+
+
+def key_name(load: LoadRequest) -> str | None:
+    """Return which entry of `env` an endpoint is shown as its key; None where it is asked without one.
+
+    It is the one that `api_key_secret` names, else the only one. Whoever sends requests asks here, so that no other
+    secret ever leaves.
+
+    Raises:
+        InvalidInput: there are several, and which one it is is not said.
+        NotFound: the one that is named was not given.
+    """
+    name = load.engine_params.get(KEY_PARAM)
+    if name is None:
+        if len(load.env) > 1:
+            raise InvalidInput(
+                f"Which of the secrets {', '.join(sorted(load.env))} is the key is not said.",
+                cure=f"Set {KEY_PARAM} in the engine_params.",
+            )
+        return next(iter(load.env), None)
+    if not isinstance(name, str) or name not in load.env:
+        raise NotFound(
+            f"The secret {name!r} was not given.", cure=f"Set {KEY_PARAM} in the engine_params to the name of one."
+        )
+    return name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

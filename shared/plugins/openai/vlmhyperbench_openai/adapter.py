@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Literal
 
 from vlmhyperbench_sdk.chat import translate
-from vlmhyperbench_sdk.errors import InvalidInput, NotFound
-from vlmhyperbench_sdk.gateway import LoadRequest
+from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.gateway import KEY_PARAM, LoadRequest, key_name
 from vlmhyperbench_sdk.net import parse_url
 from vlmhyperbench_sdk.protocols import EngineLaunch, MemoryEstimate, RemoteEngine
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
-PARAMS = ("url", "api_key_secret")
-"""`url` ends with or without `/v1`; `api_key_secret` names the entry of `LoadRequest.env` that holds the key."""
+PARAMS = ("url", KEY_PARAM)
+"""`url` ends with or without `/v1`; which entry of `LoadRequest.env` is the key, `key_name` says."""
 
 
 class OpenAICompatible:
@@ -24,7 +24,7 @@ class OpenAICompatible:
         """Name the URL and the key; nothing is started.
 
         Raises:
-            InvalidInput: a parameter is unknown, or the URL is not one.
+            InvalidInput: a parameter is unknown, the URL is not one, or which secret is the key is not said.
             NotFound: the named secret was not given.
         """
         for name in load.engine_params:
@@ -36,8 +36,8 @@ class OpenAICompatible:
         if not isinstance(given, str):
             raise InvalidInput("An OpenAI-compatible endpoint needs a url.", cure="Give https://HOST/v1.")
         url = str(parse_url(given))
-        key = self._key(load)
-        headers = {"authorization": f"Bearer {key}"} if key is not None else {}
+        key = key_name(load)
+        headers = {"authorization": f"Bearer {load.env[key]}"} if key is not None else {}
         return RemoteEngine(url=url.removesuffix("/v1"), headers=headers, engine="openai")
 
     def to_engine(self, request: JsonObject) -> dict[str, JsonValue]:
@@ -51,13 +51,3 @@ class OpenAICompatible:
     def estimate_memory(self, load: LoadRequest) -> MemoryEstimate | None:  # noqa: ARG002
         """Say that it needs no memory of ours."""
         return MemoryEstimate(device_bytes=0, host_bytes=0, source="static")
-
-    def _key(self, load: LoadRequest) -> str | None:
-        name = load.engine_params.get("api_key_secret")
-        if name is None:
-            if len(load.env) > 1:
-                raise InvalidInput("Which of the secrets is the key is not said.", cure="Set api_key_secret.")
-            return next(iter(load.env.values()), None)
-        if not isinstance(name, str) or name not in load.env:
-            raise NotFound(f"The secret {name!r} was not given.", cure="Name it among the run's secrets.")
-        return load.env[name]
