@@ -41,7 +41,10 @@ class Timers(BaseModel):
     no_reap_s: float = Field(default=30.0, ge=0)
     """No reaping so long after gaining leadership, or after the database was away."""
     stall_s: float = Field(default=900.0, gt=0)
-    """A job without a committed sample for so long has stalled, loading its model not counted."""
+    """A job without a committed sample for so long has stalled, loading its model not counted; later where the limits
+    of its own requests (time-out, tries, time to think, gaps between arrivals) let it be silent for longer."""
+    compute_s: float = Field(default=21_600.0, gt=0)
+    """A computation in a child (a dataset, one metric of a run, a report) that takes longer has stalled."""
     cancel_term_s: float = Field(default=10.0, gt=0)
     """From SIGTERM to SIGKILL when a job is cancelled."""
     drain_s: float = Field(default=30.0, gt=0)

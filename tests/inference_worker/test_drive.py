@@ -74,11 +74,11 @@ def remote(url: str) -> EndpointTarget:
     return EndpointTarget(endpoint=url, model_name="simulated")
 
 
-async def claimed(runtime: Runtime, requests: int) -> ClaimedJob:
+async def claimed(runtime: Runtime, requests: int, *, shard: int = 1000) -> ClaimedJob:
     room = EngineRoom(runtime.database)
-    _, [shard] = await room.shards(run_spec(metrics=(), reports=()), samples=requests)
+    _, [first] = await room.shards(run_spec(metrics=(), reports=(), samples_per_shard=shard), samples=requests)
     worker_id = await room.add_worker()
-    held = await room.take(shard.id, worker_id)
+    held = await room.take(first.id, worker_id)
     context = WorkerContext(
         worker_id=worker_id, boot_id=uuid4(), name="w", runtime=runtime, settings=runtime.settings, label={}
     )

@@ -141,8 +141,26 @@ def test_the_window_ends_with_whatever_ended_last(seal):
     assert (sealed.first_sent_ns, sealed.last_end_ns) == (101 * MS, 900 * MS)
 
 
-def test_a_refused_key_is_noticed(seal):
-    assert seal([record(0, status="error", http_status=401, error="http_401: no")])[0].refused_key
+REFUSED = {code: {"status": "error", "http_status": code, "error": f"http_{code}: no"} for code in (401, 403)}
+SKIPPED = {**LOST, "status": "skipped", "error": "conversation_ended: the turn before failed"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "refusal"),
+    [
+        ([REFUSED[401], REFUSED[401]], 401),
+        ([REFUSED[401], SKIPPED], 401),
+        ([REFUSED[403]], 403),
+        ([REFUSED[401], REFUSED[403]], 403),
+        ([REFUSED[401], {}], None),
+        ([{}, REFUSED[403], {}], None),
+        ([REFUSED[401], LOST], None),
+        ([SKIPPED], None),
+    ],
+)
+def test_a_refusal_is_what_all_that_was_asked_got(seal, rows, refusal):
+    sealed, _ = seal([record(place, **changes) for place, changes in enumerate(rows)])
+    assert (len(sealed.rows), sealed.refusal) == (len(rows), refusal)
 
 
 def test_a_segment_that_is_not_the_announced_file_is_refused(seal):

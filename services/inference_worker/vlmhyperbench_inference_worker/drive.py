@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from vlmhyperbench.domain.judging import PARAM
-from vlmhyperbench.domain.states import PhaseState
+from vlmhyperbench.domain.states import FactStatus, PhaseState
 from vlmhyperbench.load.process import LoadProcess
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_inference_worker.live import Live
@@ -44,6 +45,8 @@ class Driven:
     live: Live = field(default_factory=Live)
     has_answered: bool = False
     """The engine answered a request of this claim, of whatever phase."""
+    has_ok: bool = False
+    """One of these answers was ok: whoever answers takes the key."""
     ordinals: set[int] = field(default_factory=set)
     """Of the measured phase, committed by this claim."""
 
@@ -63,7 +66,7 @@ async def drive(
 
     Raises:
         EngineLost: the engine is gone; rows it could not answer are not written.
-        KeyRefused: the endpoint answers 401 or 403.
+        KeyRefused: the endpoint does not take the key; what it answered before is committed.
         Fenced: the claim is lost.
     """
     driven = Driven()
@@ -73,6 +76,8 @@ async def drive(
     before_done, before_failed = job.job.done, job.job.failed
     async with _ending(job, process):
         await process.ready(serving.measured.secrets)
+        # No request has had any of its time yet, however long it took to write them.
+        job.committed_at = time.monotonic()
         async for line in process.lines():
             match line:
                 case SegmentLine():
@@ -115,7 +120,7 @@ async def _commit(
             lambda: sink.seal(path, planned, phase=line.phase, sha256=line.sha256, keep_unanswered=False)
         )
     await asyncio.to_thread(path.unlink)
-    if sealed and sealed.refused_key:
+    if sealed and _refuses_key(sealed, driven, is_aside=line.phase != phase):
         raise KeyRefused(
             f"The endpoint {serving.measured.url} refuses the key.",
             cure="Correct the secret that the run names, then start the run again.",
@@ -123,6 +128,7 @@ async def _commit(
     if sealed:
         await job.append(sealed.chunk, sealed.rows)
         driven.has_answered |= sealed.unanswered < len(sealed.rows)
+        driven.has_ok |= any(row.status is FactStatus.OK for row in sealed.rows)
         if line.phase == phase:
             driven.live.add(sealed.rows)
             driven.ordinals.update(row.ordinal for row in sealed.rows)
@@ -131,6 +137,17 @@ async def _commit(
     if lost:
         reason = serving.status.error or "its process has ended, or nobody answers at its address"
         raise EngineLost(f"The engine at {serving.measured.url} does not answer any more: {reason}.")
+
+
+def _refuses_key(sealed: Sealed, driven: Driven, *, is_aside: bool) -> bool:
+    """Say whether the endpoint refuses the key itself; what it refuses to a single sample is that sample's error row.
+
+    401 to everything is said of the key, also of one that is no longer valid: the rest would only be rows alike. 403 is
+    said of a prompt too, by a filter of contents: of the key only where nothing was ok before, warm-up included.
+    """
+    if sealed.refusal == 403:
+        return not (driven.has_ok or is_aside)
+    return sealed.refusal == 401
 
 
 async def _is_lost(serving: Serving, sealed: Sealed, driven: Driven) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from vlmhyperbench.domain.failures import LOST_CONNECTION, UNREADABLE_SAMPLE, classify
 from vlmhyperbench.facts.append import NewChunk, NewFact
@@ -30,8 +31,8 @@ class Sealed:
     rows: Sequence[NewFact]
     unanswered: int
     """Rows that the endpoint did not answer to the end: the connection failed or broke."""
-    refused_key: bool
-    """The endpoint answered 401 or 403."""
+    refusal: Literal[401, 403] | None
+    """What the endpoint answered to all that was asked: only 401, or 403 too; None where a request got past that."""
     first_sent_ns: int | None
     last_end_ns: int | None
 
@@ -116,10 +117,16 @@ class Sink:
             chunk=chunk,
             rows=facts,
             unanswered=sum(row["error_code"] in LOST_CONNECTION for row in rows),
-            refused_key=any(row["http_status"] in {401, 403} for row in rows),
+            refusal=_refusal({row["http_status"] for row in rows if row["status"] != "skipped"}),
             first_sent_ns=min(sent, default=None),
             last_end_ns=max(ended, default=None),
         )
+
+
+def _refusal(statuses: AbstractSet[int | None]) -> Literal[401, 403] | None:
+    if not statuses or not statuses <= {401, 403}:
+        return None
+    return 403 if 403 in statuses else 401
 
 
 def _complete(record: dict[str, Any], planned: PlannedRequest) -> dict[str, Any]:

@@ -229,7 +229,8 @@ def _take_event(reading: _Reading, event: dict[str, Any], at: int, key: str) -> 
     if isinstance(choice, dict):
         reason = choice.get("finish_reason")
         if isinstance(reason, str) and reason:
-            answer.finish_reason = reason[:_FINISH_CHARACTERS]
+            # No table holds a NUL.
+            answer.finish_reason = reason[:_FINISH_CHARACTERS].replace("\0", "\N{REPLACEMENT CHARACTER}")
         delta = choice.get(key)
         said, characters = _take_delta(reading, delta if isinstance(delta, dict) else {"content": choice.get("text")})
         kind = said or kind

@@ -30,6 +30,7 @@ from vlmhyperbench.domain.scheduling import (
 )
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.states import (
+    PHASES_UNCOUNTED,
     ExperimentState,
     JobKind,
     JobState,
@@ -68,7 +69,7 @@ async def advance_run(session: AsyncSession, run_id: UUID) -> Mark | None:
         is_cancelled=owner.is_cancelled,
         reason=owner.reason,
         is_stopping=owner.stop is not None,
-        keeps_errors=run.parent_state == RunState.PARTIAL,
+        keeps_errors=await _keeps_errors(session, run_id, found),
     )
     steps = advance(now, [_job_now(row) for row in found])
     for step in steps:
@@ -175,6 +176,14 @@ async def _mark(session: AsyncSession, owner: Owner) -> Mark | None:
     return Mark(owner.id, seq) if seq > owner.event_seq else None
 
 
+async def _keeps_errors(session: AsyncSession, run_id: UUID, found: Sequence[Row[Any]]) -> bool:
+    """Say whether a row that a run keeps, of whatever other run, is an error; read once no job of it is open."""
+    if not all(JobState(row.state).is_terminal for row in found):
+        return False
+    values = {"run": run_id, "uncounted": sorted(PHASES_UNCOUNTED)}
+    return bool((await session.execute(text(_KEEPS_ERRORS), values)).scalar_one())
+
+
 def _index_digest(spec: JsonObject) -> str:
     return dataset_digest(RunSpec.model_validate(spec))
 
@@ -205,11 +214,21 @@ WHERE e.finished_at IS NULL
 ORDER BY e.created_at, e.id LIMIT :limit
 """
 
-_RUN = """
-SELECT run.state, run.spec,
-       (SELECT parent.state FROM run parent WHERE parent.id = run.parent_run_id
-           AND EXISTS (SELECT 1 FROM kept_phase kept WHERE kept.run_id = run.id)) AS parent_state
-FROM run WHERE run.id = :run
+_RUN = "SELECT state, spec FROM run WHERE id = :run"
+
+_KEEPS_ERRORS = """
+SELECT EXISTS (
+    SELECT FROM kept_phase kept
+    JOIN phase own ON own.run_id = kept.run_id AND own.no = kept.phase AND own.kind <> ALL(CAST(:uncounted AS text[]))
+    JOIN fact ON fact.run_id = kept.source_run_id AND fact.phase = kept.source_phase
+    WHERE kept.run_id = :run AND fact.status <> 'ok'
+) OR EXISTS (
+    SELECT FROM kept_fact kept
+    JOIN phase own ON own.run_id = kept.run_id AND own.no = kept.phase AND own.kind <> ALL(CAST(:uncounted AS text[]))
+    JOIN fact ON fact.run_id = kept.source_run_id AND fact.phase = kept.source_phase
+             AND fact.ordinal = kept.source_ordinal
+    WHERE kept.run_id = :run AND fact.status <> 'ok'
+)
 """
 
 _JOBS = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +16,13 @@ from vlmhyperbench.facts.schema import polars_schema, write_chunk
 from vlmhyperbench.storage import Storage
 
 Origin = Literal["live", "cached", "imported"]
+
+_WORDS = ("finish_reason", "error_code")
+"""Columns of the table that hold text which is not ours."""
+_MOST_CHARACTERS = 64
+"""Of such a text: what servers say there is a word."""
+_UNFIT = re.compile("[\0\ud800-\udfff]")
+"""What Postgres refuses in a text: NUL, and half of a surrogate pair."""
 
 
 def blank_row(
@@ -59,8 +67,9 @@ def seal(
     """
     import polars  # a supervisor pays for it when the first chunk comes
 
+    fitting = [_fitting(row) for row in rows]
     path = folder / f"chunk-{phase}-{no}.parquet"
-    write_chunk(polars.DataFrame(list(rows), schema=polars_schema(), strict=False), path)
+    write_chunk(polars.DataFrame(fitting, schema=polars_schema(), strict=False), path)
     stored = storage.put(chunk_key(run_id, claim_id, phase, no), path, media_type="application/vnd.apache.parquet")
     path.unlink()
     chunk = NewChunk(
@@ -71,7 +80,13 @@ def seal(
         size_bytes=stored.size_bytes,
         rows=len(rows),
     )
-    return chunk, [_fact(row, place, origin) for place, row in enumerate(rows)]
+    return chunk, [_fact(row, place, origin) for place, row in enumerate(fitting)]
+
+
+def _fitting(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row as the table can hold it: a single one that it refuses would take its whole chunk with it."""
+    said = {name: row[name][:_MOST_CHARACTERS] for name in _WORDS if row[name] is not None}
+    return {**row, **{name: _UNFIT.sub("\N{REPLACEMENT CHARACTER}", word) for name, word in said.items()}}
 
 
 def _fact(row: Mapping[str, Any], place: int, origin: Origin) -> NewFact:

@@ -19,12 +19,16 @@ from typing import ParamSpec, TypeVar
 
 from vlmhyperbench.errors import Unavailable
 from vlmhyperbench.processes import child_environment
+from vlmhyperbench.settings import Timers
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
 
 IDLE_S = 20.0
 """A child without work for so long is ended: it holds the memory of whatever libraries its work imported."""
+
+STALLED = "stalled"
+"""Code of work that does not end by itself."""
 
 _PR_SET_PDEATHSIG = 1
 
@@ -42,32 +46,38 @@ def forget_credentials() -> None:
 class CpuChildren:
     """Spawned processes, one per call at a time; an idle one is taken again, or ended after a while."""
 
-    def __init__(self, *, most: int | None = None, idle_s: float = IDLE_S) -> None:
-        """`most` run at once, the others wait; None: as many as are asked for."""
+    def __init__(self, *, most: int | None = None, idle_s: float = IDLE_S, limit_s: float = Timers().compute_s) -> None:
+        """`most` run at once, the others wait; None: as many as are asked for. `limit_s` bounds each of the calls."""
         self._free = asyncio.Semaphore(most) if most is not None else nullcontext()
         self._idle_s = idle_s
+        self._limit_s = limit_s
         self._idle: dict[ProcessPoolExecutor, asyncio.TimerHandle] = {}
 
     async def run(self, function: Callable[Params, Result], *args: Params.args, **kwargs: Params.kwargs) -> Result:
         """Run a module's function in a child and return what it returns; cancelling the await kills the child.
 
         Raises:
-            Unavailable: the child died.
+            Unavailable: the child died, or did not return within the limit and was killed (code `stalled`).
         """
         async with self._free:
             return await self._run(function, *args, **kwargs)
 
     async def _run(self, function: Callable[Params, Result], *args: Params.args, **kwargs: Params.kwargs) -> Result:
         child = self._take()
+        limit = asyncio.timeout(self._limit_s)
         try:
-            result = await asyncio.wrap_future(child.submit(function, *args, **kwargs))
+            async with limit:
+                result = await asyncio.wrap_future(child.submit(function, *args, **kwargs))
         except BrokenProcessPool as error:
             _kill(child)
             raise Unavailable("The process that did the work died; it may have run out of memory.") from error
         except asyncio.CancelledError:
             _kill(child)
             raise
-        except BaseException:
+        except BaseException as error:
+            if limit.expired():
+                _kill(child)
+                raise Unavailable(f"The work was not done within {self._limit_s:g} s.", code=STALLED) from error
             self._put_back(child)
             raise
         self._put_back(child)

@@ -12,11 +12,14 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from vlmhyperbench.db import claims, finishing
+from vlmhyperbench.db import claims, finishing, runs
 from vlmhyperbench.domain.outcomes import STORAGE_FULL, Cancelled, Failed, Outcome, Preempted
 from vlmhyperbench.domain.planning import STOPPABLE
+from vlmhyperbench.domain.silence import longest_silence_s
+from vlmhyperbench.domain.states import JobKind
 from vlmhyperbench.errors import Fenced, InvalidInput, NotFound, Unavailable, VlmHyperBenchError
 from vlmhyperbench.logs import get_logger
+from vlmhyperbench.worker.children import STALLED
 from vlmhyperbench.worker.claims import RETRY_S, ClaimedJob, Handler
 
 _LOG = get_logger(__name__)
@@ -143,6 +146,7 @@ class Tending:
         """End a handler that does not stop after its run was cancelled, or that commits nothing for too long."""
         timers = self._timers
         cancelled_at: float | None = None
+        limit_s: float | None = None
         while True:
             await asyncio.sleep(timers.heartbeat_s * _DEADLINES_S)
             now = time.monotonic()
@@ -150,9 +154,26 @@ class Tending:
                 cancelled_at = cancelled_at or now
                 if now - cancelled_at > timers.cancel_term_s + timers.kill_s:
                     return self._end_with(None)
-            elif self.job.job.kind.writes_facts and now - self.job.committed_at > timers.stall_s:
-                message = f"No sample was committed for {timers.stall_s:g} s."
-                return self._end_with(Failed(code="stalled", message=message))
+            elif self.job.job.kind.writes_facts and now - self.job.committed_at > (limit_s or timers.stall_s):
+                if limit_s is not None:
+                    message = f"No sample was committed for {limit_s:g} s."
+                    return self._end_with(Failed(code=STALLED, message=message))
+                with suppress(Unavailable):  # asked again until the database is back, or the lease is lost
+                    limit_s = max(timers.stall_s, await self._silence_s())
+
+    async def _silence_s(self) -> float:
+        """Return how long the requests of the job may keep it silent; 0 where it sends none."""
+        job = self.job.job
+        if job.kind is not JobKind.GENERATE:
+            return 0.0
+        async with self.job.runtime.database.transaction() as session:
+            run = await runs.get(session, self.job.run_id)
+        if run is None or job.range_start is None or job.range_end is None:
+            return 0.0
+        try:
+            return longest_silence_s(run.pinned_spec(), job.params, requests=job.range_end - job.range_start)
+        except (InvalidInput, LookupError, ValueError):
+            return 0.0  # what is wrong with a spec is the handler's to say
 
     async def _finish(self, outcome: Outcome | Cancelled) -> finishing.Finished | None:
         """Write the outcome; tried again while the database is away, until the lease is lost."""

@@ -141,7 +141,7 @@ def test_a_run_with_an_error_row_is_partial() -> None:
     assert advance(RUNNING, jobs)[-1] == End(event=RunEvent.END_PARTIAL)
 
 
-def test_a_run_that_keeps_the_rows_of_a_partial_one_is_partial_too() -> None:
+def test_a_run_that_keeps_an_error_row_is_partial_too() -> None:
     scored = [JobNow(kind=JobKind.SCORE, state=JobState.DONE)]
     assert advance(RunNow(state=RunState.RUNNING), scored)[-1] == End(event=RunEvent.SUCCEED)
     assert advance(RunNow(state=RunState.RUNNING, keeps_errors=True), scored)[-1] == End(event=RunEvent.END_PARTIAL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import multiprocessing
 import os
 import signal
 import time
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from vlmhyperbench.errors import Unavailable
-from vlmhyperbench.worker.children import CpuChildren, forget_credentials
+from vlmhyperbench.worker.children import STALLED, CpuChildren, forget_credentials
 
 pytestmark = pytest.mark.anyio
 
@@ -67,6 +68,30 @@ async def test_cancelling_kills_the_child(children: CpuChildren) -> None:
         async with asyncio.timeout(0.2):
             await children.run(time.sleep, 600)
     await until_gone(pid)
+
+
+async def test_work_that_does_not_end_is_ended_and_its_place_is_free() -> None:
+    children = CpuChildren(most=1, limit_s=0.05)
+    others = set(multiprocessing.active_children())
+    async with asyncio.timeout(30):
+        for _ in range(2):
+            with pytest.raises(Unavailable, match="not done within") as error:
+                await children.run(time.sleep, 600)
+            assert error.value.code == STALLED
+        while set(multiprocessing.active_children()) - others:  # noqa: ASYNC110 - the kernel rings no bell
+            await asyncio.sleep(0.02)
+    children.close()
+
+
+def run_out_of_time() -> None:
+    raise TimeoutError("a server did not answer")
+
+
+async def test_a_time_out_of_the_work_itself_is_its_own_error(children: CpuChildren) -> None:
+    pid = await children.run(os.getpid)
+    with pytest.raises(TimeoutError, match="a server did not answer"):
+        await children.run(run_out_of_time)
+    assert await children.run(os.getpid) == pid
 
 
 async def test_an_idle_child_is_ended() -> None:

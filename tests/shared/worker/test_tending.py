@@ -8,6 +8,7 @@ import errno
 import os
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -18,6 +19,7 @@ from tests.shared.domain.builders_of_jobs import run_spec
 from tests.support.engine_room import EngineRoom
 from vlmhyperbench.db import artifacts, events
 from vlmhyperbench.domain.outcomes import STORAGE_FULL, Complete, Outcome, Preempted
+from vlmhyperbench.domain.specs import Limits
 from vlmhyperbench.domain.states import JobKind, JobState, PhaseState
 from vlmhyperbench.errors import Conflict, Fenced, InvalidInput, Unavailable
 from vlmhyperbench.runtime import Runtime, open_runtime
@@ -51,8 +53,16 @@ def room(runtime: Runtime) -> EngineRoom:
     return EngineRoom(runtime.database)
 
 
-async def claimed(room: EngineRoom, runtime: Runtime, *, settings: Settings | None = None) -> ClaimedJob:
-    _, [shard] = await room.shards(run_spec(metrics=(), reports=()), samples=2)
+STALL_S = 0.2
+HASTY = Limits(request_timeout_s=STALL_S / 2, tries=1)
+"""A run whose requests may keep a job silent for hardly any time."""
+
+
+async def claimed(
+    room: EngineRoom, runtime: Runtime, *, settings: Settings | None = None, limits: Limits | None = None
+) -> ClaimedJob:
+    spec = run_spec(metrics=(), reports=())
+    _, [shard] = await room.shards(spec.model_copy(update={"limits": limits or spec.limits}), samples=2)
     worker_id = await room.add_worker()
     held = await room.take(shard.id, worker_id)
     context = WorkerContext(
@@ -170,21 +180,64 @@ async def test_a_handler_whose_lease_cannot_be_renewed_is_ended(room: EngineRoom
     assert job.fenced.is_set()
 
 
+def impatient(settings: Settings) -> Settings:
+    return settings.model_copy(update={"timers": settings.timers.model_copy(update={"stall_s": STALL_S})})
+
+
 async def test_a_job_that_commits_nothing_for_long_has_stalled(room: EngineRoom, runtime: Runtime) -> None:
-    timers = runtime.settings.timers.model_copy(update={"stall_s": 0.2})
-    job = await claimed(room, runtime, settings=runtime.settings.model_copy(update={"timers": timers}))
+    job = await claimed(room, runtime, settings=impatient(runtime.settings), limits=HASTY)
+    await tend(job, forever).run()
+    assert (await outcome_of(room, job))["code"] == "stalled"
+
+
+async def test_a_job_whose_requests_may_take_longer_than_that_has_not_stalled(
+    room: EngineRoom, runtime: Runtime
+) -> None:
+    limits = Limits(request_timeout_s=600, tries=5)
+    job = await claimed(room, runtime, settings=impatient(runtime.settings), limits=limits)
+
+    async def wait_for_an_answer(job: ClaimedJob) -> Outcome:
+        await asyncio.sleep(5 * STALL_S)
+        return Preempted(reason="it was left alone")
+
+    await tend(job, wait_for_an_answer).run()
+    assert (await outcome_of(room, job))["reason"] == "it was left alone"
+
+
+async def test_a_job_that_is_silent_for_longer_than_its_requests_may_take_has_stalled(
+    room: EngineRoom, runtime: Runtime
+) -> None:
+    limits = Limits(request_timeout_s=10 * STALL_S, tries=1)
+    job = await claimed(room, runtime, settings=impatient(runtime.settings), limits=limits)
+    began = time.monotonic()
+    await tend(job, forever).run()
+    assert (await outcome_of(room, job))["code"] == "stalled"
+    assert time.monotonic() - began > 10 * STALL_S
+
+
+async def test_a_job_whose_run_cannot_be_understood_has_stalled_all_the_same(
+    room: EngineRoom, runtime: Runtime
+) -> None:
+    job = await claimed(room, runtime, settings=impatient(runtime.settings))
+    await room.execute("UPDATE run SET spec = '{}' WHERE id = :id", id=job.run_id)
+    await tend(job, forever).run()
+    assert (await outcome_of(room, job))["code"] == "stalled"
+
+
+async def test_a_job_that_sends_nothing_has_stalled_whatever_its_run_allows(room: EngineRoom, runtime: Runtime) -> None:
+    job = await claimed(room, runtime, settings=impatient(runtime.settings))
+    job.job = replace(job.job, kind=JobKind.IMPORT)
     await tend(job, forever).run()
     assert (await outcome_of(room, job))["code"] == "stalled"
 
 
 async def test_a_job_that_loads_its_model_for_long_has_not_stalled(room: EngineRoom, runtime: Runtime) -> None:
-    timers = runtime.settings.timers.model_copy(update={"stall_s": 0.2})
-    job = await claimed(room, runtime, settings=runtime.settings.model_copy(update={"timers": timers}))
+    job = await claimed(room, runtime, settings=impatient(runtime.settings), limits=HASTY)
     loaded: list[bool] = []
 
     async def load_slowly(job: ClaimedJob) -> Outcome:
         with job.loading(60.0):
-            await asyncio.sleep(5 * timers.stall_s)
+            await asyncio.sleep(5 * STALL_S)
         loaded.append(True)
         return await forever(job)
 
@@ -232,6 +285,18 @@ async def test_cancelling_a_run_ends_the_work_in_a_child(room: EngineRoom, runti
     finished = await tend(job, handler).run()
     assert finished is not None
     assert finished.state is JobState.CANCELLED
+
+
+async def test_work_in_a_child_that_does_not_end_has_stalled(room: EngineRoom, runtime: Runtime) -> None:
+    async def handler(job: ClaimedJob) -> Outcome:
+        await job.run_cpu(time.sleep, 600)
+        return Complete()
+
+    job = await claimed(room, runtime)
+    job = ClaimedJob(job.job, claim_id=job.claim_id, context=job.context, cpu=CpuChildren(limit_s=0.05))
+    finished = await tend(job, handler).run()
+    assert finished is not None
+    assert (finished.state, (await outcome_of(room, job))["code"]) == (JobState.READY, "stalled")
 
 
 async def test_a_child_of_a_job_computes(room: EngineRoom, runtime: Runtime) -> None:

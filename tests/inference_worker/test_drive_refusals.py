@@ -1,0 +1,126 @@
+"""An endpoint that refuses single samples, or the key: what is committed, and when the job ends.
+
+The fixtures and helpers are those of `test_drive`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.inference_worker.test_drive import Start, ask, claimed, planned, remote, rows_of, runtime, start
+from tests.loadgen.driving import chat_body, respond, serving, whole, write_phases
+from vlmhyperbench.load.process import LoadProcess
+from vlmhyperbench.runtime import Runtime
+from vlmhyperbench_inference_worker.drive import KeyRefused, drive
+from vlmhyperbench_inference_worker.sink import Sink
+from vlmhyperbench_inference_worker.watch import Watch
+from vlmhyperbench_sdk.load import SEGMENT_ROWS, Endpoint, PhasePlan
+
+__all__ = ["runtime", "start"]
+
+pytestmark = pytest.mark.anyio
+
+ASKED = re.compile(rb"question (\d+)")
+
+
+@asynccontextmanager
+async def refusing(status_of: Callable[[int], int]) -> AsyncIterator[str]:
+    """Serve an endpoint that answers question n with a status, by its number; yields its address."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, _number: int) -> None:
+        while True:
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = re.search(rb"(?i)content-length: *(\d+)", head)
+            asked = ASKED.search(await reader.readexactly(int(length[1])) if length else b"")
+            status = status_of(int(asked[1])) if asked else 200
+            writer.write(whole() if status == 200 else respond(b'{"error": "no"}', status=f"{status} No"))
+
+    async with serving(answer) as url:
+        yield url.removesuffix("/v1/chat/completions")
+
+
+async def test_a_sample_that_an_endpoint_forbids_is_an_error_row_among_the_others(
+    runtime: Runtime, start: Start, tmp_path: Path
+) -> None:
+    async with refusing(lambda number: 403 if number == 3 else 200) as url:
+        job, served = await claimed(runtime, 6), await start(remote(url))
+        driven = await ask(job, served, tmp_path, requests=6)
+    assert driven.end is not None
+    assert driven.end.outcome == "complete"
+    assert await rows_of(job) == [(n, "http_403" if n == 3 else "ok") for n in range(6)]
+
+
+async def test_samples_that_are_forbidden_one_after_the_other_are_error_rows_where_others_were_answered(
+    runtime: Runtime, start: Start, tmp_path: Path
+) -> None:
+    last = SEGMENT_ROWS + 40  # of which the last segment has nothing else
+    async with refusing(lambda number: 403 if number else 200) as url:
+        job, served = await claimed(runtime, last, shard=last), await start(remote(url))
+        await ask(job, served, tmp_path, requests=last)
+    rows = await rows_of(job)
+    assert rows[0] == (0, "ok")
+    assert rows[1:] == [(n, "http_403") for n in range(1, last)]
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_an_endpoint_that_refuses_everything_refuses_the_key(
+    runtime: Runtime, start: Start, tmp_path: Path, status: int
+) -> None:
+    async with refusing(lambda _: status) as url:
+        job, served = await claimed(runtime, 6), await start(remote(url))
+        with pytest.raises(KeyRefused, match="refuses the key"):
+            await ask(job, served, tmp_path, requests=6)
+    assert await rows_of(job) == []
+
+
+@pytest.mark.parametrize("filtered", [(0, 1), (0, 1, 2, 3)], ids=["only-the-warm-up", "everything"])
+async def test_a_warm_up_that_is_forbidden_says_nothing_of_the_key_by_itself(
+    runtime: Runtime, start: Start, tmp_path: Path, filtered: tuple[int, ...]
+) -> None:
+    async with refusing(lambda number: 403 if number in filtered else 200) as url:
+        job, served = await claimed(runtime, 4), await start(remote(url))
+        warmup = await job.open_phase("warmup", params={}, count=2)
+        plans = PhasePlan(no=warmup, kind="warmup", count=2, params={}), PhasePlan(no=1, kind="accuracy", count=2)
+        write_phases(
+            tmp_path / "plan", Endpoint(url=served.measured.url), *plans, bodies=list(map(chat_body, range(4)))
+        )
+        sink = Sink(job.runtime.storage, run_id=job.run_id, claim_id=job.claim_id, folder=tmp_path)
+        async with Watch([]) as watch, await LoadProcess.start(tmp_path / "plan", tmp_path / "record") as process:
+            driving = drive(
+                job,
+                process,
+                serving=served,
+                sink=sink,
+                watch=watch,
+                record=tmp_path / "record",
+                planned=[replace(planned(n), phase=warmup if n < 2 else 1) for n in range(4)],
+                phase=1,
+            )
+            if 2 in filtered:
+                with pytest.raises(KeyRefused):
+                    await driving
+            else:
+                await driving
+    assert await rows_of(job) == [(0, "http_403"), (1, "http_403"), *([] if 2 in filtered else [(2, "ok"), (3, "ok")])]
+
+
+async def test_a_key_that_is_revoked_ends_the_job_with_what_was_answered_committed(
+    runtime: Runtime, start: Start, tmp_path: Path
+) -> None:
+    good, asked = 40, 2 * SEGMENT_ROWS + 1
+    async with refusing(lambda number: 200 if number < good else 401) as url:
+        job, served = await claimed(runtime, asked, shard=asked), await start(remote(url))
+        with pytest.raises(KeyRefused):
+            await ask(job, served, tmp_path, requests=asked)
+    rows = await rows_of(job)
+    assert rows[:good] == [(n, "ok") for n in range(good)]
+    assert {error for _, error in rows[good:]} <= {"http_401"}
+    # Those of the one segment that has answers too.
+    assert len(rows[good:]) < SEGMENT_ROWS

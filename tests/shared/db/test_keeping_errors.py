@@ -1,0 +1,162 @@
+"""A run that keeps answers is PARTIAL where one of them is an error, however the run ended that measured them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+import pytest
+
+from tests.shared.domain.builders_of_jobs import judge_metric, run_spec
+from tests.support.builders import new_fact
+from tests.support.engine_room import EngineRoom
+from vlmhyperbench.db import claim_phases, jobs, kept, phases, runs
+from vlmhyperbench.db.engine import Database
+from vlmhyperbench.db.keeping import keep_answers
+from vlmhyperbench.db.views import KeptFactView, RunView
+from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome
+from vlmhyperbench.domain.planning import plan_rescoring
+from vlmhyperbench.domain.specs import RunSpec
+from vlmhyperbench.domain.states import FactStatus, JobKind, JobState, PhaseState, RunState
+from vlmhyperbench.facts.append import NewChunk, append
+
+pytestmark = pytest.mark.anyio
+
+SCORED = run_spec(reports=())
+
+
+@pytest.fixture
+def room(fresh_database: Database) -> EngineRoom:
+    return EngineRoom(fresh_database)
+
+
+async def do(room: EngineRoom, run_id: UUID, kind: JobKind, outcome: Outcome, *, errors: Sequence[int] = ()) -> None:
+    """Do every job of a kind; those of a shard's ordinals that `errors` names become error rows."""
+    worker_id = await room.add_worker("inference" if kind is JobKind.GENERATE else "evaluation")
+    for job in await room.jobs_of(run_id, kind):
+        if job.state is not JobState.READY:
+            continue
+        held = await room.take(job.id, worker_id)
+        if isinstance(outcome, Complete) and job.phase is not None and job.range_end is not None:
+            rows = [
+                new_fact(ordinal, row=row, status=FactStatus.ERROR if ordinal in errors else FactStatus.OK)
+                for row, ordinal in enumerate(range(job.range_start or 0, job.range_end))
+            ]
+            chunk = NewChunk(
+                phase=job.phase, no=0, storage_key=str(held.claim_id), sha256="0" * 64, size_bytes=1, rows=len(rows)
+            )
+            async with room.database.transaction() as session:
+                await append(session, job_id=job.id, claim_id=held.claim_id, chunk=chunk, rows=rows)
+        await room.finish(held, outcome)
+    await room.advance()
+
+
+async def measured(
+    room: EngineRoom, spec: RunSpec = SCORED, *, errors: Sequence[int] = (), scored: Outcome | None = None
+) -> RunView:
+    """Add a run whose answers are there, and whose SCORE ended so."""
+    run, _ = await room.shards(spec)
+    await do(room, run.id, JobKind.GENERATE, Complete(), errors=errors)
+    await do(room, run.id, JobKind.SCORE, scored or Complete())
+    return await room.run(run.id)
+
+
+async def rescore(room: EngineRoom, parent: RunView, spec: RunSpec = SCORED) -> RunView:
+    """Keep a run's answers in a new one."""
+    async with room.database.transaction() as session:
+        run = await runs.add(session, project_id="p", created_by="t", name="again", spec=spec, parent_run_id=parent.id)
+        planned = plan_rescoring(spec, total=parent.total or 0, kept=await keep_answers(session, run, parent))
+        for phase in planned.phases:
+            await claim_phases.open_of_run(session, run.id, phase)
+        await jobs.add(session, planned.jobs, project_id="p", run_id=run.id)
+    return run
+
+
+async def rescored(room: EngineRoom, parent: RunView) -> RunView:
+    run = await rescore(room, parent)
+    await do(room, run.id, JobKind.SCORE, Complete())
+    return await room.run(run.id)
+
+
+BROKEN = Failed(code="plugin_failed", message="The metric fails.", permanent=True)
+
+
+async def test_a_run_that_keeps_only_answers_succeeds(room: EngineRoom) -> None:
+    parent = await measured(room)
+    assert (parent.state, (await rescored(room, parent)).state) == (RunState.SUCCEEDED, RunState.SUCCEEDED)
+
+
+async def test_a_run_that_keeps_an_error_of_a_partial_one_is_partial(room: EngineRoom) -> None:
+    parent = await measured(room, errors=[1])
+    assert (parent.state, (await rescored(room, parent)).state) == (RunState.PARTIAL, RunState.PARTIAL)
+
+
+async def test_a_run_that_keeps_an_error_of_one_whose_score_failed_is_partial_and_so_is_its_child(
+    room: EngineRoom,
+) -> None:
+    parent = await measured(room, errors=[1], scored=BROKEN)
+    assert parent.state is RunState.FAILED
+    child = await rescored(room, parent)
+    assert (child.state, (await rescored(room, child)).state) == (RunState.PARTIAL, RunState.PARTIAL)
+
+
+async def test_a_run_that_keeps_an_error_of_one_that_was_cancelled_while_it_was_scored_is_partial(
+    room: EngineRoom,
+) -> None:
+    run, _ = await room.shards(SCORED)
+    await do(room, run.id, JobKind.GENERATE, Complete(), errors=[0])
+    await room.cancel(run.id)
+    await room.advance()
+    parent = await room.run(run.id)
+    assert (parent.state, (await rescored(room, parent)).state) == (RunState.CANCELLED, RunState.PARTIAL)
+
+
+async def test_a_run_that_keeps_the_answers_of_one_that_only_lacked_its_verdicts_succeeds(room: EngineRoom) -> None:
+    judged = run_spec(reports=(), metrics=(judge_metric(),))
+    run, _ = await room.shards(judged)
+    [shard, judge] = sorted(await room.jobs_of(run.id, JobKind.GENERATE), key=lambda job: job.phase or 0)
+    held = await room.take(shard.id, await room.add_worker())
+    await room.append(held, list(range(shard.range_end or 0)))
+    await room.finish(held, Complete())
+    await room.advance()
+    await room.finish(await room.take(judge.id, await room.add_worker()), BROKEN)
+    await room.advance()
+    await do(room, run.id, JobKind.SCORE, Complete())
+    parent = await room.run(run.id)
+    assert parent.state is RunState.PARTIAL
+    child = await rescore(room, parent, judged)
+    await do(room, child.id, JobKind.GENERATE, Complete())
+    await do(room, child.id, JobKind.SCORE, Complete())
+    assert (await room.run(child.id)).state is RunState.SUCCEEDED
+
+
+async def test_an_error_among_the_verdicts_of_a_run_that_keeps_its_answers_is_none_of_its_answers(
+    room: EngineRoom,
+) -> None:
+    judged = run_spec(reports=(), metrics=(judge_metric(),))
+    child = await rescore(room, await measured(room), judged)
+    await do(room, child.id, JobKind.GENERATE, Complete(), errors=[2])
+    await do(room, child.id, JobKind.SCORE, Complete())
+    assert (await room.run(child.id)).state is RunState.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("errors", "state"), [((), RunState.SUCCEEDED), ((1,), RunState.PARTIAL)], ids=["answers", "an-error"]
+)
+async def test_single_rows_that_are_kept_count_like_whole_phases(
+    room: EngineRoom, errors: Sequence[int], state: RunState
+) -> None:
+    source = await measured(room, errors=errors)
+    run, [shard] = await room.shards(SCORED, samples=1)
+    held = await room.take(shard.id, await room.add_worker())
+    row = KeptFactView(run_id=run.id, phase=1, ordinal=0, source_run_id=source.id, source_phase=1, source_ordinal=1)
+    async with room.database.transaction() as session:
+        await kept.keep(session, shard.id, [row])
+    await room.finish(held, Complete())
+    await room.advance()
+    async with room.database.transaction() as session:
+        assert [phase.state for phase in await phases.of_run(session, run.id)] == [PhaseState.COMPLETE]
+    await do(room, run.id, JobKind.SCORE, Complete())
+    ended = await room.run(run.id)
+    assert ended.state is state
+    assert (await rescored(room, ended)).state is state
