@@ -13,7 +13,7 @@ from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_text_metrics import Anls, ExactMatch
 
 EXACT = MetricSpec(name="exact_match", profile="v1", version="1.0.0", class_path="exact_match")
-FINAL = ExtractorSpec(name="final_answer")
+FINAL = ExtractorSpec(name="final_answer", version=2)
 CER = MetricSpec(name="cer", profile="jiwer", version="1.0.0", class_path="cer")
 
 
@@ -96,11 +96,11 @@ def test_statistics_without_end_are_refused_before_they_fill_the_memory() -> Non
     assert measure(frame.head(1000), spec).rows == 1000
 
 
-def test_pooled_metrics_store_what_missing_rows_would_add() -> None:
+def test_pooled_metrics_store_what_missing_rows_would_add_if_they_were_right() -> None:
     frame = read(measure(facts(("ab", ["ab"]), (None, ["abc"]), (None, [])), CER))
     assert frame["stat.length"].to_list() == [2.0, 0.0, 0.0]
-    assert frame["wrong.edits"].to_list() == [None, 3.0, None]
     assert frame["right.edits"].to_list() == [None, 0.0, None]
+    assert frame["right.length"].to_list() == [None, 3.0, None]
 
 
 def test_a_run_without_facts_gives_an_empty_file_with_its_columns() -> None:
@@ -116,11 +116,48 @@ def test_an_answer_that_cannot_be_read_is_counted_apart_whatever_the_policy() ->
     assert excluded["outcome"].to_list() == ["scored", "unscored", "infrastructure_failure"]
     assert excluded["reason"].to_list() == [None, "invalid_output: no_final_answer", "timeout"]
     assert excluded["is_invalid"].to_list() == [False, True, False]
-    assert set(excluded["extractor"]) == {"final_answer@1"}
+    assert set(excluded["extractor"]) == {"final_answer@2"}
     zero = read(measure(answers, extractor=FINAL, on_invalid="zero"))
     assert zero["value"].to_list() == [1.0, 0.0, None]
     assert zero["outcome"].to_list() == ["scored", "model_failure", "infrastructure_failure"]
     assert zero["is_invalid"].to_list() == [False, True, False]
+
+
+@pytest.mark.parametrize("extractor", ["text", "json_repaired"])
+@pytest.mark.parametrize(
+    ("name", "profile", "reference", "params"),
+    [
+        ("field_f1", "exact", '{"x": "a"}', {}),
+        ("field_accuracy", "exact", '{"x": "a"}', {}),
+        ("anls_star", "paper", '{"x": "a"}', {}),
+        ("item_count_accuracy", "count", '{"x": [{"y": "a"}]}', {}),
+        ("ordering", "kendall_tau", "[2, 1]", {"opening": "["}),
+    ],
+)
+def test_a_run_under_zero_holds_what_cannot_be_read_against_the_model_whoever_reads_it(
+    extractor: str, name: str, profile: str, reference: str, params: dict[str, str]
+) -> None:
+    spec = MetricSpec(name=name, profile=profile, version="1.0.0", class_path=name)
+    reading = ExtractorSpec(name=extractor, params={} if extractor == "text" else params)
+    answers = facts((reference, [reference]), ("I cannot read this.", [reference]))
+    zero = measure(answers, spec, extractor=reading, on_invalid="zero")
+    frame = read(zero)
+    assert (frame["value"].to_list(), frame["is_invalid"].to_list(), zero.values) == ([1.0, 0.0], [False, True], 2)
+    excluded = measure(answers, spec, extractor=reading, on_invalid="exclude")
+    frame = read(excluded)
+    assert (frame["value"].to_list(), frame["is_invalid"].to_list()) == ([1.0, None], [False, True])
+    assert zero.identity == excluded.identity
+
+
+def test_a_metric_that_is_told_to_leave_out_what_it_cannot_read_does_so_whatever_the_run_says() -> None:
+    spec = MetricSpec(
+        name="field_f1", profile="exact", version="1.0.0", class_path="field_f1", params={"on_invalid": "exclude"}
+    )
+    frame = read(
+        measure(facts(("no JSON", ['{"x": "a"}']), (None, ['{"x": "a"}']), failure="model"), spec, on_invalid="zero")
+    )
+    assert frame["value"].to_list() == [None, 0.0]
+    assert frame["is_invalid"].to_list() == [True, False]
 
 
 def test_metadata_reaches_the_metric() -> None:

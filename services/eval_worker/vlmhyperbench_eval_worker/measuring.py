@@ -24,7 +24,7 @@ from pydantic import JsonValue
 from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec
 from vlmhyperbench.scoring import judge, reported
 from vlmhyperbench.scoring.extraction import TEXT
-from vlmhyperbench.scoring.metrics import open_failing, open_metric
+from vlmhyperbench.scoring.metrics import open_answering, open_failing
 from vlmhyperbench.scoring.scores import Policy, Row, Score, score
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.types import JsonObject, Measure
@@ -59,7 +59,7 @@ class MeasuredMetric:
 
     content: bytes
     """Parquet: `phase, ordinal, field?, extractor, outcome, value?, reason?, is_invalid`, then `stat.<name>` of every
-    row, and for pooled metrics `wrong.<name>?` and `right.<name>?` of rows without a value."""
+    row, and for pooled metrics `right.<name>?` of rows without a value."""
     rows: int
     values: int
     """Rows that have a value."""
@@ -79,6 +79,8 @@ def measure_metric(
 ) -> MeasuredMetric:
     """Score a run's facts by one metric, on what one extractor reads; columns `reported`, `verdicts` are optional.
 
+    `on_invalid` also holds for answers that the metric reads itself, unless its own params say otherwise.
+
     Raises:
         NotFound: nobody registers the metric, or there is no such extractor.
         InvalidInput: the metric refuses its profile or params, or the extractor its own; or its statistics are
@@ -86,7 +88,7 @@ def measure_metric(
         Conflict: the installed metric is another version than the run pins.
         PluginFailure: the metric cannot be constructed.
     """
-    metric, failing = open_metric(spec), open_failing(spec)
+    metric, failing = open_answering(spec, on_invalid=on_invalid), open_failing(spec)
     policies = {"on_model_failure": on_model_failure, "on_invalid": on_invalid}
     frames: list[polars.DataFrame] = []
     names: set[str] = set()
@@ -186,7 +188,6 @@ def _frame(facts: polars.DataFrame, scores: Sequence[Score], extractor: str) -> 
         polars.Series(f"{prefix}.{name}", [row.get(name, missing) for row in rows], dtype=polars.Float64)
         for prefix, rows, missing in (
             ("stat", [one.measure.statistics for one in scores], 0.0),
-            ("wrong", [_statistics(one.wrong) for one in scores], None),
             ("right", [_statistics(one.right) for one in scores], None),
         )
         for name in sorted({name for row in rows for name in row})

@@ -1,8 +1,9 @@
 """Aggregate measures over any group columns, all groups at once: ten million rows in seconds.
 
 A frame has one row per answer: `value` (null where there is none), `outcome`, the metric's additive statistics as
-`stat.<name>`, for pooled metrics `wrong.<name>` and `right.<name>` where a value is missing, a column that names the
-document (`cluster`), `is_invalid` where answers were read, and whatever columns it is grouped by.
+`stat.<name>`, for pooled metrics `right.<name>` where a value is missing (what a right answer would add; nulls alone
+where nobody can say), a column that names the document (`cluster`), `is_invalid` where answers were read, and whatever
+columns it is grouped by.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from vlmhyperbench.analysis import stats
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.protocols import MetricDescription
 
-STATISTIC, WRONG, RIGHT = "stat.", "wrong.", "right."
+STATISTIC, RIGHT = "stat.", "right."
 CLUSTER = "cluster"
 
 AGGREGATORS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -106,7 +107,7 @@ def aggregate(
     Raises:
         InvalidInput: as `describe`; or a statistic is no finite number.
     """
-    kept = [name for name in frame.columns if name.startswith((STATISTIC, WRONG, RIGHT))]
+    kept = [name for name in frame.columns if name.startswith((STATISTIC, RIGHT))]
     if cluster in frame.columns:
         documents = frame[cluster]
         numbers = documents if documents.dtype == polars.UInt32 else number_documents(documents)
@@ -148,7 +149,7 @@ def _group(frame: polars.DataFrame, group_by: Sequence[str], *, kept: Sequence[s
     for name in group_by:
         if name not in frame.columns:
             raise InvalidInput(f"There is no column {name} to group by.")
-        if name in {*_DESCRIBED, *_JUDGED} or name.startswith((STATISTIC, WRONG, RIGHT)):
+        if name in {*_DESCRIBED, *_JUDGED} or name.startswith((STATISTIC, RIGHT)):
             raise InvalidInput(f"A column named {name} cannot be grouped by: tables of aggregates use the name.")
     used = frame.select(*dict.fromkeys([*group_by, "outcome", "value", *kept]), _invalid(frame))
     used = used.with_columns(polars.col("value").cast(polars.Float64))
@@ -169,7 +170,7 @@ def _group(frame: polars.DataFrame, group_by: Sequence[str], *, kept: Sequence[s
     else:
         groups, order = used.select(counts), polars.int_range(used.height, eager=True)
     has_value = used["value"].is_not_null()[order]
-    of_missing = [name for name in kept if name.startswith((WRONG, RIGHT))]
+    of_missing = [name for name in kept if name.startswith(RIGHT)]
     of_present = [name for name in kept if name not in of_missing]
     unscored = polars.col("n") - polars.sum_horizontal(*_OUTCOMES)
     return _Grouped(
@@ -187,7 +188,7 @@ def _invalid(frame: polars.DataFrame) -> polars.Expr:
 
 def _check_finite(frame: polars.DataFrame) -> None:
     """Refuse what would make every number of its group one that is none."""
-    numbers = [name for name in frame.columns if name == "value" or name.startswith((STATISTIC, WRONG, RIGHT))]
+    numbers = [name for name in frame.columns if name == "value" or name.startswith((STATISTIC, RIGHT))]
     finite = frame.select(polars.col(numbers).cast(polars.Float64).is_finite().all())
     for name in numbers:
         if not finite[name].item():
@@ -244,10 +245,15 @@ def _by_unit(
 def _bounds(
     grouped: _Grouped, metric: Combining, *, value: stats.FloatArray, names: Sequence[str], sums: stats.FloatArray
 ) -> tuple[stats.FloatArray, stats.FloatArray]:
-    """Give the value's bounds; NaN where an end of the metric's range is open or a row says nothing of it."""
+    """Give the value's bounds; NaN where nobody can say.
+
+    A mean reaches from one end of the metric's range to the other, as far as they are closed. A pooled value has a
+    bound at its good end alone: nobody can say which answer would be the worst, since a longer one has more errors, and
+    one of another class takes from the precision of that class.
+    """
     n_missing = grouped.n_missing
     if metric.description.aggregation == "pooled":
-        ends = [_pooled_with(grouped, metric, prefix, names=names, sums=sums) for prefix in (WRONG, RIGHT)]
+        ends = [np.full(len(n_missing), np.nan), _with_right(grouped, metric, names=names, sums=sums)]
         if metric.description.direction == "lower":
             ends.reverse()
     else:
@@ -260,21 +266,30 @@ def _bounds(
     return lower, upper
 
 
-def _pooled_with(
-    grouped: _Grouped, metric: Combining, prefix: str, *, names: Sequence[str], sums: stats.FloatArray
+def _with_right(
+    grouped: _Grouped, metric: Combining, *, names: Sequence[str], sums: stats.FloatArray
 ) -> stats.FloatArray:
-    """Combine what is there with what the missing rows would add. Shape: (groups,)."""
+    """Combine what is there with what the missing rows would add if they were right. Shape: (groups,)."""
     missing, counts = grouped.missing, grouped.n_missing
-    added = _names(missing, prefix)
-    if not added:
+    added = _names(missing, RIGHT)
+    if not added or not _is_right_best(metric.description):
         return np.full(len(counts), np.nan)
-    silent = missing.select(polars.any_horizontal(polars.col(f"{prefix}{name}").is_null() for name in added))
+    silent = missing.select(polars.all_horizontal(polars.col(f"{RIGHT}{name}").is_null() for name in added))
     is_known = stats.sums_of_runs(silent.cast(polars.Float64).to_numpy(), counts)[:, 0] == 0
     every = sorted({*names, *added})
     totals = np.zeros((len(counts), len(every)))
     totals[:, [every.index(name) for name in names]] = sums
-    totals[:, [every.index(name) for name in added]] += stats.sums_of_runs(_columns(missing, prefix, added), counts)
+    totals[:, [every.index(name) for name in added]] += stats.sums_of_runs(_columns(missing, RIGHT, added), counts)
     return _combined(metric, every, totals, is_known & (counts > 0))
+
+
+def _is_right_best(description: MetricDescription) -> bool:
+    """Whether no answer does a pooled value more good than the right one.
+
+    It is so where errors, fields or classes are counted. Scores of free text reward length as well: where answers are
+    short on the whole, a long wrong one can raise BLEU further.
+    """
+    return description.direction == "lower" or (description.direction == "higher" and description.kind != "text")
 
 
 def _combined(

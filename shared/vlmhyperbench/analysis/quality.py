@@ -49,9 +49,9 @@ class Summary:
     interval: stats.Interval | None
     """Of `value`; documents are its units."""
     lower: float | None
-    """The lowest that `value` could be if every missing answer were right or every one wrong."""
+    """The lowest that `value` could be, whatever the answers without a value were; None where nobody can say."""
     upper: float | None
-    """The highest. For an error rate this is the bound at which missing answers count as wrong."""
+    """The highest. Where answers are missing, a pooled value has only the one of the two at which they are right."""
 
     @property
     def n_unscored(self) -> int:

@@ -257,7 +257,7 @@ class RunSpec(Spec):
     """Names only; values live in 0600 files that the worker's supervisor reads."""
     on_model_failure: Literal["zero", "exclude"] = "zero"
     on_invalid: Literal["zero", "exclude"] = "exclude"
-    """What an answer counts as in which an extractor finds nothing."""
+    """What an answer counts as in which nothing can be read, by an extractor or by a metric that reads it itself."""
     reuse: Literal["equal", "answers", "nothing", "cache"] = "equal"
     """What is kept of other runs. `equal`: answers of a parent that are ok, to the same request, by the same target and
     engine, and measures made of the same; `answers`: only those; `cache`: answers of any run of the project too, unless

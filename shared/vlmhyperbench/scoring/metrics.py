@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.errors import Conflict, InvalidInput, PluginFailure, VlmHyperBenchError
 from vlmhyperbench_sdk.protocols import Metric
 from vlmhyperbench_sdk.types import JsonValue
+
+OnInvalid = Literal["zero", "exclude"]
 
 _POLICY = "on_invalid"
 """The param by which metrics that read answers themselves are told what an unreadable one is worth."""
@@ -38,16 +40,30 @@ def open_metric(spec: MetricSpec) -> Metric:
     return metric
 
 
+def open_answering(spec: MetricSpec, *, on_invalid: OnInvalid) -> Metric:
+    """Open a metric as a run scores answers by it: what it cannot read counts as the run says, unless its params do.
+
+    Raises:
+        NotFound, InvalidInput, Conflict, PluginFailure: as `open_metric`.
+    """
+    return open_metric(spec if _POLICY in spec.params else _told(spec, on_invalid))
+
+
 def open_failing(spec: MetricSpec) -> Metric:
     """Open a metric as it scores failures: what it cannot read has its worst value, whatever the params say.
 
     Raises:
         NotFound, InvalidInput, Conflict, PluginFailure: as `open_metric`.
     """
+    return open_metric(_told(spec, "zero"))
+
+
+def _told(spec: MetricSpec, on_invalid: OnInvalid) -> MetricSpec:
+    """Set the policy among the params of a metric that has such a one."""
     found = discovery.load("metrics", spec.class_path)
     if _POLICY not in inspect.signature(found).parameters:
-        return open_metric(spec)
-    return open_metric(spec.model_copy(update={"params": {**spec.params, _POLICY: "zero"}}))
+        return spec
+    return spec.model_copy(update={"params": {**spec.params, _POLICY: on_invalid}})
 
 
 def construct_metric(class_path: str, params: Mapping[str, JsonValue], *, name: str) -> Metric:

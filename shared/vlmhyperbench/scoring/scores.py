@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import compress
 from typing import Literal
 
 from vlmhyperbench.domain.specs import ExtractorSpec
@@ -19,6 +20,7 @@ Policy = Literal["zero", "exclude"]
 INVALID = "invalid_output"
 
 _NOWHERE_RIGHT = "\N{REPLACEMENT CHARACTER}"
+"""No punctuation, no word and no white space, so that no normaliser empties it."""
 
 
 class Outcome(StrEnum):
@@ -55,10 +57,8 @@ class Score:
     measure: Measure
     is_invalid: bool = False
     """There is an answer, but nothing could be read out of it, by the extractor or by the metric."""
-    wrong: Measure | None = None
-    """What the row would add to pooled statistics if its answer were wrong; only where it has no value."""
     right: Measure | None = None
-    """The same if its answer were its first reference."""
+    """What the row would add to pooled statistics if its answer were right; only where it has no value."""
 
 
 def outcome_of(row: Row) -> Outcome:
@@ -81,6 +81,7 @@ def score(
     """Score rows in one batch.
 
     `failing` scores what counts as a wrong answer: the same metric, told to give what it cannot read its worst value.
+    What `metric` itself cannot read is worth what its params say.
 
     A model failure, or an answer that the extractor cannot read, is scored as a wrong answer under the policy `zero`,
     and under `exclude` not at all; an infrastructure failure is never scored. A metric that raises on a row leaves that
@@ -95,65 +96,73 @@ def score(
         _case(row, text, reason, on_model_failure=on_model_failure, on_invalid=on_invalid)
         for row, text, reason in zip(rows, extracted.texts, extracted.reasons, strict=True)
     ]
-    worst = failing or metric
-    said = iter(_asked(metric, cases, rows, wrong=False))
-    failed = iter(_asked(worst, cases, rows, wrong=True))
+    said = iter(_measure_said(metric, cases, rows))
+    failed = iter(_measure_wrong(failing or metric, [*compress(rows, [case.is_wrong for case in cases])]))
     measures = [
-        Measure.unscored(case.reason) if case.prediction is None else next(failed if case.is_wrong else said)
+        next(failed) if case.is_wrong else next(said) if case.prediction is not None else Measure.unscored(case.reason)
         for case in cases
     ]
-    bounds = _bounds(metric, worst, rows, measures)
     return [
         Score(
             outcome=_final(case.outcome, measure),
             measure=measure,
-            is_invalid=case.is_invalid or (not case.is_wrong and _could_not_read(measure)),
-            wrong=wrong,
+            is_invalid=case.is_invalid or (case.prediction is not None and _could_not_read(measure)),
             right=right,
         )
-        for case, measure, (wrong, right) in zip(cases, measures, bounds, strict=True)
+        for case, measure, right in zip(cases, measures, _right(metric, rows, measures), strict=True)
     ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
-    """What a metric is asked of a row: a prediction, or nothing and why."""
+    """What a metric is asked of a row: a prediction, a wrong answer, or nothing and why."""
 
     outcome: Outcome
     prediction: str | None = None
     reason: str = ""
     is_invalid: bool = False
-
-    @property
-    def is_wrong(self) -> bool:
-        """Whether the prediction stands for a failure that counts as wrong."""
-        return self.outcome is Outcome.MODEL_FAILURE
+    is_wrong: bool = False
+    """It is a failure that counts as a wrong answer."""
 
 
-def _asked(metric: Metric, cases: Sequence[_Case], rows: Sequence[Row], *, wrong: bool) -> list[Measure]:
-    asked = [
-        (case.prediction, row)
-        for case, row in zip(cases, rows, strict=True)
-        if case.prediction is not None and case.is_wrong is wrong
-    ]
-    return _measure(metric, [prediction for prediction, _ in asked], [row for _, row in asked])
+def _measure_said(metric: Metric, cases: Sequence[_Case], rows: Sequence[Row]) -> list[Measure]:
+    said = [(case.prediction, row) for case, row in zip(cases, rows, strict=True) if case.prediction is not None]
+    return _measure(metric, [prediction for prediction, _ in said], [row for _, row in said])
 
 
 def _measure(metric: Metric, predictions: Sequence[str], rows: Sequence[Row]) -> list[Measure]:
     return measure_all(metric, predictions, [row.references for row in rows], [row.metadata for row in rows])
 
 
+def _measure_wrong(metric: Metric, rows: Sequence[Row]) -> list[Measure]:
+    """Score rows as if their answers were wrong.
+
+    A normaliser may leave nothing of a reference (of an article, of a dash), and then the empty answer agrees with it.
+    So an answer that agrees with nothing is scored as well, and counts where it is worth less. Elsewhere the empty one
+    does: to corpus scores it adds no length.
+    """
+    empty = _measure(metric, [wrong_answer(row.references) for row in rows], rows)
+    nowhere_right = _measure(metric, [_NOWHERE_RIGHT] * len(rows), rows)
+    direction = metric.description.direction
+    return [two if _is_worse(two, one, direction) else one for one, two in zip(empty, nowhere_right, strict=True)]
+
+
+def _is_worse(one: Measure, other: Measure, direction: Literal["higher", "lower"] | None) -> bool:
+    if one.value is None or other.value is None or direction is None:
+        return False
+    return one.value < other.value if direction == "higher" else one.value > other.value
+
+
 def _case(row: Row, text: str | None, reason: str | None, *, on_model_failure: Policy, on_invalid: Policy) -> _Case:
     outcome = outcome_of(row)
-    wrong = wrong_answer(row.references)
     if outcome is Outcome.SCORED:
         if text is not None:
             return _Case(outcome=outcome, prediction=text)
         if on_invalid == "zero":
-            return _Case(outcome=Outcome.MODEL_FAILURE, prediction=wrong, is_invalid=True)
+            return _Case(outcome=Outcome.MODEL_FAILURE, is_invalid=True, is_wrong=True)
         return _Case(outcome=outcome, reason=f"{INVALID}: {reason}", is_invalid=True)
     if outcome is Outcome.MODEL_FAILURE and on_model_failure == "zero":
-        return _Case(outcome=outcome, prediction=wrong)
+        return _Case(outcome=outcome, is_wrong=True)
     return _Case(outcome=outcome, reason=row.error_code or row.status)
 
 
@@ -170,15 +179,16 @@ def _final(outcome: Outcome, measure: Measure) -> Outcome:
     return Outcome.UNSCORED if outcome is Outcome.SCORED and measure.value is None else outcome
 
 
-def _bounds(
-    metric: Metric, worst: Metric, rows: Sequence[Row], measures: Sequence[Measure]
-) -> Iterable[tuple[Measure | None, Measure | None]]:
-    """Only pooled metrics need them: the bounds of a mean follow from the metric's range."""
+def _right(metric: Metric, rows: Sequence[Row], measures: Sequence[Measure]) -> list[Measure | None]:
+    """Score what has no value as if it were right, where there is one right answer: of several any could be the best.
+
+    Only pooled metrics need it: the bounds of a mean follow from the metric's range.
+    """
+    is_pooled = metric.description.aggregation == "pooled"
     is_open = [
-        measure.value is None and bool(row.references) and metric.description.aggregation == "pooled"
+        is_pooled and measure.value is None and len(set(row.references)) == 1
         for row, measure in zip(rows, measures, strict=True)
     ]
-    missing = [row for row, without in zip(rows, is_open, strict=True) if without]
-    wrong = iter(_measure(worst, [wrong_answer(row.references) for row in missing], missing))
+    missing = [*compress(rows, is_open)]
     right = iter(_measure(metric, [row.references[0] for row in missing], missing))
-    return [(next(wrong), next(right)) if without else (None, None) for without in is_open]
+    return [next(right) if without else None for without in is_open]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from vlmhyperbench.analysis import stats
 from vlmhyperbench.analysis.quality import Summary, summarise
 from vlmhyperbench_sdk.protocols import MetricDescription
-from vlmhyperbench_text_metrics import Anls, Bleu, Cer, ExactMatch
+from vlmhyperbench_text_metrics import Anls, Bleu, Cer, Classification, ExactMatch
 
 SCHEMA = {"outcome": polars.String, "value": polars.Float64}
 
@@ -43,14 +43,11 @@ def _cer(rows: list[tuple[float, float] | None], references: list[float] | None 
             "stat.edits": [0.0 if row is None else row[0] for row in rows],
             "stat.length": [0.0 if row is None else row[1] for row in rows],
             "stat.count": [0.0 if row is None else 1.0 for row in rows],
-            "wrong.edits": lengths,
-            "wrong.length": lengths,
-            "wrong.count": [None if length is None else 1.0 for length in lengths],
             "right.edits": [None if length is None else 0.0 for length in lengths],
             "right.length": lengths,
             "right.count": [None if length is None else 1.0 for length in lengths],
         },
-        schema_overrides=dict.fromkeys(("value", "wrong.edits", "wrong.length", "wrong.count"), polars.Float64),
+        schema_overrides=dict.fromkeys(("value", "right.edits", "right.length", "right.count"), polars.Float64),
     )
 
 
@@ -139,10 +136,30 @@ def test_a_pooled_value_is_combined_from_sums_and_the_mean_stands_beside_it() ->
     assert summary.interval is not None
 
 
-def test_a_pooled_value_has_bounds_from_what_the_missing_rows_would_add() -> None:
+def test_a_pooled_value_has_a_bound_where_missing_answers_are_right_and_none_where_they_are_wrong() -> None:
     (summary,) = summarise(_cer([(1.0, 8.0), None], references=[2.0]), Cer())
     assert summary.value == 0.125
-    assert (summary.lower, summary.upper) == (0.1, 0.3)
+    assert (summary.lower, summary.upper) == (0.1, None)
+    (complete,) = summarise(_cer([(1.0, 8.0)]), Cer())
+    assert (complete.lower, complete.upper) == (0.125, 0.125)
+
+
+def test_missing_answers_of_two_classes_have_a_bound_together() -> None:
+    frame = polars.DataFrame(
+        {
+            "outcome": ["scored", "infrastructure_failure", "infrastructure_failure"],
+            "value": [0.0, None, None],
+            "stat.cell:a|b": [1.0, 0.0, 0.0],
+            "right.cell:a|a": [None, 1.0, None],
+            "right.cell:b|b": [None, None, 1.0],
+        }
+    )
+    (summary,) = summarise(frame, Classification())
+    # Of a: 1 right, 2 true, 1 said to be; of b: 1 right, 1 true, 2 said to be.
+    assert (summary.value, summary.lower) == (0.0, None)
+    assert summary.upper == pytest.approx(2 / 3)
+    silent = frame.with_columns(polars.lit(None, dtype=polars.Float64).alias("right.cell:b|b"))
+    assert summarise(silent, Classification())[0].upper is None
 
 
 def test_a_missing_row_without_references_leaves_pooled_bounds_open() -> None:
@@ -152,22 +169,20 @@ def test_a_missing_row_without_references_leaves_pooled_bounds_open() -> None:
     assert summarise(plain, Cer())[0].upper is None
 
 
-def test_where_more_is_better_missing_answers_that_are_wrong_give_the_lower_bound() -> None:
-    measures = Bleu().measure(["a b c d e", "", "a b c d e"], [["a b c d e"]] * 3)
+def test_a_score_of_free_text_has_no_bound_since_it_rewards_length() -> None:
+    measures = Bleu().measure(["a b c d e", "a b c d e"], [["a b c d e"]] * 2)
     columns = {name: list(column) for name, column in measures.statistics.items()}
     frame = polars.DataFrame(
         {
             "outcome": ["scored", "infrastructure_failure"],
             "value": [100.0, None],
             **{f"stat.{name}": [column[0], 0.0] for name, column in columns.items()},
-            **{f"wrong.{name}": [None, column[1]] for name, column in columns.items()},
-            **{f"right.{name}": [None, column[2]] for name, column in columns.items()},
+            **{f"right.{name}": [None, column[1]] for name, column in columns.items()},
         }
     )
     (summary,) = summarise(frame, Bleu())
-    assert [summary.value, summary.upper] == pytest.approx([100.0, 100.0])
-    assert summary.lower is not None
-    assert 0 < summary.lower < 100
+    assert summary.value == pytest.approx(100.0)
+    assert (summary.lower, summary.upper) == (None, None)
 
 
 def test_an_open_end_of_the_range_leaves_the_bound_of_a_mean_open() -> None:

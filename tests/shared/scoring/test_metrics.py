@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vlmhyperbench.domain.specs import MetricSpec
-from vlmhyperbench.scoring.metrics import open_failing, open_metric
+from vlmhyperbench.scoring.metrics import open_answering, open_failing, open_metric
 from vlmhyperbench_sdk.errors import Conflict, InvalidInput, NotFound, PluginFailure
 
 EXACT = MetricSpec(name="exact_match", profile="v1", version="1.0.0", class_path="exact_match")
@@ -59,3 +59,24 @@ def test_failures_have_the_worst_value_even_where_unreadable_answers_are_exclude
     )
     assert (excluded, failed) == ([None], [0.0])
     assert open_failing(EXACT).description == open_metric(EXACT).description
+
+
+@pytest.mark.parametrize(
+    ("params", "policy", "value"),
+    [
+        ({}, "zero", 0.0),
+        ({}, "exclude", None),
+        ({"on_invalid": "exclude"}, "zero", None),
+        ({"on_invalid": "zero"}, "exclude", 0.0),
+    ],
+)
+def test_the_params_of_a_metric_win_over_the_policy_of_its_run(
+    params: dict[str, str], policy: str, value: float | None
+) -> None:
+    spec = MetricSpec(name="anls_star", profile="paper", version="1.0.0", class_path="anls_star", params=params)
+    metric = open_answering(spec, on_invalid=policy)  # type: ignore[arg-type]
+    assert metric.measure(["no JSON"], [['{"total": 1}']]).values == [value]
+
+
+def test_a_metric_that_knows_no_such_policy_is_opened_as_it_is() -> None:
+    assert open_answering(EXACT, on_invalid="zero").description == open_metric(EXACT).description

@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vlmhyperbench.domain.specs import ExtractorSpec
+from vlmhyperbench.scoring.reported import KEY, Reported
 from vlmhyperbench.scoring.scores import Outcome, Row, Score, outcome_of, score, wrong_answer
 from vlmhyperbench_sdk.protocols import Metric, MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, Measures
-from vlmhyperbench_text_metrics import Anls, Bleu, Cer, ExactMatch
+from vlmhyperbench_text_metrics import Anls, Bleu, Cer, Classification, ExactMatch, TokenF1, VqaAccuracy, Wer
 
 MODEL = Row(status="error", failure="model", error_code="timeout", references=("ab",))
 INFRASTRUCTURE = Row(status="error", failure="infrastructure", error_code="unreadable_image", references=("ab",))
@@ -94,6 +95,51 @@ def test_a_model_failure_is_never_right_even_where_the_empty_answer_would_be() -
     assert wrong_answer(("ab",)) == ""
 
 
+@pytest.mark.parametrize(
+    ("metric", "references"),
+    [
+        (TokenF1(), ("A",)),
+        (TokenF1(), ("-",)),
+        (TokenF1(), ("$", "cash")),
+        (ExactMatch(strip_punct=True), ("-",)),
+        (VqaAccuracy(), ("a",) * 9 + ("an a",)),
+        (VqaAccuracy(), ("?",) * 9 + ("what",)),
+        (VqaAccuracy(), ("a",) * 3 + ("dog",) * 7),
+        (VqaAccuracy(profile="normalized"), ("a",) * 10),
+    ],
+)
+def test_a_model_failure_is_worth_nothing_also_where_a_normaliser_leaves_nothing_of_a_reference(
+    metric: Metric, references: tuple[str, ...]
+) -> None:
+    row = Row(status="error", failure="model", references=references)
+    assert _one(metric, row).measure.value == 0.0
+    number = ExtractorSpec(name="number", version=2)
+    unread = score(metric, [_ok("none", *references)], extractor=number, on_invalid="zero")[0]
+    assert (unread.measure.value, unread.is_invalid) == (0.0, True)
+
+
+@pytest.mark.parametrize(
+    ("metric", "statistics"),
+    [
+        (Cer(), {"edits": 1.0, "length": 1.0}),
+        (Wer(), {"edits": 1.0, "length": 1.0}),
+        (Bleu(), {"sys_len": 0.0, "ref_len": 1.0}),
+        (Classification(), {"cell:a|__unparsed__": 1.0}),
+    ],
+)
+def test_where_a_failure_is_the_worst_already_it_stays_the_empty_answer(
+    metric: Metric, statistics: dict[str, float]
+) -> None:
+    found = _one(metric, Row(status="error", failure="model", references=("a",))).measure.statistics
+    assert {name: found[name] for name in statistics} == statistics
+
+
+def test_a_failure_by_a_number_of_which_nobody_knows_whether_more_is_better_is_what_the_metric_says() -> None:
+    reported = Reported(score="acc")
+    row = Row(status="error", failure="model", metadata={KEY: {"acc": 0.5}})
+    assert _one(reported, row).measure.value == 0.5
+
+
 def test_a_model_failure_under_exclude_has_no_value() -> None:
     excluded = _one(Anls(), MODEL, on_model_failure="exclude")
     assert excluded.outcome is Outcome.MODEL_FAILURE
@@ -112,7 +158,7 @@ def test_a_failure_without_a_code_gives_its_status_as_reason() -> None:
 
 
 def test_an_answer_that_cannot_be_read_is_wrong_or_unscored_by_policy_and_invalid_either_way() -> None:
-    number = ExtractorSpec(name="number")
+    number = ExtractorSpec(name="number", version=2)
     unread = score(ExactMatch(), [_ok("none", "5")], extractor=number)[0]
     assert (unread.outcome, unread.measure.reason) == (Outcome.UNSCORED, "invalid_output: no_number")
     assert unread.is_invalid
@@ -139,21 +185,21 @@ def test_an_answer_that_the_metric_cannot_score_is_unscored() -> None:
     assert (unscored.outcome, unscored.measure.reason) == (Outcome.UNSCORED, "no_reference")
 
 
-def test_pooled_metrics_say_what_a_missing_row_would_add() -> None:
+def test_pooled_metrics_say_what_a_right_answer_would_add_in_a_missing_row() -> None:
     missing = _one(Cer(), INFRASTRUCTURE)
-    assert missing.wrong is not None
     assert missing.right is not None
-    assert missing.wrong.statistics == {"edits": 2.0, "length": 2.0, "count": 1.0}
     assert missing.right.statistics == {"edits": 0.0, "length": 2.0, "count": 1.0}
     bleu = _one(Bleu(), Row(status="quarantined", references=("a b c d",)))
     assert bleu.right is not None
     assert bleu.right.value == pytest.approx(100.0)
 
 
-def test_bounds_are_given_only_where_a_pooled_value_is_missing() -> None:
-    assert _one(Cer(), _ok("a", "a")).wrong is None
+def test_that_is_said_only_where_a_pooled_value_is_missing_and_one_answer_is_right() -> None:
+    assert _one(Cer(), _ok("a", "a")).right is None
     assert _one(Cer(), _ok("a")).right is None
-    assert _one(ExactMatch(), INFRASTRUCTURE).wrong is None
+    assert _one(ExactMatch(), INFRASTRUCTURE).right is None
+    assert _one(Cer(), Row(status="error", references=("ab", "abcd"))).right is None
+    assert _one(Cer(), Row(status="error", references=("ab", "ab"))).right is not None
 
 
 def test_a_metric_that_raises_loses_only_the_row_on_which_it_raises() -> None:
