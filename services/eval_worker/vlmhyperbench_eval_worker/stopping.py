@@ -24,7 +24,7 @@ from vlmhyperbench.analysis.sequential import (
     certain_after,
     decide,
     gains,
-    range_of_gains,
+    gains_of,
     request_order,
 )
 from vlmhyperbench.data import manifest
@@ -85,7 +85,7 @@ async def watch(job: ClaimedJob, run: RunView, spec: RunSpec, rule: StopRule) ->
     if metric is None:
         raise NotFound(f"The run is not scored by {rule.metric}, by which it should stop.")
     description = await job.run_cpu(describe, metric)
-    low, high = range_of_gains(description)
+    low, high, direction = gains_of(description)
     keys, unreadable = await _samples(job, run)
     sequence = PairedSequence(alpha=rule.alpha, low=low, high=high, total_units=len(keys), largest_unit=spec.decoding.n)
     certain_after(_rule(rule, len(keys)), sequence)  # refuses a margin that no gain can reach
@@ -97,7 +97,7 @@ async def watch(job: ClaimedJob, run: RunView, spec: RunSpec, rule: StopRule) ->
     pairing = Pairing(
         rule=rule,
         metric=metric,
-        direction=description.direction,
+        direction=direction,
         keys=keys,
         unreadable=unreadable,
         order=request_order(keys, repeats=spec.decoding.n, seed=rule.seed),

@@ -23,7 +23,7 @@ from vlmhyperbench.reports.samples import NAME, write_samples
 from vlmhyperbench.reports.tables import answers_csv, metrics_detailed_csv, metrics_summary_csv
 from vlmhyperbench.reports.thumbnails import MAX_COUNT, make_thumbnail
 from vlmhyperbench.scoring.extraction import TEXT
-from vlmhyperbench.scoring.metrics import open_metric
+from vlmhyperbench.scoring.metrics import open_answering
 from vlmhyperbench_reporter.bundles import Draft, MeasureFile, ReportFile, RunBundle
 
 _MEDIA_TYPES = {".md": "text/markdown", ".svg": "image/svg+xml", ".webp": "image/webp"}
@@ -149,11 +149,13 @@ def _scored(
         for metric in spec.metrics
         if with_judges or not is_judge(metric)
     ]
-    opened = [found for metric, reader in wanted if (found := _opened(metric, reader, files)) is not None]
+    opened = [found for metric, reader in wanted if (found := _opened(spec, metric, reader, files)) is not None]
     return name_metrics(opened)
 
 
-def _opened(spec: MetricSpec, extractor: ExtractorSpec, files: Sequence[MeasureFile]) -> OpenedMetric | None:
+def _opened(
+    run: RunSpec, spec: MetricSpec, extractor: ExtractorSpec, files: Sequence[MeasureFile]
+) -> OpenedMetric | None:
     """Open a metric with its measures, or return None where nothing was measured by it."""
     wanted = {
         "name": spec.name,
@@ -167,7 +169,7 @@ def _opened(spec: MetricSpec, extractor: ExtractorSpec, files: Sequence[MeasureF
     measures = polars.concat([polars.read_parquet(io.BytesIO(file.content)) for file in found], how="diagonal")
     return OpenedMetric(
         spec=spec,
-        metric=open_metric(spec),
+        metric=open_answering(spec, on_invalid=run.on_invalid),
         environment=found[0].environment,
         extractor=extractor.label,
         evaluation_id=found[0].evaluation_id or "",

@@ -128,23 +128,30 @@ async def _judged(runtime: Runtime, run_id: UUID, found: Sequence[PhaseView]) ->
         if phase.kind != "judge":
             continue
         rows = await read_facts(runtime.database, runtime.storage, run_id, phases=[phase.no], payload=False)
-        rows = rows.filter(polars.col("error_code").ne_missing(UNREADABLE_SAMPLE))  # nothing was asked about these
-        asked = rows.filter(~polars.col("is_kept"))
-        columns = polars.col("prompt_tokens", "completion_tokens", "latency_ns")
-        tokens = asked.select(columns.cast(polars.Int64).sum()).row(0)
-        prompt, completion, latency_ns = (value or 0 for value in tokens)
-        uses.append(
-            JudgeUse(
-                metric=str(phase.params[PARAM]),
-                requests=rows.height,
-                kept=rows.height - asked.height,
-                failed=rows.filter(polars.col("status") != "ok").height,
-                prompt_tokens=prompt,
-                completion_tokens=completion,
-                busy_s=latency_ns / 1e9,
-            )
-        )
+        uses.append(use_of_judge(str(phase.params[PARAM]), rows))
     return tuple(uses)
+
+
+def use_of_judge(metric: str, rows: polars.DataFrame) -> JudgeUse:
+    """Sum up the rows of a judge's phase."""
+    rows = rows.filter(polars.col("error_code").ne_missing(UNREADABLE_SAMPLE))  # nothing was asked about these
+    asked = rows.filter(~polars.col("is_kept"))
+    return JudgeUse(
+        metric=metric,
+        requests=rows.height,
+        kept=rows.height - asked.height,
+        failed=rows.filter(polars.col("status") != "ok").height,
+        prompt_tokens=_tokens(asked, "prompt_tokens"),
+        completion_tokens=_tokens(asked, "completion_tokens"),
+        busy_s=int(asked["latency_ns"].sum()) / 1e9,
+    )
+
+
+def _tokens(asked: polars.DataFrame, column: str) -> int | None:
+    """Sum up a count; None where a verdict lacks it, for of an unknown number no sum is known."""
+    if asked.filter(polars.col("status") == "ok")[column].null_count():
+        return None
+    return int(asked[column].cast(polars.Int64).sum())  # of 32-bit counts the sum can be longer
 
 
 async def _behind(

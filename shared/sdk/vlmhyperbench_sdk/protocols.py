@@ -62,7 +62,8 @@ class MetricDescription:
     unit: str
     """`1` for a share."""
     range: tuple[float | None, float | None]
-    direction: Literal["higher", "lower"]
+    direction: Literal["higher", "lower"] | None
+    """Which end is good; None where nobody says, so that no difference is better or worse."""
     aggregation: Literal["mean", "pooled"]
     """`mean`: the combined value is the mean of the samples' values; `pooled`: it follows from the sums only."""
     proportion: bool

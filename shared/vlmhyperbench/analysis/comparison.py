@@ -1,7 +1,7 @@
 """Compare runs on the same samples: paired differences with intervals, and the answers that flipped.
 
-Runs are paired by (sample key, repeat, turn). Samples of one document stay together: the cluster is the unit. The
-baseline comes first, and a difference is the other minus the baseline.
+Runs are paired by (sample key, repeat), however their samples were asked for. Samples of one document stay together:
+the cluster is the unit. The baseline comes first, and a difference is the other minus the baseline.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from vlmhyperbench.analysis import stats
 from vlmhyperbench.analysis.equivalence import detectable_effect, equivalence, pseudo_values
 from vlmhyperbench_sdk.protocols import MetricDescription
 
-PAIR_KEY = ("key", "repeat", "turn")
+PAIR_KEY = ("key", "repeat")
 _STATISTIC = "stat."
 MINIMUM_EFFECT = 0.005
 """A difference below this share of a metric's scale is not worth acting on, however certain it is."""
@@ -25,35 +25,48 @@ EQUIVALENCE_MARGIN = 0.02
 """Two targets count as alike where their difference is shown to be below this share of a metric's scale."""
 SIGNIFICANT = 0.05
 
-Verdict = Literal["better", "worse", "too small to matter", "equivalent", "no difference shown", "not comparable"]
+Verdict = Literal[
+    "better", "worse", "differs", "too small to matter", "equivalent", "no difference shown", "not comparable"
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
     """A metric of one run, one row per answer.
 
-    `frame` has `key, repeat, turn, cluster, value` and the additive statistics as `stat.<name>`.
+    `frame` has `key, repeat, cluster, value` and the additive statistics as `stat.<name>`.
     """
 
+    key: str
+    """How machines name it in its run."""
     label: str
+    """How people do."""
+    definition: str
+    """Digest of what a description need not show, such as params (`identity.definition_of`)."""
     description: MetricDescription
     combine: Callable[[Mapping[str, float]], float | None]
     frame: polars.DataFrame
+
+    def is_same(self, other: Measured) -> bool:
+        """Whether both give the same number to the same answer: another profile, version or param is another metric."""
+        return (self.definition, self.description) == (other.definition, other.description)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delta:
     """How one metric differs from the baseline, on the answers that both runs have a value for."""
 
+    key: str
+    """How machines name the metric in the baseline."""
     label: str
-    direction: Literal["higher", "lower"]
+    direction: Literal["higher", "lower"] | None
     scale: float
     """Length of the metric's scale, so that differences of several metrics can be laid beside each other."""
     is_bounded: bool
     """Whether no single difference is longer than the scale."""
     pairs: int
     lost: int
-    """Answers of both runs that are no pair, since one of the runs has no value for them."""
+    """Answers of either run that are no pair: the other has no such answer, or one of the two no value."""
     units: int
     """Documents that the pairs belong to."""
     baseline: float | None
@@ -69,9 +82,10 @@ class Delta:
     """The smallest true difference that so many units show in 80 of 100 comparisons."""
     equivalence_p: float | None
     """Of two one-sided tests against `EQUIVALENCE_MARGIN`."""
-    wins: int
+    wins: int | None
+    """Answers that score better than in the baseline; None where nobody says what is better, `losses` too."""
     ties: int
-    losses: int
+    losses: int | None
     verdict: Verdict
 
 
@@ -93,12 +107,8 @@ class Flips:
 def compare_metrics(
     baseline: Sequence[Measured], other: Sequence[Measured], *, seed: int = 0, minimum_effect: float = MINIMUM_EFFECT
 ) -> list[Delta]:
-    """Return one delta per metric of the baseline that the other run has too, in the baseline's order.
-
-    A metric is the same where its whole description is: another profile, version or normaliser is another number.
-    """
-    theirs = {measured.description: measured for measured in other}
-    shared = [(one, theirs[one.description]) for one in baseline if one.description in theirs]
+    """Return one delta per metric of the baseline that the other run has too, in the baseline's order."""
+    shared = [(one, same) for one in baseline if (same := next(filter(one.is_same, other), None)) is not None]
     deltas = [_compare(one, two, seed=seed) for one, two in shared]
     tested = [i for i, delta in enumerate(deltas) if delta.p_value is not None]
     adjusted = stats.holm([deltas[i].p_value or 0.0 for i in tested])
@@ -141,12 +151,13 @@ def _compare(baseline: Measured, other: Measured, *, seed: int) -> Delta:
     pairs = pair(with_statistics(baseline.frame, names), with_statistics(other.frame, names))
     direction = baseline.description.direction
     blank = Delta(
+        key=baseline.key,
         label=baseline.label,
         direction=direction,
         scale=scale_of(baseline.description),
         is_bounded=None not in baseline.description.range and baseline.description.aggregation == "mean",
         pairs=pairs.height,
-        lost=baseline.frame.join(other.frame, on=list(PAIR_KEY), how="semi").height - pairs.height,
+        lost=polars.concat([one.frame.select(PAIR_KEY) for one in (baseline, other)]).unique().height - pairs.height,
         units=pairs["cluster"].n_unique(),
         baseline=None,
         other=None,
@@ -158,9 +169,9 @@ def _compare(baseline: Measured, other: Measured, *, seed: int) -> Delta:
         test="",
         detectable=None,
         equivalence_p=None,
-        wins=0,
+        wins=None,
         ties=0,
-        losses=0,
+        losses=None,
         verdict="not comparable",
     )
     if pairs.height == 0:
@@ -184,7 +195,7 @@ def _compare(baseline: Measured, other: Measured, *, seed: int) -> Delta:
         return blank
     pseudo = pseudo_values(sides[0], sides[1], estimator)
     alike = equivalence(pseudo, margin=EQUIVALENCE_MARGIN * blank.scale, scale=blank.scale)
-    gain = (pairs["value_right"] - pairs["value"]).to_numpy() * (1 if direction == "higher" else -1)
+    gain = (pairs["value_right"] - pairs["value"]).to_numpy() * (-1 if direction == "lower" else 1)
     return replace(
         blank,
         baseline=float(estimator(sides[0].sum(axis=0))),
@@ -196,9 +207,9 @@ def _compare(baseline: Measured, other: Measured, *, seed: int) -> Delta:
         test=found.test,
         detectable=detectable_effect(pseudo),
         equivalence_p=alike.p_value if alike else None,
-        wins=int((gain > 0).sum()),
+        wins=int((gain > 0).sum()) if direction else None,
         ties=int((gain == 0).sum()),
-        losses=int((gain < 0).sum()),
+        losses=int((gain < 0).sum()) if direction else None,
     )
 
 
@@ -217,6 +228,8 @@ def _judged(delta: Delta, *, minimum_effect: float) -> Delta:
         verdict = "equivalent" if is_alike else "no difference shown"
     elif abs(difference) < minimum_effect * delta.scale:
         verdict = "too small to matter"
+    elif delta.direction is None:
+        verdict = "differs"
     else:
         verdict = "better" if (difference > 0) == (delta.direction == "higher") else "worse"
     return replace(delta, verdict=verdict)

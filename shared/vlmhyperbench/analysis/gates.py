@@ -15,8 +15,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag, model_validator
 
 from vlmhyperbench.analysis.comparison import Delta
-from vlmhyperbench.domain.identity import differences, measured_apart
-from vlmhyperbench.domain.scenarios import ScenarioSpec
+from vlmhyperbench.domain.identity import Measurement, differences, measured_apart
 
 _UNKNOWN: JsonValue = {"unknown": True}
 _OF_ASKING = frozenset({"prompt", "decoding", "scenario", "response_format"})
@@ -127,9 +126,9 @@ class WholeRun:
     value: float | None
     """Over the answers that have one."""
     lower: float | None
-    """The value if all others were wrong; None where nobody can say."""
+    """The lowest that it could be, whatever the others were; None where nobody can say."""
     upper: float | None
-    """The value if they were right."""
+    """The highest."""
     without: float
     """Requests that have a row, but no value."""
     lost: Mapping[str, float]
@@ -144,10 +143,10 @@ class Side:
     headline: Mapping[str, JsonValue]
     counts: Mapping[str, float]
     spec: Mapping[str, JsonValue]
-    scenario: ScenarioSpec
-    manifest_id: str | None
-    """Hash of the samples that were asked."""
+    measurement: Measurement
     is_interrupted: bool
+    is_stopped: bool
+    """Whether its stop rule ended it before every sample was asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,8 +187,7 @@ def _metric(rule: MetricRule, deltas: Mapping[str, Delta], baseline: Side, other
         return [Check(rule=rule.metric, status="failed", message=message)]
     checks = []
     if rule.max_drop is not None:
-        missing = baseline.counts["missing"] + other.counts["missing"]
-        checks.append(_drop(rule.metric, rule.max_drop, delta, lost=delta.lost + int(missing)))
+        checks.append(_drop(rule.metric, rule.max_drop, delta, lost=_without_pair(delta, baseline, other)))
     if rule.min_value is not None:
         checks.append(_limit(f"{rule.metric} min_value", rule.min_value, measured, other, sign=1))
     if rule.max_value is not None:
@@ -198,7 +196,7 @@ def _metric(rule: MetricRule, deltas: Mapping[str, Delta], baseline: Side, other
 
 
 def _limit(rule: str, limit: float, measured: WholeRun, other: Side, *, sign: int) -> Check:
-    """Check a value, and whether the answers without one could bring it beyond the limit."""
+    """Check a value, and whether the answers without one could bring it beyond the limit; if nobody can say, maybe."""
     if measured.value is None:
         return Check(rule=rule, status="failed", message="It has no value.")
     said = f"It is {measured.value:.4g}, the limit {limit:g}"
@@ -213,8 +211,22 @@ def _limit(rule: str, limit: float, measured: WholeRun, other: Side, *, sign: in
     return Check(rule=rule, status="inconclusive", message=message)
 
 
+def _without_pair(delta: Delta, baseline: Side, other: Side) -> int:
+    """Count the answers that a difference should rest on and does not, among them those that neither run has.
+
+    What a stop rule spared is none of them: it asks in an order drawn at random.
+    """
+    requested = [int(side.counts["requested"]) for side in (baseline, other)]
+    if baseline.is_stopped or other.is_stopped:
+        return max(0, min(requested) - delta.pairs)
+    return max(delta.lost, max(requested) - delta.pairs)
+
+
 def _drop(metric: str, limit: float, delta: Delta, *, lost: int) -> Check:
     rule = f"{metric} max_drop"
+    if delta.direction is None:
+        message = "Nobody says whether more of it is better, so no change of it is a drop."
+        return Check(rule=rule, status="inconclusive", message=message)
     if delta.difference is None:
         return Check(rule=rule, status="failed", message="No answers could be paired.")
     sign = -1 if delta.direction == "higher" else 1
@@ -260,8 +272,7 @@ def _speed(rule: SpeedRule, baseline: Side, other: Side) -> Check:
     if rule.speed != MEMORY and "invalid" in (baseline.headline.get("validity"), other.headline.get("validity")):
         message = "A run's speeds are INVALID as a measurement; its report says why."
         return Check(rule=rule.speed, status="inconclusive", message=message)
-    is_same = baseline.manifest_id == other.manifest_id
-    apart = measured_apart(baseline.scenario, other.scenario, has_same_samples=is_same)
+    apart = measured_apart(baseline.measurement, other.measurement)
     if apart:
         return Check(rule=rule.speed, status="inconclusive", message=f"The runs differ in {', '.join(apart)}.")
     change = after / before - 1

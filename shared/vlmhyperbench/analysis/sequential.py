@@ -322,15 +322,16 @@ def gains(
     return difference if direction == "higher" else -difference
 
 
-def range_of_gains(description: MetricDescription) -> tuple[float, float]:
-    """Return the smallest and the largest gain that a metric can show.
+def gains_of(description: MetricDescription) -> tuple[float, float, Literal["higher", "lower"]]:
+    """Return the smallest and the largest gain that a metric can show, and which end of its scale is good.
 
     Raises:
-        InvalidInput: the metric is pooled, so no mean of differences, or its scale has an open end.
+        InvalidInput: the metric is pooled, so no mean of differences, or its scale has an open end, or no good one.
     """
     low, high = description.range
-    if description.aggregation != "mean" or low is None or high is None:
+    direction = description.direction
+    if description.aggregation != "mean" or low is None or high is None or direction is None:
         raise InvalidInput(
             f"{description.name}@{description.profile} cannot stop a run: that needs a mean of values with two ends."
         )
-    return low - high, high - low
+    return low - high, high - low, direction

@@ -26,6 +26,8 @@ from vlmhyperbench.domain.specs import (
 ABSENT = "(absent)"
 _NOT_THE_LOAD = {"name", "version", "seed", "slo"}
 """What a scenario is called, and what it should keep, drives nothing; another seed is another draw of the same."""
+_NOT_THE_VERDICT = {"in_flight", "prices"}
+"""What a judge costs, and how many of its requests are under way at once."""
 
 _ID_HEX = 12
 
@@ -37,6 +39,17 @@ class Difference:
     path: str
     a: JsonValue
     b: JsonValue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """What two runs have to share so that their speeds can be compared."""
+
+    scenario: ScenarioSpec
+    manifest_id: str | None
+    """Hash of the samples that were asked."""
+    machines: frozenset[str]
+    """Kinds of the machines that measured; none where nobody knows."""
 
 
 def identify(
@@ -99,11 +112,43 @@ def id_of(components: Mapping[str, JsonValue]) -> str:
     return f"e{digest_of(dict(components))[:_ID_HEX]}"
 
 
-def measured_apart(first: ScenarioSpec, second: ScenarioSpec, *, has_same_samples: bool) -> list[str]:
+def definition_of(metric: MetricSpec) -> str:
+    """Return a digest of what defines a metric's numbers beside its description: what it is made of, and its params."""
+    params = {
+        name: value for name, value in metric.params.items() if not (is_judge(metric) and name in _NOT_THE_VERDICT)
+    }
+    return digest_of({"class_path": metric.class_path, "params": params})
+
+
+def may_be_paired(datasets: tuple[str, str], manifest_ids: tuple[str | None, str | None]) -> bool:
+    """Say whether samples of one key are one sample in two runs: every data set numbers its own.
+
+    Args:
+        datasets: names of the data sets of both.
+        manifest_ids: hashes of the samples that were really asked.
+    """
+    first, second = manifest_ids
+    return datasets[0] == datasets[1] or (first is not None and first == second)
+
+
+def kind_of_machine(machine: Mapping[str, object]) -> str:
+    """Name what decides the speed of a machine, as a claim recorded it: processor, threads and accelerators."""
+    devices = machine.get("devices")
+    named = [device for device in devices if isinstance(device, dict)] if isinstance(devices, list) else []
+    accelerators = sorted(str(device.get("name")) for device in named if device.get("kind") == "gpu")
+    return ", ".join([str(machine.get("cpu_model")), f"{machine.get('cpu_threads')} threads", *accelerators])
+
+
+def measured_apart(first: Measurement, second: Measurement) -> list[str]:
     """Say in what two runs differ that makes their speeds those of two different measurements."""
-    a, b = ({**one.model_dump(mode="json", exclude=_NOT_THE_LOAD), "in_flight": one.streams} for one in (first, second))
+    a, b = (
+        {**one.scenario.model_dump(mode="json", exclude=_NOT_THE_LOAD), "in_flight": one.scenario.streams}
+        for one in (first, second)
+    )
     apart = [one.path for one in differences(a, b, path="scenario")]
-    return apart if has_same_samples else ["their samples", *apart]
+    if first.machines and second.machines and first.machines != second.machines:
+        apart.insert(0, "their machines")
+    return apart if first.manifest_id == second.manifest_id else ["their samples", *apart]
 
 
 def differences(a: JsonValue, b: JsonValue, *, path: str = "") -> Iterator[Difference]:

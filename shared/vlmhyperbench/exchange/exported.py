@@ -32,12 +32,18 @@ class ExportedScore:
     evaluation_id: str | None
 
     @property
+    def _reach(self) -> str:
+        if self.lower is not None and self.upper is not None:
+            return f", with them it is between {self.lower} and {self.upper}"
+        ends = (("at least", self.lower), ("at most", self.upper))
+        return next((f", with them it is {word} {end}" for word, end in ends if end is not None), "")
+
+    @property
     def gap(self) -> str:
         """Say what is missing in the value; empty where nothing is, or nobody can say that something is."""
         parts = []
         if self.n_without_value:
-            bounds = f", with them it is between {self.lower} and {self.upper}" if self.lower is not None else ""
-            parts.append(f"answers without a value: {self.n_without_value}{bounds}")
+            parts.append(f"answers without a value: {self.n_without_value}{self._reach}")
         if self.invalid:
             parts.append(f"answers that could not be read: {self.invalid}")
         return "; ".join(parts)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import polars
 
-from vlmhyperbench.analysis.comparison import Measured
+from vlmhyperbench.analysis.comparison import PAIR_KEY, Measured
 from vlmhyperbench.analysis.mistakes import kind_of_mistake, normalise
 from vlmhyperbench.reports.evidence import RunEvidence, ScoredMetric
 
@@ -45,9 +45,14 @@ def with_detail(run: RunEvidence, answers: polars.DataFrame) -> polars.DataFrame
 def measured(run: RunEvidence, scored: ScoredMetric) -> Measured:
     """Return what paired comparisons need of a metric."""
     frame = answers_of(run, scored)
-    kept = ["key", "repeat", "turn", "cluster", "value", *(name for name in frame.columns if name.startswith("stat."))]
+    kept = [*PAIR_KEY, "cluster", "value", *(name for name in frame.columns if name.startswith("stat."))]
     return Measured(
-        label=scored.label, description=scored.description, combine=scored.metric.combine, frame=frame.select(kept)
+        key=scored.key,
+        label=scored.label,
+        definition=scored.definition,
+        description=scored.description,
+        combine=scored.metric.combine,
+        frame=frame.select(kept),
     )
 
 

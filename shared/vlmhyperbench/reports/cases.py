@@ -71,6 +71,8 @@ def find_flips(baseline: RunEvidence, other: RunEvidence) -> list[Flip]:
     """Return the answers that are right in one run and wrong in the other, in the baseline's order."""
     if baseline.primary is None or other.primary is None or baseline.primary.perfect is None:
         return []
+    if not baseline.primary.is_same(other.primary):
+        return []
     perfect = baseline.primary.perfect
     ours, theirs = _scored(baseline, baseline.primary), _scored(other, other.primary)
     is_right = (polars.col("value") == perfect).alias("is_right")

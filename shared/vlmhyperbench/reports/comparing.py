@@ -14,7 +14,7 @@ from vlmhyperbench.analysis.comparison import Delta, Flips, Measured, compare_me
 from vlmhyperbench.analysis.gates import MEMORY, Check, GatePolicy, Side, WholeRun, check, is_met, two_kinds_of_memory
 from vlmhyperbench.analysis.parity import Parity
 from vlmhyperbench.analysis.parity import parity as compare_texts
-from vlmhyperbench.domain.identity import measured_apart
+from vlmhyperbench.domain.identity import Measurement, kind_of_machine, may_be_paired, measured_apart
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.reports.differences import delta_table, lost_of
 from vlmhyperbench.reports.document import Cell, Column, Section, Table, write_number
@@ -58,9 +58,10 @@ def compare(baseline: Samples, other: Samples, *, policy: GatePolicy | None = No
     Raises:
         NotFound, InvalidInput, Conflict, PluginFailure: a metric cannot be opened here.
     """
-    first, theirs = baseline.measured(), other.measured()
-    names = {one.label: key for key, one in first.items()}
-    deltas = {names[delta.label]: delta for delta in compare_metrics([*first.values()], [*theirs.values()])}
+    is_pair = _may_be_paired(baseline, other)
+    first, theirs = ([*side.measured().values()] if is_pair else [] for side in (baseline, other))
+    deltas = {delta.key: delta for delta in compare_metrics(first, theirs)}
+    texts = (side.answers() if is_pair else side.answers().clear() for side in (baseline, other))
     checks: list[Check] = []
     if policy is not None:
         checks = check(policy, baseline=_side(baseline), other=_side(other), deltas=deltas)
@@ -68,8 +69,8 @@ def compare(baseline: Samples, other: Samples, *, policy: GatePolicy | None = No
         baseline=baseline,
         other=other,
         deltas=deltas,
-        flips=_flips([*first.values()], [*theirs.values()]),
-        parity=compare_texts(baseline.answers(), other.answers()),
+        flips=_flips(first, theirs),
+        parity=compare_texts(*texts),
         warnings=tuple(_warnings(baseline, other, deltas)),
         checks=tuple(checks),
         is_met=None if policy is None else is_met(policy, checks),
@@ -182,10 +183,10 @@ def _side(samples: Samples) -> Side:
         metrics={name: _measured(_object(metrics, name)) for name in metrics},
         headline=cast("dict[str, JsonValue]", _object(samples.meta, "headline")),
         counts={name: float(value) for name, value in counts.items() if isinstance(value, int | float)},
-        spec=cast("dict[str, JsonValue]", _object(data, "spec")),
-        scenario=_scenario_of(samples),
-        manifest_id=_manifest_of(samples),
+        spec=cast("dict[str, JsonValue]", samples.spec),
+        measurement=_measurement(samples),
         is_interrupted=samples.meta.get("is_interrupted") is True,
+        is_stopped=data.get("is_stopped") is True,
     )
 
 
@@ -206,7 +207,7 @@ def _object(value: JsonObject, name: str) -> JsonObject:
 
 def _flips(first: Sequence[Measured], theirs: Sequence[Measured]) -> Flips | None:
     """Count by the first metric, where both runs have it first and its range has a right end."""
-    if not first or not theirs or first[0].description != theirs[0].description:
+    if not first or not theirs or not first[0].is_same(theirs[0]):
         return None
     low, high = first[0].description.range
     perfect = high if first[0].description.direction == "higher" else low
@@ -214,7 +215,9 @@ def _flips(first: Sequence[Measured], theirs: Sequence[Measured]) -> Flips | Non
 
 
 def _warnings(baseline: Samples, other: Samples, deltas: dict[str, Delta]) -> Iterator[str]:
-    if _manifest_of(baseline) != _manifest_of(other):
+    if not _may_be_paired(baseline, other):
+        yield "The runs asked other data sets, which number samples of their own: no answers are paired."
+    elif _manifest_of(baseline) != _manifest_of(other):
         yield "The runs were not made on the same samples; what both have is paired by its key."
     mine, theirs = ({one["key"]: one for one in run.described()} for run in (baseline, other))
     missing = sorted(str(key) for key in {*mine, *theirs} if key not in deltas)
@@ -246,12 +249,24 @@ def _measured_apart(baseline: Samples, other: Samples) -> list[str]:
     """Say why speeds of the two are not to be compared; nothing where one has none."""
     if _validity(baseline) is None or _validity(other) is None:
         return []
-    is_same = _manifest_of(baseline) == _manifest_of(other)
-    return measured_apart(_scenario_of(baseline), _scenario_of(other), has_same_samples=is_same)
+    return measured_apart(_measurement(baseline), _measurement(other))
 
 
-def _scenario_of(samples: Samples) -> ScenarioSpec:
-    return ScenarioSpec.model_validate(_object(_object(_object(samples.meta, "data"), "spec"), "scenario"))
+def _measurement(samples: Samples) -> Measurement:
+    data = _object(samples.meta, "data")
+    claims = data.get("claims")
+    measuring = [one for one in claims if isinstance(one, dict)] if isinstance(claims, list) else []
+    return Measurement(
+        scenario=ScenarioSpec.model_validate(_object(samples.spec, "scenario")),
+        manifest_id=_manifest_of(samples),
+        machines=frozenset(kind_of_machine(_object(one, "machine")) for one in measuring if one["job"] == "GENERATE"),
+    )
+
+
+def _may_be_paired(baseline: Samples, other: Samples) -> bool:
+    sides = (baseline, other)
+    first, second = (str(_object(side.spec, "dataset")["name"]) for side in sides)
+    return may_be_paired((first, second), (_manifest_of(baseline), _manifest_of(other)))
 
 
 def _manifest_of(samples: Samples) -> str | None:

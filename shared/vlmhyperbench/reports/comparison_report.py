@@ -1,4 +1,4 @@
-"""Build the report that compares runs: the first is the baseline, every other is paired with it."""
+"""Build the report that compares runs: every run is paired with the first one of its data set, the baseline."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from vlmhyperbench.reports import cases
 from vlmhyperbench.reports.counting import Counts, count, counts_table
-from vlmhyperbench.reports.differences import MAX_DRAWN_RUNS, Paired, differences, flip_matrix, pair_runs
+from vlmhyperbench.reports.differences import MAX_DRAWN_RUNS, Paired, baselines_of, differences, flip_matrix, pair_all
 from vlmhyperbench.reports.document import (
     Block,
     Cell,
@@ -35,7 +35,7 @@ from vlmhyperbench.reports.speed import compared_speeds
 from vlmhyperbench.reports.tradeoffs import Candidate, trade_offs
 from vlmhyperbench.reports.validity import INVALID, marked
 from vlmhyperbench.reports.verdict import comparison_verdict, incomplete
-from vlmhyperbench.reports.wording import milliseconds, plural, size
+from vlmhyperbench.reports.wording import listed, milliseconds, plural, size
 
 MAX_FLIP_BLOCKS = 3
 _SEPARATOR = re.compile(r"\s*[·/|,]\s*")
@@ -51,26 +51,25 @@ class _Summarised:
 
 
 def comparison_document(experiment_id: str, name: str, state: str, runs: Sequence[RunEvidence]) -> Document:
-    """Return the comparison of an experiment's runs, in their order; the first one is the baseline.
+    """Return the comparison of an experiment's runs, in their order; the first one of each data set is its baseline.
 
-    Runs of other data sets or without scores stand in the tables, but are not paired.
+    Runs without scores stand in the tables, but are not paired, and so do those whose data set nobody else asked.
     """
     named = _distinct(runs)
     summarised = [_summarise(run) for run in named]
-    paired = [pair_runs(named[0], run) for run in named[1:]] if named else []
-    found = [cases.find_flips(named[0], one.run) for one in paired[:MAX_FLIP_BLOCKS]]
+    paired = pair_all(named)
+    found = [cases.find_flips(one.baseline, one.run) for one in paired[:MAX_FLIP_BLOCKS]]
     targets = plural(len(named), "run")
     return Document(
         scope="experiment",
         id=experiment_id,
         title=name,
-        subtitle=f"{targets} on {_tasks(named)}; the baseline is {named[0].name}" if named else "No run",
+        subtitle=f"{targets} on {_tasks(named)}; {_baselines(named, paired)}" if named else "No run",
         state=state.lower(),
         tone=tone_of("SUCCEEDED" if state == "DONE" else state),
         finished_at=max((finished_at(run) for run in named), default=""),
         verdict=comparison_verdict(
-            named,
-            [(one.run, one.deltas, one.flips) for one in paired],
+            paired,
             performances={one.run.id: one.performance for one in summarised},
             flips=[flip for flips in found for flip in flips],
             gaps="".join(incomplete(one.quality, one.counts, name=one.run.name) for one in summarised),
@@ -80,17 +79,17 @@ def comparison_document(experiment_id: str, name: str, state: str, runs: Sequenc
             _results(summarised),
             *trade_offs(
                 [
-                    Candidate(run=one.run, quality=one.quality[0], performance=one.performance)
+                    Candidate(run=one.run, counts=one.counts, quality=one.quality[0], performance=one.performance)
                     for one in summarised
                     if one.quality
                 ]
             ),
             differences(paired),
-            *parity_section(named[: 1 + MAX_FLIP_BLOCKS]),
+            *parity_section(paired[:MAX_FLIP_BLOCKS]),
             *ranking(named, paired),
             *judges_of(named),
             _quality(summarised),
-            _flips(named, paired, found),
+            _flips(paired, found),
             _performance(summarised),
             _configurations(named),
             *_provenances(named),
@@ -215,7 +214,8 @@ def _results(summarised: Sequence[_Summarised]) -> Section:
             for one in summarised
             for found in one.quality
         ),
-        note="How far a value could move if every unscored answer were wrong, or right.",
+        note="How far a value could move if every unscored answer were wrong, or right; of a pooled metric only what "
+        "right ones would make of it is known, if that.",
         is_collapsed=True,
     )
     return Section(
@@ -231,9 +231,7 @@ def _quality(summarised: Sequence[_Summarised]) -> Section:
     blocks: list[Block] = []
     for column in summarised[0].by_group if summarised else ():
         series = {
-            one.run.name: [
-                found for found in one.by_group.get(column, ()) if primary is not None and found.label == primary.label
-            ]
+            one.run.name: [found for found in one.by_group.get(column, ()) if found.scored.is_same(primary)]
             for one in summarised[:MAX_DRAWN_RUNS]
         }
         known = {name: rows for name, rows in series.items() if any(found.value is not None for found in rows)}
@@ -244,14 +242,16 @@ def _quality(summarised: Sequence[_Summarised]) -> Section:
     return Section(name="quality", title="Quality by group", lead=lead, blocks=tuple(blocks))
 
 
-def _flips(runs: Sequence[RunEvidence], paired: Sequence[Paired], found: Sequence[Sequence[cases.Flip]]) -> Section:
+def _flips(paired: Sequence[Paired], found: Sequence[Sequence[cases.Flip]]) -> Section:
     blocks: list[Block] = []
     for index, (one, flips) in enumerate(zip(paired, found, strict=False), 1):
         if one.flips is None or one.flips.pairs == 0:
             continue
-        blocks.append(flip_matrix(runs[0].name, one.run.name, one.flips, index))
+        blocks.append(flip_matrix(one.baseline.name, one.run.name, one.flips, index))
         if flips:
-            blocks.append(cases.show_flips(runs[0], one.run, flips, index=index, most=cases.MAX_FLIPS // len(found)))
+            blocks.append(
+                cases.show_flips(one.baseline, one.run, flips, index=index, most=cases.MAX_FLIPS // len(found))
+            )
     lead = "Answers that are right in one run and wrong in the other." if blocks else "No answers could be paired."
     return Section(name="flips", title="Answers that flipped", lead=lead, blocks=tuple(blocks))
 
@@ -312,6 +312,11 @@ def _distinct(runs: Sequence[RunEvidence]) -> list[RunEvidence]:
         replace(run, name=name if often[name] == 1 else f"{name} {run.id[:8]}")
         for run, name in zip(runs, names, strict=True)
     ]
+
+
+def _baselines(runs: Sequence[RunEvidence], paired: Sequence[Paired]) -> str:
+    names = baselines_of(paired) or [runs[0].name]
+    return f"the baseline is {names[0]}" if len(names) == 1 else f"the baselines are {listed(names)}"
 
 
 def _tasks(runs: Sequence[RunEvidence]) -> str:

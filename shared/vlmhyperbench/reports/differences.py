@@ -1,4 +1,4 @@
-"""How runs differ from the baseline: paired deltas with intervals, and the matrix of flips."""
+"""How runs differ from the baseline of their data set: paired deltas with intervals, and the matrix of flips."""
 
 from __future__ import annotations
 
@@ -12,40 +12,63 @@ from vlmhyperbench.reports.document import Cell, Column, Estimate, Section, Tabl
 from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.wording import percent, plural
 
+_PAIRED = "Paired on the same samples, so that easy and hard questions cancel out."
+_BASELINES = ("Every data set's first run is its baseline.",)
 MAX_DRAWN_RUNS = 8
 """Figures with a series per run show the first ones; tables show them all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paired:
-    """A run with its differences from the baseline."""
+    """A run with its differences from its baseline, which asked the same data set."""
 
+    baseline: RunEvidence
     run: RunEvidence
     deltas: list[Delta]
     flips: Flips | None
 
+    @property
+    def against(self) -> str:
+        """Name both."""
+        return f"{self.run.name} against {self.baseline.name}"
+
+
+def pair_all(runs: Sequence[RunEvidence]) -> list[Paired]:
+    """Pair every run with the first one before it that asked the same data set; the first of each is its baseline."""
+    paired = []
+    for no, run in enumerate(runs):
+        baseline = next((one for one in runs[:no] if run.may_be_paired_with(one)), None)
+        if baseline is not None:
+            paired.append(pair_runs(baseline, run))
+    return paired
+
+
+def baselines_of(paired: Sequence[Paired]) -> list[str]:
+    """Name the runs that others are compared with."""
+    return list(dict.fromkeys(one.baseline.name for one in paired))
+
 
 def pair_runs(baseline: RunEvidence, run: RunEvidence) -> Paired:
-    """Compare a run with the baseline, metric by metric and answer by answer."""
+    """Compare a run with a baseline of the same data set, metric by metric and answer by answer."""
     deltas = compare_metrics(
         [measured(baseline, scored) for scored in baseline.scored], [measured(run, scored) for scored in run.scored]
     )
     first, theirs = baseline.primary, run.primary
     flips = None
-    if (
-        first is not None
-        and theirs is not None
-        and first.description == theirs.description
-        and first.perfect is not None
-    ):
+    if first is not None and theirs is not None and first.is_same(theirs) and first.perfect is not None:
         flips = count_flips(measured(baseline, first), measured(run, theirs), perfect=first.perfect)
-    return Paired(run=run, deltas=deltas, flips=flips)
+    return Paired(baseline=baseline, run=run, deltas=deltas, flips=flips)
 
 
 def differences(paired: Sequence[Paired]) -> Section:
     """Return the section of paired differences: a table, and a figure where there is more than one number."""
-    known = [(one.run.name, delta) for one in paired for delta in one.deltas if delta.difference is not None]
-    several = len(paired) > 1
+    several, baselines = len(paired) > 1, baselines_of(paired)
+    known = [
+        (one.run.name if len(baselines) == 1 else one.against, delta)
+        for one in paired
+        for delta in one.deltas
+        if delta.difference is not None
+    ]
     lost = [
         f"{one.run.name}: {lost_of(delta)}" if several else lost_of(delta)
         for one in paired
@@ -53,13 +76,13 @@ def differences(paired: Sequence[Paired]) -> Section:
         if delta.lost
     ]
     if not known:
-        lead = " ".join(["No run can be paired with the baseline.", *lost])
+        lead = " ".join(["No run can be paired with a baseline.", *lost])
         return Section(name="differences", title="Differences from the baseline", lead=lead, blocks=())
     table = delta_table(known, is_named=several)
     return Section(
         name="differences",
         title="Differences from the baseline",
-        lead=" ".join(["Paired on the same samples, so that easy and hard questions cancel out.", *lost]),
+        lead=" ".join([_PAIRED, *(_BASELINES if len(baselines) > 1 else ()), *lost]),
         blocks=(table, _figure(paired)) if len(known) > 1 else (table,),
     )
 
@@ -67,7 +90,7 @@ def differences(paired: Sequence[Paired]) -> Section:
 def lost_of(delta: Delta) -> str:
     """Say how many answers a difference does not rest on."""
     everything = plural(delta.pairs + delta.lost, "answer")
-    return f"{delta.label} compares {delta.pairs} of {everything}; a run has no value for the others."
+    return f"{delta.label} compares {delta.pairs} of {everything}; of the others a run has no answer or no value."
 
 
 def delta_table(known: Sequence[tuple[str, Delta]], *, is_named: bool) -> Table:
@@ -119,7 +142,7 @@ def _row(delta: Delta, reach: float) -> tuple[Cell, ...]:
         "–" if p_value is None else "< 0.001" if p_value < 0.001 else write_number(p_value),
         "–" if delta.detectable is None else f"±{delta.detectable:.{digits}f}",
         delta.pairs,
-        f"{delta.wins} / {delta.ties} / {delta.losses}",
+        "–" if delta.wins is None else f"{delta.wins} / {delta.ties} / {delta.losses}",
         delta.verdict,
     )
 
@@ -129,12 +152,15 @@ def _ends(delta: Delta) -> list[float]:
 
 
 def _figure(paired: Sequence[Paired]) -> FigureSpec:
+    drawn = [one for one in paired if any(delta.direction for delta in one.deltas)]
     return interval_figure(
         "differences-figure",
         "How much better than the baseline",
         axis=Axis(title="improvement, % of the metric's scale"),
         groups="metric",
-        series={one.run.name: [_point(delta) for delta in one.deltas] for one in paired[:MAX_DRAWN_RUNS]},
+        series={
+            one.run.name: [_point(delta) for delta in one.deltas if delta.direction] for one in drawn[:MAX_DRAWN_RUNS]
+        },
         zero_line="no difference",
         note="Right of the line is better, left is worse, whatever the metric's direction; lines are 95 % intervals.",
     )

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import polars
 
 from vlmhyperbench.analysis.quality import Summary
+from vlmhyperbench.domain.identity import Measurement, definition_of, kind_of_machine, may_be_paired
 from vlmhyperbench.domain.specs import MetricSpec, RunSpec
 from vlmhyperbench.reports.records import ClaimEvidence, JudgeUse, PhaseEvidence, TokenEvents
 from vlmhyperbench_sdk.protocols import Metric, MetricDescription
@@ -54,6 +55,15 @@ class ScoredMetric(OpenedMetric):
         return self.metric.description
 
     @property
+    def definition(self) -> str:
+        """Digest of what decides its numbers beside its description."""
+        return definition_of(self.spec)
+
+    def is_same(self, other: ScoredMetric | None) -> bool:
+        """Whether another run's metric gives the same number to the same answer."""
+        return other is not None and (self.definition, self.description) == (other.definition, other.description)
+
+    @property
     def perfect(self) -> float | None:
         """The value of a right answer, where the range has such an end."""
         low, high = self.description.range
@@ -63,9 +73,13 @@ class ScoredMetric(OpenedMetric):
 def name_metrics(opened: Sequence[OpenedMetric]) -> tuple[ScoredMetric, ...]:
     """Give metrics the shortest names that keep them apart, in their order."""
     often = Counter(one.spec.name for one in opened)
+    names: dict[str, set[str]] = {}
+    for one in opened:
+        names.setdefault(one.metric.description.title, set()).add(one.spec.name)
     named = []
     for one in opened:
         is_alone, title = often[one.spec.name] == 1, one.metric.description.title
+        apart = [*([one.spec.name] if len(names[title]) > 1 else []), *([] if is_alone else [one.spec.profile])]
         named.append(
             ScoredMetric(
                 spec=one.spec,
@@ -75,7 +89,7 @@ def name_metrics(opened: Sequence[OpenedMetric]) -> tuple[ScoredMetric, ...]:
                 evaluation_id=one.evaluation_id,
                 measures=one.measures,
                 key=one.spec.name if is_alone else one.spec.label,
-                label=title if is_alone else f"{title} ({one.spec.profile})",
+                label=f"{title} ({', '.join(apart)})" if apart else title,
             )
         )
     return tuple(named)
@@ -121,6 +135,19 @@ class RunEvidence:
     """The same metrics by the other extractors: their label → what they measured."""
     memo: dict[tuple[str, str, tuple[str, ...]], list[Summary]] = field(default_factory=dict, repr=False, compare=False)
     """Summaries that were computed already, by extractor, metric and groups: `quality.summaries_by` keeps them."""
+
+    def may_be_paired_with(self, other: RunEvidence) -> bool:
+        """Whether samples of one key are one sample in both."""
+        return may_be_paired((self.spec.dataset.name, other.spec.dataset.name), (self.manifest_id, other.manifest_id))
+
+    @property
+    def measurement(self) -> Measurement:
+        """What other runs have to share so that speeds can be compared."""
+        return Measurement(
+            scenario=self.spec.scenario,
+            manifest_id=self.manifest_id,
+            machines=frozenset(kind_of_machine(claim.machine) for claim in self.generating),
+        )
 
     @property
     def groups(self) -> tuple[str, ...]:

@@ -130,7 +130,11 @@ def _is_share(scored: ScoredMetric) -> bool:
     return scored.description.range == (0.0, 1.0) and scored.description.direction == "higher"
 
 
+_UNCOUNTED = " A dash: the judge did not count the tokens of every verdict, so they and the cost are unknown."
+
+
 def _costs(found: list[tuple[ScoredMetric, JudgeUse]]) -> Table:
+    is_uncounted = any(None in (use.prompt_tokens, use.completion_tokens) for _, use in found)
     return Table(
         name="judges-costs",
         title="What judging took",
@@ -157,7 +161,8 @@ def _costs(found: list[tuple[ScoredMetric, JudgeUse]]) -> Table:
             )
             for one, use in found
         ),
-        note="Tokens, seconds and cost are of what was asked here; the cost is by the prices of the metric's entry.",
+        note="Tokens, seconds and cost are of what was asked here; the cost is by the prices of the metric's entry."
+        + (_UNCOUNTED if is_uncounted else ""),
     )
 
 
@@ -165,6 +170,8 @@ def _cost(judging: Judging, use: JudgeUse) -> str:
     prices = judging.prices
     if prices is None:
         return "no price given"
+    if use.prompt_tokens is None or use.completion_tokens is None:
+        return "–"
     spent = (
         use.prompt_tokens * prices.prompt_per_million + use.completion_tokens * prices.completion_per_million
     ) / 1e6

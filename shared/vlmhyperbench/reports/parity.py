@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from vlmhyperbench.analysis.parity import Parity
 from vlmhyperbench.analysis.parity import parity as compare_texts
 from vlmhyperbench.reports.answers import answers_of
+from vlmhyperbench.reports.differences import Paired
 from vlmhyperbench.reports.document import Block, Column, Section, Table, write_number
 from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.wording import percent, plural
@@ -15,15 +16,17 @@ MAX_ROWS = 24
 
 
 def parity_of(baseline: RunEvidence, run: RunEvidence) -> Parity | None:
-    """Compare the texts of two runs, or None where one of them scored nothing."""
+    """Compare the texts of two runs of one data set, or None where one of them scored nothing."""
     if baseline.primary is None or run.primary is None:
         return None
     return compare_texts(answers_of(baseline, baseline.primary), answers_of(run, run.primary))
 
 
-def parity_section(runs: Sequence[RunEvidence]) -> tuple[Section, ...]:
-    """Return the section of a comparison, the baseline first; nothing where no answers can be paired."""
-    found = [(run.name, one) for run in runs[1:] if (one := parity_of(runs[0], run)) is not None and one.pairs]
+def parity_section(paired: Sequence[Paired]) -> tuple[Section, ...]:
+    """Return the section of a comparison; nothing where no answers can be paired."""
+    found = [
+        (both.run.name, one) for both in paired if (one := parity_of(both.baseline, both.run)) is not None and one.pairs
+    ]
     if not found:
         return ()
     blocks: list[Block] = [parity_table(found), *(table for name, one in found if (table := divergences(name, one)))]

@@ -131,7 +131,7 @@ def headline_table(quality: Sequence[Quality]) -> Table:
             Column(title="evaluation", kind="code"),
         ),
         rows=tuple(
-            (one.label, one.scored.description.direction, *_measured(one), one.scored.evaluation_id or "–")
+            (one.label, one.scored.description.direction or "–", *_measured(one), one.scored.evaluation_id or "–")
             for one in quality
         ),
         note=_note(quality),
@@ -181,6 +181,7 @@ def _note(quality: Sequence[Quality]) -> str:
     drawn = f", over {write_number(max(units), 0)} documents as units" if units else ""
     return (
         f"95 % intervals: {how or 'none'}{drawn}. The bounds say how far the value could move if every unscored answer "
-        "were wrong, or right. Out of invalid answers nothing could be read. Two numbers with one evaluation id were "
-        "made alike; the command diff says what differs between two."
+        "were wrong, or right; of a pooled metric only what right ones would make of it is known, if that. Out of "
+        "invalid answers nothing could be read. Two numbers with one evaluation id were made alike; the command diff "
+        "says what differs between two."
     )

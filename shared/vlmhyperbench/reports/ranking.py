@@ -39,7 +39,7 @@ def wins(paired: Sequence[Paired]) -> FigureSpec | None:
         f"{one.run.name} · {delta.label}" if len(paired) > 1 else delta.label: (delta.wins, delta.ties, delta.losses)
         for one in paired
         for delta in one.deltas
-        if delta.difference is not None
+        if delta.wins is not None and delta.losses is not None
     }
     if not bars:
         return None
@@ -59,7 +59,7 @@ def wins(paired: Sequence[Paired]) -> FigureSpec | None:
 def ranks(runs: Sequence[RunEvidence], *, seed: int = 0) -> FigureSpec | None:
     """Draw which ranks runs take by the primary metric when documents are drawn anew, on the answers that all have."""
     compared = _compared(runs)
-    if len(compared) < 2:
+    if len(compared) < 2 or (direction := compared[0][1].description.direction) is None:
         return None
     first = compared[0][1]
     common = _common([one.frame for _, one in compared])
@@ -69,7 +69,7 @@ def ranks(runs: Sequence[RunEvidence], *, seed: int = 0) -> FigureSpec | None:
     estimator = stats.pooled(first.combine, keys) if is_pooled else stats.mean_of
     documents = numpy.array(common["document"].to_list())
     units = [stats.by_unit(_sums(common, one.frame, names if is_pooled else []), documents) for _, one in compared]
-    spread = rank_spread(units, estimator, direction=first.description.direction, seed=seed)
+    spread = rank_spread(units, estimator, direction=direction, seed=seed)
     if spread is None:
         return None
     found = sorted(zip((run.name for run, _ in compared), spread, strict=True), key=lambda one: one[1].rank)
@@ -88,7 +88,7 @@ def _compared(runs: Sequence[RunEvidence]) -> list[tuple[RunEvidence, Measured]]
         if run.primary is None:
             continue
         one = measured(run, run.primary)
-        is_alike = not found or one.description == found[0][1].description
+        is_alike = not found or (one.is_same(found[0][1]) and run.may_be_paired_with(found[0][0]))
         if is_alike and _common([*(other.frame for _, other in found[:1]), one.frame]).height:
             found.append((run, one))
     return found

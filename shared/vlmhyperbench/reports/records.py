@@ -48,9 +48,9 @@ class JudgeUse:
     kept: int
     """Of them, verdicts that were known already."""
     failed: int
-    prompt_tokens: int
-    """Of the verdicts that were asked for here, as far as the judge counted; `completion_tokens` too."""
-    completion_tokens: int
+    prompt_tokens: int | None
+    """Of what was asked here; None where the judge left a verdict's out. `completion_tokens` too."""
+    completion_tokens: int | None
     busy_s: float
     """Sum of their latencies."""
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import polars
 
-from vlmhyperbench.analysis.comparison import Measured
+from vlmhyperbench.analysis.comparison import PAIR_KEY, Measured
+from vlmhyperbench.domain.identity import definition_of
 from vlmhyperbench.domain.specs import MetricSpec
 from vlmhyperbench.reports.answers import answers_of
 from vlmhyperbench.reports.counting import count
@@ -21,7 +22,7 @@ from vlmhyperbench.reports.headline import headline_row, run_data
 from vlmhyperbench.reports.performance import performance_of
 from vlmhyperbench.reports.quality import overall
 from vlmhyperbench.reports.wording import public_metric
-from vlmhyperbench.scoring.metrics import open_metric
+from vlmhyperbench.scoring.metrics import open_answering
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.jsontext import parse_object
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
@@ -44,7 +45,7 @@ _COLUMNS = polars.Schema(
         "text": polars.String(),
     }
 )
-_PAIRED = ("key", "repeat", "turn", "cluster", "value")
+_PAIRED = (*PAIR_KEY, "cluster", "value")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +59,13 @@ class Samples:
     @property
     def name(self) -> str:
         return str(self.meta["name"])
+
+    @property
+    def spec(self) -> JsonObject:
+        """The run's pinned spec; empty where the file has none."""
+        data = self.meta.get("data")
+        found = data.get("spec") if isinstance(data, dict) else None
+        return found if isinstance(found, dict) else {}
 
     def answers(self) -> polars.DataFrame:
         """Return the rows of the first metric, which have the texts."""
@@ -80,13 +88,16 @@ class Samples:
         return {str(one["key"]): self._measured(one) for one in self.described()}
 
     def _measured(self, described: JsonObject) -> Measured:
-        metric = open_metric(MetricSpec.model_validate(described["spec"]))
+        spec = MetricSpec.model_validate(described["spec"])
+        metric = open_answering(spec, on_invalid="zero" if self.spec.get("on_invalid") == "zero" else "exclude")
         key, extractor = str(described["key"]), str(described["extractor"])
         frame = self.frame.filter((polars.col("metric") == key) & (polars.col("extractor") == extractor))
         # Statistics of other metrics are null in these rows.
         own = [name for name in frame.columns if name.startswith("stat.") and frame[name].null_count() < frame.height]
         return Measured(
+            key=key,
             label=str(described["label"]),
+            definition=definition_of(spec),
             description=metric.description,
             combine=metric.combine,
             frame=frame.select(*_PAIRED, *own),

@@ -1,19 +1,27 @@
-"""Quality against what it costs: which runs nothing beats in both."""
+"""Quality against what it costs: which runs nothing beats in both.
+
+Only runs whose requests all have their rows take part: a value over what was answered before a crash is no value of the
+data set, and what a few answers took is not what all of them take.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from vlmhyperbench.analysis.figures import Axis, FigureSpec, Spot, front_figure
-from vlmhyperbench.analysis.pareto import non_dominated
+import polars
+
+from vlmhyperbench.analysis.figures import Axis, Spot, front_figure
+from vlmhyperbench.analysis.pareto import Direction, non_dominated
+from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
 from vlmhyperbench.domain.identity import measured_apart
-from vlmhyperbench.reports.document import Section
+from vlmhyperbench.reports.counting import Counts
+from vlmhyperbench.reports.document import Section, write_number
 from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.performance import Performance
 from vlmhyperbench.reports.quality import Quality
 from vlmhyperbench.reports.validity import marked
-from vlmhyperbench.reports.wording import in_sentence, listed
+from vlmhyperbench.reports.wording import in_sentence, listed, plural
 
 _MIB = 2**20
 _FRONT, _REST = "nothing beats it", "beaten"
@@ -24,6 +32,7 @@ class Candidate:
     """A run with what it reached and what it took."""
 
     run: RunEvidence
+    counts: Counts
     quality: Quality
     """By the primary metric, over all its answers."""
     performance: Performance
@@ -50,75 +59,121 @@ class Candidate:
         """Whose memory the peak is: of the accelerators, or else of the engine's processes."""
         return None if self.performance.resources is None else self.performance.resources.peak_memory_of
 
+    @property
+    def why_partial(self) -> str:
+        """Why its value is over a part of the requests, as part of a sentence; empty where it is over all of them.
+
+        A failure of the model counts as the run's policy says, an answer without a value has its bounds, and a sample
+        that cannot be read is asked of no run: none of them makes a run partial.
+        """
+        unreadable = self.run.facts.filter(polars.col("error_code") == UNREADABLE_SAMPLE).height
+        lost = self.counts.infrastructure_failures - unreadable
+        of = f"of {plural(self.counts.requested, 'request')}"
+        reasons = [
+            f"{write_number(number, 0)} {of} {what}"
+            for number, what in ((self.counts.missing, "without a row"), (lost, "lost to the infrastructure"))
+            if number
+        ]
+        return listed([*reasons, "stopped early by its rule"] if self.run.is_stopped else reasons)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Point:
+    """A candidate that has both numbers of a figure."""
+
+    candidate: Candidate
+    label: str
+    cost: float
+    value: float
+
 
 def trade_offs(candidates: Sequence[Candidate]) -> list[Section]:
     """Return the section, or none where fewer than two runs of the first one's data and metric have both numbers.
 
-    Memory is compared between runs that took it of the same kind of machine as the first.
+    A metric of which nobody says which end is good has none either. Memory is compared between runs that took it of
+    the same kind of machine as the first. Runs whose values are over a part of the requests are left out and named,
+    also where that leaves nothing to draw.
     """
+    direction = candidates[0].quality.scored.description.direction if candidates else None
+    if direction is None:
+        return []
     alike = [one for one in candidates if _is_alike(one, candidates[0])]
     timed = [one for one in alike if _is_driven_alike(one, alike[0])]
     of = next((one.memory_of for one in alike if one.memory_of is not None), None)
     near = [one for one in alike if one.memory_of == of]
     axes = Axis(title="latency, p50", unit="ms"), Axis(title=f"peak memory of the {of}", unit="MiB")
     drawn = [
-        ("latency", "median latency", axes[0], _spots(timed, [one.latency_ms for one in timed], of_speed=True)),
-        ("memory", "peak memory", axes[1], _spots(near, [one.memory_mib for one in near], of_speed=False)),
+        ("latency", "median latency", axes[0], _points(timed, [one.latency_ms for one in timed], of_speed=True)),
+        ("memory", "peak memory", axes[1], _points(near, [one.memory_mib for one in near], of_speed=False)),
     ]
-    figures, sentences = [], []
-    for name, words, axis, spots in drawn:
-        if len(spots) < 2:
+    label = alike[0].quality.label
+    figures, sentences, left_out = [], [], dict[str, str]()
+    for name, words, axis, points in drawn:
+        if len(points) < 2:
             continue
-        figures.append(_figure(name, words, axis, alike[0].quality, spots))
+        partial = {one.candidate.run.name: why for one in points if (why := one.candidate.why_partial)}
+        left_out |= partial
+        spots = _spots([one for one in points if not one.candidate.why_partial], direction)
+        if len(spots) < 2:
+            sentences.append(f"By {in_sentence(label)} and {words}, fewer than two runs are left to compare.")
+            continue
+        note = _how_to_read(direction) + _say_left_out(partial)
+        y = Axis(title=f"{label}, {direction} is better")
+        title = f"{label} against {words}"
+        figures.append(
+            front_figure(f"quality-and-{name}", title, x=axis, y=y, spots=spots, front=_FRONT, rest=_REST, note=note)
+        )
         best = listed([spot.label for spot in spots if spot.is_front])
-        sentences.append(f"By {in_sentence(alike[0].quality.label)} and {words}, nothing beats {best}.")
-    if not figures:
+        sentences.append(f"By {in_sentence(label)} and {words}, nothing beats {best}.")
+    if not sentences:
         return []
-    lead, title = " ".join(sentences), "Quality against speed and memory"
-    return [Section(name="trade-offs", title=title, lead=lead, blocks=tuple(figures))]
+    lead = " ".join(sentences) + _say_left_out(left_out)
+    return [Section(name="trade-offs", title="Quality against speed and memory", lead=lead, blocks=tuple(figures))]
+
+
+def _say_left_out(reasons: Mapping[str, str]) -> str:
+    """Name runs with why their values are over a part of the requests; empty where there are none."""
+    runs = listed([f"{run} ({why})" for run, why in reasons.items()])
+    return f" Left out for values over a part of the requests: {runs}." if runs else ""
 
 
 def _is_alike(one: Candidate, first: Candidate) -> bool:
     return (
-        one.quality.scored.description == first.quality.scored.description
+        one.quality.scored.is_same(first.quality.scored)
         and one.run.spec.dataset == first.run.spec.dataset
         and one.run.spec.task == first.run.spec.task
     )
 
 
 def _is_driven_alike(one: Candidate, first: Candidate) -> bool:
-    return not measured_apart(one.run.spec.scenario, first.run.spec.scenario, has_same_samples=True)
+    return not measured_apart(one.run.measurement, first.run.measurement)
 
 
-def _spots(alike: Sequence[Candidate], costs: Sequence[float | None], *, of_speed: bool) -> list[Spot]:
-    directions = ["lower", *(one.quality.scored.description.direction for one in alike[:1])]
-    flags = non_dominated([(cost, one.quality.value) for one, cost in zip(alike, costs, strict=True)], directions)
+def _points(alike: Sequence[Candidate], costs: Sequence[float | None], *, of_speed: bool) -> list[_Point]:
     return [
-        Spot(
-            label=one.label if of_speed else one.run.name,
-            x=cost,
-            y=one.quality.value,
-            low=one.quality.low,
-            high=one.quality.high,
-            is_front=flag,
-        )
-        for one, cost, flag in zip(alike, costs, flags, strict=True)
-        if flag is not None and cost is not None and one.quality.value is not None
+        _Point(candidate=one, label=one.label if of_speed else one.run.name, cost=cost, value=one.quality.value)
+        for one, cost in zip(alike, costs, strict=True)
+        if cost is not None and one.quality.value is not None
     ]
 
 
-def _figure(name: str, words: str, axis: Axis, quality: Quality, spots: Sequence[Spot]) -> FigureSpec:
-    direction = quality.scored.description.direction
-    return front_figure(
-        f"quality-and-{name}",
-        f"{quality.label} against {words}",
-        x=axis,
-        y=Axis(title=f"{quality.label}, {direction} is better"),
-        spots=spots,
-        front=_FRONT,
-        rest=_REST,
-        note=(
-            f"Further left takes less, further {'up' if direction == 'higher' else 'down'} is better; bars are 95 % "
-            "intervals. What is beaten may still differ by chance alone: see the paired differences."
-        ),
+def _spots(points: Sequence[_Point], direction: Direction) -> list[Spot]:
+    flags = non_dominated([(one.cost, one.value) for one in points], ["lower", direction])
+    return [
+        Spot(
+            label=one.label,
+            x=one.cost,
+            y=one.value,
+            low=one.candidate.quality.low,
+            high=one.candidate.quality.high,
+            is_front=flag is True,
+        )
+        for one, flag in zip(points, flags, strict=True)
+    ]
+
+
+def _how_to_read(direction: Direction) -> str:
+    return (
+        f"Further left takes less, further {'up' if direction == 'higher' else 'down'} is better; bars are 95 % "
+        "intervals. What is beaten may still differ by chance alone: see the paired differences."
     )

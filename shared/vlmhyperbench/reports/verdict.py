@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from vlmhyperbench.analysis.comparison import Delta, Flips
 from vlmhyperbench.domain.identity import measured_apart
 from vlmhyperbench.reports import cases
 from vlmhyperbench.reports.counting import Counts
+from vlmhyperbench.reports.differences import Paired
 from vlmhyperbench.reports.document import write_number
 from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.performance import Performance
@@ -51,26 +51,24 @@ def run_verdict(
 
 
 def comparison_verdict(
-    runs: Sequence[RunEvidence],
-    others: Sequence[tuple[RunEvidence, list[Delta], Flips | None]],
+    paired: Sequence[Paired],
     *,
     performances: Mapping[str, Performance],
     flips: Sequence[cases.Flip],
     gaps: str = "",
 ) -> tuple[str, str, str]:
-    """Say what differs in quality, in speed, and which answers changed; the first run is the baseline.
+    """Say what differs in quality, in speed, and which answers changed, from the baselines.
 
     `gaps` says which runs' scores do not rest on everything (`incomplete`).
     """
-    if not others:
-        return ("There are not two runs to compare.", "Nothing can be paired.", "No answer could flip.")
-    baseline = runs[0]
+    if not paired:
+        nothing = "There are not two runs of one data set to compare."
+        return (gaps + nothing, "Nothing can be paired.", "No answer could flip.")
+    named = paired[:NAMED]
     return (
-        "".join(say_stop(run) for run, _, _ in others[:NAMED])
-        + gaps
-        + " ".join(_difference(baseline, run, deltas) for run, deltas, _ in others[:NAMED]),
-        _speeds(baseline, [run for run, _, _ in others[:NAMED]], performances),
-        _flips(baseline, [(run, counted) for run, _, counted in others[:NAMED]], flips),
+        "".join(say_stop(one.run) for one in named) + gaps + " ".join(_difference(one) for one in named),
+        _speeds(named, performances),
+        _flips(named, flips),
     )
 
 
@@ -165,10 +163,12 @@ def _weakest(column: str, rows: list[Quality], quality: list[Quality]) -> str | 
     if not quality:
         return None
     known = [one for one in rows if one.label == quality[0].label and one.value is not None and one.n >= 5]
-    if len({one.value for one in known}) < 2:
+    direction = quality[0].scored.description.direction
+    if len({one.value for one in known}) < 2 or direction is None:
         return None
-    higher = quality[0].scored.description.direction == "higher"
-    worst = min(known, key=lambda one: ((one.value or 0.0) if higher else -(one.value or 0.0), one.group))
+    worst = min(
+        known, key=lambda one: ((one.value or 0.0) if direction == "higher" else -(one.value or 0.0), one.group)
+    )
     return f"the {group_title(column)} ‘{worst.group[0]}’ ({_number(worst)}, n\u00a0=\u00a0{worst.n})"
 
 
@@ -176,10 +176,11 @@ def _number(one: Quality) -> str:
     return percent(one.value) if one.scored.description.proportion else write_number(one.value, digits_of(one.scored))
 
 
-def _difference(baseline: RunEvidence, other: RunEvidence, deltas: list[Delta]) -> str:
-    if not deltas or deltas[0].difference is None:
+def _difference(one: Paired) -> str:
+    baseline, other = one.baseline, one.run
+    if not one.deltas or one.deltas[0].difference is None:
         return f"{other.name} cannot be paired with {baseline.name}."
-    first = deltas[0]
+    first = one.deltas[0]
     assert first.difference is not None  # noqa: S101 -- asked above; narrows the type
     between = (
         f"95 % interval {write_number(first.low)} to {write_number(first.high)}, "
@@ -188,6 +189,7 @@ def _difference(baseline: RunEvidence, other: RunEvidence, deltas: list[Delta]) 
     )
     how = {
         "better": "is better than",
+        "differs": "differs from",
         "worse": "is worse than",
         "too small to matter": "differs by too little to matter from",
         "equivalent": "is as good as",
@@ -206,19 +208,20 @@ def _p(value: float | None) -> str:
     return "p unknown" if value is None else "p < 0.001" if value < 0.001 else f"p = {write_number(value)}"
 
 
-def _speeds(baseline: RunEvidence, others: list[RunEvidence], performances: Mapping[str, Performance]) -> str:
-    broken = [run.name for run in (baseline, *others) if performances[run.id].is_no_measure]
+def _speeds(paired: Sequence[Paired], performances: Mapping[str, Performance]) -> str:
+    runs = {run.id: run for one in paired for run in (one.baseline, one.run)}.values()
+    broken = [run.name for run in runs if performances[run.id].is_no_measure]
     if broken:
         was = "was" if len(broken) == 1 else "were"
         return f"Speeds are not compared, because {listed(broken)} {was} interrupted, or timed in part."
-    base = performances[baseline.id].times.get("latency_ms")
     clauses = []
-    for other in others:
+    for one in paired:
+        baseline, other = one.baseline, one.run
+        base = performances[baseline.id].times.get("latency_ms")
         theirs = performances[other.id].times.get("latency_ms")
         if base is None or theirs is None or not base.p50 or theirs.p50 is None:
             continue
-        is_same = baseline.manifest_id == other.manifest_id
-        apart = measured_apart(baseline.spec.scenario, other.spec.scenario, has_same_samples=is_same)
+        apart = measured_apart(baseline.measurement, other.measurement)
         if apart:
             clauses.append(f"{other.name} is another measurement than {baseline.name}, by {listed(apart)}")
             continue
@@ -230,24 +233,22 @@ def _speeds(baseline: RunEvidence, others: list[RunEvidence], performances: Mapp
             f"{other.name} is {how} at the median ({milliseconds(theirs.p50)} against {milliseconds(base.p50)}; "
             f"p99 {milliseconds(theirs.p99)} against {milliseconds(base.p99)})"
         )
-    void = [run.name for run in (baseline, *others) if performances[run.id].validity.is_invalid]
+    void = [run.name for run in runs if performances[run.id].validity.is_invalid]
     if clauses and void:
         clauses[0] = f"{INVALID} as measurements of speed are those of {listed(void)}: {clauses[0]}"
     return f"{'; '.join(clauses)}." if clauses else "Speeds cannot be compared: a run was not timed."
 
 
-def _flips(
-    baseline: RunEvidence, others: Sequence[tuple[RunEvidence, Flips | None]], flips: Sequence[cases.Flip]
-) -> str:
+def _flips(paired: Sequence[Paired], flips: Sequence[cases.Flip]) -> str:
     clauses = [
-        f"from {baseline.name} to {run.name} {counted.broke} of {plural(counted.pairs, 'answer')} broke and "
+        f"from {one.baseline.name} to {one.run.name} {counted.broke} of {plural(counted.pairs, 'answer')} broke and "
         f"{counted.mended} were mended"
-        for run, counted in others
-        if counted is not None and counted.pairs
+        for one in paired
+        if (counted := one.flips) is not None and counted.pairs
     ]
     if not clauses:
         return "No answers could be paired, so none can be said to have flipped."
-    most = cases.most_flipped(flips, baseline.groups)
+    most = cases.most_flipped(flips, paired[0].baseline.groups)
     if most is not None and most[2] >= WORTH_NAMING:
         column, value, number = most
         clauses.append(f"most often, {number} times, about the {group_title(column)} ‘{value}’")

@@ -55,7 +55,7 @@ class Reported:
             kind="text",
             unit="as in the file",
             range=(None, None),
-            direction="higher",
+            direction=None,
             aggregation="mean",
             proportion=False,
             normaliser="unknown",

@@ -31,7 +31,14 @@ def _measured(
             **{f"stat.{name}": column for name, column in columns.items()},
         }
     )
-    return Measured(label=metric.description.title, description=metric.description, combine=metric.combine, frame=frame)
+    return Measured(
+        key=metric.description.name,
+        label=metric.description.title,
+        definition="",
+        description=metric.description,
+        combine=metric.combine,
+        frame=frame,
+    )
 
 
 def test_only_answers_that_both_runs_have_a_value_for_are_paired() -> None:
@@ -130,7 +137,9 @@ def test_statistics_that_only_one_run_has_are_zero_in_the_other() -> None:
         counted = {letter: [1.0, 1.0, 1.0] for letter in said}
         frame = _measured([1.0, 1.0, 1.0], metric=Cer(), **counted).frame
         return Measured(
+            key="x",
             label="share of x",
+            definition="",
             description=Cer().description,
             combine=lambda sums: sums.get("x", 0.0) / (sums.get("x", 0.0) + sums.get("y", 0.0)),
             frame=frame,

@@ -9,14 +9,16 @@ from pydantic import ValidationError
 
 from vlmhyperbench.analysis.comparison import Delta
 from vlmhyperbench.analysis.gates import Check, GatePolicy, Side, WholeRun, check, is_met
+from vlmhyperbench.domain.identity import Measurement
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 
 DELTA = Delta(
+    key="anls",
     label="ANLS",
     direction="higher",
     scale=1.0,
     is_bounded=True,
-    pairs=100,
+    pairs=200,
     lost=0,
     units=100,
     baseline=0.9,
@@ -35,14 +37,15 @@ DELTA = Delta(
     verdict="no difference shown",
 )
 WHOLE = WholeRun(value=0.89, lower=0.89, upper=0.89, without=0, lost={"unscored": 0, "invalid": 4})
+MEASUREMENT = Measurement(scenario=ScenarioSpec(in_flight=4), manifest_id="m", machines=frozenset({"CPU, 2 threads"}))
 SIDE = Side(
     metrics={"anls": WHOLE},
     headline={"latency_p50_ms": 100.0, "output_tokens_per_s": 50, "peak_memory_bytes": None},
     counts={"requested": 200, "missing": 0, "model_failures": 0, "truncated": 2},
     spec={"dataset": {"name": "d", "seed": 1}, "prompt": "p"},
-    scenario=ScenarioSpec(in_flight=4),
-    manifest_id="m",
+    measurement=MEASUREMENT,
     is_interrupted=False,
+    is_stopped=False,
 )
 
 
@@ -65,7 +68,7 @@ def test_a_drop_fails_where_its_whole_interval_is_beyond_the_margin() -> None:
     worse = replace(DELTA, difference=-0.1, low=-0.15, high=-0.05)
     (found,) = run({"metric": "anls", "max_drop": 0.04}, delta=worse)
     assert found.status == "failed"
-    assert found.message == "0.1 worse (95 % interval of the drop 0.05 to 0.15, 100 pairs); at most 0.04."
+    assert found.message == "0.1 worse (95 % interval of the drop 0.05 to 0.15, 200 pairs); at most 0.04."
 
 
 def test_a_rise_of_an_error_rate_is_a_drop() -> None:
@@ -87,19 +90,28 @@ def test_without_a_spread_it_depends_on_how_many_documents_there_were(units: int
 
 
 def test_answers_without_a_pair_count_as_the_worst_and_as_the_best_that_they_could_be() -> None:
-    lost = replace(DELTA, pairs=98, lost=2)
+    lost = replace(DELTA, pairs=198, lost=2)
     (found,) = run({"metric": "anls", "max_drop": 0.02}, delta=lost)
     assert (found.status, found.message) == (
         "inconclusive",
         (
-            "0.01 worse (95 % interval of the drop 0 to 0.02, 98 pairs); at most 0.02. "
-            "Answers without a pair: 2; with them, the drop could be -0.02 to 0.0396."
+            "0.01 worse (95 % interval of the drop 0 to 0.02, 198 pairs); at most 0.02. "
+            "Answers without a pair: 2; with them, the drop could be -0.01 to 0.0298."
         ),
     )
     assert status({"metric": "anls", "max_drop": 0.04}, delta=lost) == "passed"
     assert status({"metric": "anls", "max_drop": 9}, delta=replace(lost, is_bounded=False)) == "inconclusive"
-    ended_early = replace(SIDE, counts={**SIDE.counts, "missing": 100})
-    assert status({"metric": "anls", "max_drop": 0.04}, other=ended_early) == "inconclusive"
+    in_neither = replace(DELTA, pairs=100)
+    assert "Answers without a pair: 100" in run({"metric": "anls", "max_drop": 0.04}, delta=in_neither)[0].message
+    assert status({"metric": "anls", "max_drop": 0.04}, delta=in_neither) == "inconclusive"
+
+
+def test_what_a_stop_rule_spared_is_not_lost() -> None:
+    stopped = replace(SIDE, counts={**SIDE.counts, "requested": 100}, is_stopped=True)
+    few = replace(DELTA, pairs=100, lost=100)
+    assert status({"metric": "anls", "max_drop": 0.04}, delta=few, other=stopped) == "passed"
+    fewer = replace(few, pairs=90, lost=110)
+    assert status({"metric": "anls", "max_drop": 0.04}, delta=fewer, other=stopped) == "inconclusive"
 
 
 def test_answers_that_cannot_be_paired_fail() -> None:
@@ -203,12 +215,27 @@ def test_a_speed_that_is_no_measure_decides_nothing() -> None:
 
 def test_speeds_under_another_load_or_on_other_samples_decide_nothing() -> None:
     rule = {"speed": "latency_p50_ms", "max_increase": 1}
-    busier = replace(SIDE, scenario=ScenarioSpec(in_flight=8, name="mine"), manifest_id="other")
-    (found,) = run(rule, other=busier)
+    busier = replace(MEASUREMENT, scenario=ScenarioSpec(in_flight=8, name="mine"), manifest_id="other")
+    (found,) = run(rule, other=replace(SIDE, measurement=busier))
     assert (found.status, found.message) == ("inconclusive", "The runs differ in their samples, scenario.in_flight.")
-    assert status(rule, other=replace(SIDE, scenario=ScenarioSpec(in_flight=4, name="mine", seed=3))) == "passed"
-    one, alone = (replace(SIDE, scenario=ScenarioSpec(kind="single_stream", in_flight=n)) for n in (1, 4))
+    one, alone, mine = (
+        replace(SIDE, measurement=replace(MEASUREMENT, scenario=scenario))
+        for scenario in (
+            *(ScenarioSpec(kind="single_stream", in_flight=n) for n in (1, 4)),
+            ScenarioSpec(in_flight=4, name="mine", seed=3),
+        )
+    )
+    assert status(rule, other=mine) == "passed"
     assert status(rule, baseline=one, other=alone) == "passed"
+
+
+def test_speeds_of_two_kinds_of_machine_decide_nothing() -> None:
+    rule = {"speed": "latency_p50_ms", "max_increase": 1}
+    larger = replace(SIDE, measurement=replace(MEASUREMENT, machines=frozenset({"CPU, 128 threads, GPU"})))
+    (found,) = run(rule, other=larger)
+    assert (found.status, found.message) == ("inconclusive", "The runs differ in their machines.")
+    nobody_knows = replace(SIDE, measurement=replace(MEASUREMENT, machines=frozenset()))
+    assert status(rule, other=nobody_knows) == "passed"
 
 
 def test_a_share_of_the_requests_may_be_lost() -> None:

@@ -20,8 +20,8 @@ from vlmhyperbench.analysis.sequential import (
     certain_after,
     decide,
     gains,
+    gains_of,
     random_order,
-    range_of_gains,
 )
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_text_metrics import Anls, Cer
@@ -350,8 +350,8 @@ def test_a_gain_follows_the_direction_of_the_metric_and_needs_both_values() -> N
 
 
 def test_gains_of_a_metric_from_0_to_1_lie_between_minus_1_and_1() -> None:
-    assert range_of_gains(Anls().description) == (-1.0, 1.0)
-    assert range_of_gains(replace(Anls().description, range=(-1.0, 1.0))) == (-2.0, 2.0)
+    assert gains_of(Anls().description) == (-1.0, 1.0, "higher")
+    assert gains_of(replace(Anls().description, range=(-1.0, 1.0))) == (-2.0, 2.0, "higher")
 
 
 @pytest.mark.parametrize(
@@ -365,7 +365,7 @@ def test_gains_of_a_metric_from_0_to_1_lie_between_minus_1_and_1() -> None:
 )
 def test_pooled_metrics_and_endless_scales_cannot_stop_a_run(description: object) -> None:
     with pytest.raises(InvalidInput, match="cannot stop a run"):
-        range_of_gains(description)
+        gains_of(description)
 
 
 def test_the_random_order_keeps_samples_of_one_document_together_in_their_own_order() -> None:

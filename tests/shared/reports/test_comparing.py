@@ -10,15 +10,21 @@ from xml.etree import ElementTree
 import polars
 import pytest
 
-from tests.shared.reports.builders import claim, evidence, fact, metric_spec, run_spec
+from tests.shared.reports.builders import claim, evidence, fact, facts_frame, measures, metric_spec, run_spec
 from vlmhyperbench.analysis.gates import GatePolicy
 from vlmhyperbench.domain.scenarios import ScenarioSpec
+from vlmhyperbench.reports import cases
 from vlmhyperbench.reports.comparing import Comparison, compare, rows, sections, tables, to_junit, verdict
+from vlmhyperbench.reports.comparison_report import comparison_document
 from vlmhyperbench.reports.differences import pair_runs
-from vlmhyperbench.reports.evidence import RunEvidence
+from vlmhyperbench.reports.evidence import OpenedMetric, RunEvidence, name_metrics
 from vlmhyperbench.reports.markdown import sections_to_markdown
 from vlmhyperbench.reports.samples import Samples, read_samples, write_samples
+from vlmhyperbench.scoring.metrics import open_metric
+from vlmhyperbench.scoring.reported import reported_metric
 from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.types import JsonObject
+from vlmhyperbench_structure_metrics import StructuralFidelity
 from vlmhyperbench_text_metrics import Anls, Cer, ExactMatch
 
 ANSWERS = ["yes", "yes", "yes", "no", "yez", None]
@@ -53,8 +59,8 @@ def test_a_comparison_from_files_is_that_of_the_report() -> None:
     assert compared.is_met is None
     assert compared.warnings == (
         "The speeds of base are INVALID as measurements; its report says why.",
-        "Exact match compares 5 of 6 answers; a run has no value for the others.",
-        "Character error rate compares 5 of 6 answers; a run has no value for the others.",
+        "Exact match compares 5 of 6 answers; of the others a run has no answer or no value.",
+        "Character error rate compares 5 of 6 answers; of the others a run has no answer or no value.",
     )
 
 
@@ -86,6 +92,16 @@ def test_speeds_under_another_load_are_warned_of_and_not_compared() -> None:
     compared = compare(samples(GOOD), samples(run("other", ["yes"] * 6, spec=busier)))
     said = "Their speeds are those of two measurements, which differ in scenario.in_flight."
     assert (compared.warnings, changes(compared)) == ((said,), ["–"] * 5)
+
+
+def test_speeds_of_two_kinds_of_machine_are_warned_of_and_not_compared() -> None:
+    large = claim(machine={"cpu_model": "CPU", "cpu_threads": 128, "devices": [{"kind": "gpu", "name": "H100"}]})
+    compared = compare(samples(GOOD), samples(run("large", ["yes"] * 6, claims=[large])))
+    said = "Their speeds are those of two measurements, which differ in their machines."
+    assert (compared.warnings, changes(compared)) == ((said,), ["–"] * 5)
+    assert comparison_document("e", "d", "DONE", [GOOD, run("large", ["yes"] * 6, claims=[large])]).verdict[1] == (
+        "large is another measurement than good, by their machines."
+    )
 
 
 def test_speeds_of_an_interrupted_run_are_warned_of_and_not_compared() -> None:
@@ -123,6 +139,105 @@ def test_another_profile_of_a_metric_is_another_metric() -> None:
     assert compare(samples(one), samples(two)).deltas == {}
     assert pair_runs(one, two).deltas == []
     assert pair_runs(one, two).flips is None
+
+
+def fidelity(name: str, **schemas: str) -> RunEvidence:
+    """Make a run whose answers are objects, scored by `structural_fidelity` under other names and schemas."""
+    facts = facts_frame([fact(i, f'{{"x": {i}}}', "{}") for i in range(30)])
+    opened = []
+    for key, kind in schemas.items():
+        schema: JsonObject = {"type": kind}
+        metric = StructuralFidelity(schema=schema)
+        spec = metric_spec(metric).model_copy(update={"name": key, "params": {"schema": schema}})
+        opened.append(OpenedMetric(spec=spec, metric=metric, environment="1" * 64, measures=measures(metric, facts)))
+    return replace(evidence(name=name, metrics=()), facts=facts, total=30, scored=name_metrics(opened))
+
+
+def test_metrics_that_differ_in_their_params_alone_are_never_taken_for_each_other() -> None:
+    both = fidelity("both", things="object", lists="array")
+    (first, second) = pair_runs(both, both).deltas
+    assert [(one.key, one.label) for one in (first, second)] == [
+        ("things", "Structural fidelity (things)"),
+        ("lists", "Structural fidelity (lists)"),
+    ]
+    assert [(one.baseline, one.other, one.pairs) for one in (first, second)] == [(1.0, 1.0, 30), (0.0, 0.0, 30)]
+    assert compare(samples(both), samples(both)).deltas == {"things": first, "lists": second}
+    before, after = fidelity("before", things="object"), fidelity("after", things="array")
+    assert pair_runs(before, after).deltas == []
+    assert cases.find_flips(before, after) == []
+    compared = compare(samples(before), samples(after))
+    assert (compared.deltas, compared.flips) == ({}, None)
+    assert compared.warnings[0] == "Not compared, since one run lacks it or defines it otherwise: things."
+
+
+def test_of_a_score_that_a_file_reports_nobody_says_what_is_better() -> None:
+    spec = reported_metric("cer")
+    metric = open_metric(spec)
+
+    def reported(name: str, value: float) -> RunEvidence:
+        facts = facts_frame([fact(i, "yes", "yes", images=[f"{i:064x}"]) for i in range(40)])
+        values = [value + i / 1000 for i in range(40)]
+        scores = metric.measure(["yes"] * 40, [["yes"]] * 40, metadata=[{"reported": {"cer": one}} for one in values])
+        found = facts.select("phase", "ordinal").with_columns(
+            polars.lit(None, dtype=polars.String).alias("field"),
+            polars.lit("text@1").alias("extractor"),
+            polars.lit("scored").alias("outcome"),
+            polars.Series("value", scores.values),
+            polars.lit(None, dtype=polars.String).alias("reason"),
+            polars.lit(value=False).alias("is_invalid"),
+            *(polars.Series(f"stat.{key}", column) for key, column in scores.statistics.items()),
+        )
+        opened = OpenedMetric(spec=spec, metric=metric, environment="1" * 64, measures=found)
+        return replace(evidence(name=name, metrics=()), facts=facts, total=40, scored=name_metrics([opened]))
+
+    first, second = reported("first", 0.1), reported("second", 0.3)
+    rules = policy({"metric": "reported cer", "max_drop": 0.5})
+    compared = compare(samples(first), samples(second), policy=rules)
+    delta = compared.deltas["reported cer"]
+    assert (delta.difference, delta.verdict) == (pytest.approx(0.2), "differs")
+    assert (delta.wins, delta.ties, delta.losses) == (None, 0, None)
+    assert (compared.checks[0].status, compared.is_met) == ("inconclusive", False)
+    document = comparison_document("e", "demo", "DONE", [first, second])
+    assert document.verdict[0].startswith(
+        "second differs from first in cer, as the file reports it: 0.320 against 0.120"
+    )
+    names = {getattr(block, "name", "") for section in document.sections for block in section.blocks}
+    assert not {"wins", "ranks", "differences-figure"} & names
+
+
+def test_runs_of_two_data_sets_are_not_paired_though_their_keys_are_the_same() -> None:
+    spec = run_spec(metrics=(ExactMatch(), Cer()))
+    receipts = spec.model_copy(update={"dataset": spec.dataset.model_copy(update={"name": "receipts"})})
+    other = run("receipts", ["yes"] * 6, spec=receipts, manifest_id="8" * 64)
+    rules = policy({"metric": "exact_match", "max_drop": 0.9})
+    compared = compare(samples(BASELINE), samples(other), policy=rules)
+    assert (compared.deltas, compared.flips, compared.parity.pairs, compared.is_met) == ({}, None, 0, False)
+    assert "no answers are paired" in compared.warnings[0]
+    renamed = run("renamed", ["yes"] * 6, spec=receipts)  # its samples are the same by hash
+    assert list(compare(samples(BASELINE), samples(renamed)).deltas) == ["exact_match", "cer"]
+
+
+def test_answers_that_only_one_run_has_are_told_and_keep_a_gate_open() -> None:
+    rules = policy({"metric": "exact_match", "max_drop": 0.5})
+    many = run("many", ["yes"] * 40)
+    for few in (run("few", ["yes"] * 10), run("cut", ["yes"] * 10, total=40)):
+        compared = compare(samples(many), samples(few), policy=rules)
+        assert compared.deltas["exact_match"].lost == 30
+        assert "Exact match compares 10 of 40 answers; of the others a run has no answer or no value." in (
+            compared.warnings
+        )
+        (found,) = compared.checks
+        assert (found.status, compared.is_met) == ("inconclusive", False)
+        assert "Answers without a pair: 30;" in found.message
+
+
+def test_a_later_turn_is_paired_with_the_same_question_asked_alone() -> None:
+    alone = run("alone", ["yes"] * 40)
+    rows_of = [fact(i, "yes" if i < 10 else "no", "yes", turn=i // 10, images=[f"{i:064x}"]) for i in range(40)]
+    talk = evidence(rows_of, name="talk", metrics=(ExactMatch(), Cer()))
+    (delta, _) = pair_runs(alone, talk).deltas
+    assert (delta.pairs, delta.lost, delta.baseline, delta.other, delta.verdict) == (40, 0, 1.0, 0.25, "worse")
+    assert compare(samples(alone), samples(talk)).parity.same == 10
 
 
 def test_a_gate_is_met_or_not_and_says_why() -> None:

@@ -68,6 +68,42 @@ def test_speeds_that_were_measured_otherwise_are_said_to_be() -> None:
     assert document.verdict[1] == "busy is another measurement than base, by their samples and scenario.in_flight."
 
 
+def _of(data_set: str, name: str, texts: str) -> RunEvidence:
+    """Make a run of a data set whose keys are those of every other."""
+    spec = run_spec(metrics=(ExactMatch(), Anls(), Cer()))
+    spec = spec.model_copy(update={"dataset": spec.dataset.model_copy(update={"name": data_set})})
+    return _run(f"{name} · {data_set}", texts, spec=spec, manifest_id=data_set)
+
+
+def test_a_run_of_another_data_set_stands_in_the_tables_and_is_paired_with_nothing() -> None:
+    runs = [_of("invoices", "a", "1" * 40), _of("receipts", "a", "0" * 40)]
+    document = comparison_document("e", "demo", "DONE", runs)
+    assert document.verdict == (
+        "There are not two runs of one data set to compare.",
+        "Nothing can be paired.",
+        "No answer could flip.",
+    )
+    found = {one.name: one for one in document.sections}
+    assert found["differences"].lead == "No run can be paired with a baseline."
+    assert not {"parity", "ranking"} & set(found)
+    assert [row[0] for row in _tables(document)["headline"].rows] == ["invoices", "receipts"]
+
+
+def test_two_models_on_two_data_sets_are_compared_on_each() -> None:
+    runs = [_of(of, name, texts) for name, texts in (("a", "1" * 40), ("b", "0" * 40)) for of in ("inv", "rec")]
+    document = comparison_document("e", "demo", "DONE", runs)
+    assert document.subtitle.endswith("the baselines are a · inv and a · rec")
+    assert document.verdict[0].startswith("b · inv is worse than a · inv in exact match")
+    assert "b · rec is worse than a · rec in exact match" in document.verdict[0]
+    assert document.verdict[2].startswith(
+        "From a · inv to b · inv 40 of 40 answers broke and 0 were mended; from a · rec to b · rec 40 of 40"
+    )
+    deltas = _tables(document)["deltas"]
+    assert [row[0] for row in deltas.rows[::3]] == ["b · inv against a · inv", "b · rec against a · rec"]
+    lead = next(one.lead for one in document.sections if one.name == "differences")
+    assert "Every data set's first run is its baseline." in lead
+
+
 def test_better_runs_and_equal_speeds_are_said_too() -> None:
     quality, speed, _ = comparison_document(
         "e", "demo", "DONE", [_run("base", "1" * 20 + "0" * 20), _run("large", "1" * 40)]
@@ -193,7 +229,7 @@ def test_fewer_than_two_runs_are_no_comparison() -> None:
     empty = comparison_document("e", "demo", "CANCELLED", [])
     assert (empty.subtitle, empty.headline, empty.finished_at) == ("No run", (), "")
     alone = comparison_document("e", "demo", "DONE", [_run("only", "10")])
-    assert alone.verdict[0] == "There are not two runs to compare."
+    assert alone.verdict[0] == "There are not two runs of one data set to compare."
 
 
 def test_configuration_shows_what_differs_and_folds_what_is_the_same() -> None:

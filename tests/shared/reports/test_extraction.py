@@ -10,7 +10,7 @@ from vlmhyperbench.reports.extraction import extraction
 from vlmhyperbench.reports.run_report import run_document
 from vlmhyperbench_text_metrics import Cer, ExactMatch
 
-NUMBER = ExtractorSpec(name="number")
+NUMBER = ExtractorSpec(name="number", version=2)
 ANSWERS = ["5", "It is 5", "5 or 6", "none", "6", None]
 """Their reference is 5: as text one is right, as the last number two are, and one has none."""
 ROWS = [fact(i, answer, "5", images=[f"{i:064x}"]) for i, answer in enumerate(ANSWERS)]
@@ -43,7 +43,7 @@ def test_the_scores_of_every_extractor_stand_side_by_side() -> None:
     assert section.lead.startswith("2 extractors read the same answers; text@1 is the one that counts.")
     scores = section.blocks[0]
     assert isinstance(scores, Table)
-    assert [(row[0], row[1]) for row in scores.rows] == [("text@1", 0), ("number@1", 1)]
+    assert [(row[0], row[1]) for row in scores.rows] == [("text@1", 0), ("number@2", 1)]
     values = [row[2].value for row in scores.rows if isinstance(row[2], Estimate)]
     assert values == [0.2, 0.5]
 
@@ -65,11 +65,11 @@ def test_extractors_that_agree_have_no_list() -> None:
     same = name_metrics(
         [
             OpenedMetric(
-                spec=scored.spec, metric=scored.metric, environment="", extractor="number@1", measures=scored.measures
+                spec=scored.spec, metric=scored.metric, environment="", extractor="number@2", measures=scored.measures
             )
         ]
     )
-    alike = evidence([fact(0, "5", "5")], metrics=(ExactMatch(),), spec=run.spec, scored_otherwise={"number@1": same})
+    alike = evidence([fact(0, "5", "5")], metrics=(ExactMatch(),), spec=run.spec, scored_otherwise={"number@2": same})
     (section,) = extraction(alike)
     assert len(section.blocks) == 1
     assert "they disagree on 0 answers" in section.lead

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import polars
 import pytest
 
@@ -9,10 +12,11 @@ from tests.shared.domain.builders_of_jobs import JUDGING, judge_metric
 from tests.shared.reports.builders import evidence, fact, metric_spec, run_spec
 from vlmhyperbench.domain.judging import Prices
 from vlmhyperbench.domain.specs import EndpointTarget
-from vlmhyperbench.reports.document import Table, write_cell
+from vlmhyperbench.reports.document import Section, Table, write_cell
 from vlmhyperbench.reports.evidence import OpenedMetric, RunEvidence, ScoredMetric, name_metrics
 from vlmhyperbench.reports.judging import agreement, judges
 from vlmhyperbench.reports.records import JudgeUse
+from vlmhyperbench.reports.run_report import run_document
 from vlmhyperbench.reports.wording import public_spec
 from vlmhyperbench.scoring.metrics import open_metric
 from vlmhyperbench_text_metrics import ExactMatch
@@ -41,12 +45,12 @@ def scored(spec_values: list[float | None], **changes: object) -> ScoredMetric:
     return name_metrics([opened])[0]
 
 
-def judged(values: list[float | None], **changes: object) -> RunEvidence:
+def judged(values: list[float | None], *, use: JudgeUse = USE, **changes: object) -> RunEvidence:
     rows = [fact(0, "yes", "yes"), fact(1, "no", "yes"), fact(2, "no", "yes"), fact(3, "yes", "yes")]
     plain = evidence(rows, metrics=(ExactMatch(),))
     one = scored(values, **changes)
     spec = run_spec(metrics=(ExactMatch(),)).model_copy(update={"metrics": (metric_spec(ExactMatch()), one.spec)})
-    return evidence(rows, metrics=(ExactMatch(),), spec=spec, scored=[*plain.scored, one], judged=(USE,))
+    return evidence(rows, metrics=(ExactMatch(),), spec=spec, scored=[*plain.scored, one], judged=(use,))
 
 
 def cells(run: RunEvidence) -> dict[str, str]:
@@ -54,6 +58,10 @@ def cells(run: RunEvidence) -> dict[str, str]:
     tables = [block for block in section.blocks if isinstance(block, Table)]
     pairs = [pair for table in tables for pair in zip(table.columns, table.rows[0], strict=True)]
     return {column.title: write_cell(cell) for column, cell in pairs}
+
+
+def costs_note(section: Section) -> str:
+    return next(block.note for block in section.blocks if isinstance(block, Table) and block.name == "judges-costs")
 
 
 def test_verdicts_are_laid_beside_the_first_metric() -> None:
@@ -73,6 +81,25 @@ def test_what_judging_took_is_said_with_its_cost() -> None:
     assert (found["prompt tokens"], found["completion tokens"], found["seconds of answering"]) == ("600", "12", "1.5")
     assert found["cost"] == "0.0030 EUR"
     assert cells(judged([1.0] * 4))["cost"] == "no price given"
+
+
+@pytest.mark.parametrize("unknown", [("prompt_tokens", "completion_tokens"), ("completion_tokens",)])
+def test_a_judge_that_counts_no_tokens_costs_nobody_knows_what_and_not_nothing(unknown: tuple[str, ...]) -> None:
+    prices = Prices(prompt_per_million=2.5, completion_per_million=10.0)
+    run = judged([1.0] * 4, prices=prices, use=replace(USE, **dict.fromkeys(unknown)))
+    found = cells(run)
+    assert [found["prompt tokens"], found["completion tokens"]].count("–") == len(unknown)
+    assert found["cost"] == "–"
+    [section] = judges(run)
+    assert "A dash: the judge did not count the tokens of every verdict" in costs_note(section)
+    assert "A dash" not in costs_note(judges(judged([1.0] * 4, prices=prices))[0])
+
+
+def test_machines_read_null_where_the_tokens_of_a_judge_are_unknown() -> None:
+    run = judged([1.0] * 4, use=replace(USE, prompt_tokens=None, completion_tokens=None))
+    data = json.loads(json.dumps(run_document(run).data))
+    [use] = data[run.id]["judges"]
+    assert (use["requests"], use["prompt_tokens"], use["completion_tokens"]) == (8, None, None)
 
 
 def test_judges_that_call_everything_alike_have_no_kappa() -> None:
