@@ -85,7 +85,7 @@ RECIPES = {
             Stage(name="tower", steps=250, rows=32, learning_rate=1e-3, tower=1, connector=0, text=0),
             Stage(name="connector", steps=250, rows=32, learning_rate=1e-3, tower=1, connector=1, text=0),
             replace(TRANSCRIBING_STAGE, steps=1500),
-            Stage(name="reading", steps=2000, rows=16, learning_rate=7e-4, tower=0, connector=2, text=1),
+            Stage(name="reading", steps=2500, rows=16, learning_rate=7e-4, tower=0, connector=2, text=1),
         ),
         decay_steps=1000,
     ),
