@@ -9,6 +9,8 @@ import polars
 import pynvml
 import pytest
 
+from vlmhyperbench.domain.identity import kind_of_machine
+from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench_inference_worker import nvml
 from vlmhyperbench_inference_worker.watch import Watch, machine
 
@@ -49,7 +51,10 @@ async def test_a_process_that_is_gone_is_no_error():
 
 
 def test_the_machine_is_described():
-    found = machine()
+    devices = [DeviceInfo(no=0, kind="gpu", uuid="GPU-1", name="H100", memory_bytes=80)]
+    found = machine(devices)
+    assert found["devices"] == [{"kind": "gpu", "name": "H100", "memory_bytes": 80}]
+    assert kind_of_machine(found).endswith(" threads, H100")
     assert found["cpu_cores"] >= 1
     assert found["memory_total_bytes"] > 0
     assert found["kernel"]

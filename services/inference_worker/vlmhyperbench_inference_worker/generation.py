@@ -39,7 +39,7 @@ async def handle_generate(job: ClaimedJob, *, fleet: Fleet, reserve: Reserve, de
     """Do one GENERATE job; the door of the inference worker."""
     try:
         async with Watch(devices) as watch:
-            return await _generate(job, fleet, reserve, watch)
+            return await _generate(job, fleet, reserve, watch, devices)
     except Fenced:
         raise
     except (EngineLost, KeyRefused) as error:
@@ -51,7 +51,9 @@ async def handle_generate(job: ClaimedJob, *, fleet: Fleet, reserve: Reserve, de
         reserve.refill()
 
 
-async def _generate(job: ClaimedJob, fleet: Fleet, reserve: Reserve, watch: Watch) -> Outcome:
+async def _generate(
+    job: ClaimedJob, fleet: Fleet, reserve: Reserve, watch: Watch, devices: Sequence[DeviceInfo]
+) -> Outcome:
     judge = job.job.params.get(PARAM)
     work = await (read_work(job) if judge is None else read_judging(job, str(judge)))
     if not work.missing:
@@ -66,7 +68,7 @@ async def _generate(job: ClaimedJob, fleet: Fleet, reserve: Reserve, watch: Watc
         engine = serving.engine
         watch.engine_pid = engine.pid if engine else None
         await job.record_claim(
-            engine=asdict(engine) if engine else None, machine=machine(), measured_at=serving.measured.through
+            engine=asdict(engine) if engine else None, machine=machine(devices), measured_at=serving.measured.through
         )
         work = await keep_equal(job, work, engine)
         if not work.missing:

@@ -19,6 +19,7 @@ import psutil
 
 from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench_inference_worker import nvml
+from vlmhyperbench_sdk.types import JsonValue
 
 INTERVAL_S = 0.1
 LEAST_POWER = 0.8
@@ -156,8 +157,8 @@ class Watch:
             return None
 
 
-def machine() -> dict[str, str | int | float | None]:
-    """Describe this machine, as a claim records it: CPU, cores, memory, kernel, Python."""
+def machine(devices: Sequence[DeviceInfo]) -> dict[str, JsonValue]:
+    """Describe this machine, as a claim records it: CPU, cores, memory, the devices of its worker, kernel, Python."""
     frequency = psutil.cpu_freq()
     return {
         "cpu_model": _cpu_model(),
@@ -165,6 +166,7 @@ def machine() -> dict[str, str | int | float | None]:
         "cpu_threads": psutil.cpu_count() or 1,
         "cpu_frequency_mhz": round(frequency.max or frequency.current) if frequency else None,
         "memory_total_bytes": int(psutil.virtual_memory().total),
+        "devices": [{"kind": one.kind, "name": one.name, "memory_bytes": one.memory_bytes} for one in devices],
         "kernel": platform.release(),
         "system": platform.system(),
         "architecture": platform.machine(),

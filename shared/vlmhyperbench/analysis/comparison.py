@@ -136,6 +136,13 @@ def pair(baseline: polars.DataFrame, other: polars.DataFrame) -> polars.DataFram
     )
 
 
+def _asked(*frames: polars.DataFrame) -> int:
+    """Count what either run asked; repeats beyond those of the other are draws of answers that it has."""
+    asked = polars.concat([frame.select(PAIR_KEY) for frame in frames]).unique()
+    most = min((max(frame["repeat"].to_list()) for frame in frames if frame.height), default=0)
+    return asked.filter(polars.col("repeat") <= most).height
+
+
 def statistics_of(*frames: polars.DataFrame) -> list[str]:
     """Return the columns of statistics that any frame has: a label or field may have been met by one run only."""
     return sorted({name for frame in frames for name in frame.columns if name.startswith(_STATISTIC)})
@@ -157,7 +164,7 @@ def _compare(baseline: Measured, other: Measured, *, seed: int) -> Delta:
         scale=scale_of(baseline.description),
         is_bounded=None not in baseline.description.range and baseline.description.aggregation == "mean",
         pairs=pairs.height,
-        lost=polars.concat([one.frame.select(PAIR_KEY) for one in (baseline, other)]).unique().height - pairs.height,
+        lost=_asked(baseline.frame, other.frame) - pairs.height,
         units=pairs["cluster"].n_unique(),
         baseline=None,
         other=None,
@@ -233,6 +240,12 @@ def _judged(delta: Delta, *, minimum_effect: float) -> Delta:
     else:
         verdict = "better" if (difference > 0) == (delta.direction == "higher") else "worse"
     return replace(delta, verdict=verdict)
+
+
+def perfect_of(description: MetricDescription) -> float | None:
+    """Return the value of a right answer; None where the range has no such end, or nobody says which end is good."""
+    low, high = description.range
+    return {"higher": high, "lower": low, None: None}[description.direction]
 
 
 def scale_of(description: MetricDescription) -> float:

@@ -182,11 +182,14 @@ def is_met(policy: GatePolicy, checks: list[Check]) -> bool:
 
 def _metric(rule: MetricRule, deltas: Mapping[str, Delta], baseline: Side, other: Side) -> list[Check]:
     delta, measured = deltas.get(rule.metric), other.metrics.get(rule.metric)
-    if delta is None or measured is None:
-        message = f"The runs do not share the metric; they share {', '.join(sorted(deltas)) or 'none'}."
+    if measured is None:
+        message = f"The run has no such metric; it has {', '.join(sorted(other.metrics)) or 'none'}."
         return [Check(rule=rule.metric, status="failed", message=message)]
     checks = []
-    if rule.max_drop is not None:
+    if rule.max_drop is not None and delta is None:
+        message = f"The runs do not share the metric; they share {', '.join(sorted(deltas)) or 'none'}."
+        checks.append(Check(rule=f"{rule.metric} max_drop", status="failed", message=message))
+    elif rule.max_drop is not None and delta is not None:
         checks.append(_drop(rule.metric, rule.max_drop, delta, lost=_without_pair(delta, baseline, other)))
     if rule.min_value is not None:
         checks.append(_limit(f"{rule.metric} min_value", rule.min_value, measured, other, sign=1))
@@ -216,10 +219,13 @@ def _without_pair(delta: Delta, baseline: Side, other: Side) -> int:
 
     What a stop rule spared is none of them: it asks in an order drawn at random.
     """
-    requested = [int(side.counts["requested"]) for side in (baseline, other)]
+    requested, missing = (
+        min(int(side.counts[name]) for side in (baseline, other)) for name in ("requested", "missing")
+    )
     if baseline.is_stopped or other.is_stopped:
-        return max(0, min(requested) - delta.pairs)
-    return max(delta.lost, max(requested) - delta.pairs)
+        return max(0, requested - delta.pairs)
+    in_neither = max(0, min(missing, requested - delta.pairs - delta.lost))
+    return delta.lost + in_neither
 
 
 def _drop(metric: str, limit: float, delta: Delta, *, lost: int) -> Check:

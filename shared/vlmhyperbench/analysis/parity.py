@@ -59,7 +59,7 @@ def parity(baseline: polars.DataFrame, other: polars.DataFrame) -> Parity:
     """Compare texts, pair by pair.
 
     Args:
-        baseline: columns `key, repeat, turn, text, value`; rows without a text are left out.
+        baseline: columns `key, repeat, text, value`; rows without a text are left out.
         other: the same.
     """
     columns = [*PAIR_KEY, "text", "value"]

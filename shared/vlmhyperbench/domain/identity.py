@@ -5,7 +5,7 @@ Two numbers with one id were made alike, whoever made them and when; two ids are
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue
@@ -14,6 +14,8 @@ from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.judging import is_judge
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.domain.specs import (
+    ANSWERS_DATASET,
+    DatasetSpec,
     EndpointTarget,
     ExtractorSpec,
     ImportTarget,
@@ -28,6 +30,9 @@ _NOT_THE_LOAD = {"name", "version", "seed", "slo"}
 """What a scenario is called, and what it should keep, drives nothing; another seed is another draw of the same."""
 _NOT_THE_VERDICT = {"in_flight", "prices"}
 """What a judge costs, and how many of its requests are under way at once."""
+
+_CUT = {"version", "package", "limit", "doc_classes", "question_types", "required_fields"}
+"""What of a data set says which of its samples are asked, and not which samples they are."""
 
 _ID_HEX = 12
 
@@ -120,23 +125,39 @@ def definition_of(metric: MetricSpec) -> str:
     return digest_of({"class_path": metric.class_path, "params": params})
 
 
-def may_be_paired(datasets: tuple[str, str], manifest_ids: tuple[str | None, str | None]) -> bool:
+def may_be_paired(first: DatasetSpec, second: DatasetSpec, manifest_ids: tuple[str | None, str | None]) -> bool:
     """Say whether samples of one key are one sample in two runs: every data set numbers its own.
 
+    They are where what was asked has one hash, and where one data set was cut otherwise: by a limit, by filters, at
+    another version. A file of answers is the data set that it names, wherever it lies.
+
     Args:
-        datasets: names of the data sets of both.
+        first: data set of the one.
+        second: data set of the other.
         manifest_ids: hashes of the samples that were really asked.
     """
-    first, second = manifest_ids
-    return datasets[0] == datasets[1] or (first is not None and first == second)
+    if manifest_ids[0] is not None and manifest_ids[0] == manifest_ids[1]:
+        return True
+    elsewhere = {"path"} if first.type == ANSWERS_DATASET else set[str]()
+    a, b = (one.model_dump(exclude=_CUT | elsewhere) for one in (first, second))
+    return a == b
 
 
-def kind_of_machine(machine: Mapping[str, object]) -> str:
-    """Name what decides the speed of a machine, as a claim recorded it: processor, threads and accelerators."""
+def kind_of_machine(machine: Mapping[str, object]) -> str | None:
+    """Name what decides the speed of a machine, as a claim recorded it: processor, threads and accelerators.
+
+    None where the claim does not say: it ended before it measured, or was made before devices were recorded.
+    """
     devices = machine.get("devices")
-    named = [device for device in devices if isinstance(device, dict)] if isinstance(devices, list) else []
-    accelerators = sorted(str(device.get("name")) for device in named if device.get("kind") == "gpu")
-    return ", ".join([str(machine.get("cpu_model")), f"{machine.get('cpu_threads')} threads", *accelerators])
+    if not machine.get("cpu_model") or not isinstance(devices, list):
+        return None
+    accelerators = sorted(str(one.get("name")) for one in devices if isinstance(one, dict) and one.get("kind") == "gpu")
+    return ", ".join([str(machine["cpu_model"]), f"{machine.get('cpu_threads')} threads", *accelerators])
+
+
+def kinds_of_machines(machines: Iterable[Mapping[str, object]]) -> frozenset[str]:
+    """Name the kinds of machines, as far as they are known."""
+    return frozenset(kind for machine in machines if (kind := kind_of_machine(machine)) is not None)
 
 
 def measured_apart(first: Measurement, second: Measurement) -> list[str]:

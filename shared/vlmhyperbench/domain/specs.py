@@ -101,6 +101,10 @@ class ImportTarget(Spec):
 Target = Annotated[ModelTarget | EndpointTarget | ImportTarget, Field(discriminator="kind")]
 
 
+ANSWERS_DATASET = "vlmhyperbench.exchange.dataset:AnswersDataset"
+"""Type of a data set that is the questions of an imported file."""
+
+
 class DatasetSpec(Spec):
     """What INDEX enumerates; two runs with equal dataset specs share one sample manifest."""
 

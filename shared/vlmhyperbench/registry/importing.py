@@ -7,7 +7,7 @@ from typing import Protocol
 from pydantic import JsonValue
 
 from vlmhyperbench.domain.scenarios import ScenarioSpec
-from vlmhyperbench.domain.specs import DatasetSpec, Decoding, ImportTarget, PromptSpec, RunSpec
+from vlmhyperbench.domain.specs import ANSWERS_DATASET, DatasetSpec, Decoding, ImportTarget, PromptSpec, RunSpec
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.choices import EvaluationChoices, ImportChoices
 from vlmhyperbench.registry.metrics import pin_metrics
@@ -17,7 +17,6 @@ from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import Entry, TaskEntry
 from vlmhyperbench.scoring.reported import reported_metric
 
-ANSWERS_DATASET = "vlmhyperbench.exchange.dataset:AnswersDataset"
 """Takes the samples from the file itself."""
 MOST_REPORTED = 32
 """Of the scores that a file reports, the most frequent become metrics."""
@@ -112,7 +111,7 @@ def _dataset(
         references.say(("dataset",), "the file knows no reference.", "Name the dataset that the questions are from.")
         return None
     return DatasetSpec(
-        name=found.task or f"{found.format} answers",
+        name=found.task or f"{found.format} answers {found.sha256[:12]}",
         version=found.sha256[:12],
         type=ANSWERS_DATASET,
         path=storage_path,

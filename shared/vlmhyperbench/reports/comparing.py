@@ -10,12 +10,13 @@ from xml.etree import ElementTree
 
 from pydantic import JsonValue
 
-from vlmhyperbench.analysis.comparison import Delta, Flips, Measured, compare_metrics, count_flips
+from vlmhyperbench.analysis.comparison import Delta, Flips, Measured, compare_metrics, count_flips, perfect_of
 from vlmhyperbench.analysis.gates import MEMORY, Check, GatePolicy, Side, WholeRun, check, is_met, two_kinds_of_memory
 from vlmhyperbench.analysis.parity import Parity
 from vlmhyperbench.analysis.parity import parity as compare_texts
-from vlmhyperbench.domain.identity import Measurement, kind_of_machine, may_be_paired, measured_apart
+from vlmhyperbench.domain.identity import Measurement, kinds_of_machines, may_be_paired, measured_apart
 from vlmhyperbench.domain.scenarios import ScenarioSpec
+from vlmhyperbench.domain.specs import DatasetSpec
 from vlmhyperbench.reports.differences import delta_table, lost_of
 from vlmhyperbench.reports.document import Cell, Column, Section, Table, write_number
 from vlmhyperbench.reports.parity import divergences, parity_table, say
@@ -209,19 +210,21 @@ def _flips(first: Sequence[Measured], theirs: Sequence[Measured]) -> Flips | Non
     """Count by the first metric, where both runs have it first and its range has a right end."""
     if not first or not theirs or not first[0].is_same(theirs[0]):
         return None
-    low, high = first[0].description.range
-    perfect = high if first[0].description.direction == "higher" else low
+    perfect = perfect_of(first[0].description)
     return None if perfect is None else count_flips(first[0], theirs[0], perfect=perfect)
 
 
 def _warnings(baseline: Samples, other: Samples, deltas: dict[str, Delta]) -> Iterator[str]:
     if not _may_be_paired(baseline, other):
-        yield "The runs asked other data sets, which number samples of their own: no answers are paired."
+        yield (
+            "The runs asked other data sets, which number samples of their own: no answers are paired. An imported "
+            "file is paired with a run of a data set if it is imported with --dataset."
+        )
     elif _manifest_of(baseline) != _manifest_of(other):
         yield "The runs were not made on the same samples; what both have is paired by its key."
     mine, theirs = ({one["key"]: one for one in run.described()} for run in (baseline, other))
     missing = sorted(str(key) for key in {*mine, *theirs} if key not in deltas)
-    if missing:
+    if missing and _may_be_paired(baseline, other):
         yield f"Not compared, since one run lacks it or defines it otherwise: {', '.join(missing)}."
     for run in (baseline, other):
         if _object(run.meta, "data").get("is_stopped") is True:
@@ -259,14 +262,13 @@ def _measurement(samples: Samples) -> Measurement:
     return Measurement(
         scenario=ScenarioSpec.model_validate(_object(samples.spec, "scenario")),
         manifest_id=_manifest_of(samples),
-        machines=frozenset(kind_of_machine(_object(one, "machine")) for one in measuring if one["job"] == "GENERATE"),
+        machines=kinds_of_machines(_object(one, "machine") for one in measuring if one["job"] == "GENERATE"),
     )
 
 
 def _may_be_paired(baseline: Samples, other: Samples) -> bool:
-    sides = (baseline, other)
-    first, second = (str(_object(side.spec, "dataset")["name"]) for side in sides)
-    return may_be_paired((first, second), (_manifest_of(baseline), _manifest_of(other)))
+    first, second = (DatasetSpec.model_validate(_object(side.spec, "dataset")) for side in (baseline, other))
+    return may_be_paired(first, second, (_manifest_of(baseline), _manifest_of(other)))
 
 
 def _manifest_of(samples: Samples) -> str | None:

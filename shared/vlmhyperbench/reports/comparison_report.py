@@ -21,7 +21,7 @@ from vlmhyperbench.reports.document import (
     Tile,
     write_number,
 )
-from vlmhyperbench.reports.evidence import RunEvidence
+from vlmhyperbench.reports.evidence import RunEvidence, ScoredMetric
 from vlmhyperbench.reports.headline import final_state, finished_at, headline_row, run_data, tone_of
 from vlmhyperbench.reports.judging import judges_of
 from vlmhyperbench.reports.limitations import limitations
@@ -148,13 +148,12 @@ def _tiles(summarised: Sequence[_Summarised], paired: Sequence[Paired]) -> tuple
 
 
 def _results(summarised: Sequence[_Summarised]) -> Section:
-    metrics = list(dict.fromkeys(one.label for run in summarised for one in run.quality))
+    metrics = _columns(summarised)
     quality_rows: list[tuple[Cell, ...]] = []
     speed_rows: list[tuple[Cell, ...]] = []
     for one in summarised:
-        quality = {found.label: found.estimate for found in one.quality}
         latency, first = one.performance.times.get("latency_ms"), one.performance.times.get("ttft_user_ms")
-        quality_rows.append((one.run.name, *(quality.get(metric) for metric in metrics)))
+        quality_rows.append((one.run.name, *(_estimate(one.quality, metric) for metric in metrics.values())))
         speed_rows.append(
             (
                 one.run.name,
@@ -224,6 +223,21 @@ def _results(summarised: Sequence[_Summarised]) -> Section:
         lead="Every run over all its samples.",
         blocks=(quality_table, speed_table, counts_table([(one.run.name, one.counts) for one in summarised]), bounds),
     )
+
+
+def _columns(summarised: Sequence[_Summarised]) -> dict[str, ScoredMetric]:
+    """Title → metric, one column each; what another run defines otherwise under the same label says whose it is."""
+    columns: dict[str, ScoredMetric] = {}
+    for one in summarised:
+        for found in one.quality:
+            if not any(known.is_same(found.scored) for known in columns.values()):
+                title = found.label if found.label not in columns else f"{found.label}, as in {one.run.name}"
+                columns[title] = found.scored
+    return columns
+
+
+def _estimate(quality: Sequence[Quality], metric: ScoredMetric) -> Estimate | None:
+    return next((one.estimate for one in quality if one.scored.is_same(metric)), None)
 
 
 def _quality(summarised: Sequence[_Summarised]) -> Section:

@@ -75,6 +75,8 @@ def differences(paired: Sequence[Paired]) -> Section:
         for delta in one.deltas
         if delta.lost
     ]
+    if any(one.run.manifest_id != one.baseline.manifest_id for one in paired):
+        lost.insert(0, "Not all runs were made on the same samples; what two of them have is paired by its key.")
     if not known:
         lead = " ".join(["No run can be paired with a baseline.", *lost])
         return Section(name="differences", title="Differences from the baseline", lead=lead, blocks=())
@@ -83,7 +85,7 @@ def differences(paired: Sequence[Paired]) -> Section:
         name="differences",
         title="Differences from the baseline",
         lead=" ".join([_PAIRED, *(_BASELINES if len(baselines) > 1 else ()), *lost]),
-        blocks=(table, _figure(paired)) if len(known) > 1 else (table,),
+        blocks=(table, _figure(paired)) if len([1 for _, delta in known if delta.direction]) > 1 else (table,),
     )
 
 

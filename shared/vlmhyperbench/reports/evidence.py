@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 import polars
 
+from vlmhyperbench.analysis.comparison import perfect_of
 from vlmhyperbench.analysis.quality import Summary
-from vlmhyperbench.domain.identity import Measurement, definition_of, kind_of_machine, may_be_paired
+from vlmhyperbench.domain.identity import Measurement, definition_of, kinds_of_machines, may_be_paired
 from vlmhyperbench.domain.specs import MetricSpec, RunSpec
 from vlmhyperbench.reports.records import ClaimEvidence, JudgeUse, PhaseEvidence, TokenEvents
 from vlmhyperbench_sdk.protocols import Metric, MetricDescription
@@ -66,8 +67,7 @@ class ScoredMetric(OpenedMetric):
     @property
     def perfect(self) -> float | None:
         """The value of a right answer, where the range has such an end."""
-        low, high = self.description.range
-        return high if self.description.direction == "higher" else low
+        return perfect_of(self.description)
 
 
 def name_metrics(opened: Sequence[OpenedMetric]) -> tuple[ScoredMetric, ...]:
@@ -138,7 +138,7 @@ class RunEvidence:
 
     def may_be_paired_with(self, other: RunEvidence) -> bool:
         """Whether samples of one key are one sample in both."""
-        return may_be_paired((self.spec.dataset.name, other.spec.dataset.name), (self.manifest_id, other.manifest_id))
+        return may_be_paired(self.spec.dataset, other.spec.dataset, (self.manifest_id, other.manifest_id))
 
     @property
     def measurement(self) -> Measurement:
@@ -146,7 +146,7 @@ class RunEvidence:
         return Measurement(
             scenario=self.spec.scenario,
             manifest_id=self.manifest_id,
-            machines=frozenset(kind_of_machine(claim.machine) for claim in self.generating),
+            machines=kinds_of_machines(claim.machine for claim in self.generating),
         )
 
     @property

@@ -216,7 +216,9 @@ def _matrix(run: RunEvidence) -> FigureSpec | None:
     if not 1 < len(columns) <= MAX_MATRIX_COLUMNS or not 1 < len(rows) <= MAX_MATRIX_ROWS:
         return None
     low, high = scale_of(run.primary)
-    perfect = high if run.primary.description.direction == "higher" else low
+    perfect = {"higher": high, "lower": low, None: None}[run.primary.description.direction]
+    if perfect is None:
+        return None
     furthest = max(abs(value - perfect) for value, _ in pairs.values()) or 1.0
     digits = 2 if digits_of(run.primary) == 3 else 1
     return matrix_figure(
@@ -233,7 +235,10 @@ def _matrix(run: RunEvidence) -> FigureSpec | None:
 
 def _mistakes(run: RunEvidence, wrong: polars.DataFrame, kinds: dict[str, int]) -> Section:
     if not kinds:
-        lead = "No answer was wrong." if run.primary is not None else "Nothing was scored."
+        primary = run.primary
+        lead = "Nothing was scored." if primary is None else "No answer was wrong."
+        if primary is not None and primary.perfect is None:
+            lead = f"Nobody says which {primary.label} a right answer has."
         return Section(name="mistakes-section", title="Mistakes", lead=lead, blocks=())
     figure = bars_figure(
         "kinds-of-mistakes",

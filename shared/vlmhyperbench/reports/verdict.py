@@ -142,7 +142,7 @@ def _where_it_fails(
         kind, often = next(iter(mistakes.items()))
         which = "the one wrong answer is" if total == 1 else f"of {plural(total, 'wrong answer')} {often} are"
         clauses.append(f"{which} of the kind ‘{kind}’")
-    elif quality and quality[0].value is not None:
+    elif quality and quality[0].value is not None and quality[0].scored.perfect is not None:
         clauses.append("no answer was wrong")
     failed = [
         plural(number, noun, nouns)
@@ -178,7 +178,9 @@ def _number(one: Quality) -> str:
 
 def _difference(one: Paired) -> str:
     baseline, other = one.baseline, one.run
-    if not one.deltas or one.deltas[0].difference is None:
+    if not one.deltas:
+        return f"{other.name} shares no metric with {baseline.name} that is defined alike."
+    if one.deltas[0].difference is None:
         return f"{other.name} cannot be paired with {baseline.name}."
     first = one.deltas[0]
     assert first.difference is not None  # noqa: S101 -- asked above; narrows the type

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import polars
 import pytest
 
-from vlmhyperbench.analysis.comparison import Measured, compare_metrics, count_flips, pair
+from vlmhyperbench.analysis.comparison import Measured, compare_metrics, count_flips, pair, perfect_of
 from vlmhyperbench_sdk.protocols import Metric
 from vlmhyperbench_text_metrics import Anls, Cer, ExactMatch
 
@@ -149,3 +150,8 @@ def test_statistics_that_only_one_run_has_are_zero_in_the_other() -> None:
     assert (delta.baseline, delta.other, delta.difference) == (1.0, 0.0, -1.0)
     (other_way,) = compare_metrics([measured("y")], [measured("xy")])
     assert (other_way.baseline, other_way.other) == (0.0, 0.5)
+
+
+def test_where_nobody_says_which_end_is_good_no_value_is_right() -> None:
+    assert (perfect_of(Anls().description), perfect_of(Cer().description)) == (1.0, 0.0)
+    assert perfect_of(replace(Anls().description, direction=None)) is None

@@ -101,9 +101,11 @@ def test_answers_without_a_pair_count_as_the_worst_and_as_the_best_that_they_cou
     )
     assert status({"metric": "anls", "max_drop": 0.04}, delta=lost) == "passed"
     assert status({"metric": "anls", "max_drop": 9}, delta=replace(lost, is_bounded=False)) == "inconclusive"
-    in_neither = replace(DELTA, pairs=100)
-    assert "Answers without a pair: 100" in run({"metric": "anls", "max_drop": 0.04}, delta=in_neither)[0].message
-    assert status({"metric": "anls", "max_drop": 0.04}, delta=in_neither) == "inconclusive"
+    ended_early = replace(SIDE, counts={**SIDE.counts, "missing": 100})
+    in_neither = {"delta": replace(DELTA, pairs=90, lost=10), "baseline": ended_early, "other": ended_early}
+    (found,) = run({"metric": "anls", "max_drop": 0.04}, **in_neither)  # type: ignore[arg-type]
+    assert "Answers without a pair: 110;" in found.message
+    assert found.status == "inconclusive"
 
 
 def test_what_a_stop_rule_spared_is_not_lost() -> None:
@@ -120,7 +122,7 @@ def test_answers_that_cannot_be_paired_fail() -> None:
 
 def test_a_metric_that_the_runs_do_not_share_fails_and_the_others_are_named() -> None:
     (found,) = run({"metric": "cer", "max_drop": 1})
-    assert (found.status, found.message) == ("failed", "The runs do not share the metric; they share anls.")
+    assert (found.status, found.message) == ("failed", "The run has no such metric; it has anls.")
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def claim(**changes: object) -> ClaimEvidence:
         "job": "GENERATE",
         "job_id": "job",
         "host": "bench",
-        "machine": {"cpu_model": "CPU", "cpu_threads": 2, "memory_total_bytes": 2**31},
+        "machine": {"cpu_model": "CPU", "cpu_threads": 2, "memory_total_bytes": 2**31, "devices": []},
         "engine": {
             "name": "llama.cpp",
             "version": "b1",

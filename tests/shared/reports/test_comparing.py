@@ -95,13 +95,40 @@ def test_speeds_under_another_load_are_warned_of_and_not_compared() -> None:
 
 
 def test_speeds_of_two_kinds_of_machine_are_warned_of_and_not_compared() -> None:
-    large = claim(machine={"cpu_model": "CPU", "cpu_threads": 128, "devices": [{"kind": "gpu", "name": "H100"}]})
+    large = claim(machine={"cpu_model": "CPU", "cpu_threads": 2, "devices": [{"kind": "gpu", "name": "H100"}]})
     compared = compare(samples(GOOD), samples(run("large", ["yes"] * 6, claims=[large])))
     said = "Their speeds are those of two measurements, which differ in their machines."
     assert (compared.warnings, changes(compared)) == ((said,), ["–"] * 5)
     assert comparison_document("e", "d", "DONE", [GOOD, run("large", ["yes"] * 6, claims=[large])]).verdict[1] == (
         "large is another measurement than good, by their machines."
     )
+
+
+def test_a_claim_that_ended_before_it_measured_says_nothing_of_machines() -> None:
+    bare = claim(id="a", machine={"system": "Linux", "kernel": "6", "cpu_threads": 2})
+    assert compare(samples(GOOD), samples(run("tried", ["yes"] * 6, claims=[bare, claim()]))).warnings == ()
+
+
+def test_repeats_that_one_run_alone_asked_are_not_lost() -> None:
+    again = [fact(i, "yes", "yes", repeat=i // 6, key=f"s{i % 6}", images=[f"{i % 6:064x}"]) for i in range(18)]
+    often = evidence(again, name="often", metrics=(ExactMatch(), Cer()))
+    rules = policy({"metric": "exact_match", "max_drop": 0.5})
+    compared = compare(samples(GOOD), samples(often), policy=rules)
+    delta = compared.deltas["exact_match"]
+    assert (delta.pairs, delta.lost, compared.is_met) == (6, 0, True)
+
+
+def test_a_limit_of_a_value_needs_no_pair() -> None:
+    spec = run_spec(metrics=(ExactMatch(), Cer()))
+    spec = spec.model_copy(update={"dataset": spec.dataset.model_copy(update={"name": "receipts"})})
+    other = run("receipts", ["yes"] * 6, spec=spec, manifest_id="8" * 64)
+    rules = policy({"metric": "exact_match", "min_value": 0.9, "max_drop": 0.5}, {"metric": "none", "min_value": 0.1})
+    compared = compare(samples(BASELINE), samples(other), policy=rules)
+    assert [(one.rule, one.status) for one in compared.checks] == [
+        ("exact_match max_drop", "failed"),
+        ("exact_match min_value", "passed"),
+        ("none", "failed"),
+    ]
 
 
 def test_speeds_of_an_interrupted_run_are_warned_of_and_not_compared() -> None:
@@ -213,6 +240,14 @@ def test_runs_of_two_data_sets_are_not_paired_though_their_keys_are_the_same() -
     compared = compare(samples(BASELINE), samples(other), policy=rules)
     assert (compared.deltas, compared.flips, compared.parity.pairs, compared.is_met) == ({}, None, 0, False)
     assert "no answers are paired" in compared.warnings[0]
+    fewer = spec.model_copy(update={"dataset": spec.dataset.model_copy(update={"limit": 6, "version": "2.0.0"})})
+    cut = compare(samples(BASELINE), samples(run("cut", ["yes"] * 6, spec=fewer, manifest_id="8" * 64)))
+    assert "not made on the same samples" in cut.warnings[0]
+    assert list(cut.deltas) == ["exact_match", "cer"]
+    for other_samples in ({"split": "test"}, {"params": {"tier": "dense"}}, {"path": "elsewhere"}, {"seed": 2}):
+        apart = spec.model_copy(update={"dataset": spec.dataset.model_copy(update=other_samples)})
+        compared = compare(samples(BASELINE), samples(run("apart", ["yes"] * 6, spec=apart, manifest_id="8" * 64)))
+        assert (compared.deltas, compared.parity.pairs) == ({}, 0)
     renamed = run("renamed", ["yes"] * 6, spec=receipts)  # its samples are the same by hash
     assert list(compare(samples(BASELINE), samples(renamed)).deltas) == ["exact_match", "cer"]
 

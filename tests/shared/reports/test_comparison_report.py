@@ -196,7 +196,7 @@ def test_runs_of_other_metrics_are_not_paired() -> None:
     other = _run("other", "10", metrics=(Anls(),), spec=run_spec(metrics=(Anls(),)))
     first = _run("base", "10", metrics=(ExactMatch(),))
     document = comparison_document("e", "demo", "DONE", [first, other])
-    assert document.verdict[0] == "other cannot be paired with base."
+    assert document.verdict[0] == "other shares no metric with base that is defined alike."
     assert document.verdict[2] == "No answers could be paired, so none can be said to have flipped."
     assert _blocks(document, "differences") == []
     assert _blocks(document, "flips") == []

@@ -138,7 +138,7 @@ def test_a_run_without_both_numbers_is_not_said_to_be_left_out() -> None:
 
 def test_latency_of_another_machine_is_not_laid_beside() -> None:
     elsewhere = _run("elsewhere", "1111", latency_ms=10)
-    machine = {"cpu_model": "another", "cpu_threads": 64, "memory_total_bytes": 2**31}
+    machine = {"cpu_model": "another", "cpu_threads": 64, "memory_total_bytes": 2**31, "devices": []}
     elsewhere = replace(elsewhere, claims=[replace(one, machine=machine) for one in elsewhere.claims])
     section = _section(_run("whole", "1110"), _run("other", "1100"), elsewhere)
     assert section is not None
