@@ -124,3 +124,33 @@ async def test_a_key_that_is_revoked_ends_the_job_with_what_was_answered_committ
     assert {error for _, error in rows[good:]} <= {"http_401"}
     # Those of the one segment that has answers too.
     assert len(rows[good:]) < SEGMENT_ROWS
+
+
+@pytest.mark.parametrize("number_of_403", [1, 2])
+async def test_a_filter_that_is_quicker_than_the_first_answer_says_nothing_of_the_key(
+    runtime: Runtime, start: Start, tmp_path: Path, number_of_403: int
+) -> None:
+    filtered = asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, _number: int) -> None:
+        while True:
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = re.search(rb"(?i)content-length: *(\d+)", head)
+            asked = ASKED.search(await reader.readexactly(int(length[1])) if length else b"")
+            if asked and int(asked[1]) < number_of_403:
+                writer.write(respond(b'{"error": "no"}', status="403 No"))
+                continue
+            if asked:
+                await filtered.wait()
+            writer.write(whole())
+
+    async with serving(answer) as url:
+        job, served = await claimed(runtime, 4), await start(remote(url.removesuffix("/v1/chat/completions")))
+        asking = asyncio.create_task(ask(job, served, tmp_path, requests=4))
+        async with asyncio.timeout(30):
+            while not (rows := await rows_of(job)):  # noqa: ASYNC110 - the database rings no bell
+                await asyncio.sleep(0.05)
+        filtered.set()
+        await asking
+    assert rows == [(n, "http_403") for n in range(number_of_403)]
+    assert await rows_of(job) == [*rows, *((n, "ok") for n in range(number_of_403, 4))]

@@ -27,6 +27,7 @@ from vlmhyperbench.registry.loading import Catalogue
 from vlmhyperbench.registry.resolution import resolve_experiment, resolve_rescoring, resolve_run
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 from vlmhyperbench.runtime import Runtime
+from vlmhyperbench.scoring.extraction import open_extractor
 from vlmhyperbench.storage import STORAGE_SCHEME
 from vlmhyperbench.wire.answers import RunImport
 from vlmhyperbench.wire.runs import ExperimentCreate, ExperimentDetail, RunCreate, RunDetail, RunRerun, RunRescore
@@ -230,6 +231,9 @@ def _resolve_rerun(catalogue: Catalogue, parent: RunView, body: RunRerun) -> tup
     spec = RunSpec.model_validate(parent.spec)
     if body.run is not None:
         _, spec = _resolve_run(catalogue, RunCreate(run=body.run))
+    with _names_are_input():  # said before anything is asked, not when it is scored
+        for extractor in spec.extractors:
+            open_extractor(extractor)
     kept = "cache" if spec.reuse == "cache" else "equal"
     forced = {"index": "nothing", "inference": "nothing", "evaluation": "answers"}
     keeps = forced.get(body.force or "", kept)

@@ -13,6 +13,7 @@ import polars
 from vlmhyperbench.db import measures
 from vlmhyperbench.db.views import MeasureManifestView, RunView
 from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.identity import SCORING
 from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec, RunSpec
 from vlmhyperbench.domain.states import Stage
 from vlmhyperbench.errors import NotFound
@@ -69,7 +70,7 @@ def fingerprint(asked: Asked, *, environment: str) -> str:
                 "answers": hashlib.sha256(read.write_ndjson().encode()).hexdigest(),
             },
             "packages": environment,
-            "code": version("vlmhyperbench"),
+            "code": [version("vlmhyperbench"), SCORING],
         }
     )
 

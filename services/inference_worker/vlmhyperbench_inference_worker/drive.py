@@ -120,10 +120,11 @@ async def _commit(
             lambda: sink.seal(path, planned, phase=line.phase, sha256=line.sha256, keep_unanswered=False)
         )
     await asyncio.to_thread(path.unlink)
-    if sealed and _refuses_key(sealed, driven, is_aside=line.phase != phase):
+    is_whole = sealed is not None and len(sealed.rows) == len(planned) > 1
+    if sealed and _refuses_key(sealed, driven, is_aside=line.phase != phase, is_whole=is_whole):
         raise KeyRefused(
             f"The endpoint {serving.measured.url} refuses the key.",
-            cure="Correct the secret that the run names, then start the run again.",
+            cure="Correct the secret that the run, or its judge, names, then start the run again.",
         )
     if sealed:
         await job.append(sealed.chunk, sealed.rows)
@@ -139,14 +140,15 @@ async def _commit(
         raise EngineLost(f"The engine at {serving.measured.url} does not answer any more: {reason}.")
 
 
-def _refuses_key(sealed: Sealed, driven: Driven, *, is_aside: bool) -> bool:
+def _refuses_key(sealed: Sealed, driven: Driven, *, is_aside: bool, is_whole: bool) -> bool:
     """Say whether the endpoint refuses the key itself; what it refuses to a single sample is that sample's error row.
 
     401 to everything is said of the key, also of one that is no longer valid: the rest would only be rows alike. 403 is
-    said of a prompt too, by a filter of contents: of the key only where nothing was ok before, warm-up included.
+    said of a prompt too, by a filter of contents, which is quicker than an answer: of the key only where all of the
+    warm-up got it before, or all of the job gets it (`is_whole`).
     """
     if sealed.refusal == 403:
-        return not (driven.has_ok or is_aside)
+        return not (driven.has_ok or is_aside) and (driven.has_answered or is_whole)
     return sealed.refusal == 401
 
 

@@ -172,13 +172,14 @@ def _address_policy(settings: Settings) -> list[str]:
 
 
 def _secret_names(work: Work) -> list[str]:
-    """Name what the target of a job may know: a judge the key that it names, a run's target the run's secrets too.
+    """Name what the target of a job may know: the key that it names, and the run's secrets.
 
-    A secret that a judge names is that judge's: an endpoint is given it only where it names it as well.
+    An endpoint that judges is given no more than the key that it names. A secret that a judge names is that judge's:
+    another endpoint is given it only where it names it as well.
     """
     spec = work.spec
     own = _named_key(spec.target)
-    if work.kind == "judge":
+    if work.kind == "judge" and isinstance(spec.target, EndpointTarget):
         return own
     judges = [judging_of(metric).target for metric in spec.metrics if is_judge(metric)]
     theirs = {key for judge in judges for key in _named_key(judge)} if isinstance(spec.target, EndpointTarget) else ()

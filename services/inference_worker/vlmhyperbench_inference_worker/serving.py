@@ -95,7 +95,11 @@ class Serving:
         try:
             await serving._load(target, files, load_timeout_s)
         except BaseException:
-            await serving.close()
+            try:
+                await serving.close()
+            finally:  # also where that is cancelled: nobody else knows the gateway, which holds the devices' locks
+                if gateway.returncode is None:
+                    gateway.send_signal(signal.SIGKILL)
             raise
         return serving
 

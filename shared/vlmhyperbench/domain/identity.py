@@ -26,6 +26,8 @@ from vlmhyperbench.domain.specs import (
 )
 
 ABSENT = "(absent)"
+SCORING = 2
+"""Raised where the same answers get other numbers though no metric and no extractor has another version."""
 _NOT_THE_LOAD = {"name", "version", "seed", "slo"}
 """What a scenario is called, and what it should keep, drives nothing; another seed is another draw of the same."""
 _NOT_THE_VERDICT = {"in_flight", "prices"}
@@ -107,6 +109,7 @@ def identify(
             "package": _package(metric.package),
             "environment": environment,
             "on_model_failure": spec.on_model_failure,
+            "scoring": SCORING,
         },
         "judge": [f"{name} {version}".strip() for name, version in sorted(set(judges))] if is_judge(metric) else None,
     }

@@ -10,6 +10,7 @@ from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.choices import (
     DatasetChoice,
     EvaluationChoices,
+    ExtractorChoice,
     RunChoices,
 )
 from vlmhyperbench.registry.errors import Path
@@ -56,7 +57,7 @@ def resolve_run(catalogue: Catalogue, entry: RunEntry, *, plugins: Plugins | Non
 def resolve_rescoring(
     catalogue: Catalogue, spec: RunSpec, choices: EvaluationChoices, *, plugins: Plugins | None = None
 ) -> RunSpec:
-    """Pin how the answers of a run are evaluated anew; what is not chosen stays, metrics in the versions of now.
+    """Pin how the answers of a run are evaluated anew; what is not chosen stays, in the versions of now.
 
     Raises:
         RegistryErrors: a metric or an extractor cannot be had.
@@ -65,11 +66,10 @@ def resolve_rescoring(
     own = [metric for metric in spec.metrics if not is_reported(metric)]
     wanted = choices.metrics or tuple(metric.label for metric in own)
     metrics = pin_metrics(references, wanted, catalogue.tasks.get(spec.task), ("metrics",))
-    extractors = (
-        list(spec.extractors)
-        if choices.extractors is None
-        else pin_extractors(references, choices.extractors, ("extractors",))
-    )
+    reading = choices.extractors
+    if reading is None:
+        reading = tuple(ExtractorChoice(name=one.name, params=one.params) for one in spec.extractors)
+    extractors = pin_extractors(references, reading, ("extractors",))
     if references.problems or None in (*metrics, *extractors):
         raise errors_of(references, "runs", Entry())
     chosen = {name: getattr(choices, name) for name in ("group_by", "on_model_failure", "on_invalid")}

@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, deque
+from collections import Counter
 
 MARKS = " \t\r\n*_`\"'"
 """What may stand around an answer without being part of it: white space, emphasis, quotation marks."""
-_LEADING = MARKS + ":"
-
 _REASONING = re.compile(r"<(/?)(think|thinking|reasoning)>", re.IGNORECASE | re.ASCII)
-_MARK = re.compile(
-    r"####|(?<!not )(?<!n't )(?<!n\N{RIGHT SINGLE QUOTATION MARK}t )(?<!unable to )(?<!no )"
-    r"\b(?:final answer|answer)[*_`]{0,3}(?: is)?[*_`]{0,3}[ \t]{0,4}:",
+_ABOUT_IT = (
+    "correct|right|accurate|true|wrong|incorrect|helpful|useful|clear|easy|obvious|obtained|found|calculated|computed|"
+    "derived|determined|given|based|explained|shown|reached|supported|confirmed"
+)
+_ANNOUNCED = re.compile(
+    r"\b(?P<chatter>(?:this|that|your)(?: final)? answer is\b"
+    r"|(?:if|whether|hope|hope that) (?:the|my)(?: final| correct)? answer is\b)"
+    rf"|\b(?P<aside>(?:the|my)(?: final)? answer is(?= (?:indeed |\w{{1,20}}ly )?(?:{_ABOUT_IT})\b))"
+    r"|####|(?<!not )(?<!n't )(?<!n\N{RIGHT SINGLE QUOTATION MARK}t )(?<!unable to )(?<!no )"
+    r"\b(?:final answer|answer)[*_`]{0,3}(?: is)?[*_`]{0,3}[ \t]{0,4}:"
+    r"|\banswer is\b",
     re.IGNORECASE,
 )
-"""What announces an answer wherever it stands."""
-_CHATTER = (
-    r"(?:this|that|your)(?: final)? answer is\b"
-    r"|(?:if|whether|hope|hope that) (?:the|my)(?: final| correct)? answer is\b"
-    r"|my answer is (?:indeed |\w{1,20}ly )?(?:correct|right|accurate|true|wrong|incorrect|helpful|useful|clear)\b"
-)
-"""What is said about an answer, and announces none."""
-_SAID = re.compile(rf"\b(?P<chatter>{_CHATTER})|\banswer is\b", re.IGNORECASE)
-_CONCLUDED = re.compile(
-    rf"(?:\A|\b(?:so|thus|hence|therefore)\b,?)[ *_]{{0,4}}(?!{_CHATTER})"
-    r"(?:(?:the|my) )?(?:(?:final|correct) )?answer is\b",
-    re.IGNORECASE,
-)
-"""How the text behind a mark names its answer: at its beginning, or as what follows from it."""
+"""What announces an answer; `chatter` about an answer announces none, and an `aside` only where nothing else does."""
 
 
 class Unreadable(Exception):
@@ -61,26 +54,14 @@ def after_reasoning(answer: str) -> str:
 def announced(text: str) -> str | None:
     """Return what follows the last announcement of an answer; `I cannot answer:` announces none.
 
-    A mark (`####`, `Answer:`) counts before the words `answer is`, which may be chatter behind it. These count where
-    there is no mark; behind a `####` that is one of several, as headings are; and as the beginning or the conclusion
-    (`so the answer is`) of what a mark announces: its line, or all that follows where it stands alone on its line.
+    What is said about an answer behind it, as `I hope this answer is helpful` or `the answer is obtained by adding`,
+    is none; `the answer is right` is one where there is no other, since `right` may be the answer.
     """
-    start = _end_of_last(_MARK, text)
-    if start is None:
-        start = _end_of_last(_SAID, text)
-        return None if start is None else text[start:].lstrip(_LEADING)
-    found = text[start:].lstrip(_LEADING)
-    if text.endswith("####", 0, start) and text.count("####") > 1:
-        inner = _end_of_last(_SAID, found)
-    else:
-        is_alone = "\n" in text[start : len(text) - len(found)]
-        inner = _end_of_last(_CONCLUDED, found if is_alone else found.partition("\n")[0])
-    return found if inner is None else found[inner:].lstrip(_LEADING)
-
-
-def _end_of_last(pattern: re.Pattern[str], text: str) -> int | None:
-    last = deque((found for found in pattern.finditer(text) if found.lastgroup != "chatter"), maxlen=1)
-    return last[0].end() if last else None
+    last: dict[str | None, int] = {}
+    for found in _ANNOUNCED.finditer(text):
+        last[found.lastgroup] = found.end()
+    end = last.get(None, last.get("aside"))
+    return None if end is None else text[end:].lstrip(MARKS + ":")
 
 
 def lines_of(text: str) -> list[str]:

@@ -57,7 +57,7 @@ _BOUND_BEFORE: Final = re.compile(
     r"(?:\}[ ]?\{|(?:frac|sqrt)[ ]?[({]?|\^[({]{0,2}|_\{|<su[bp]>|\N{SQUARE ROOT}|\\(?:pm|mp))[ ]?\Z"
 )
 _BOUND_BEHIND: Final = re.compile(
-    rf"[ ]?\}}[ ]?\{{|[ ]?\\[cdt]?frac|\^[({{]{{0,2}}[{_DASHES}]?(?!(?:st|nd|rd|th)\b)\w", re.ASCII
+    rf"[ ]?\}}[ ]?\{{|[ ]?\\[cdt]?frac|\^[({{]{{0,2}}[{_DASHES}]?(?!(?:st|nd|rd|th|o|oC|oF)\b)\w", re.ASCII
 )
 """Fractions, roots and powers: `\\frac{7}{10}`, `\\sqrt{2}`, `10^n`; `5^{th}` and degrees (`90^\\circ`) are none."""
 _LOOSE_DASH: Final = re.compile(rf"(?P<before>[^ \t\n]?)[ \t]*[{_DASHES}][ \t]+\Z")

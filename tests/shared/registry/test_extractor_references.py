@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.shared.registry.writing import Shelf, load
-from vlmhyperbench.registry.choices import ExtractorChoice
+from tests.shared.reports.builders import run_spec
+from vlmhyperbench.domain.specs import ExtractorSpec
+from vlmhyperbench.registry.choices import EvaluationChoices, ExtractorChoice
 from vlmhyperbench.registry.references import References
+from vlmhyperbench.registry.resolution import resolve_rescoring
 
 
 @pytest.fixture
@@ -48,3 +51,9 @@ def test_an_extractor_that_cannot_be_made_is_a_problem(references: References) -
     assert references.extractor(ExtractorChoice(name="number", params={"decimal": ";"}), ("extractors", 0)) is None
     assert references.extractor("nummer", ("extractors", 1)) is None
     assert [problem.path for problem in references.problems] == [("extractors", 0), ("extractors", 1)]
+
+
+def test_answers_of_an_old_run_are_read_by_the_versions_of_now(tmp_path: Path) -> None:
+    old = run_spec(extractors=(ExtractorSpec(name="number", version=1, params={"which": "first"}),))
+    new = resolve_rescoring(load(tmp_path), old, EvaluationChoices(on_invalid="zero"), plugins=Shelf())
+    assert new.extractors == (ExtractorSpec(name="number", version=2, params={"which": "first"}),)
