@@ -145,3 +145,18 @@ async def test_an_uncommitted_submission_is_not_visible(api: Served) -> None:
     await api.http.post("/runs", json={"run": {"target": {"model": "nope"}, "task": "nope"}})
     async with api.database.transaction() as session:
         assert (await session.execute(text("SELECT count(*) FROM run"))).scalar_one() == before
+
+
+async def test_a_rerun_that_could_not_be_scored_is_refused_before_anything_is_asked(api: Served) -> None:
+    run = (await api.http.post("/runs", json={"run": "simulated-instant"})).json()
+    old = '[{"name": "number", "version": 1, "params": {}}]'
+    async with api.database.transaction() as session:
+        statement = text(
+            "UPDATE run SET state = 'SUCCEEDED', finished_at = now(), "
+            "spec = jsonb_set(CAST(spec AS jsonb), '{extractors}', CAST(:old AS jsonb)) WHERE id = :id"
+        )
+        await session.execute(statement, {"old": old, "id": run["id"]})
+    answer = await api.http.post(f"/runs/{run['id']}/rerun", json={})
+    assert answer.status_code == 422, answer.text
+    assert "'number' has no version 1" in answer.text
+    assert "Write number:2." in answer.text

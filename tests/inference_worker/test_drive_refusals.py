@@ -31,8 +31,11 @@ ASKED = re.compile(rb"question (\d+)")
 
 
 @asynccontextmanager
-async def refusing(status_of: Callable[[int], int]) -> AsyncIterator[str]:
-    """Serve an endpoint that answers question n with a status, by its number; yields its address."""
+async def refusing(status_of: Callable[[int], int], *, held: asyncio.Event | None = None) -> AsyncIterator[str]:
+    """Serve an endpoint that answers question n with a status, by its number; yields its address.
+
+    What it does not refuse waits until `held` is set.
+    """
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, _number: int) -> None:
         while True:
@@ -40,6 +43,8 @@ async def refusing(status_of: Callable[[int], int]) -> AsyncIterator[str]:
             length = re.search(rb"(?i)content-length: *(\d+)", head)
             asked = ASKED.search(await reader.readexactly(int(length[1])) if length else b"")
             status = status_of(int(asked[1])) if asked else 200
+            if asked and status == 200 and held is not None:
+                await held.wait()
             writer.write(whole() if status == 200 else respond(b'{"error": "no"}', status=f"{status} No"))
 
     async with serving(answer) as url:
@@ -131,21 +136,8 @@ async def test_a_filter_that_is_quicker_than_the_first_answer_says_nothing_of_th
     runtime: Runtime, start: Start, tmp_path: Path, number_of_403: int
 ) -> None:
     filtered = asyncio.Event()
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, _number: int) -> None:
-        while True:
-            head = await reader.readuntil(b"\r\n\r\n")
-            length = re.search(rb"(?i)content-length: *(\d+)", head)
-            asked = ASKED.search(await reader.readexactly(int(length[1])) if length else b"")
-            if asked and int(asked[1]) < number_of_403:
-                writer.write(respond(b'{"error": "no"}', status="403 No"))
-                continue
-            if asked:
-                await filtered.wait()
-            writer.write(whole())
-
-    async with serving(answer) as url:
-        job, served = await claimed(runtime, 4), await start(remote(url.removesuffix("/v1/chat/completions")))
+    async with refusing(lambda number: 403 if number < number_of_403 else 200, held=filtered) as url:
+        job, served = await claimed(runtime, 4), await start(remote(url))
         asking = asyncio.create_task(ask(job, served, tmp_path, requests=4))
         async with asyncio.timeout(30):
             while not (rows := await rows_of(job)):  # noqa: ASYNC110 - the database rings no bell

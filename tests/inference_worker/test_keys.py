@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
 
-from tests.loadgen.driving import respond, whole
+from tests.loadgen.driving import respond, serving, whole
 from tests.shared.domain.builders_of_jobs import judge_metric, run_spec
 from tests.support.engine_room import EngineRoom
 from vlmhyperbench.data import manifest
@@ -25,8 +26,9 @@ from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.children import CpuChildren
 from vlmhyperbench.worker.claims import ClaimedJob, WorkerContext
 from vlmhyperbench_inference_worker.fleet import Fleet
-from vlmhyperbench_inference_worker.generation import handle_generate
+from vlmhyperbench_inference_worker.generation import _secret_names, handle_generate
 from vlmhyperbench_inference_worker.reserve import Reserve
+from vlmhyperbench_inference_worker.work import Work
 from vlmhyperbench_sdk.types import JsonValue
 
 pytestmark = pytest.mark.anyio
@@ -61,18 +63,12 @@ class Endpoint:
 async def endpoint(key: str | None = None, *, guards: str = "/v1/") -> AsyncIterator[Endpoint]:
     """Serve an endpoint that asks for a key, if any, wherever the path holds `guards`."""
 
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while True:
-                await served.answer(reader, writer)
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            writer.close()
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, _number: int) -> None:
+        while True:
+            await served.answer(reader, writer)
 
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
-    async with server:
-        served = Endpoint(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", key=key, guards=guards)
+    async with serving(answer) as url:
+        served = Endpoint(url.removesuffix("/v1/chat/completions"), key=key, guards=guards)
         yield served
 
 
@@ -261,3 +257,13 @@ async def test_a_key_that_was_corrected_or_rotated_is_used_at_once(
         [outcome] = await ask(run_of(at(a), "KEY"))
     assert isinstance(outcome, Failed)
     assert a.shown == {"sk-rotated"}
+
+
+def test_a_local_judge_has_the_secrets_of_its_run_and_an_endpoint_only_the_key_that_it_names() -> None:
+    remote = EndpointTarget(
+        endpoint="https://judge.example/v1", model_name="m", engine_params={"api_key_secret": "KEY"}
+    )
+    spec = run_spec().model_copy(update={"secrets": ("HF_TOKEN", "KEY")})
+    local = Work(spec=spec, samples=[], missing=[], kind="judge")
+    assert _secret_names(local) == ["HF_TOKEN", "KEY"]
+    assert _secret_names(replace(local, spec=spec.model_copy(update={"target": remote}))) == ["KEY"]

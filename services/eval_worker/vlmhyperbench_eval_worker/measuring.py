@@ -24,8 +24,8 @@ from pydantic import JsonValue
 from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec
 from vlmhyperbench.scoring import judge, reported
 from vlmhyperbench.scoring.extraction import TEXT
-from vlmhyperbench.scoring.metrics import open_answering, open_failing
-from vlmhyperbench.scoring.scores import Policy, Row, Score, score
+from vlmhyperbench.scoring.metrics import Policy, open_answering, open_failing
+from vlmhyperbench.scoring.scores import Row, Score, score
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.types import JsonObject, Measure
 

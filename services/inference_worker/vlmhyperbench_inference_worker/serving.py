@@ -235,7 +235,8 @@ async def _exchange(child: Child, order: Mapping[str, object]) -> dict[str, Any]
     Raises:
         Unavailable: it ended.
     """
-    assert child.stdin is not None and child.stdout is not None  # noqa: PT018, S101
+    assert child.stdin is not None, "it was started with a pipe"  # noqa: S101 -- narrows the type
+    assert child.stdout is not None, "it was started with a pipe"  # noqa: S101 -- narrows the type
     try:
         child.stdin.write(json.dumps(order).encode() + b"\n")
         await child.stdin.drain()

@@ -8,7 +8,7 @@ without a value count as the worst and as the best that they could be, so that n
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
@@ -186,11 +186,9 @@ def _metric(rule: MetricRule, deltas: Mapping[str, Delta], baseline: Side, other
         message = f"The run has no such metric; it has {', '.join(sorted(other.metrics)) or 'none'}."
         return [Check(rule=rule.metric, status="failed", message=message)]
     checks = []
-    if rule.max_drop is not None and delta is None:
-        message = f"The runs do not share the metric; they share {', '.join(sorted(deltas)) or 'none'}."
-        checks.append(Check(rule=f"{rule.metric} max_drop", status="failed", message=message))
-    elif rule.max_drop is not None and delta is not None:
-        checks.append(_drop(rule.metric, rule.max_drop, delta, lost=_without_pair(delta, baseline, other)))
+    if rule.max_drop is not None:
+        lost = 0 if delta is None else _without_pair(delta, baseline, other)
+        checks.append(_drop(rule.metric, rule.max_drop, delta, lost=lost, shared=sorted(deltas)))
     if rule.min_value is not None:
         checks.append(_limit(f"{rule.metric} min_value", rule.min_value, measured, other, sign=1))
     if rule.max_value is not None:
@@ -228,8 +226,11 @@ def _without_pair(delta: Delta, baseline: Side, other: Side) -> int:
     return delta.lost + in_neither
 
 
-def _drop(metric: str, limit: float, delta: Delta, *, lost: int) -> Check:
+def _drop(metric: str, limit: float, delta: Delta | None, *, lost: int, shared: Sequence[str]) -> Check:
     rule = f"{metric} max_drop"
+    if delta is None:
+        message = f"The runs do not share the metric; they share {', '.join(shared) or 'none'}."
+        return Check(rule=rule, status="failed", message=message)
     if delta.direction is None:
         message = "Nobody says whether more of it is better, so no change of it is a drop."
         return Check(rule=rule, status="inconclusive", message=message)

@@ -13,7 +13,7 @@ from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.wording import percent, plural
 
 _PAIRED = "Paired on the same samples, so that easy and hard questions cancel out."
-_BASELINES = ("Every data set's first run is its baseline.",)
+_BASELINES = "Every data set's first run is its baseline."
 MAX_DRAWN_RUNS = 8
 """Figures with a series per run show the first ones; tables show them all."""
 
@@ -84,7 +84,7 @@ def differences(paired: Sequence[Paired]) -> Section:
     return Section(
         name="differences",
         title="Differences from the baseline",
-        lead=" ".join([_PAIRED, *(_BASELINES if len(baselines) > 1 else ()), *lost]),
+        lead=" ".join([_PAIRED, *([_BASELINES] if len(baselines) > 1 else []), *lost]),
         blocks=(table, _figure(paired)) if len([1 for _, delta in known if delta.direction]) > 1 else (table,),
     )
 

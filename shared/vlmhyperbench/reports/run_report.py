@@ -208,7 +208,7 @@ def _comparable(quality: list[Quality]) -> dict[str, list[Quality]]:
 
 
 def _matrix(run: RunEvidence) -> FigureSpec | None:
-    if len(run.groups) < 2 or run.primary is None:
+    if len(run.groups) < 2 or run.primary is None or run.primary.description.direction is None:
         return None
     columns_of, rows_of = run.groups[0], run.groups[1]
     pairs = {(group[0], group[1]): found for group, found in values_by(run, run.primary, (rows_of, columns_of)).items()}
@@ -216,9 +216,7 @@ def _matrix(run: RunEvidence) -> FigureSpec | None:
     if not 1 < len(columns) <= MAX_MATRIX_COLUMNS or not 1 < len(rows) <= MAX_MATRIX_ROWS:
         return None
     low, high = scale_of(run.primary)
-    perfect = {"higher": high, "lower": low, None: None}[run.primary.description.direction]
-    if perfect is None:
-        return None
+    perfect = high if run.primary.description.direction == "higher" else low
     furthest = max(abs(value - perfect) for value, _ in pairs.values()) or 1.0
     digits = 2 if digits_of(run.primary) == 3 else 1
     return matrix_figure(

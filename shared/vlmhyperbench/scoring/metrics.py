@@ -11,7 +11,8 @@ from vlmhyperbench_sdk.errors import Conflict, InvalidInput, PluginFailure, VlmH
 from vlmhyperbench_sdk.protocols import Metric
 from vlmhyperbench_sdk.types import JsonValue
 
-OnInvalid = Literal["zero", "exclude"]
+Policy = Literal["zero", "exclude"]
+"""`zero`: it counts as a wrong answer; `exclude`: it has no value."""
 
 _POLICY = "on_invalid"
 """The param by which metrics that read answers themselves are told what an unreadable one is worth."""
@@ -40,7 +41,7 @@ def open_metric(spec: MetricSpec) -> Metric:
     return metric
 
 
-def open_answering(spec: MetricSpec, *, on_invalid: OnInvalid) -> Metric:
+def open_answering(spec: MetricSpec, *, on_invalid: Policy) -> Metric:
     """Open a metric as a run scores answers by it: what it cannot read counts as the run says, unless its params do.
 
     Raises:
@@ -58,7 +59,7 @@ def open_failing(spec: MetricSpec) -> Metric:
     return open_metric(_told(spec, "zero"))
 
 
-def _told(spec: MetricSpec, on_invalid: OnInvalid) -> MetricSpec:
+def _told(spec: MetricSpec, on_invalid: Policy) -> MetricSpec:
     """Set the policy among the params of a metric that has such a one."""
     found = discovery.load("metrics", spec.class_path)
     if _POLICY not in inspect.signature(found).parameters:

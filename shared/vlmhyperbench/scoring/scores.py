@@ -11,11 +11,9 @@ from typing import Literal
 from vlmhyperbench.domain.specs import ExtractorSpec
 from vlmhyperbench.scoring.extraction import TEXT, extract
 from vlmhyperbench.scoring.measuring import measure_all
+from vlmhyperbench.scoring.metrics import Policy
 from vlmhyperbench_sdk.protocols import INVALID_ANSWER, INVALID_STATISTIC, Metric
 from vlmhyperbench_sdk.types import JsonObject, Measure
-
-Policy = Literal["zero", "exclude"]
-"""`zero`: it counts as a wrong answer; `exclude`: it has no value."""
 
 INVALID = "invalid_output"
 

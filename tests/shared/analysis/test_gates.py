@@ -102,8 +102,8 @@ def test_answers_without_a_pair_count_as_the_worst_and_as_the_best_that_they_cou
     assert status({"metric": "anls", "max_drop": 0.04}, delta=lost) == "passed"
     assert status({"metric": "anls", "max_drop": 9}, delta=replace(lost, is_bounded=False)) == "inconclusive"
     ended_early = replace(SIDE, counts={**SIDE.counts, "missing": 100})
-    in_neither = {"delta": replace(DELTA, pairs=90, lost=10), "baseline": ended_early, "other": ended_early}
-    (found,) = run({"metric": "anls", "max_drop": 0.04}, **in_neither)  # type: ignore[arg-type]
+    few = replace(DELTA, pairs=90, lost=10)
+    (found,) = run({"metric": "anls", "max_drop": 0.04}, delta=few, baseline=ended_early, other=ended_early)
     assert "Answers without a pair: 110;" in found.message
     assert found.status == "inconclusive"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from vlmhyperbench.domain.specs import MetricSpec
-from vlmhyperbench.scoring.metrics import open_answering, open_failing, open_metric
+from vlmhyperbench.scoring.metrics import Policy, open_answering, open_failing, open_metric
 from vlmhyperbench_sdk.errors import Conflict, InvalidInput, NotFound, PluginFailure
+from vlmhyperbench_sdk.types import JsonValue
 
 EXACT = MetricSpec(name="exact_match", profile="v1", version="1.0.0", class_path="exact_match")
 
@@ -71,10 +72,10 @@ def test_failures_have_the_worst_value_even_where_unreadable_answers_are_exclude
     ],
 )
 def test_the_params_of_a_metric_win_over_the_policy_of_its_run(
-    params: dict[str, str], policy: str, value: float | None
+    params: dict[str, JsonValue], policy: Policy, value: float | None
 ) -> None:
     spec = MetricSpec(name="anls_star", profile="paper", version="1.0.0", class_path="anls_star", params=params)
-    metric = open_answering(spec, on_invalid=policy)  # type: ignore[arg-type]
+    metric = open_answering(spec, on_invalid=policy)
     assert metric.measure(["no JSON"], [['{"total": 1}']]).values == [value]
 
 

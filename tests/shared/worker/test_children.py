@@ -78,8 +78,9 @@ async def test_work_that_does_not_end_is_ended_and_its_place_is_free() -> None:
             with pytest.raises(Unavailable, match="not done within") as error:
                 await children.run(time.sleep, 600)
             assert error.value.code == STALLED
-        while set(multiprocessing.active_children()) - others:  # noqa: ASYNC110 - the kernel rings no bell
-            await asyncio.sleep(0.02)
+        for child in set(multiprocessing.active_children()) - others:
+            assert child.pid is not None
+            await until_gone(child.pid)
     children.close()
 
 
