@@ -11,7 +11,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from vlmhyperbench.logs import configure_logging
-from vlmhyperbench.registry.folder import find_folder
+from vlmhyperbench.registry.roots import registry_roots
 from vlmhyperbench.runtime import open_runtime
 from vlmhyperbench.settings import Settings
 from vlmhyperbench_api import (
@@ -63,7 +63,7 @@ def create_app(settings: Settings) -> FastAPI:
         async with open_runtime(settings, name="api") as runtime:
             app.state.runtime = runtime
             app.state.registries = Registries(
-                find_folder(settings.registries, settings.home), run_mode=settings.run_mode
+                registry_roots(settings.registries, settings.home), run_mode=settings.run_mode
             )
             app.state.feed = Feed(runtime)
             async with asyncio.TaskGroup() as group:

@@ -210,7 +210,9 @@ def test_two_profiles_of_one_metric_are_two_metrics(catalogue: Catalogue) -> Non
 def test_errors_of_a_registered_run_name_its_file(tmp_path: Path) -> None:
     catalogue = load(tmp_path)
     entry = catalogue.runs["r"]
-    emptied = Catalogue(root=catalogue.root, runs=catalogue.runs, tasks=catalogue.tasks, documents=catalogue.documents)
+    emptied = Catalogue(
+        roots=catalogue.roots, runs=catalogue.runs, tasks=catalogue.tasks, documents=catalogue.documents
+    )
     with pytest.raises(RegistryErrors, match=r"^runs/r\.yaml:1: target\.model: There is no model called 'm'"):
         resolve_run(emptied, entry, plugins=Shelf())
 
@@ -320,7 +322,7 @@ def test_what_is_wrong_with_an_experiment_is_said(
 
 
 def test_errors_inside_a_named_run_point_at_its_name(catalogue: Catalogue) -> None:
-    emptied = Catalogue(root=catalogue.root, runs=catalogue.runs, tasks=catalogue.tasks)
+    emptied = Catalogue(roots=catalogue.roots, runs=catalogue.runs, tasks=catalogue.tasks)
     with pytest.raises(RegistryErrors, match=r"^runs\.0: There is no dataset"):
         _experiment(emptied, runs=["r"])
 
