@@ -11,6 +11,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from vlmhyperbench.logs import configure_logging
+from vlmhyperbench.logs.clients import quiet_client_errors, raise_open_files
 from vlmhyperbench.registry.roots import registry_roots
 from vlmhyperbench.runtime import open_runtime
 from vlmhyperbench.settings import Settings
@@ -60,6 +61,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        quiet_client_errors()
         async with open_runtime(settings, name="api") as runtime:
             app.state.runtime = runtime
             app.state.registries = Registries(
@@ -92,6 +94,7 @@ def create_app(settings: Settings) -> FastAPI:
 def main() -> int:
     """Serve until SIGTERM."""
     configure_logging("api")
+    raise_open_files()
     settings = Settings.load()
     config = uvicorn.Config(
         create_app(settings),
