@@ -10,19 +10,19 @@ from vlmhyperbench.registry.schemas import KINDS
 from vlmhyperbench.wire.base import Page
 from vlmhyperbench.wire.registry import RegistryEntry, RegistrySummary
 from vlmhyperbench_api.bodies import StrictRoute
-from vlmhyperbench_api.dependencies import RegistriesOf
+from vlmhyperbench_api.dependencies import RegistriesOf, any_case
 from vlmhyperbench_api.security import Principal, requires
 
 router = APIRouter(prefix="/registry", tags=["registry"], route_class=StrictRoute)
 
 Reader = Annotated[Principal, requires("registry:read")]
-KindName = Annotated[str, Path(max_length=50)]
+KindName = Annotated[str, Path(max_length=50), any_case(*KINDS)]
 EntryName = Annotated[str, Path(max_length=200)]
 
 
 @router.get("")
 async def list_registry(
-    _: Reader, registries: RegistriesOf, kind: Annotated[str | None, Query(max_length=50)] = None
+    _: Reader, registries: RegistriesOf, kind: Annotated[str | None, Query(max_length=50), any_case(*KINDS)] = None
 ) -> Page[RegistrySummary]:
     """List entries of one kind, or of all; those that cannot be used come last, with their problem."""
     catalogue = await registries.catalogue()

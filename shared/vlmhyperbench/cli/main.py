@@ -28,6 +28,8 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "ls": ("ls:ls", "List runs, experiments, workers or artifacts."),
     "show": ("show:show", "Show a run or an experiment."),
     "cancel": ("cancel:cancel", "Cancel a run or an experiment."),
+    "pause": ("pause:pause", "Pause a run or the runs of an experiment; `resume` lets them go on."),
+    "resume": ("pause:resume", "Let a paused run or experiment go on."),
     "report": ("report:report", "Print the comparison table and fetch the report of a run or an experiment."),
     "import": ("import_:import_", "Evaluate the answers of another tool's file."),
     "export": ("export:export", "Write a finished run in another tool's format, or as a table."),
