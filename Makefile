@@ -6,8 +6,7 @@ TOOLS := .venvs/tools
 UV := $(TOOLS)/bin/uv
 QUESTIONS ?= 500
 MEMBERS := . shared/sdk shared/gateway shared/loadgen $(sort $(wildcard shared/plugins/*)) $(sort $(wildcard services/*))
-COMPILED := shared/loadgen/hatch_build.py $(wildcard shared/loadgen/vlmhyperbench_loadgen/*.[ch])
-PROJECTS := $(addsuffix /pyproject.toml,$(MEMBERS)) $(COMPILED)
+PROJECTS := $(addsuffix /pyproject.toml,$(MEMBERS))
 SOURCES := shared services tests benchmarks
 TYPED := shared/sdk/vlmhyperbench_sdk shared/vlmhyperbench shared/gateway/vlmhyperbench_gateway shared/loadgen/vlmhyperbench_loadgen $(wildcard shared/plugins/*/vlmhyperbench_*) $(wildcard services/*/vlmhyperbench_*) benchmarks
 # What an interpreter of the machine says of itself must not reach the tests.
@@ -114,4 +113,4 @@ pins: $(UV)  ## Write requirements/*.txt anew from the ranges of every member.
 	requirements/compile.sh $(UV) $(MEMBERS)
 
 clean:  ## Remove what setup made.
-	rm -rf $(VENV) shared/loadgen/vlmhyperbench_loadgen/libreceiving.so .venvs .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venvs .mypy_cache .ruff_cache .pytest_cache .hypothesis
