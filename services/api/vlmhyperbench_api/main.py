@@ -10,10 +10,9 @@ from importlib.metadata import version
 import uvicorn
 from fastapi import FastAPI
 
-from vlmhyperbench.logs import configure_logging
 from vlmhyperbench.logs.clients import quiet_client_errors, raise_open_files
 from vlmhyperbench.registry.roots import registry_roots
-from vlmhyperbench.runtime import open_runtime
+from vlmhyperbench.runtime import open_runtime, service
 from vlmhyperbench.settings import Settings
 from vlmhyperbench_api import (
     answers,
@@ -92,10 +91,14 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 def main() -> int:
-    """Serve until SIGTERM."""
-    configure_logging("api")
+    """Serve the REST API and the live feed until SIGTERM."""
+    with service("api", main.__doc__) as settings:
+        return serve(settings)
+
+
+def serve(settings: Settings) -> int:
+    """Serve until a signal ends it; return the exit code."""
     raise_open_files()
-    settings = Settings.load()
     config = uvicorn.Config(
         create_app(settings),
         host=settings.api_host,

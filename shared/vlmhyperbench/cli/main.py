@@ -20,6 +20,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "up": ("stack:up", "Start the embedded stack in the background and wait until it is ready."),
     "down": ("stack:down", "Stop the embedded stack."),
     "status": ("stack:status", "Show the embedded stack's processes, restarts and memory."),
+    "worker": ("worker:worker", "Join a stack with one more worker, from this machine."),
     "doctor": ("doctor:doctor", "Check Python, servers, ports, disk, locale, registries and model files."),
     "run": ("run:run", "Submit a run or an experiment and watch it."),
     "rerun": ("rerun:rerun", "Run again, and keep the answers to requests that have not changed."),
