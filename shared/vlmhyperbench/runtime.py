@@ -16,7 +16,6 @@ from vlmhyperbench.logs import configure_logging
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.storage import Storage, open_storage
 
-
 CANNOT_START = 3
 """Exit code of a service that lacks something which its operator can provide."""
 

@@ -70,8 +70,10 @@ class Bench:
         pins = str(ROOT / "requirements" / "dev.txt")
         programs = environment / "bin"
         self.run(
-            [self._uv, "pip", "install", "--quiet", "--python", str(programs / "python")]
-            + ["--find-links", str(self.wheels), "--constraint", pins, requirement]
+            [
+                *(self._uv, "pip", "install", "--quiet", "--python", str(programs / "python")),
+                *("--find-links", str(self.wheels), "--constraint", pins, requirement),
+            ]
         )
         return programs
 
@@ -109,7 +111,16 @@ def check_whole(bench: Bench, wheel: Path) -> None:
         assert json.loads(bench.run([command, "registry", "ls", "models", "--json"], env=env))["data"]
         bench.run([command, "up", "--json"], env=env)
         try:
-            chosen = ["--model", "tiny-doc-vlm", "--task", "document-qa", "--limit", "8"]
+            chosen = [
+                "--model",
+                "tiny-doc-vlm",
+                "--task",
+                "document-qa",
+                "--dataset",
+                "synthetic-documents",
+                "--limit",
+                "8",
+            ]
             lines = bench.run([command, "run", *chosen, "--json"], env=env).splitlines()
             done = json.loads(lines[-1])
             assert done["data"]["state"] == "SUCCEEDED", done
