@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vlmhyperbench_gateway.memory import UNKNOWN, VramWatch
-from vlmhyperbench_gateway.streams import EventSplitter, Meter, is_done, payload_of
+from vlmhyperbench_gateway.streams import EventSplitter, Meter, Passage, payload_of
 
 MS = 1_000_000
+DONE = b"data: [DONE]\n\n"
 EVENTS = [b"data: 1\n\n", b": note\n\n", b"data: two\nid: 3\n\n", b"data: x\r\n\r\n"]
 
 
@@ -32,6 +33,11 @@ def test_events_are_the_same_however_the_bytes_are_cut(events: list[bytes], data
     assert splitter.end() == b""
 
 
+def test_a_byte_order_mark_before_a_stream_means_nothing() -> None:
+    splitter = EventSplitter()
+    assert splitter.feed(b"\xef\xbb\xbfdata: 1\n\n") == [b"data: 1\n\n"]
+
+
 def test_what_never_ended_is_handed_out_at_the_end() -> None:
     splitter = EventSplitter()
     assert splitter.feed(b"data: 1\n\ndata: 2") == [b"data: 1\n\n"]
@@ -41,17 +47,20 @@ def test_what_never_ended_is_handed_out_at_the_end() -> None:
 def test_the_payload_of_an_event_is_its_data() -> None:
     assert payload_of(b"event: x\ndata: a\ndata:b\n\n") == b"a\nb"
     assert payload_of(b": comment\n\n") == b""
-    assert is_done(b"data: [DONE]\n\n")
-    assert not is_done(_chunk(content="[DONE]"))
+
+
+def _passage(meter: Meter, asked: int = 1) -> Passage:
+    return Passage(meter, asked=asked, memory=lambda _: UNKNOWN)
 
 
 def test_times_count_from_arrival_and_only_tokens_count() -> None:
     meter = Meter(received_ns=0, sent_ns=1 * MS)
-    meter.see([_chunk(role="assistant", content="")], 10 * MS)
-    meter.see([_chunk(content="a")], 20 * MS)
-    meter.see([_chunk(reasoning_content="b"), b": ping\n\n", b"data: {broken\n\n"], 30 * MS)
-    meter.see([_chunk(content="c")], 40 * MS)
-    meter.see([b'data: {"choices": [], "usage": {"completion_tokens": 3}}\n\n'], 90 * MS)
+    passage = _passage(meter)
+    passage.take([_chunk(role="assistant", content="")], 10 * MS)
+    passage.take([_chunk(content="a")], 20 * MS)
+    passage.take([_chunk(reasoning_content="b"), b": ping\n\n"], 30 * MS)
+    passage.take([_chunk(content="c")], 40 * MS)
+    passage.take([b'data: {"choices": [], "usage": {"completion_tokens": 3}}\n\n'], 90 * MS)
     assert meter.performance(95 * MS, UNKNOWN) == {
         "latency_ms": 40.0,
         "ttft_ms": 20.0,
@@ -68,12 +77,29 @@ def test_what_is_not_known_is_null() -> None:
     assert (performance["latency_ms"], performance["ttft_ms"], performance["tpot_ms"]) == (5.0, None, None)
 
 
-def test_the_block_travels_as_a_chunk_of_the_same_answer() -> None:
-    meter = Meter(received_ns=0)
-    meter.see([_chunk(content="a")], 1)
-    chunk = json.loads(payload_of(meter.performance_event(2, UNKNOWN)))
+def test_the_block_travels_as_a_chunk_of_the_same_answer_before_the_end() -> None:
+    passage = _passage(Meter(received_ns=0))
+    events = [_chunk(content="a"), b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n', DONE]
+    passed = passage.take(events, 2).removesuffix(DONE)
+    assert passed.startswith(events[0] + events[1])
+    chunk = json.loads(payload_of(passed.removeprefix(events[0] + events[1])))
     assert (chunk["id"], chunk["choices"], chunk["object"]) == ("a", [], "chat.completion.chunk")
-    assert chunk["performance"]["ttft_ms"] == 1e-6
+    assert chunk["performance"]["ttft_ms"] == 2e-6
+    assert passage.take([_chunk(content="no")], 3) == passage.end() == b""
+
+
+def test_what_is_right_passes_byte_by_byte_and_the_rest_is_taken_out() -> None:
+    passage = _passage(Meter(received_ns=0), asked=2)
+    odd = b'data: {"id" : "a","choices":[ {"index":1, "delta":{"content":"\xc3\xa9 \xef\xbf\xbd NaN"}}]}\n\n'
+    assert passage.take([b": ping\n\n", odd], 1) == b": ping\n\n" + odd
+    beside = b'data: {"choices":[{"index":2,"delta":{"content":"no"}},{"index":0,"delta":{"content":"yes"}}]}\n\n'
+    kept = json.loads(payload_of(passage.take([beside], 1)))
+    assert [choice["index"] for choice in kept["choices"]] == [0]
+    assert passage.take([_chunk(content="no").replace(b'"delta"', b'"index": 7, "delta"')], 1) == b""
+    usage = b'data: {"choices":[],"usage":{"completion_tokens":-1,"prompt_tokens":3}}\n\n'
+    assert json.loads(payload_of(passage.take([usage], 1)))["usage"] == {"completion_tokens": None, "prompt_tokens": 3}
+    assert json.loads(payload_of(passage.end()))["error"]["code"] == "incomplete_stream"
+    assert passage.state == "failed"
 
 
 def test_memory_is_read_from_the_samples_around_a_request() -> None:

@@ -94,7 +94,7 @@ def test_an_id_that_is_no_json_is_never_taken_for_one_that_is() -> None:
         reply.add(data, 7)
         errors.append(read_stream(reply.read_body(), reply.ends, reply.times, is_complete=True).error)
     assert errors[0] is None
-    assert str(errors[1]).startswith("bad_answer: an event is not JSON")
+    assert str(errors[1]).startswith("bad_answer: an event: it is not JSON")
 
 
 def test_events_of_one_read_share_its_instant() -> None:

@@ -41,6 +41,30 @@ def test_a_format_that_the_engine_cannot_answer_in_is_refused() -> None:
     assert caught.value.code == "unsupported"
 
 
+def test_what_not_every_engine_can_do_is_refused_by_name_unless_it_asks_for_nothing() -> None:
+    asked: dict[str, JsonValue] = {"n": 2, "ignore_eos": True, "min_tokens": 3}
+    for name, value in asked.items():
+        with pytest.raises(InvalidInput, match=f"what {name} asks for") as caught:
+            translate(_request(**{name: value}), formats=["text"])
+        assert caught.value.code == "unsupported"
+    assert translate(_request(**asked), formats=["text"], optional=("n", "ignore_eos", "min_tokens")) == _request(
+        **asked
+    )
+    nothing: dict[str, JsonValue] = {"n": 1, "ignore_eos": False, "min_tokens": 0}
+    assert translate(_request(**nothing), formats=["text"]) == _request()
+
+
+def test_a_vendors_field_passes_only_where_the_engine_is_known_to_take_it() -> None:
+    request = _request(repetition_penalty=1.1)
+    for vendor in (("repetition_penalty",), "any"):
+        assert translate(request, formats=["text"], vendor=vendor) == request
+    with pytest.raises(InvalidInput, match="'repetition_penalty' is unknown") as caught:
+        translate(request, formats=["text"], vendor=("top_k_return",))
+    assert caught.value.code == "unknown_field"
+    usage = _request(stream=True, stream_options={"include_usage": True, "continuous_usage_stats": True})
+    assert translate(usage, formats=["text"], vendor="any") == usage
+
+
 @pytest.mark.parametrize(
     ("more", "named"),
     [
@@ -54,7 +78,10 @@ def test_a_format_that_the_engine_cannot_answer_in_is_refused() -> None:
         ({"max_tokens": 0}, "max_tokens"),
         ({"max_tokens": True}, "max_tokens"),
         ({"temperature": 3}, "temperature"),
-        ({"n": 2}, "n must"),
+        ({"n": 0}, "n must"),
+        ({"n": 129}, "n must"),
+        ({"ignore_eos": 1}, "ignore_eos must"),
+        ({"min_tokens": -1}, "min_tokens must"),
         ({"stream": "yes"}, "stream"),
         ({"stream_options": {"include_usage": True}}, "needs stream"),
         ({"stream": True, "stream_options": {"x": 1}}, "stream_options"),

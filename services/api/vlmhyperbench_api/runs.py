@@ -22,7 +22,6 @@ from vlmhyperbench_api.dependencies import (
     RegistriesOf,
     RuntimeOf,
     Session,
-    any_case,
     read_cursor,
     write_cursor,
 )
@@ -93,7 +92,7 @@ async def import_run(
 async def list_runs(
     principal: Reader,
     session: Session,
-    state: Annotated[RunState | None, any_case(*RunState)] = None,
+    state: RunState | None = None,
     experiment_id: UUID | None = None,
     limit: PageLimit = 50,
     cursor: CursorText = None,

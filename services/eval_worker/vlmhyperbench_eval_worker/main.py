@@ -6,7 +6,8 @@ import asyncio
 import os
 
 from vlmhyperbench.domain.states import JobKind
-from vlmhyperbench.runtime import service
+from vlmhyperbench.logs import configure_logging
+from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.supervisor import run_worker
 from vlmhyperbench_eval_worker.evaluation import handle_score
 from vlmhyperbench_eval_worker.importing import handle_import
@@ -19,8 +20,8 @@ SLOTS_PER_CHILD = 4
 
 
 def main() -> None:
-    """Take INDEX, IMPORT and SCORE jobs until SIGTERM or SIGINT."""
+    """Run until SIGTERM or SIGINT."""
+    configure_logging("eval-worker")
     children = max(1, min(MOST_CHILDREN, len(os.sched_getaffinity(0))))
     slots = children * SLOTS_PER_CHILD
-    with service("eval-worker", main.__doc__) as settings:
-        asyncio.run(run_worker(settings, kind="evaluation", handlers=HANDLERS, slots=slots, children=children))
+    asyncio.run(run_worker(Settings.load(), kind="evaluation", handlers=HANDLERS, slots=slots, children=children))

@@ -2,5 +2,4 @@
 
 from vlmhyperbench_inference_worker.main import main
 
-if __name__ == "__main__":
-    main()
+main()

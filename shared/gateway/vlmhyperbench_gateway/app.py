@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, f
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from vlmhyperbench.errors import Denied, InvalidInput, VlmHyperBenchError
+from vlmhyperbench.errors import Denied, InvalidInput, NotFound, VlmHyperBenchError
 from vlmhyperbench_gateway.counters import Counters
 from vlmhyperbench_gateway.errors import body_of, status_of
 from vlmhyperbench_gateway.host import EngineHost
@@ -87,8 +87,19 @@ def make_app(settings: GatewaySettings) -> FastAPI:
     async def models() -> dict[str, object]:
         """List the model that is ready, if one is."""
         status = host.status
-        entry = {"id": status.model, "object": "model", "created": started_at, "owned_by": status.backend_class}
-        return {"object": "list", "data": [entry] if status.state == "ready" else []}
+        return {"object": "list", "data": [_describe(status, started_at)] if status.state == "ready" else []}
+
+    @app.get("/v1/models/{name:path}")
+    async def model(name: str) -> dict[str, object]:
+        """Describe the model of that name, if it is the one that is ready."""
+        status = host.status
+        if status.state != "ready" or status.model != name:
+            raise NotFound(
+                f"The model {name[:200]!r} is not loaded.",
+                cure="GET /v1/models says which one is.",
+                code="model_not_found",
+            )
+        return _describe(status, started_at)
 
     @app.get("/v1/model/status")
     async def status() -> JSONResponse:
@@ -127,6 +138,10 @@ class _KeyGuard:
         scheme, _, token = headers.get("authorization", "").partition(" ")
         given = headers.get("x-api-key") or (token.strip() if scheme.lower() == "bearer" else "")
         return hmac.compare_digest(hashlib.sha256(given.encode("latin-1")).digest(), self._digest)
+
+
+def _describe(status: ModelStatus, started_at: int) -> dict[str, object]:
+    return {"id": status.model, "object": "model", "created": started_at, "owned_by": status.backend_class}
 
 
 def _show(status: ModelStatus) -> JSONResponse:

@@ -12,17 +12,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from vlmhyperbench.errors import NotFound, OutOfMemory, VlmHyperBenchError
+from vlmhyperbench.errors import NotFound, OutOfMemory
 from vlmhyperbench.logs import process_masker
 from vlmhyperbench_gateway.adapters import to_bytes, write_json
 from vlmhyperbench_gateway.counters import Counters
-from vlmhyperbench_gateway.errors import Busy, EngineFailed, TooLarge, body_of
+from vlmhyperbench_gateway.errors import Busy, EngineFailed, TooLarge
 from vlmhyperbench_gateway.host import EngineHost, Serving
 from vlmhyperbench_gateway.images import inline_images
 from vlmhyperbench_gateway.output import says_out_of_memory
 from vlmhyperbench_gateway.settings import GatewaySettings
-from vlmhyperbench_gateway.streams import EventSplitter, Meter, is_done
+from vlmhyperbench_gateway.streams import EventSplitter, Meter, Passage, bad_answer, error_event
 from vlmhyperbench_gateway.transport import EngineResponse
+from vlmhyperbench_sdk.chat import asked_choices
+from vlmhyperbench_sdk.completions import BadAnswer, only_asked, parse_document, read_completion
 from vlmhyperbench_sdk.jsontext import parse_object
 from vlmhyperbench_sdk.types import JsonValue
 
@@ -59,13 +61,14 @@ class Relay:
             if parsed.get("model", serving.model) != serving.model:
                 raise NotFound(f"The model that is loaded is {serving.model}.")
             body = to_bytes(serving.adapter, inline_images(parsed, self._settings.data_root))
+            asked = asked_choices(parsed)
             meter.sent_ns = time.monotonic_ns()
             answer = await self._send(serving, body, stack)
             if answer.status != 200:
                 return await self._refusal(answer)
             if "text/event-stream" in answer.headers.get("content-type", ""):
-                return _StreamedAnswer(self, serving, answer, meter, stack.pop_all())
-            return await self._whole(serving, answer, meter)
+                return _StreamedAnswer(self, serving, answer, meter, asked, stack.pop_all())
+            return await self._whole(serving, answer, meter, asked)
 
     async def _send(self, serving: Serving, body: bytes, stack: AsyncExitStack) -> EngineResponse:
         try:
@@ -91,7 +94,7 @@ class Relay:
         )
         return Response(content, answer.status, headers, media_type="application/json")
 
-    async def _whole(self, serving: Serving, answer: EngineResponse, meter: Meter) -> Response:
+    async def _whole(self, serving: Serving, answer: EngineResponse, meter: Meter, asked: int) -> Response:
         try:
             async with asyncio.timeout(self._settings.request_timeout_s):
                 body = await answer.read()
@@ -100,34 +103,29 @@ class Relay:
         except EngineFailed as error:
             raise await self._host.explain(error) from error
         now_ns = time.monotonic_ns()
-        parsed = parse_object(body, what="The engine's answer", max_depth=1000)
+        parsed = _read_whole(body, asked)
         meter.note_usage(parsed)
         memory = serving.vram.block(meter.received_ns, now_ns)
         performance = meter.performance(now_ns, memory)
         content = write_json({**parsed, "performance": performance})
         return Response(content, 200, _headers(performance), media_type="application/json")
 
-    async def events(self, serving: Serving, answer: EngineResponse, meter: Meter) -> AsyncIterator[bytes]:
-        """Yield a stream's bytes as whole events, as many as arrived together, and the meter's before the last."""
-        splitter = EventSplitter()
+    async def events(self, serving: Serving, answer: EngineResponse, meter: Meter, asked: int) -> AsyncIterator[bytes]:
+        """Yield what passes of a stream as whole events, as many as arrived together."""
+        passage = Passage(meter, asked=asked, memory=lambda end_ns: serving.vram.block(meter.received_ns, end_ns))
         try:
             async with asyncio.timeout(self._settings.request_timeout_s):
-                async for piece in answer.pieces():
-                    now_ns = time.monotonic_ns()
-                    events = splitter.feed(piece)
-                    last = events.pop() if events and is_done(events[-1]) else None
-                    if events:
-                        yield b"".join(events)
-                        meter.see(events, now_ns)
-                    if last is not None:
-                        memory = serving.vram.block(meter.received_ns, now_ns)
-                        yield meter.performance_event(now_ns, memory) + last
-                if rest := splitter.end():
-                    yield rest
+                async for events in _whole_events(answer):
+                    if data := passage.take(events, time.monotonic_ns()):
+                        yield data
+                    if passage.state == "failed":
+                        return
+                if data := passage.end():
+                    yield data
         except TimeoutError:
-            yield _error_event(EngineFailed("The engine did not answer in time.", code="engine_timeout"))
+            yield error_event(EngineFailed("The engine did not answer in time.", code="engine_timeout"))
         except EngineFailed as error:
-            yield _error_event(await self._host.explain(error))
+            yield error_event(await self._host.explain(error))
 
 
 class _StreamedAnswer(Response):
@@ -136,12 +134,18 @@ class _StreamedAnswer(Response):
     media_type = "text/event-stream"
 
     def __init__(
-        self, relay: Relay, serving: Serving, answer: EngineResponse, meter: Meter, stack: AsyncExitStack
+        self,
+        relay: Relay,
+        serving: Serving,
+        answer: EngineResponse,
+        meter: Meter,
+        asked: int,
+        stack: AsyncExitStack,
     ) -> None:
         super().__init__()
         del self.headers["content-length"]
         self._relay, self._serving, self._answer = relay, serving, answer
-        self._meter, self._stack = meter, stack
+        self._meter, self._asked, self._stack = meter, asked, stack
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         async with self._stack, asyncio.TaskGroup() as group:
@@ -153,9 +157,36 @@ class _StreamedAnswer(Response):
 
     async def _send(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        async for piece in self._relay.events(self._serving, self._answer, self._meter):
+        async for piece in self._relay.events(self._serving, self._answer, self._meter, self._asked):
             await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _whole_events(answer: EngineResponse) -> AsyncIterator[list[bytes]]:
+    """Yield the events that arrived together; what has no blank line after it at the end is an event, too."""
+    splitter = EventSplitter()
+    async for piece in answer.pieces():
+        if events := splitter.feed(piece):
+            yield events
+    if rest := splitter.end():
+        yield [rest + b"\n\n"]
+
+
+def _read_whole(body: bytes, asked: int) -> dict[str, JsonValue]:
+    """Read a whole answer, and leave nothing in it but the choices that were asked for.
+
+    Raises:
+        EngineFailed: it is an error, or no answer.
+    """
+    try:
+        parsed = parse_document(body).document
+        if stated := parsed.get("error"):
+            message = stated.get("message") if isinstance(stated, dict) else stated
+            raise EngineFailed(f"The engine answered with an error: {str(message)[:2000]}", code="engine_error")
+        read_completion(parsed, asked)
+        return only_asked(parsed, range(asked))
+    except BadAnswer as error:
+        raise bad_answer(error) from error
 
 
 async def read_body(request: Request, limit: int) -> bytes:
@@ -185,7 +216,3 @@ def _headers(performance: Mapping[str, JsonValue]) -> dict[str, str]:
     if isinstance(performance["vram_peak_mb"], (int, float)):
         headers["x-peak-memory-mb"] = f"{performance['vram_peak_mb']:.1f}"
     return headers
-
-
-def _error_event(error: VlmHyperBenchError) -> bytes:
-    return b"data: " + write_json(body_of(error)) + b"\n\n"

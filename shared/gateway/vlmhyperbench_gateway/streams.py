@@ -1,16 +1,17 @@
-"""Read a stream of server-sent events while it passes: cut it into whole events, time it, add `performance` to it."""
+"""Read a stream of server-sent events while it passes: cut it into whole events, check, time it, add `performance`."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Literal
 
+from vlmhyperbench.errors import VlmHyperBenchError
+from vlmhyperbench.logs import process_masker
 from vlmhyperbench_gateway.adapters import write_json
+from vlmhyperbench_gateway.errors import EngineFailed, body_of
+from vlmhyperbench_sdk.completions import BOM, CODE, BadAnswer, Choices, only_asked, parse_document, usage_counts
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
-
-TOKEN_KEYS = ("content", "reasoning_content", "reasoning", "tool_calls")
-"""Fields of a delta that bear tokens if they are not empty."""
 
 _DONE = b"[DONE]"
 
@@ -20,6 +21,7 @@ class EventSplitter:
 
     def __init__(self) -> None:
         self._rest = b""
+        self._has_begun = False
 
     def feed(self, piece: bytes) -> list[bytes]:
         """Return the events that are whole by now."""
@@ -27,6 +29,9 @@ class EventSplitter:
         if b"\r" in data:
             held = b"\r" if data.endswith(b"\r") else b""
             data = data[: len(data) - len(held)].replace(b"\r\n", b"\n") + held
+        if not self._has_begun and len(data) >= len(BOM):
+            self._has_begun = True
+            data = data.removeprefix(BOM)
         *events, self._rest = data.split(b"\n\n")
         return [event + b"\n\n" for event in events]
 
@@ -42,11 +47,6 @@ def payload_of(event: bytes) -> bytes:
     return b"\n".join(line[5:].strip() for line in lines)
 
 
-def is_done(event: bytes) -> bool:
-    """Say whether an event is the last one."""
-    return payload_of(event) == _DONE
-
-
 @dataclass(slots=True, kw_only=True)
 class Meter:
     """The gateway's own times of one answer: diagnostics, never the measurement."""
@@ -58,25 +58,18 @@ class Meter:
     completion_tokens: int | None = None
     _head: dict[str, JsonValue] = field(default_factory=dict)
 
-    def see(self, events: Iterable[bytes], now_ns: int) -> None:
-        """Take note of events that arrived together."""
-        for event in events:
-            chunk = _parse(payload_of(event))
-            if chunk is None:
-                continue
-            if not self._head:
-                self._head = {name: chunk[name] for name in ("id", "created", "model") if name in chunk}
-            if _bears_tokens(chunk):
-                self.first_ns = self.first_ns or now_ns
-                self.last_ns = now_ns
-            self.note_usage(chunk)
+    def see(self, chunk: JsonObject, now_ns: int, *, bears_tokens: bool) -> None:
+        """Take note of an event that has arrived."""
+        if not self._head:
+            self._head = {name: chunk[name] for name in ("id", "created", "model") if name in chunk}
+        if bears_tokens:
+            self.first_ns = self.first_ns or now_ns
+            self.last_ns = now_ns
+        self.note_usage(chunk)
 
     def note_usage(self, chunk: JsonObject) -> None:
         """Take the token count from an answer's usage."""
-        usage = chunk.get("usage")
-        count = usage.get("completion_tokens") if isinstance(usage, dict) else None
-        if isinstance(count, int):
-            self.completion_tokens = count
+        self.completion_tokens = usage_counts(chunk).get("completion_tokens", self.completion_tokens)
 
     def performance(self, now_ns: int, memory: JsonObject) -> dict[str, JsonValue]:
         """Write the block that goes with the answer; what is not known is null."""
@@ -103,20 +96,78 @@ class Meter:
         return b"data: " + write_json(chunk) + b"\n\n"
 
 
-def _parse(payload: bytes) -> dict[str, JsonValue] | None:
-    if not payload.startswith(b"{"):
-        return None
-    try:
-        chunk = json.loads(payload)
-    except ValueError:
-        return None
-    return chunk if isinstance(chunk, dict) else None
+class Passage:
+    """Lets nothing of a stream pass but the choices that were asked for, by the rule of `completions` in the SDK."""
+
+    def __init__(self, meter: Meter, *, asked: int, memory: Callable[[int], JsonObject]) -> None:
+        """Begin a stream.
+
+        Args:
+            meter: Sees what passes, and says `performance` before `[DONE]`.
+            asked: How many choices were asked for.
+            memory: Gives the memory block of a request that ends at an instant.
+        """
+        self._meter = meter
+        self._memory = memory
+        self._choices = Choices(asked)
+        self.state: Literal["open", "done", "failed"] = "open"
+        """Nothing passes after `[DONE]` or an error."""
+
+    def take(self, events: Iterable[bytes], now_ns: int) -> bytes:
+        """Return what passes of whole events that arrived together."""
+        passed: list[bytes] = []
+        for event in events:
+            if self.state != "open":
+                break
+            try:
+                passed.append(self._check(event, now_ns))
+            except BadAnswer as error:
+                passed.append(self._fail(bad_answer(error)))
+        return b"".join(passed)
+
+    def end(self) -> bytes:
+        """Return what is still to be said when the engine has ended its stream."""
+        if self.state != "open":
+            return b""
+        if not self._choices.have_ended:
+            return self._fail(
+                EngineFailed("The engine ended its stream before the answer's end.", code="incomplete_stream")
+            )
+        try:
+            self._choices.check_end()
+        except BadAnswer as error:
+            return self._fail(bad_answer(error))
+        return b""
+
+    def _fail(self, error: EngineFailed) -> bytes:
+        self.state = "failed"
+        return error_event(error)
+
+    def _check(self, event: bytes, now_ns: int) -> bytes:
+        payload = payload_of(event)
+        if not payload:
+            return event
+        if payload == _DONE:
+            self._choices.check_end()
+            self.state = "done"
+            return self._meter.performance_event(now_ns, self._memory(now_ns)) + event
+        chunk, is_exact = parse_document(payload)
+        if chunk.get("error"):
+            self.state = "failed"
+            return process_masker.mask(event.decode("utf-8", "replace")).encode()
+        said = self._choices.take(chunk)
+        self._meter.see(chunk, now_ns, bears_tokens=any(one.bears_tokens for one in said.values()))
+        kept = only_asked(chunk, said)
+        if is_exact and kept == chunk:
+            return event
+        return b"data: " + write_json(kept) + b"\n\n" if kept.get("choices") or kept.get("usage") else b""
 
 
-def _bears_tokens(chunk: JsonObject) -> bool:
-    choices = chunk.get("choices")
-    for choice in choices if isinstance(choices, list) else ():
-        delta = choice.get("delta") if isinstance(choice, dict) else None
-        if isinstance(delta, dict) and any(delta.get(key) for key in TOKEN_KEYS):
-            return True
-    return False
+def error_event(error: VlmHyperBenchError) -> bytes:
+    """Write an error as the last event of a stream."""
+    return b"data: " + write_json(body_of(error)) + b"\n\n"
+
+
+def bad_answer(error: BadAnswer) -> EngineFailed:
+    """Say that what the engine sent breaks the protocol."""
+    return EngineFailed(f"What the engine sent is no answer: {error}.", code=CODE)

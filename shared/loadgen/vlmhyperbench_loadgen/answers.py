@@ -1,12 +1,13 @@
 """Turn the bytes of one answer, and the instants at which they came, into events, text and token counts; pure.
 
 Covers OpenAI chat (and plain) completions, streamed as server-sent events or whole as JSON. An event's instant is
-that of the read which brought the end of its last data line, so events of one read share it.
+that of the read which brought the end of its last data line, so events of one read share it. What counts as an answer
+says `vlmhyperbench_sdk.completions`; the choice that was asked for is that with index 0.
 """
 
 from __future__ import annotations
 
-import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -15,10 +16,20 @@ import orjson
 from vlmhyperbench_loadgen.http1 import Body
 from vlmhyperbench_loadgen.pieces import Likeness, Pieces, PlainKind, learn, take_alike
 from vlmhyperbench_loadgen.sse import Events, instants_of
+from vlmhyperbench_sdk.completions import (
+    CODE,
+    BadAnswer,
+    Choices,
+    Said,
+    as_document,
+    hidden_tokens,
+    parse_document,
+    read_completion,
+    usage_counts,
+)
 
 EventKind = Literal["content", "reasoning", "tool", "role", "usage"]
 TOKEN_KINDS: tuple[EventKind, ...] = ("content", "reasoning", "tool")
-MAX_TOKENS = 2**31 - 1
 _LONG_BYTES = 2048
 _ID, _SPACED_ID = b'"id":"', b'"id": "'
 _ID_MARKS = b"-_.:"
@@ -65,6 +76,7 @@ class _Reading:
     """Completion tokens so far, as said by each token-bearing event."""
     hidden: int = 0
     """Completion tokens of reasoning, as the server counts them."""
+    choices: Choices = field(default_factory=Choices)
 
     def finish(self) -> Answer:
         answer = self.answer
@@ -145,26 +157,34 @@ def _read_stream(body: Body, ends: list[int], times: list[int], *, is_complete: 
             break
         try:
             event = _load(data)
-        except ValueError:
-            answer.error = f"bad_answer: an event is not JSON: {_show(data)}"
+            if event.get("error"):
+                answer.error, answer.is_transient = _stated_error(event["error"])
+                break
+            _take_event(reading, event, place, reading.choices.take(event).get(0))
+        except BadAnswer as error:
+            answer.error = f"{CODE}: an event: {error}: {_show(data)}"
             break
-        if not isinstance(event, dict):
-            answer.error = f"bad_answer: an event is not an object: {_show(data)}"
-            break
-        if event.get("error"):
-            answer.error, answer.is_transient = _stated_error(event["error"])
-            break
-        _take_event(reading, event, place, "delta")
         if is_long:
             like = learn(data, event, prefix) or like
-        if like is not None:
+        if like is not None and not reading.choices.have_ended:
             pieces = take_alike(body.payload, events.at, like)
             _take_pieces(reading, pieces, like.kind)
             events.at = pieces.end
     answer.event_ns = instants_of(answer.event_ns, body, ends, times)
-    if answer.error is None and is_complete and not is_done and answer.finish_reason is None:
-        answer.error, answer.is_transient = "incomplete_stream: it ended without finish_reason and [DONE]", True
+    if answer.error is None and is_complete:
+        _check_end(reading, is_done=is_done)
     return reading.finish()
+
+
+def _check_end(reading: _Reading, *, is_done: bool) -> None:
+    answer = reading.answer
+    if not is_done and answer.finish_reason is None:
+        answer.error, answer.is_transient = "incomplete_stream: it ended without finish_reason and [DONE]", True
+        return
+    try:
+        reading.choices.check_end()
+    except BadAnswer as error:
+        answer.error = f"{CODE}: {error}"
 
 
 def read_whole(payload: bytes, at_ns: int) -> Answer:
@@ -173,27 +193,21 @@ def read_whole(payload: bytes, at_ns: int) -> Answer:
     answer = reading.answer
     try:
         document = _load(payload)
-    except ValueError:
-        answer.error = f"bad_answer: it is not JSON: {_show(payload)}"
+        if document.get("error"):
+            answer.error, answer.is_transient = _stated_error(document["error"])
+            return answer
+        _take_event(reading, document, at_ns, read_completion(document)[0])
+    except BadAnswer as error:
+        answer.error = f"{CODE}: {error}: {_show(payload)}"
         return answer
-    if not isinstance(document, dict) or not (document.get("choices") or document.get("error")):
-        answer.error = f"bad_answer: it has no choices: {_show(payload)}"
-        return answer
-    if document.get("error"):
-        answer.error, answer.is_transient = _stated_error(document["error"])
-        return answer
-    _take_event(reading, document, at_ns, "message")
     return reading.finish()
 
 
 def read_refusal(status: int, payload: bytes) -> str:
     """Say in one line what an answer with an error status said."""
-    try:
-        document = _load(payload)
-    except ValueError:
-        document = None
     message: object = None
-    if isinstance(document, dict):
+    with suppress(BadAnswer):
+        document = _load(payload)
         stated = document.get("error")
         message = stated.get("message") if isinstance(stated, dict) else stated
         message = message or document.get("detail") or document.get("message")
@@ -210,54 +224,41 @@ def _take_pieces(reading: _Reading, pieces: Pieces, kind: PlainKind) -> None:
     reading.running.extend([None] * count)
 
 
-def _take_event(reading: _Reading, event: dict[str, Any], at: int, key: str) -> None:
+def _take_event(reading: _Reading, event: dict[str, Any], at: int, said: Said | None) -> None:
     answer = reading.answer
-    usage = event.get("usage")
-    completion = None
-    if isinstance(usage, dict):
-        completion = _count(usage.get("completion_tokens"))
-        answer.completion_tokens = completion if completion is not None else answer.completion_tokens
-        prompt = _count(usage.get("prompt_tokens"))
-        answer.prompt_tokens = prompt if prompt is not None else answer.prompt_tokens
-        details = usage.get("completion_tokens_details")
-        if isinstance(details, dict):
-            reading.hidden = _count(details.get("reasoning_tokens")) or 0
-    choices = event.get("choices")
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    kind: EventKind | None = "usage" if completion is not None else None
-    characters = 0
-    if isinstance(choice, dict):
-        reason = choice.get("finish_reason")
-        if isinstance(reason, str) and reason:
-            # No table holds a NUL.
-            answer.finish_reason = reason[:_FINISH_CHARACTERS].replace("\0", "\N{REPLACEMENT CHARACTER}")
-        delta = choice.get(key)
-        said, characters = _take_delta(reading, delta if isinstance(delta, dict) else {"content": choice.get("text")})
-        kind = said or kind
+    counts = usage_counts(event)
+    if counts:
+        answer.prompt_tokens = counts.get("prompt_tokens", answer.prompt_tokens)
+        answer.completion_tokens = counts.get("completion_tokens", answer.completion_tokens)
+        reading.hidden = hidden_tokens(event) or 0
+    completion = counts.get("completion_tokens")
+    kind = _take_said(reading, said) if said is not None else None
+    kind = kind or ("usage" if completion is not None else None)
     if kind is None:
         return
     answer.event_ns.append(at)
     answer.event_kind.append(kind)
     answer.event_tokens.append(0)
-    if kind in TOKEN_KINDS:
-        reading.characters.append(characters)
+    if said is not None and kind in TOKEN_KINDS:
+        reading.characters.append(len(said.text) + len(said.reasoning) + said.call_characters)
         reading.running.append(completion)
 
 
-def _take_delta(reading: _Reading, delta: dict[str, Any]) -> tuple[EventKind | None, int]:
-    """Keep what a delta (or message) says; return its kind and the characters that it bears."""
-    content = _text(delta.get("content"))
-    reasoning = _text(delta.get("reasoning_content")) or _text(delta.get("reasoning"))
-    calls = delta.get("tool_calls") or delta.get("function_call")
-    reading.text.append(content)
-    reading.reasoning.append(reasoning)
-    if calls:
-        return "tool", len(content) + len(reasoning) + len(str(calls))
-    if content:
-        return "content", len(content) + len(reasoning)
-    if reasoning:
-        return "reasoning", len(reasoning)
-    return ("role" if delta.get("role") else None), 0
+def _take_said(reading: _Reading, said: Said) -> EventKind | None:
+    """Keep what a delta (or message) says, and return of which kind that is."""
+    if said.finish_reason is not None:
+        # No table holds a NUL.
+        reason = said.finish_reason[:_FINISH_CHARACTERS].replace("\0", "\N{REPLACEMENT CHARACTER}")
+        reading.answer.finish_reason = reason
+    reading.text.append(said.text)
+    reading.reasoning.append(said.reasoning)
+    if said.call_characters:
+        return "tool"
+    if said.text:
+        return "content"
+    if said.reasoning:
+        return "reasoning"
+    return "role" if said.has_role else None
 
 
 def _count_tokens(answer: Answer, characters: list[int], running: list[int | None], hidden: int) -> None:
@@ -304,21 +305,16 @@ def spread(total: int, characters: list[int]) -> list[int]:
     return tokens
 
 
-def _load(data: bytes) -> Any:
-    """Parse JSON; text that is not valid Unicode comes with U+FFFD in place of what is broken.
+def _load(data: bytes) -> dict[str, Any]:
+    """Parse a JSON object, as `parse_document` does, quickly where nothing is odd about it.
 
     Raises:
-        ValueError: it is not JSON.
+        BadAnswer: it is none.
     """
     try:
-        return orjson.loads(data)
+        return as_document(orjson.loads(data))
     except orjson.JSONDecodeError:
-        try:
-            loaded = json.loads(data.decode("utf-8", "replace"))
-            text = json.dumps(loaded, ensure_ascii=False, allow_nan=False)
-        except RecursionError as error:
-            raise ValueError("nested too deeply") from error
-        return orjson.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+        return parse_document(data).document
 
 
 def _stated_error(stated: object) -> tuple[str, bool]:
@@ -328,18 +324,6 @@ def _stated_error(stated: object) -> tuple[str, bool]:
         message, code = stated.get("message"), stated.get("code")
     is_transient = not isinstance(code, int) or code == 429 or code >= 500
     return f"stream_error: {_limit(message) if isinstance(message, str) else 'no message'}", is_transient
-
-
-def _text(value: object) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list):
-        return "".join(part["text"] for part in value if isinstance(part, dict) and isinstance(part.get("text"), str))
-    return ""
-
-
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_TOKENS else None
 
 
 def _show(data: bytes) -> str:

@@ -112,13 +112,15 @@ def _read(text: bytes) -> str | None:
 
 
 def _plain_text(event: object) -> tuple[PlainKind, str] | None:
-    """Return the text of an event that is nothing but a piece of content or of reasoning."""
+    """Return the text of an event that is nothing but a piece of content or of reasoning of the first choice."""
     if not isinstance(event, dict) or event.get("usage") or event.get("error"):
         return None
     choices = event.get("choices")
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+    if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choices[0], dict):
         return None
     choice = choices[0]
+    if choice.get("index", 0) != 0:
+        return None
     delta = choice.get("delta")
     if choice.get("finish_reason") is not None or not isinstance(delta, dict) or len(delta) != 1:
         return None

@@ -5,8 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Python repeats MOST_EVENTS and the counts of receiver_wait, and sees struct reading, exchange, heard, ended and alike
- * in memory: `receiving.py` and `relaying.py` change with any of them. */
+/* Of what Python repeats or sees in memory: MOST_EVENTS, the counts of receiver_wait, struct reading, exchange, heard,
+ * ended and alike. Change it with any of them: a library of another number is not used. */
+#define LAYOUT 2
 #define MOST_EVENTS 256
 
 #define EMPTY_LINE 0x0D0A0D0Au

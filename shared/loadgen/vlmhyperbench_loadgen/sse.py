@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 from vlmhyperbench_loadgen.http1 import Body
+from vlmhyperbench_sdk.completions import BOM
 
 
 class Events:
@@ -15,14 +16,14 @@ class Events:
 
     def __init__(self, payload: bytes) -> None:
         self._payload = payload
-        self.at = 0
+        self.at = len(BOM) if payload.startswith(BOM) else 0
         """Where the next event begins; whoever has read some of them without asking moves it on."""
 
     def __iter__(self) -> Iterator[tuple[bytes, int]]:
         payload = self._payload
         if b"\r" in payload:
-            self.at = len(payload)
-            yield from _lines(payload, 0)
+            start, self.at = self.at, len(payload)
+            yield from _lines(payload[start:], start)
         while self.at < len(payload):
             start, end = self.at, payload.find(b"\n\n", self.at)
             end = len(payload) if end < 0 else end

@@ -9,6 +9,7 @@ from vlmhyperbench_loadgen.clocks import SHARED
 from vlmhyperbench_loadgen.connection import Reply
 from vlmhyperbench_loadgen.http1 import NotHttp
 from vlmhyperbench_loadgen.table import Request
+from vlmhyperbench_sdk.completions import BOM
 
 
 @dataclass(slots=True)
@@ -89,4 +90,4 @@ def read_try(done: Try) -> Answer:
 
 
 def _is_stream(content_type: bytes, payload: bytes) -> bool:
-    return content_type.lower().startswith(b"text/event-stream") or payload.startswith(b"data:")
+    return content_type.lower().startswith(b"text/event-stream") or payload.removeprefix(BOM).startswith(b"data:")

@@ -22,31 +22,52 @@ _NUMBERS: Mapping[str, tuple[float, float]] = {
     "frequency_penalty": (-2, 2),
     "presence_penalty": (-2, 2),
 }
+MAX_CHOICES = 128
+"""As many as OpenAI takes for `n`."""
+
 _INTEGERS: Mapping[str, tuple[int, int]] = {
     "max_tokens": (1, 1_000_000),
     "max_completion_tokens": (1, 1_000_000),
     "top_k": (0, 1_000_000),
     "top_logprobs": (0, 100),
     "seed": (-(2**63), 2**64 - 1),
-    "n": (1, 1),
+    "n": (1, MAX_CHOICES),
+    "min_tokens": (0, 1_000_000),
 }
-_BOOLEANS = ("stream", "logprobs", "parallel_tool_calls")
+_BOOLEANS = ("stream", "logprobs", "parallel_tool_calls", "ignore_eos")
 _PASSED_ON = ("tools", "tool_choice", "user", "logit_bias", "reasoning_effort", "chat_template_kwargs")
 _OWN = ("model", "messages", "stop", "stream_options", "response_format", "model_params")
 _KNOWN = frozenset((*_OWN, *_NUMBERS, *_INTEGERS, *_BOOLEANS, *_PASSED_ON))
 
 
+Optional = Literal["n", "ignore_eos", "min_tokens"]
+"""Fields that not every engine can do: several choices, going on after the end, a least length."""
+
+_ASKS_FOR_NOTHING: Mapping[str, JsonValue] = {"n": 1, "ignore_eos": False, "min_tokens": 0}
+"""With these values an optional field asks for what happens anyway."""
+
+
 def translate(
-    request: JsonObject, *, formats: Collection[Format], model_params: Collection[str] = ()
+    request: JsonObject,
+    *,
+    formats: Collection[Format],
+    model_params: Collection[str] = (),
+    optional: Collection[Optional] = (),
+    vendor: Collection[str] | Literal["any"] = (),
 ) -> dict[str, JsonValue]:
     """Check a chat request and return a copy in which `model_params` are fields of the body.
 
-    `formats` and `model_params` say what the engine can do and takes.
+    Args:
+        request: The request as it came.
+        formats: What the engine can answer in.
+        model_params: What it takes in `model_params`.
+        optional: Which of the fields that not every engine can do it can.
+        vendor: Fields beyond OpenAI's that the engine is known to take, or `any` where it says itself what it refuses.
 
     Raises:
         InvalidInput: the request is malformed, or asks for what the engine cannot do (code `unsupported`).
     """
-    check_chat(request)
+    check_chat(request, vendor=vendor)
     wanted = request.get("response_format")
     if isinstance(wanted, Mapping) and wanted["type"] not in formats:
         raise InvalidInput(
@@ -58,6 +79,11 @@ def translate(
     body: dict[str, JsonValue] = {
         name: value for name, value in request.items() if name != "model_params" and value is not None
     }
+    for name, default in _ASKS_FOR_NOTHING.items():
+        if name in body and name not in optional and body.pop(name) != default:
+            raise InvalidInput(
+                f"This engine cannot do what {name} asks for.", cure=f"Leave {name} out.", code="unsupported"
+            )
     for name, value in (extra if isinstance(extra, Mapping) else {}).items():
         if name not in model_params or name in body:
             raise InvalidInput(f"This engine takes no model parameter {name!r}.", code="unsupported")
@@ -65,8 +91,18 @@ def translate(
     return body
 
 
-def check_chat(request: JsonObject) -> None:
+def asked_choices(request: JsonObject) -> int:
+    """Return how many choices a checked request asks for."""
+    asked = request.get("n")
+    return asked if isinstance(asked, int) else 1
+
+
+def check_chat(request: JsonObject, *, vendor: Collection[str] | Literal["any"] = ()) -> None:
     """Refuse a chat request that no engine could read; the message names the field.
+
+    Args:
+        request: The request as it came.
+        vendor: Fields beyond OpenAI's that may be in it, `any` for whatever it holds; their values are the engine's.
 
     Raises:
         InvalidInput: a field is unknown, missing, of the wrong type or out of range.
@@ -74,9 +110,11 @@ def check_chat(request: JsonObject) -> None:
     if not isinstance(request, Mapping):
         raise InvalidInput("A chat request is an object.")
     for name in request:
-        if name not in _KNOWN:
+        if name not in _KNOWN and vendor != "any" and name not in vendor:
             raise InvalidInput(
-                f"The field {str(name)[:100]!r} is unknown.", cure="Put an engine's own parameters in model_params."
+                f"The field {str(name)[:100]!r} is unknown.",
+                cure="Leave it out, or put an engine's own parameters in model_params.",
+                code="unknown_field",
             )
     model = request.get("model")
     if not isinstance(model, str) or not 1 <= len(model) <= 200:
@@ -86,14 +124,19 @@ def check_chat(request: JsonObject) -> None:
     _check_format(request.get("response_format"))
     if not isinstance(request.get("model_params"), (Mapping, type(None))):
         raise InvalidInput("model_params must be an object.")
+    _check_stream_options(request, takes_any=vendor == "any")
+
+
+def _check_stream_options(request: JsonObject, *, takes_any: bool) -> None:
     options = request.get("stream_options")
-    if options is not None and (
-        not isinstance(options, Mapping)
-        or set(options) - {"include_usage"}
-        or not isinstance(options.get("include_usage", False), bool)
-    ):
+    if options is None:
+        return
+    if not isinstance(options, Mapping) or not isinstance(options.get("include_usage", False), bool):
         raise InvalidInput("stream_options must be an object with include_usage.")
-    if options is not None and not request.get("stream"):
+    for name in options:
+        if name != "include_usage" and not takes_any:
+            raise InvalidInput(f"The field {str(name)[:100]!r} of stream_options is unknown.", code="unknown_field")
+    if not request.get("stream"):
         raise InvalidInput("stream_options needs stream.")
 
 

@@ -162,6 +162,9 @@ class Backend(Protocol):
     def to_engine(self, request: JsonObject) -> dict[str, JsonValue]:
         """Translate an OpenAI chat request into the body that this engine gets; pure and total.
 
+        A field that is neither OpenAI's nor one that the engine is known to take is refused by name, unless the adapter
+        passes everything on to an engine that refuses by itself: `chat.translate` does either.
+
         Raises:
             InvalidInput: the engine cannot do what the request asks (an unsupported `response_format`, say).
         """

@@ -1,12 +1,13 @@
 """Read the output of the OpenAI Batch API, which other servers write too: JSON Lines with `custom_id` and `response`.
 
 Bodies are those of chat completions, completions and responses (platform.openai.com/docs/api-reference/batch). The
-batch's input, where it is given, says what was asked and how; a request without a line in the output is a failed one.
+batch's input, where it is given, says what was asked and how; a request without a line in the output is a failed one,
+and so is a body that is no answer by the rule of `vlmhyperbench_sdk.completions`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,8 +15,6 @@ from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.exchange.answers import Answer, AnswersFile
 from vlmhyperbench.exchange.foreign import (
     asked_in,
-    chat_text,
-    count_in,
     decoding_in,
     foreign_object,
     list_in,
@@ -23,6 +22,7 @@ from vlmhyperbench.exchange.foreign import (
     text_in,
 )
 from vlmhyperbench.exchange.lines import lines_of
+from vlmhyperbench_sdk.completions import CODE, BadAnswer, Said, count_choices, read_completion, token_count
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 FORMAT = "openai-batch"
@@ -69,6 +69,8 @@ class _Asked:
     first: JsonObject
     """The first request's body."""
     questions: dict[str, str | None]
+    choices: dict[str, int]
+    """How many choices each request asked for, where it asked for several."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -107,7 +109,12 @@ class _Reader:
         model = text_in(body.get("model"))
         if model is not None:
             self.models.add(model)
-        yield from _answers(Answer(key=key, question=question, place=place), body, place)
+        answered = Answer(key=key, question=question, place=place)
+        try:
+            wanted = self.asked.choices.get(key, 1) if self.asked is not None else count_choices(body)
+            yield from _answers(answered, body, wanted)
+        except BadAnswer as error:
+            yield replace(answered, error=f"{CODE}: {error}")
 
 
 def _rows(path: Path) -> Iterator[tuple[str, JsonObject]]:
@@ -129,6 +136,7 @@ def _body(row: JsonObject) -> JsonObject:
 
 def _asked(path: Path) -> _Asked:
     questions: dict[str, str | None] = {}
+    choices: dict[str, int] = {}
     first: JsonObject | None = None
     for place, row in _rows(path):
         key, body = _key(row, place), object_in(row.get("body"))
@@ -139,7 +147,9 @@ def _asked(path: Path) -> _Asked:
         first = first or body
         asked = body.get("messages", body.get("input", body.get("prompt")))
         questions[key] = asked_in(asked)
-    return _Asked(first=first or {}, questions=questions)
+        if (wanted := token_count(body.get("n")) or 1) > 1:
+            choices[key] = wanted
+    return _Asked(first=first or {}, questions=questions, choices=choices)
 
 
 def _failure(row: JsonObject) -> str | None:
@@ -147,9 +157,12 @@ def _failure(row: JsonObject) -> str | None:
     error = object_in(row.get("error"))
     response = object_in(row.get("response"))
     status = response.get("status_code", 200)
-    if not error and (not response or str(status) != "200"):
-        inner = object_in(response.get("body"))
-        error = object_in(inner.get("error")) or (inner if "message" in inner else {})
+    inner = object_in(response.get("body"))
+    if not error and (not response or str(status) != "200" or inner.get("error")):
+        stated = inner.get("error")
+        error = object_in(stated) or (inner if "message" in inner else {})
+        if not error and isinstance(stated, str) and stated:
+            return stated
         if not error:
             return f"HTTP status {status}" if response else "there is neither a response nor an error"
     if not error:
@@ -158,64 +171,61 @@ def _failure(row: JsonObject) -> str | None:
     return ": ".join(parts) or "the request failed"
 
 
-def _answers(asked: Answer, body: JsonObject, place: str) -> Iterator[Answer]:
+def _answers(asked: Answer, body: JsonObject, wanted: int) -> Iterator[Answer]:
+    if "data" in body and "choices" not in body:
+        raise InvalidInput(
+            f"{asked.place}: the body holds no choices.",
+            cure="Give a batch of /v1/chat/completions, /v1/completions or /v1/responses.",
+        )
     usage = object_in(body.get("usage"))
-    said = count_in(usage.get("completion_tokens", usage.get("output_tokens")))
-    asked = replace(asked, prompt_tokens=count_in(usage.get("prompt_tokens", usage.get("input_tokens"))))
+    said = token_count(usage.get("completion_tokens", usage.get("output_tokens")))
+    asked = replace(asked, prompt_tokens=token_count(usage.get("prompt_tokens", usage.get("input_tokens"))))
     if body.get("object") == "response" or "output" in body:
         yield _of_response(replace(asked, completion_tokens=said), body)
         return
-    choices = list_in(body.get("choices"))
-    if not choices:
-        raise InvalidInput(
-            f"{place}: the body holds no choices.",
-            cure="Give a batch of /v1/chat/completions, /v1/completions or /v1/responses.",
-        )
-    for no, one in enumerate(choices):
-        choice = object_in(one)
-        repeat = count_in(choice.get("index", no))
-        answer = replace(asked, repeat=no if repeat is None else repeat)
-        if len(choices) == 1:
-            answer = replace(answer, completion_tokens=said)
-        yield _of_choice(answer, choice, place)
+    for index, choice in enumerate(read_completion(body, wanted)):
+        yield _of_choice(replace(asked, repeat=index, completion_tokens=said if wanted == 1 else None), choice)
 
 
-def _of_choice(asked: Answer, choice: JsonObject, place: str) -> Answer:
-    finish = text_in(choice.get("finish_reason"))
-    finish = _FINISH.get(finish or "", finish)
-    if "message" in choice:
-        message = object_in(choice["message"])
-        return replace(
-            asked,
-            text=chat_text(message.get("content")) or text_in(message.get("refusal")) or "",
-            reasoning=text_in(message.get("reasoning_content")) or text_in(message.get("reasoning")),
-            finish_reason=finish,
-        )
-    text = text_in(choice.get("text"))
-    if text is None:
-        raise InvalidInput(f"{place}: a choice has neither a message nor a text.", cure="Give chat completions.")
-    return replace(asked, text=text, finish_reason=finish)
+def _of_choice(asked: Answer, said: Said) -> Answer:
+    finish = _FINISH.get(said.finish_reason or "", said.finish_reason)
+    return replace(asked, text=said.text, reasoning=said.reasoning or None, finish_reason=finish)
 
 
 def _of_response(asked: Answer, body: JsonObject) -> Answer:
     """Read a body of the Responses API: texts of its messages, summaries of its reasoning."""
-    said: list[str] = []
-    thought: list[str] = []
-    for one in list_in(body.get("output")):
-        item = object_in(one)
-        if item.get("type") == "message":
-            said += _texts(item.get("content"), ("text", "refusal"))
-        elif item.get("type") == "reasoning":
-            thought += _texts(item.get("content"), ("text",)) or _texts(item.get("summary"), ("text",))
-    asked = replace(asked, reasoning="\n".join(thought) or None)
     status, error = text_in(body.get("status")), object_in(body.get("error"))
     if error or status in {"failed", "cancelled"}:
         return replace(asked, error=text_in(error.get("message")) or f"the response is {status}")
+    said: list[str] = []
+    thought: list[str] = []
+    items = _objects(body.get("output"), "output")
+    for item in items:
+        if item.get("type") == "message":
+            said += _texts(_objects(item.get("content"), "content"), ("text", "refusal"))
+        elif item.get("type") == "reasoning":
+            content, summary = list_in(item.get("content")), list_in(item.get("summary"))
+            thought += _texts(map(object_in, content), ("text",)) or _texts(map(object_in, summary), ("text",))
+    if not items and status != "incomplete":
+        raise BadAnswer("its output is empty")
     reason = text_in(object_in(body.get("incomplete_details")).get("reason"))
     finish = _FINISH.get(reason or "", reason) if status == "incomplete" else "stop"
-    return replace(asked, text="".join(said), finish_reason=finish)
+    return replace(asked, text="".join(said), reasoning="\n".join(thought) or None, finish_reason=finish)
 
 
-def _texts(content: JsonValue, names: tuple[str, ...]) -> list[str]:
-    parts = [object_in(part) for part in list_in(content)]
-    return [text for part in parts for name in names if (text := text_in(part.get(name))) is not None]
+def _objects(value: JsonValue, name: str) -> list[JsonObject]:
+    """Return a list of objects.
+
+    Raises:
+        BadAnswer: it is none.
+    """
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        raise BadAnswer(f"its {name} is no list of objects")
+    return [object_in(one) for one in value]
+
+
+def _texts(parts: Iterable[JsonObject], names: tuple[str, ...]) -> list[str]:
+    found = [part[name] for part in parts for name in names if part.get(name) is not None]
+    if not all(isinstance(text, str) for text in found):
+        raise BadAnswer("a text of its output is no text")
+    return [str(text) for text in found]

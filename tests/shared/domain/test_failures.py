@@ -43,3 +43,8 @@ def test_an_answer_that_breaks_off_is_the_infrastructure_s():
 
 def test_an_error_without_a_word_is_the_infrastructure_s():
     assert verdict("error", None) == ("infrastructure", "unknown")
+
+
+@pytest.mark.parametrize("code", ["bad_answer", "stream_error"])
+def test_an_answer_that_breaks_the_protocol_is_never_the_models_empty_answer(code):
+    assert verdict("error", 200, f"{code}: its content is no text: {{}}") == ("infrastructure", code)

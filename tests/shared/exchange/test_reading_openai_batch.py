@@ -48,7 +48,6 @@ def test_several_choices_are_repeats_whose_tokens_nobody_counted_apart(tmp_path:
 @pytest.mark.parametrize(
     ("body", "text", "reasoning", "finish"),
     [
-        (chat([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]), "a\nb", None, "stop"),
         (chat(None), "", None, "stop"),
         (chat(None, refusal="I cannot."), "I cannot.", None, "stop"),
         (chat("4", reasoning_content="2 and 2"), "4", "2 and 2", "stop"),
@@ -147,17 +146,40 @@ def test_an_input_of_another_batch_is_refused(tmp_path: Path) -> None:
     ("row", "complaint"),
     [
         (line(body={"object": "list", "data": [{"embedding": [0.1]}]}), "the body holds no choices"),
-        (line(body={"choices": [{}]}), "neither a message nor a text"),
         ({"response": {}}, "there is no custom_id"),
         ({**line(), "custom_id": 7}, "there is no custom_id"),
         (line("first"), r"out:2: the sample 'first' is answered already at .*out:1"),
-        (line("b", {"choices": [{"index": 0, "text": "x"}, {"index": 0, "text": "y"}]}), "'b' is answered already"),
     ],
 )
 def test_a_line_that_makes_no_sense_is_named(tmp_path: Path, row: dict[str, object], complaint: str) -> None:
     with pytest.raises(InvalidInput, match=complaint) as refused:
         answers(write_lines(tmp_path / "out", line("first"), row))
     assert f"{tmp_path / 'out'}:2: " in refused.value.message
+
+
+def test_the_input_says_how_many_choices_are_answers(tmp_path: Path) -> None:
+    out = write_lines(tmp_path / "out", line("a", chat("blue", "red")), line("b", chat("blue", "red")))
+    asked = write_lines(tmp_path / "in", request("a", "?"), request("b", "?", n=2))
+    assert [(one.key, one.repeat, one.text) for one in answers(out, requests=asked)] == [
+        ("a", 0, "blue"),
+        ("b", 0, "blue"),
+        ("b", 1, "red"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"object": "response", "status": "completed", "output": 5},
+        {"object": "response", "status": "completed", "output": []},
+        {"object": "response", "status": "completed", "output": ["4"]},
+        {"object": "response", "status": "completed", "output": [{"type": "message", "content": "4"}]},
+        {"object": "response", "status": "completed", "output": [{"type": "message", "content": [{"text": 4}]}]},
+    ],
+)
+def test_a_response_that_breaks_its_form_is_a_failed_request(tmp_path: Path, body: object) -> None:
+    (answer,) = answers(write_lines(tmp_path / "a", line(body=body)))
+    assert (answer.text, str(answer.error).partition(":")[0]) == (None, "bad_answer")
 
 
 def test_several_models_are_noted(tmp_path: Path) -> None:

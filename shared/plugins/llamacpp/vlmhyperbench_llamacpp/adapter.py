@@ -36,8 +36,13 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 """Parameter → what it may be; the first is the default."""
 
-SAMPLING = ("top_k", "min_p", "typical_p", "repeat_penalty", "repeat_last_n", "dry_multiplier", "mirostat", "samplers")
-"""What `model_params` may hold."""
+SAMPLING = (
+    *("top_k", "min_p", "typical_p", "repeat_penalty", "repeat_last_n", "samplers", "mirostat", "mirostat_tau"),
+    *("mirostat_eta", "dry_multiplier", "dry_base", "dry_allowed_length", "dry_penalty_last_n"),
+    *("dry_sequence_breakers", "dynatemp_range", "dynatemp_exponent", "xtc_probability", "xtc_threshold"),
+    *("top_n_sigma", "min_keep", "n_probs", "grammar", "reasoning_format", "return_tokens", "timings_per_token"),
+)
+"""Fields beyond OpenAI's that its server knows: what a request, or its `model_params`, may hold."""
 
 _PROCESS_BYTES = 150 * 1024 * 1024
 
@@ -82,9 +87,16 @@ class LlamaCpp:
         """Name llama.cpp's own fields; its prompt cache stays off, or repeated images would falsify TTFT.
 
         Raises:
-            InvalidInput: the request is malformed, or asks for an answer by regular expression.
+            InvalidInput: the request is malformed, holds a field that llama.cpp does not know, or asks for an answer
+                by regular expression or of a least length.
         """
-        body = translate(request, formats=("text", "json_object", "json_schema"), model_params=SAMPLING)
+        body = translate(
+            request,
+            formats=("text", "json_object", "json_schema"),
+            model_params=SAMPLING,
+            optional=("n", "ignore_eos"),
+            vendor=SAMPLING,
+        )
         body["cache_prompt"] = False
         return body
 

@@ -41,12 +41,17 @@ class OpenAICompatible:
         return RemoteEngine(url=url.removesuffix("/v1"), headers=headers, engine="openai")
 
     def to_engine(self, request: JsonObject) -> dict[str, JsonValue]:
-        """Pass the request on; a format is the remote engine's to accept or refuse, save what OpenAI has no word for.
+        """Pass the request on, vendors' fields too; what the remote engine cannot do it refuses itself.
 
         Raises:
             InvalidInput: the request is malformed, or asks for an answer by regular expression.
         """
-        return translate(request, formats=("text", "json_object", "json_schema"))
+        return translate(
+            request,
+            formats=("text", "json_object", "json_schema"),
+            optional=("n", "ignore_eos", "min_tokens"),
+            vendor="any",
+        )
 
     def estimate_memory(self, load: LoadRequest) -> MemoryEstimate | None:  # noqa: ARG002
         """Say that it needs no memory of ours."""

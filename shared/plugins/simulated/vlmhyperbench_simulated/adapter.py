@@ -39,9 +39,9 @@ class Simulated:
         """Pass the request on.
 
         Raises:
-            InvalidInput: the request is malformed, or asks for a format.
+            InvalidInput: the request is malformed, or asks for a format or several choices.
         """
-        return translate(request, formats=FORMATS)
+        return translate(request, formats=FORMATS, optional=("ignore_eos", "min_tokens"))
 
     def estimate_memory(self, load: LoadRequest) -> MemoryEstimate | None:  # noqa: ARG002
         """Estimate the server's own memory."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vlmhyperbench_sdk.types import JsonObject
@@ -102,17 +103,16 @@ def answer(simulation: Simulation, request: JsonObject, digest: bytes) -> Answer
 
 
 def _tokens(simulation: Simulation, request: JsonObject, digest: bytes) -> Tokens:
-    if simulation.answer is None:
-        some = WORDS if simulation.words == "ascii" else WIDE_WORDS
-        texts = [some[(digest[i % 32] + i) % 32] + " " for i in range(simulation.tokens)]
-        texts[-1] = texts[-1].rstrip()
-    else:
-        words = simulation.answer.split(" ")
-        texts = [word + " " for word in words[:-1]] + [words[-1]]
-    cap = request.get("max_completion_tokens") or request.get("max_tokens")
-    is_cut = isinstance(cap, int) and cap < len(texts)
-    if is_cut:
-        texts = texts[: int(str(cap))]
+    cap = _count(request, "max_completion_tokens") or _count(request, "max_tokens")
+    scripted = simulation.answer.split(" ") if simulation.answer is not None else None
+    length = simulation.tokens if scripted is None else len(scripted)
+    # A model that must not end goes on to its limit; one with a least length, to that.
+    never_ends = cap > 0 and bool(request.get("ignore_eos"))
+    wanted = cap if never_ends else max(length, _count(request, "min_tokens"))
+    is_cut = never_ends or 0 < cap < wanted
+    texts = _words(simulation, digest, min(wanted, cap or wanted), scripted or [])
+    if not is_cut:
+        texts[-1] = texts[-1].removesuffix(" ")
     thought = min(simulation.reasoning_tokens, len(texts))
     said = max(thought, len(texts) - simulation.tool_tokens)
     finish_reason = "tool_calls" if said < len(texts) else "stop"
@@ -122,6 +122,19 @@ def _tokens(simulation: Simulation, request: JsonObject, digest: bytes) -> Token
         tool=texts[said:],
         finish_reason="length" if is_cut else finish_reason,
     )
+
+
+def _words(simulation: Simulation, digest: bytes, count: int, scripted: Sequence[str]) -> list[str]:
+    """So many words, each with a blank after it: those of the script, then seeded ones."""
+    some = WORDS if simulation.words == "ascii" else WIDE_WORDS
+    texts = [word + " " for word in scripted[:count]]
+    return texts + [some[(digest[i % 32] + i) % 32] + " " for i in range(len(texts), count)]
+
+
+def _count(request: JsonObject, name: str) -> int:
+    """Return a number of tokens that a request states; 0 where it states none."""
+    value = request.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 def _whole(simulation: Simulation, tokens: Tokens, usage: dict[str, int], identity: str) -> Write:

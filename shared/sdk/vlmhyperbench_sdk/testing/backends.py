@@ -36,6 +36,8 @@ class BackendCase:
     prompt: str = "Hello"
     gateway_arguments: tuple[str, ...] = ()
     """Further arguments of the gateway, as `--allow-loopback`."""
+    passes_on: bool = False
+    """The adapter passes fields that it does not know on to its engine; any other refuses them by name."""
 
     def request(self, **more: JsonValue) -> dict[str, JsonValue]:
         """Write a small chat request."""
@@ -103,7 +105,7 @@ def _hostile_requests(good: JsonObject) -> list[dict[str, JsonValue]]:
     odd: tuple[JsonValue, ...] = (None, True, -1, 10**30, 1e308, "", "\0", "\ud800", [], [[]], {}, {"type": 3}, [None])
     fields = (
         *("model", "messages", "max_tokens", "temperature", "stream", "stream_options", "stop", "seed", "n"),
-        *("response_format", "model_params", "tools", "unheard_of"),
+        *("ignore_eos", "min_tokens", "response_format", "model_params", "tools", "unheard_of"),
     )
     requests = [{**good, name: value} for name in fields for value in odd]
     requests += [{name: value for name, value in good.items() if name != missing} for missing in good]
@@ -184,12 +186,17 @@ def _check_stream(case: BackendCase, gateway: GatewayProcess) -> None:
 def _check_bad_requests(case: BackendCase, gateway: GatewayProcess) -> None:
     remote: JsonValue = [{"role": "user", "content": [_image("http://169.254.169.254/x.png")]}]
     outside: JsonValue = [{"role": "user", "content": [_image("file:///etc/passwd")]}]
+    unheard = gateway.call("POST", "/v1/chat/completions", json.dumps(case.request(unheard_of=1)).encode())
+    if case.passes_on:
+        _expect(unheard.status == 200, f"a field that is passed on is answered {unheard.status}")
+    else:
+        _expect_error(unheard, 400, "a chat with an unknown field")
+        _expect(b"unheard_of" in unheard.body, "an unknown field is refused without its name")
     for name, body in {
         "no JSON": b"{",
         "a duplicate key": b'{"model": "a", "model": "b"}',
         "no messages": json.dumps({"model": case.load.model}).encode(),
         "a negative max_tokens": json.dumps(case.request(max_tokens=-1)).encode(),
-        "an unknown field": json.dumps(case.request(unheard_of=1)).encode(),
         "an unknown format": json.dumps(case.request(response_format={"type": "xml"})).encode(),
         "a remote image": json.dumps(case.request(messages=remote)).encode(),
         "a file outside of the data root": json.dumps(case.request(messages=outside)).encode(),
