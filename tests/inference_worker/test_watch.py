@@ -4,8 +4,10 @@ import asyncio
 import io
 import os
 import time
+from dataclasses import replace
 
 import polars
+import psutil
 import pynvml
 import pytest
 
@@ -60,13 +62,27 @@ def test_the_machine_is_described():
     assert found["kernel"]
 
 
+def test_a_table_that_is_made_while_a_sample_is_taken_has_whole_rows(monkeypatch):
+    watch, tables, memory = Watch([]), [], psutil.virtual_memory
+
+    def asked_meanwhile():
+        tables.append(polars.read_parquet(io.BytesIO(watch.parquet())))
+        return memory()
+
+    monkeypatch.setattr(psutil, "virtual_memory", asked_meanwhile)
+    for _ in range(3):
+        watch._sample()
+    assert [table.height for table in tables] == [0, 1, 2]
+    assert tables[2]["cpu_util_percent"].dtype == polars.Float64
+
+
 def watched(power_w: list[float | None]) -> Watch:
     """A watch that took a sample every 100 ms, from 50 ms on."""
     watch = Watch([])
     for number, watts in enumerate(power_w):
         watch._sample()
-        watch._columns.monotonic_ns[-1] = 50_000_000 + number * 100_000_000
-        watch._columns.power_accelerator_w[-1] = watts
+        at = 50_000_000 + number * 100_000_000
+        watch._samples[-1] = replace(watch._samples[-1], monotonic_ns=at, power_accelerator_w=watts)
     return watch
 
 

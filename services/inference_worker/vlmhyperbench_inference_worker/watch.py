@@ -11,7 +11,7 @@ import io
 import platform
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, fields
 from itertools import pairwise
 from typing import Self
 
@@ -45,17 +45,19 @@ class ResourceSummary:
     """Of all accelerators: the trapezoid of their sampled power, the first and the last held to the window's ends."""
 
 
-@dataclass(slots=True)
-class _Columns:
-    monotonic_ns: list[int] = field(default_factory=list)
-    wall_ns: list[int] = field(default_factory=list)
-    cpu_util_percent: list[float] = field(default_factory=list)
-    memory_used_bytes: list[int] = field(default_factory=list)
-    engine_rss_bytes: list[int | None] = field(default_factory=list)
-    accelerator_memory_used_bytes: list[int | None] = field(default_factory=list)
-    accelerator_util_percent: list[float | None] = field(default_factory=list)
-    power_accelerator_w: list[float | None] = field(default_factory=list)
-    temperature_accelerator_c: list[float | None] = field(default_factory=list)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """What was read at one instant; None where the machine has no such thing."""
+
+    monotonic_ns: int
+    wall_ns: int
+    cpu_util_percent: float
+    memory_used_bytes: int
+    engine_rss_bytes: int | None
+    accelerator_memory_used_bytes: int | None
+    accelerator_util_percent: float | None
+    power_accelerator_w: float | None
+    temperature_accelerator_c: float | None
 
 
 class Watch:
@@ -65,7 +67,8 @@ class Watch:
         self.engine_pid: int | None = None
         self._gpus = [device.no for device in devices if device.kind == "gpu"]
         self._interval_s = interval_s
-        self._columns = _Columns()
+        self._samples: list[Sample] = []
+        """Appended to by the sampler alone, a whole sample at a time: another thread may copy it at any instant."""
         self._tree: list[psutil.Process] = []
         self._tree_until = 0.0
         self._task: asyncio.Task[None] | None = None
@@ -82,44 +85,34 @@ class Watch:
 
     def latest(self) -> dict[str, float | int | None]:
         """The newest sample, for the live view; empty before the first."""
-        columns = asdict(self._columns)
-        return {name: values[-1] for name, values in columns.items()} if self._columns.wall_ns else {}
+        return asdict(self._samples[-1]) if self._samples else {}
 
     def parquet(self) -> bytes:
-        """All samples so far, one row each, as Parquet."""
+        """All samples so far, one row each, as Parquet; may be called in a thread while the sampler goes on."""
         import polars
 
-        optional = {"engine_rss_bytes": polars.Int64, "accelerator_memory_used_bytes": polars.Int64}
-        frame = polars.DataFrame(asdict(self._columns), strict=False).with_columns(
-            polars.col(name).cast(optional.get(name, polars.Float64))
-            for name in (
-                "engine_rss_bytes",
-                "accelerator_memory_used_bytes",
-                "accelerator_util_percent",
-                "power_accelerator_w",
-                "temperature_accelerator_c",
-            )
-        )
+        types: dict[str, type[polars.Float64 | polars.Int64]] = {
+            one.name: polars.Float64 if "float" in str(one.type) else polars.Int64 for one in fields(Sample)
+        }
+        frame = polars.DataFrame([astuple(sample) for sample in tuple(self._samples)], schema=types, orient="row")
         buffer = io.BytesIO()
         frame.write_parquet(buffer)
         return buffer.getvalue()
 
     def summary(self, start_ns: int, end_ns: int) -> ResourceSummary:
         """Summarise the samples between two monotonic instants, both inclusive."""
-        columns = self._columns
-        rows = [i for i, at in enumerate(columns.monotonic_ns) if start_ns <= at <= end_ns]
+        rows = [sample for sample in self._samples if start_ns <= sample.monotonic_ns <= end_ns]
         expected = max(1.0, (end_ns - start_ns) / 1e9 / self._interval_s)
-        power = [(columns.monotonic_ns[i], columns.power_accelerator_w[i]) for i in rows]
-        known = [(at, watts) for at, watts in power if watts is not None]
+        known = [(row.monotonic_ns, row.power_accelerator_w) for row in rows if row.power_accelerator_w is not None]
         is_known = len(known) >= LEAST_POWER * expected - 1
         return ResourceSummary(
             samples=len(rows),
             coverage=min(1.0, len(rows) / expected),
-            cpu_util_percent_mean=_mean([columns.cpu_util_percent[i] for i in rows]),
-            memory_used_bytes_peak=max((columns.memory_used_bytes[i] for i in rows), default=None),
-            engine_rss_bytes_peak=_peak([columns.engine_rss_bytes[i] for i in rows]),
-            accelerator_memory_used_bytes_peak=_peak([columns.accelerator_memory_used_bytes[i] for i in rows]),
-            accelerator_util_percent_mean=_mean([columns.accelerator_util_percent[i] for i in rows]),
+            cpu_util_percent_mean=_mean([row.cpu_util_percent for row in rows]),
+            memory_used_bytes_peak=max((row.memory_used_bytes for row in rows), default=None),
+            engine_rss_bytes_peak=_peak([row.engine_rss_bytes for row in rows]),
+            accelerator_memory_used_bytes_peak=_peak([row.accelerator_memory_used_bytes for row in rows]),
+            accelerator_util_percent_mean=_mean([row.accelerator_util_percent for row in rows]),
             power_accelerator_w_mean=_mean([watts for _, watts in known]),
             energy_accelerator_j=_energy_j(known, start_ns, end_ns) if is_known else None,
         )
@@ -132,16 +125,19 @@ class Watch:
             await asyncio.sleep(max(0.0, due - time.monotonic()))
 
     def _sample(self) -> None:
-        columns, reading = self._columns, nvml.read(self._gpus) if self._gpus else None
-        columns.monotonic_ns.append(time.monotonic_ns())
-        columns.wall_ns.append(time.time_ns())
-        columns.cpu_util_percent.append(psutil.cpu_percent())
-        columns.memory_used_bytes.append(int(psutil.virtual_memory().used))
-        columns.engine_rss_bytes.append(self._engine_rss_bytes())
-        columns.accelerator_memory_used_bytes.append(reading.memory_used_bytes if reading else None)
-        columns.accelerator_util_percent.append(reading.util_percent if reading else None)
-        columns.power_accelerator_w.append(reading.power_w if reading else None)
-        columns.temperature_accelerator_c.append(reading.temperature_c if reading else None)
+        reading = nvml.read(self._gpus) if self._gpus else None
+        sample = Sample(
+            monotonic_ns=time.monotonic_ns(),
+            wall_ns=time.time_ns(),
+            cpu_util_percent=psutil.cpu_percent(),
+            memory_used_bytes=int(psutil.virtual_memory().used),
+            engine_rss_bytes=self._engine_rss_bytes(),
+            accelerator_memory_used_bytes=reading.memory_used_bytes if reading else None,
+            accelerator_util_percent=reading.util_percent if reading else None,
+            power_accelerator_w=reading.power_w if reading else None,
+            temperature_accelerator_c=reading.temperature_c if reading else None,
+        )
+        self._samples.append(sample)
 
     def _engine_rss_bytes(self) -> int | None:
         if self.engine_pid is None:
