@@ -29,6 +29,13 @@ Verdict = Literal[
     "better", "worse", "differs", "too small to matter", "equivalent", "no difference shown", "not comparable"
 ]
 
+Disagreement = Literal["test", "interval", "holm"]
+"""Which of the numbers of one difference would be a contradiction without its reason.
+
+`test`: the interval leaves 0 out, the test does not reject it. `interval`: the test rejects 0, the interval holds it.
+`holm`: both see a difference, which the adjustment for several metrics takes back.
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
@@ -87,6 +94,23 @@ class Delta:
     ties: int
     losses: int | None
     verdict: Verdict
+    tested: int = 1
+    """Metrics that were tested at once, for which Holm adjusts."""
+
+    @property
+    def disagreement(self) -> Disagreement | None:
+        """Why its interval, p and adjusted p do not say one thing; None where they do, or nothing was tested."""
+        if self.p_value is None or self.p_adjusted is None:
+            return None
+        is_rejected = self.p_value < SIGNIFICANT
+        if self.low is not None and self.high is not None and is_rejected == self.holds_zero:
+            return "interval" if is_rejected else "test"
+        return "holm" if is_rejected and self.p_adjusted >= SIGNIFICANT else None
+
+    @property
+    def holds_zero(self) -> bool:
+        """Whether its interval, where there is one, holds 0."""
+        return self.low is not None and self.high is not None and self.low <= 0 <= self.high
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +137,8 @@ def compare_metrics(
     tested = [i for i, delta in enumerate(deltas) if delta.p_value is not None]
     adjusted = stats.holm([deltas[i].p_value or 0.0 for i in tested])
     for i, p_value in zip(tested, adjusted, strict=True):
-        deltas[i] = _judged(replace(deltas[i], p_adjusted=p_value), minimum_effect=minimum_effect)
+        known = replace(deltas[i], p_adjusted=p_value, tested=len(tested))
+        deltas[i] = _judged(known, minimum_effect=minimum_effect)
     return deltas
 
 
@@ -229,8 +254,7 @@ def _judged(delta: Delta, *, minimum_effect: float) -> Delta:
     difference, p_value = delta.difference, delta.p_adjusted
     assert difference is not None and p_value is not None, "only what was tested is judged"  # noqa: S101, PT018
     verdict: Verdict
-    holds_zero = delta.low is not None and delta.high is not None and delta.low <= 0 <= delta.high
-    if holds_zero or p_value >= SIGNIFICANT:
+    if delta.holds_zero or p_value >= SIGNIFICANT:
         is_alike = delta.equivalence_p is not None and delta.equivalence_p < SIGNIFICANT
         verdict = "equivalent" if is_alike else "no difference shown"
     elif abs(difference) < minimum_effect * delta.scale:

@@ -17,7 +17,7 @@ from vlmhyperbench.analysis.parity import parity as compare_texts
 from vlmhyperbench.domain.identity import Measurement, kinds_of_machines, may_be_paired, measured_apart
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.domain.specs import DatasetSpec
-from vlmhyperbench.reports.differences import delta_table, lost_of
+from vlmhyperbench.reports.differences import delta_table, lost_of, why_they_disagree
 from vlmhyperbench.reports.document import Cell, Column, Section, Table, write_number
 from vlmhyperbench.reports.parity import divergences, parity_table, say
 from vlmhyperbench.reports.samples import Samples
@@ -128,7 +128,14 @@ def rows(comparison: Comparison) -> dict[str, JsonValue]:
     return {
         "baseline": comparison.baseline.name,
         "other": comparison.other.name,
-        "metrics": {key: asdict(delta) for key, delta in comparison.deltas.items()},
+        "metrics": {
+            key: {
+                **asdict(delta),
+                "disagreement": delta.disagreement,
+                "disagreement_reason": why_they_disagree(delta) or None,
+            }
+            for key, delta in comparison.deltas.items()
+        },
         "flips": asdict(flips) if flips is not None else None,
         "parity": {**asdict(comparison.parity), "same": comparison.parity.same, "rescored": comparison.parity.rescored},
         "speeds": {name: {"baseline": before, "other": after} for name, before, after in _measured_speeds(comparison)},

@@ -108,6 +108,7 @@ def delta_table(known: Sequence[tuple[str, Delta]], *, is_named: bool) -> Table:
             Column(title="baseline", kind="number"),
             Column(title="other", kind="number"),
             Column(title="difference (95 % interval)", kind="estimate"),
+            Column(title="p", kind="number"),
             Column(title="p (Holm)", kind="number"),
             Column(title="detectable", kind="number"),
             Column(title="pairs", kind="number"),
@@ -117,10 +118,10 @@ def delta_table(known: Sequence[tuple[str, Delta]], *, is_named: bool) -> Table:
         rows=rows,
         note=(
             "Other minus baseline, on the answers that both runs have; documents are the units. McNemar's exact test "
-            "for shares of independent samples, else a permutation test; p is adjusted for the number of metrics. "
-            "Better or worse needs an interval without 0, an adjusted p below 0.05 and a difference of at least 0.5 % "
-            "of the metric's scale; equivalent needs two one-sided tests within 2 % of it. Detectable is the smallest "
-            "true difference that so many documents show in 80 of 100 comparisons."
+            "for shares of independent samples, else a permutation test. Interval and p are of each metric; p (Holm) "
+            "is adjusted for their number. Better or worse needs an interval without 0, an adjusted p below 0.05 "
+            "and a difference of at least 0.5 % of the metric's scale; equivalent needs two one-sided tests within 2 % "
+            "of it. Detectable is the smallest true difference that so many documents show in 80 of 100 comparisons."
         ),
     )
 
@@ -128,7 +129,7 @@ def delta_table(known: Sequence[tuple[str, Delta]], *, is_named: bool) -> Table:
 def _row(delta: Delta, reach: float) -> tuple[Cell, ...]:
     digits = 1 if delta.scale > 1 else 3
     half = reach * delta.scale
-    p_value = delta.p_adjusted
+    why = why_they_disagree(delta)
     return (
         delta.label,
         Estimate(value=delta.baseline, digits=digits),
@@ -141,12 +142,33 @@ def _row(delta: Delta, reach: float) -> tuple[Cell, ...]:
             is_signed=True,
             scale=(-half, half) if half else None,
         ),
-        "–" if p_value is None else "< 0.001" if p_value < 0.001 else write_number(p_value),
+        _p(delta.p_value),
+        _p(delta.p_adjusted),
         "–" if delta.detectable is None else f"±{delta.detectable:.{digits}f}",
         delta.pairs,
         "–" if delta.wins is None else f"{delta.wins} / {delta.ties} / {delta.losses}",
-        delta.verdict,
+        f"{delta.verdict}: {why}" if why else delta.verdict,
     )
+
+
+def _p(value: float | None) -> str:
+    return "–" if value is None else "< 0.001" if value < 0.001 else write_number(value)
+
+
+def why_they_disagree(delta: Delta) -> str:
+    """Say why interval and p-values of a difference contradict each other, for a sentence; empty where they do not."""
+    match delta.disagreement:
+        case "test":
+            return (
+                "the interval leaves 0 out, but it is an approximation, worst where few documents differ, and the "
+                "test does not rule 0 out"
+            )
+        case "interval":
+            return "the test rules 0 out, but the interval, an approximation, holds it, and a difference needs both"
+        case "holm":
+            return f"alone it would be a difference, among {delta.tested} metrics tested at once it may be chance"
+        case None:
+            return ""
 
 
 def _ends(delta: Delta) -> list[float]:

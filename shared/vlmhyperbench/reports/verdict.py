@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from vlmhyperbench.domain.identity import measured_apart
 from vlmhyperbench.reports import cases
 from vlmhyperbench.reports.counting import Counts
-from vlmhyperbench.reports.differences import Paired
+from vlmhyperbench.reports.differences import Paired, why_they_disagree
 from vlmhyperbench.reports.document import write_number
 from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.performance import Performance
@@ -199,10 +199,12 @@ def _difference(one: Paired) -> str:
         "not comparable": "cannot be compared with",
     }[first.verdict]
     sign = "+" if first.difference > 0 else ""
+    adjusted = f", {_p(first.p_adjusted)} after Holm for {first.tested} metrics" if first.tested > 1 else ""
+    why = why_they_disagree(first)
     return (
         f"{other.name} {how} {baseline.name} in {in_sentence(first.label)}: {write_number(first.other)} against "
         f"{write_number(first.baseline)}, a difference of {sign}{write_number(first.difference)} ({between}"
-        f"{plural(first.pairs, 'pair')}, {_p(first.p_adjusted)} after Holm)."
+        f"{plural(first.pairs, 'pair')}, {_p(first.p_value)}{adjusted}){f'; {why}' if why else ''}."
     )
 
 

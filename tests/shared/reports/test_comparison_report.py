@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 from tests.shared.reports.builders import MS, claim, evidence, fact, run_spec
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.reports import cases
+from vlmhyperbench.reports.comparing import compare, rows, sections
 from vlmhyperbench.reports.comparison_report import comparison_document
+from vlmhyperbench.reports.differences import pair_runs, why_they_disagree
 from vlmhyperbench.reports.document import Block, Cases, Document, Table, write_cell
 from vlmhyperbench.reports.evidence import RunEvidence
+from vlmhyperbench.reports.json import to_json
+from vlmhyperbench.reports.markdown import sections_to_markdown, to_markdown
+from vlmhyperbench.reports.samples import read_samples, write_samples
 from vlmhyperbench_text_metrics import Anls, Cer, ExactMatch
 
 
@@ -41,7 +49,7 @@ def test_the_verdict_says_what_differs_in_quality_in_speed_and_in_which_answers(
     )
     quality, speed, flips = document.verdict
     assert quality.startswith("small is worse than base in exact match: 0.500 against 1.000, a difference of −0.500")
-    assert quality.endswith("40 pairs, p = 0.008 after Holm).")
+    assert quality.endswith("40 pairs, p = 0.003, p = 0.008 after Holm for 3 metrics).")
     assert speed.startswith("small is 50\u00a0% faster at the median (10\u00a0ms against 20\u00a0ms")
     assert flips == (
         "From base to small 20 of 40 answers broke and 0 were mended; most often, 20 times, about the question type "
@@ -148,8 +156,39 @@ def test_differences_lie_on_each_metrics_own_scale_and_right_is_better() -> None
     cer = next(row for row in _tables(document)["deltas"].rows if row[0] == "Character error rate")
     assert write_cell(cer[3]).startswith("+")
     assert cer[-1] == "worse"
-    assert str(cer[5]).startswith("±")
-    assert cer[7] == "0 / 20 / 20"
+    assert (cer[4], cer[5]) == ("0.003", "0.008")
+    assert str(cer[6]).startswith("±")
+    assert cer[8] == "0 / 20 / 20"
+
+
+def test_an_interval_that_leaves_0_out_beside_a_p_value_of_1_has_its_reason_wherever_it_is_shown() -> None:
+    runs = [_run("base", "1" * 54 + "0" * 6), _run("small", "1" * 60)]
+    document = comparison_document("e", "demo", "DONE", runs)
+    (delta, *_) = pair_runs(*runs).deltas
+    reason = why_they_disagree(delta)
+    assert delta.disagreement == "test"
+    assert reason
+    assert reason in document.verdict[0]
+    assert reason in str(_tables(document)["deltas"].rows[0][-1])
+    assert reason in to_markdown(document, images={}).decode()
+    assert reason in to_json(document).decode()
+    first, second = (read_samples(write_samples(run), what="a file") for run in runs)
+    compared = compare(first, second)
+    assert reason in sections_to_markdown("Gate", sections([compared])).decode()
+    told = json.dumps(rows(compared)["metrics"])
+    assert f'"disagreement": "test", "disagreement_reason": "{reason}"' in told
+
+
+def test_each_reason_is_another_sentence() -> None:
+    (delta, *_) = pair_runs(_run("base", "1" * 40), _run("small", "1" * 20 + "0" * 20)).deltas
+    several = [
+        delta,
+        replace(delta, p_value=0.3, p_adjusted=0.3),
+        replace(delta, low=-1.0, high=1.0),
+        replace(delta, p_adjusted=1.0),
+    ]
+    assert [one.disagreement for one in several] == [None, "test", "interval", "holm"]
+    assert len({why_they_disagree(one) for one in several}) == 4
 
 
 def test_several_runs_are_named_in_the_table_of_differences() -> None:

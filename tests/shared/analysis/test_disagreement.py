@@ -1,0 +1,98 @@
+"""Interval, p and adjusted p of one difference: where they contradict each other, the difference knows why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import polars
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vlmhyperbench.analysis.comparison import SIGNIFICANT, Delta, Measured, compare_metrics
+from vlmhyperbench_text_metrics import ExactMatch
+
+
+def measured(values: Sequence[float], *, definition: str = "", per_document: int = 1) -> Measured:
+    metric = ExactMatch()
+    keys = [f"s{i}" for i in range(len(values))]
+    clusters = [f"d{i // per_document}" for i in range(len(values))]
+    columns = {"key": keys, "repeat": [0] * len(values), "cluster": clusters, "value": list(values)}
+    return Measured(
+        key=metric.description.name,
+        label=metric.description.title,
+        definition=definition,
+        description=metric.description,
+        combine=metric.combine,
+        frame=polars.DataFrame(columns),
+    )
+
+
+def compare(first: Sequence[float], second: Sequence[float], *, metrics: int = 1, per_document: int = 1) -> list[Delta]:
+    sides = [
+        [measured(values, definition=str(no), per_document=per_document) for no in range(metrics)]
+        for values in (first, second)
+    ]
+    return compare_metrics(sides[0], sides[1])
+
+
+@given(values=st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=40), documents=st.integers(1, 3))
+def test_what_stands_beside_each_other_says_one_thing_or_names_its_reason(
+    values: list[tuple[bool, bool]], documents: int
+) -> None:
+    first, second = zip(*[(float(one), float(two)) for one, two in values], strict=True)
+    for delta in compare(first, second, metrics=4, per_document=documents):
+        said = {None if delta.low is None else not delta.holds_zero}
+        said |= {p < SIGNIFICANT for p in (delta.p_value, delta.p_adjusted) if p is not None}
+        assert (len(said - {None}) > 1) == (delta.disagreement is not None)
+        if delta.verdict in {"better", "worse", "differs"}:
+            assert delta.disagreement is None
+
+
+def test_an_interval_of_three_mended_answers_leaves_0_out_and_the_exact_test_does_not() -> None:
+    (delta,) = compare([1.0] * 57 + [0.0] * 3, [1.0] * 60)
+    assert delta.low is not None
+    assert delta.low > 0
+    assert delta.p_value == 0.25
+    assert (delta.disagreement, delta.verdict) == ("test", "no difference shown")
+
+
+def test_a_difference_that_only_the_number_of_metrics_takes_back_says_so() -> None:
+    delta, *_ = compare([1.0] * 54 + [0.0] * 6, [1.0] * 60, metrics=3)
+    assert delta.p_value == pytest.approx(0.03125)
+    assert (delta.tested, delta.disagreement, delta.verdict) == (3, "holm", "no difference shown")
+
+
+def test_an_interval_that_holds_0_beside_a_test_that_rejects_it_is_named() -> None:
+    delta = Delta(
+        key="a",
+        label="A",
+        direction="higher",
+        scale=1.0,
+        is_bounded=True,
+        pairs=9,
+        lost=0,
+        units=9,
+        baseline=0.1,
+        other=0.2,
+        difference=0.1,
+        low=-0.01,
+        high=0.2,
+        p_value=0.04,
+        p_adjusted=0.04,
+        test="permutation",
+        detectable=None,
+        equivalence_p=None,
+        wins=4,
+        ties=5,
+        losses=0,
+        verdict="no difference shown",
+    )
+    assert delta.disagreement == "interval"
+
+
+def test_what_was_not_tested_contradicts_nothing() -> None:
+    elsewhere = replace(measured([1.0]), frame=measured([1.0]).frame.with_columns(key=polars.lit("another")))
+    (delta,) = compare_metrics([measured([0.0])], [elsewhere])
+    assert (delta.p_value, delta.disagreement) == (None, None)
