@@ -7,7 +7,7 @@ import pytest
 import redis
 
 from tests.support.audit import audit
-from tests.support.stack import until
+from tests.support.stack import running_stack, until
 from vlmhyperbench.registry.schemas import RunEntry
 
 
@@ -46,6 +46,15 @@ def assert_exactly_once(stack, run_id, samples):
     audit(stack)
 
 
+def why_requeued(stack, run_id):
+    """Say why claims of a run were taken back."""
+    found = stack.query(
+        "SELECT data->>'code' FROM event WHERE stream_id = %s AND type = 'job.requeued' AND data->>'kind' = 'GENERATE'",
+        run_id,
+    )
+    return [code for (code,) in found]
+
+
 def test_a_killed_inference_worker_costs_no_sample(stack):
     run_id = start(stack)
     stack.wait_done(run_id, 100)
@@ -53,6 +62,17 @@ def test_a_killed_inference_worker_costs_no_sample(stack):
     assert_exactly_once(stack, run_id, 600)
     claims = stack.query("SELECT count(DISTINCT claim_id) FROM fact WHERE run_id = %s AND phase = 1", run_id)[0][0]
     assert claims >= 2
+    assert why_requeued(stack, run_id) == ["worker_died"]
+
+
+def test_after_a_kill_work_goes_on_long_before_the_lease_has_run_out(registries):
+    an_hour = {f"VLMHB_TIMERS__{name}": "3600" for name in ("LEASE_S", "SELF_FENCE_S", "STALE_WORKER_S")}
+    with running_stack(registries, **{**an_hour, "VLMHB_TIMERS__SELF_FENCE_S": "3000"}) as stack:
+        run_id = start(stack)
+        stack.wait_done(run_id, 50)
+        stack.kill("inference")
+        assert_exactly_once(stack, run_id, 600)
+        assert why_requeued(stack, run_id) == ["worker_died"]
 
 
 def test_a_killed_engine_costs_no_sample(stack):

@@ -31,6 +31,15 @@ class Assigned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """A claim that has not ended."""
+
+    job_id: UUID
+    claim_id: UUID
+    worker_id: UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Claimant:
     """Who claims: stored with the claim, because it cannot be recovered later."""
 
@@ -66,6 +75,12 @@ async def assigned(session: AsyncSession, worker_id: UUID) -> list[Assigned]:
     """Read what waits for this worker to claim it, the oldest first."""
     found = await session.execute(text(_ASSIGNED), {"worker": worker_id})
     return [Assigned(job_id=row.id, attempt_id=row.attempt_id) for row in found]
+
+
+async def running(session: AsyncSession, worker_ids: Sequence[UUID]) -> list[Running]:
+    """Read the claims that workers hold, by the database, in whatever state the workers are."""
+    found = await session.execute(text(_RUNNING), {"workers": list(worker_ids)})
+    return [Running(job_id=row.id, claim_id=row.claim_id, worker_id=row.worker_id) for row in found]
 
 
 async def claim(
@@ -185,6 +200,10 @@ async def missing_ordinals(session: AsyncSession, job: JobView, *, phase: int | 
 
 _ASSIGNED = """
 SELECT id, attempt_id FROM job WHERE worker_id = :worker AND state = 'ASSIGNED' ORDER BY assigned_at, id
+"""
+
+_RUNNING = """
+SELECT id, claim_id, worker_id FROM job WHERE worker_id = ANY (:workers) AND state = 'RUNNING' ORDER BY assigned_at, id
 """
 
 _CLAIM = """

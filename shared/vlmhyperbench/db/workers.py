@@ -92,6 +92,17 @@ async def register(
     return added
 
 
+async def earlier_boots(session: AsyncSession, worker_id: UUID) -> list[UUID]:
+    """Read which workers had the name, kind and host of this one before it."""
+    own, other = _WORKER.alias("own"), _WORKER
+    found = await session.execute(
+        select(other.c.id)
+        .join(own, (own.c.name == other.c.name) & (own.c.kind == other.c.kind) & (own.c.host == other.c.host))
+        .where(own.c.id == worker_id, other.c.id != own.c.id, other.c.state == "GONE")
+    )
+    return list(found.scalars())
+
+
 async def heartbeat(session: AsyncSession, worker_id: UUID) -> WorkerState | None:
     """Say that a worker lives, by the database's clock, and return its state; None where it is unknown."""
     found = await session.execute(

@@ -19,8 +19,9 @@ from importlib.metadata import distributions, version
 from typing import Literal, TypeAlias
 from uuid import UUID, uuid4
 
-from vlmhyperbench.db import claims, workers
+from vlmhyperbench.db import claims, finishing, workers
 from vlmhyperbench.db.claims import Assigned, Claimant
+from vlmhyperbench.domain.outcomes import Failed
 from vlmhyperbench.domain.states import JobKind
 from vlmhyperbench.errors import Unavailable
 from vlmhyperbench.logs import get_logger
@@ -32,6 +33,7 @@ from vlmhyperbench.worker.claims import RETRY_S, ClaimedJob, Handler, WorkerCont
 from vlmhyperbench.worker.devices import DeviceInfo, lock_devices
 from vlmhyperbench.worker.leftovers import kill_leftovers, label
 from vlmhyperbench.worker.listening import keep_doorbell, open_door
+from vlmhyperbench.worker.presence import forget, has_died, present
 from vlmhyperbench.worker.signals import open_stop
 from vlmhyperbench.worker.tending import Tending
 
@@ -39,6 +41,8 @@ WorkerKind = Literal["inference", "evaluation", "reporting"]
 Hook: TypeAlias = Callable[[WorkerContext], Awaitable[None]]
 
 _LOG = get_logger(__name__)
+WORKER_DIED = "worker_died"
+"""Code of a claim whose process was found dead by the next boot of its worker."""
 _DEAF_POLL_S = 0.5
 """How often a worker looks while its doorbell still starts, which takes seconds."""
 
@@ -75,15 +79,16 @@ async def run_worker(
             lock_fds=tuple(await lock_devices(settings.home / "locks", devices)),
         )
         worker = Worker(context, kind=kind, handlers=handlers, devices=devices, slots=slots, children=children)
-        await worker.register()
-        if on_start is not None:
-            await on_start(context)
-        try:
-            await worker.serve(stop)
-        finally:
-            if on_stop is not None:
-                await on_stop(context)
-            await worker.leave()
+        with present(settings.home, context.worker_id):
+            await worker.register()
+            if on_start is not None:
+                await on_start(context)
+            try:
+                await worker.serve(stop)
+            finally:
+                if on_stop is not None:
+                    await on_stop(context)
+                await worker.leave()
 
 
 class Worker:
@@ -122,9 +127,11 @@ class Worker:
         )
 
     async def register(self) -> None:
-        """Write this boot's row; waits while the database is away."""
+        """Write this boot's row and end what died with an earlier one; waits while the database is away."""
         while not await self._try_register():  # noqa: ASYNC110 - the database rings no bell
             await asyncio.sleep(self._timers.poll_s)
+        with suppress(Unavailable):  # what stays is ended by its lease
+            await self._end_claims_of_the_dead()
         _LOG.info("worker.registered", worker_id=str(self._context.worker_id), kind=self._kind)
         await self._wake()
 
@@ -149,6 +156,30 @@ class Worker:
             _LOG.warning("worker.waits_for_database", reason=str(error))
             return False
         return True
+
+    async def _end_claims_of_the_dead(self) -> None:
+        """End the claims of this worker's earlier boots whose processes are dead for certain, without their leases."""
+        home = self._context.settings.home
+        async with self._runtime.database.transaction() as session:
+            earlier = await workers.earlier_boots(session, self._context.worker_id)
+            held = await claims.running(session, earlier)
+        dead = [worker_id for worker_id in earlier if has_died(home, worker_id)]
+        for claim in held:
+            if claim.worker_id not in dead:
+                continue
+            async with self._runtime.database.transaction() as session:
+                finished = await finishing.finish(
+                    session,
+                    job_id=claim.job_id,
+                    claim_id=claim.claim_id,
+                    outcome=Failed(code=WORKER_DIED, message="The worker that held the job died."),
+                    draw=random.random(),  # noqa: S311 - spreads retries only
+                )
+            if finished is not None:
+                _LOG.warning("worker.ended_claim_of_the_dead", job_id=str(claim.job_id), worker_id=str(claim.worker_id))
+                await self._runtime.bus.publish(*finished.mark)
+        for worker_id in dead:
+            forget(home, worker_id)
 
     async def serve(self, stop: asyncio.Event) -> None:
         """Take and tend jobs until `stop` is set and the last one has ended."""

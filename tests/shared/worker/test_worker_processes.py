@@ -20,6 +20,8 @@ from vlmhyperbench.domain.states import JobState, RunState
 pytestmark = pytest.mark.anyio
 
 SAMPLES = 5
+LONG_LEASE = {"LEASE_S": 900.0, "SELF_FENCE_S": 800.0, "STALE_WORKER_S": 900.0}
+"""So long that no test waits for it: what goes on before has another reason."""
 SPEC: RunSpec = run_spec(metrics=(), reports=())
 
 
@@ -46,6 +48,15 @@ async def until_state(room: EngineRoom, run_id: UUID, state: RunState) -> None:
         return (await room.run(run_id)).state is state
 
     await eventually(has_state, state)
+
+
+async def until_registered(services: Services, workers: int) -> None:
+    """Wait until so many workers have registered, and have ended what was to be ended."""
+
+    async def have_registered() -> bool:
+        return services.log().count('"worker.registered"') >= workers
+
+    await eventually(have_registered, f"{workers} workers register")
 
 
 async def rows(room: EngineRoom, run_id: UUID) -> object:
@@ -88,6 +99,69 @@ async def test_a_worker_that_sleeps_past_its_lease_writes_nothing_when_it_wakes(
     assert (await room.run(run.id)).state is RunState.SUCCEEDED
     assert await room.scalar("SELECT count(*) FROM fact WHERE claim_id = :claim", claim=lost) == 2
     assert await rows(room, run.id) == list(range(SAMPLES))
+
+
+async def test_a_worker_that_starts_again_ends_the_claims_of_its_dead_predecessor_long_before_their_leases(
+    room: EngineRoom, tmp_path: Path, fresh_database_url: str, redis_url: str
+) -> None:
+    run, [shard] = await room.shards(SPEC, samples=SAMPLES)
+    async with Services(tmp_path, database_url=fresh_database_url, redis_url=redis_url, timers=LONG_LEASE) as services:
+        services.scheduler()
+        first = services.worker("stubborn", name="same")
+        await until_done(room, shard.id, 2)
+        lost = (await room.job(shard.id)).claim_id
+        first.kill()
+        await asyncio.to_thread(first.wait)
+        services.worker("finish", name="same")
+        await until_state(room, run.id, RunState.SUCCEEDED)
+    assert await rows(room, run.id) == list(range(SAMPLES))
+    ended = [event.data for event in await room.events(run.id) if event.type == "job.requeued"]
+    assert [(one["claim_id"], one["code"]) for one in ended] == [(str(lost), "worker_died")]
+    assert await room.scalar("SELECT ended_at IS NOT NULL FROM claim WHERE id = :id", id=lost)
+    living = await room.scalar("SELECT id FROM worker WHERE state = 'LIVE' AND name = 'same'")
+    assert [path.stem for path in (tmp_path / "locks" / "workers").iterdir()] == [str(living)]
+
+
+async def test_a_worker_that_still_lives_keeps_its_claim_when_another_takes_its_name(
+    room: EngineRoom, tmp_path: Path, fresh_database_url: str, redis_url: str
+) -> None:
+    run, [shard] = await room.shards(SPEC, samples=SAMPLES)
+    async with Services(tmp_path, database_url=fresh_database_url, redis_url=redis_url, timers=LONG_LEASE) as services:
+        services.scheduler()
+        asleep = services.worker("hang", name="same")
+        await until_done(room, shard.id, 2)
+        held = await room.job(shard.id)
+        asleep.send_signal(signal.SIGSTOP)
+        services.worker("finish", name="same")
+
+        await until_registered(services, 2)
+        assert await room.scalar("SELECT state FROM worker WHERE id = :id", id=held.worker_id) == "GONE"
+        now = await room.job(shard.id)
+        assert (now.state, now.claim_id, now.fails) == (JobState.RUNNING, held.claim_id, 0)
+        asleep.send_signal(signal.SIGCONT)
+        await until_state(room, run.id, RunState.SUCCEEDED)
+    assert await room.scalar("SELECT count(*) FROM fact WHERE claim_id = :claim", claim=held.claim_id) == 2
+
+
+async def test_a_worker_of_another_home_ends_no_claim_of_its_namesake(
+    room: EngineRoom, tmp_path: Path, fresh_database_url: str, redis_url: str
+) -> None:
+    _, [shard] = await room.shards(SPEC, samples=SAMPLES)
+    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+    for home in (here, elsewhere):
+        home.mkdir()
+    urls = {"database_url": fresh_database_url, "redis_url": redis_url}
+    async with Services(here, **urls, timers=LONG_LEASE) as ours, Services(elsewhere, **urls) as others:
+        ours.scheduler()
+        first = ours.worker("stubborn", name="same")
+        await until_done(room, shard.id, 2)
+        held = await room.job(shard.id)
+        first.kill()
+        await asyncio.to_thread(first.wait)
+        others.worker("finish", name="same")
+        await until_registered(others, 1)
+        now = await room.job(shard.id)
+        assert (now.state, now.claim_id) == (JobState.RUNNING, held.claim_id)
 
 
 async def test_a_worker_that_is_told_to_go_finishes_its_chunk_and_nothing_is_charged(
