@@ -6,8 +6,7 @@ TOOLS := .venvs/tools
 UV := $(TOOLS)/bin/uv
 QUESTIONS ?= 500
 MEMBERS := . shared/sdk shared/gateway shared/loadgen $(sort $(wildcard shared/plugins/*)) $(sort $(wildcard services/*))
-COMPILED := shared/loadgen/hatch_build.py $(wildcard shared/loadgen/vlmhyperbench_loadgen/*.[ch])
-PROJECTS := $(addsuffix /pyproject.toml,$(MEMBERS)) $(COMPILED)
+PROJECTS := $(addsuffix /pyproject.toml,$(MEMBERS))
 SOURCES := shared services tests benchmarks
 TYPED := shared/sdk/vlmhyperbench_sdk shared/vlmhyperbench shared/gateway/vlmhyperbench_gateway shared/loadgen/vlmhyperbench_loadgen $(wildcard shared/plugins/*/vlmhyperbench_*) $(wildcard services/*/vlmhyperbench_*) benchmarks
 # What an interpreter of the machine says of itself must not reach the tests.
@@ -16,7 +15,7 @@ export UV_NO_PROGRESS = 1
 # Compiled once, not by every process at its start: many environments forbid Python to keep what it compiles.
 export UV_COMPILE_BYTECODE = 1
 .DEFAULT_GOAL := help
-.PHONY: coverage help demo setup platform test training parity ci lint types imports format up down isolated e2e bench bench-loadgen sanitize fuzz pins clean
+.PHONY: coverage help demo setup platform test training parity ci lint types imports format up down wheels e2e bench bench-loadgen sanitize fuzz pins clean
 
 help:  ## Say what each verb does.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -73,8 +72,8 @@ types: $(VENV)/.dev  ## mypy, strict.
 imports: $(VENV)/.dev  ## The dependency rule.
 	$(BIN)/lint-imports
 
-isolated: $(VENV)/.dev  ## Import each service's main where only its own dependencies are installed.
-	tests/architecture/isolated_imports.sh $(UV) $(PYTHON)
+wheels: $(VENV)/.dev  ## Build every wheel and use it where nothing else is installed, then the whole product.
+	UV_COMPILE_BYTECODE= $(BIN)/python tests/architecture/wheels.py $(UV) $(PYTHON)
 
 format: $(VENV)/.dev  ## Put the code into its one form.
 	$(BIN)/ruff check --fix $(SOURCES)
@@ -92,7 +91,7 @@ training: $(VENV)/.dev .venvs/engines/training  ## What needs torch: a run that 
 		-m pytest -q -c /dev/null --rootdir=. --confcutdir=. tests/test_training_network.py
 
 ci: NEED := --need-all
-ci: lint types imports isolated coverage test training parity  ## What every change must pass.
+ci: lint types imports wheels coverage test training parity  ## What every change must pass.
 
 bench: $(VENV)/.dev  ## Print the figures, as a table; never part of a verdict.
 	$(BIN)/python -m benchmarks.run
@@ -114,4 +113,4 @@ pins: $(UV)  ## Write requirements/*.txt anew from the ranges of every member.
 	requirements/compile.sh $(UV) $(MEMBERS)
 
 clean:  ## Remove what setup made.
-	rm -rf $(VENV) shared/loadgen/vlmhyperbench_loadgen/libreceiving.so .venvs .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venvs .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,17 +1,47 @@
-"""What a service works with, opened from settings as one context: database, bus and storage."""
+"""How a service starts, and what it works with: settings, database, bus and storage."""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 from vlmhyperbench.bus import Bus
 from vlmhyperbench.db.engine import Database
-from vlmhyperbench.errors import NotReady
+from vlmhyperbench.errors import NotReady, VlmHyperBenchError
+from vlmhyperbench.logs import configure_logging
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.storage import Storage, open_storage
+
+CANNOT_START = 3
+"""Exit code of a service that lacks something which its operator can provide."""
+
+
+@contextmanager
+def service(name: str, about: str | None) -> Iterator[Settings]:
+    """Answer `--help`, set the logs up and read the settings; the body is the service.
+
+    A service takes no argument: its settings are environment variables. What its operator can mend ends the process
+    with a sentence and the code 3, whether it shows at the start or later.
+
+    Args:
+        name: Of the service, in its logs.
+        about: What it does; the docstring of its `main`.
+    """
+    argparse.ArgumentParser(
+        prog=f"python -m vlmhyperbench_{name.replace('-', '_')}",
+        description=about,
+        epilog="Its settings are environment variables, VLMHB_…; docs/configuration.md lists them.",
+    ).parse_args()
+    configure_logging(name)
+    try:
+        yield Settings.load()
+    except VlmHyperBenchError as error:
+        print(error, file=sys.stderr)
+        sys.exit(CANNOT_START)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

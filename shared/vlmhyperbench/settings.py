@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.files import write_whole
 
 
 class Timers(BaseModel):
@@ -186,16 +187,7 @@ def store(home: Path, values: Mapping[str, str | int]) -> Path:
     """Write the embedded stack's settings (names as in `Settings`) whole, readable by their owner alone."""
     path = _stored_path(home)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.unlink(missing_ok=True)
-    try:
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            json.dump(dict(values), file, indent=1, sort_keys=True)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_whole(path, json.dumps(dict(values), indent=1, sort_keys=True).encode(), mode=0o600, is_durable=True)
     return path
 
 

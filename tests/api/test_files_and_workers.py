@@ -98,8 +98,9 @@ async def test_a_registry_that_is_broken_is_said_with_file_and_line(api: Served,
 
     (tmp_path / "broken" / "runs").mkdir(parents=True)
     (tmp_path / "broken" / "runs" / "bad.yaml").write_text("task: [\n")
+    catalogue = await Registries([tmp_path / "broken"], run_mode="prod").catalogue()
     with pytest.raises(Exception, match=r"bad\.yaml") as refused:
-        await Registries(tmp_path / "broken", run_mode="prod").catalogue()
+        catalogue.get("runs", "bad")
     problem = problem_of(refused.value)  # type: ignore[arg-type]
     assert problem.status == 422
     assert (problem.errors[0].file, problem.errors[0].line) == ("runs/bad.yaml", 2)
@@ -108,7 +109,7 @@ async def test_a_registry_that_is_broken_is_said_with_file_and_line(api: Served,
 async def test_registry_files_are_read_again_when_they_change(tmp_path: Path) -> None:
     from vlmhyperbench_api.catalogue import Registries
 
-    registries = Registries(tmp_path, run_mode="prod")
+    registries = Registries([tmp_path], run_mode="prod")
     assert not (await registries.catalogue()).prompts
     (tmp_path / "prompts").mkdir()
     (tmp_path / "prompts" / "plain.yaml").write_text('user_prompt: "{{ question }}"\n')

@@ -81,7 +81,7 @@ async def test_an_experiment_shares_the_index_of_its_runs(api: Served) -> None:
     answer = await api.http.post("/experiments", json={"experiment": "demo"})
     assert answer.status_code == 201
     experiment = ExperimentDetail.model_validate_json(answer.content)
-    assert [run.name for run in experiment.runs] == ["tiny-doc-vlm", "tiny-doc-vlm-q4"]
+    assert [run.name for run in experiment.runs] == ["tiny-doc-vlm · document-qa", "tiny-doc-vlm-q4 · document-qa"]
     assert experiment.run_states == {"QUEUED": 2}
     async with api.database.transaction() as session:
         own = await jobs.of_experiment(session, experiment.id)
@@ -160,3 +160,30 @@ async def test_a_rerun_that_could_not_be_scored_is_refused_before_anything_is_as
     assert answer.status_code == 422, answer.text
     assert "'number' has no version 1" in answer.text
     assert "Write number:2." in answer.text
+
+
+async def test_an_experiment_is_paused_as_a_whole_and_goes_on(api: Served) -> None:
+    created = (await api.http.post("/experiments", json={"experiment": "demo"})).json()
+    assert created["is_paused"] is False
+    paused = ExperimentDetail.model_validate_json((await api.http.post(f"/experiments/{created['id']}/pause")).content)
+    assert paused.is_paused
+    assert [run.is_paused for run in paused.runs] == [True, True]
+    listed = (await api.http.get("/experiments")).json()["items"]
+    assert [one["is_paused"] for one in listed if one["id"] == created["id"]] == [True]
+    one_goes_on = await api.http.post(f"/runs/{paused.runs[0].id}/resume")
+    assert one_goes_on.json()["is_paused"] is False
+    assert (await api.http.get(f"/experiments/{created['id']}")).json()["is_paused"] is False
+    resumed = (await api.http.post(f"/experiments/{created['id']}/resume")).json()
+    assert [run["is_paused"] for run in resumed["runs"]] == [False, False]
+
+
+async def test_states_are_asked_for_in_any_case(api: Served) -> None:
+    run = (await api.http.post("/runs", json={"run": "simulated-instant"})).json()
+    await api.http.post(f"/runs/{run['id']}/cancel")
+    for state in ("queued", "QUEUED", "Queued"):
+        found = (await api.http.get("/runs", params={"state": state})).json()["items"]
+        assert run["id"] in {one["id"] for one in found}
+    assert (await api.http.get("/runs", params={"state": "quued"})).status_code == 422
+    assert (await api.http.get("/results", params={"run_id": run["id"], "status": "OK"})).status_code == 200
+    assert (await api.http.get("/experiments", params={"state": "open"})).status_code == 200
+    assert (await api.http.get("/registry", params={"kind": "Models"})).json()["items"]

@@ -6,6 +6,7 @@ beside which requests are written; `make fuzz` runs both.
 
 from __future__ import annotations
 
+import os
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 import atheris  # only where `make fuzz` installed it
 
 from tests.loadgen.relays import check, streamed
-from vlmhyperbench_loadgen import receiving
+from vlmhyperbench_loadgen.compiling import LIBRARY
 
 WORDS = (b"same", b"other", b's\\"me', b"")
 PIECES = (b"\r\n", b"0\r\n\r\n", b"\r", b"0", b"f", b"1;a=b\r\n", b'"', b"chatcmpl-0123456789", b"data: [DONE]\n\n")
@@ -36,7 +37,7 @@ def one_answer(given: atheris.FuzzedDataProvider) -> list[bytes]:
 def main() -> None:
     """Search until told to end; what breaks something is left in a file `crash-…`."""
     library = Path(sys.argv.pop(1))
-    receiving.LIBRARY = library
+    os.environ[LIBRARY] = str(library)
 
     def one_input(data: bytes) -> None:
         given = atheris.FuzzedDataProvider(data)

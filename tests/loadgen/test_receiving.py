@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import select
-import shutil
 import socket
-import subprocess
-import sys
 import time
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import accumulate
@@ -28,7 +24,6 @@ from vlmhyperbench_simulated.simulation import Simulation
 pytestmark = COMPILES
 
 END = b"\r\n\r\n"
-PACKAGE = Path(__file__).parents[2] / "shared" / "loadgen"
 
 
 @pytest.fixture
@@ -178,21 +173,6 @@ async def test_either_receiver_records_the_same_of_the_same_stream(tmp_path: Pat
         assert (row["status"], row["completion_tokens"], row["event_kind"]) == ("ok", 64, truth["event_kind"])
         assert row["event_tokens"] == truth["event_tokens"]
         assert all(came >= left for came, left in zip(row["event_ns"], truth["event_ns"], strict=True))
-
-
-def test_without_a_compiler_the_package_is_built_all_the_same(tmp_path: Path) -> None:
-    for name, compiler in (("with", "cc"), ("without", "no-such-compiler")):
-        source = tmp_path / name
-        shutil.copytree(PACKAGE, source, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
-        code = f"from hatchling.build import build_wheel; print(build_wheel({str(tmp_path)!r}))"
-        done = subprocess.run(
-            [sys.executable, "-c", code], cwd=source, env={"CC": compiler, "PATH": "/usr/bin:/bin"}, capture_output=True
-        )
-        assert done.returncode == 0, done.stderr
-    built = {wheel.name: zipfile.ZipFile(wheel).namelist() for wheel in tmp_path.glob("*.whl")}
-    libraries = {name: [file for file in files if file.endswith(".so")] for name, files in built.items()}
-    assert sorted(map(len, libraries.values())) == [0, 1]
-    assert [name for name, files in libraries.items() if not files] == ["vlmhyperbench_loadgen-0.1.0-py3-none-any.whl"]
 
 
 def test_it_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from sqlalchemy import insert, update
 from tests.support.builders import add_run, add_shard, add_worker, chunk_frame, new_fact, run_spec, store_chunk
 from vlmhyperbench.data.images import ImageInfo, check, image_key
 from vlmhyperbench.data.manifest import ManifestSample, manifest_key, write
-from vlmhyperbench.db import artifacts, events, experiments, jobs, manifests
+from vlmhyperbench.db import artifacts, events, experiments, jobs, manifests, runs
 from vlmhyperbench.db.queries import table_of
 from vlmhyperbench.db.tables import JobRow, RunRow
 from vlmhyperbench.domain.digests import digest_of
@@ -30,6 +30,7 @@ from vlmhyperbench.facts.append import append
 from vlmhyperbench.reports.tokens import LONGEST_GAP
 from vlmhyperbench.runtime import Runtime, open_runtime
 from vlmhyperbench.settings import Settings
+from vlmhyperbench.wire.runs import Headline, Score
 from vlmhyperbench.worker.children import CpuChildren
 from vlmhyperbench.worker.claims import ClaimedJob, WorkerContext
 from vlmhyperbench_eval_worker.evaluation import handle_score
@@ -106,8 +107,8 @@ async def _answered(
                 unreadable=0,
                 group_columns=["doc_class", "question_type"],
             )
-        runs = table_of(RunRow)
-        await session.execute(update(runs).where(runs.c.id == run.id).values(manifest_id=manifest_id, total=6))
+        row = table_of(RunRow)
+        await session.execute(update(row).where(row.c.id == run.id).values(manifest_id=manifest_id, total=6))
         shard = await add_shard(session, run=run, end=6)
         frame = chunk_frame([*answers, ""])
         chunk = store_chunk(runtime.storage, folder, frame, run_id=run.id, claim_id=shard.claim_id)
@@ -184,6 +185,22 @@ async def test_a_run_gets_every_file_of_its_report(runtime: Runtime, cpu: CpuChi
     assert "<script>alert(1)" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "page-" in files["report.md"].decode()
+
+
+async def test_the_scores_of_a_report_are_kept_with_its_run(runtime: Runtime, cpu: CpuChildren, tmp_path: Path) -> None:
+    run_id = await _answered(runtime, cpu, tmp_path)
+    report = json.loads((await _report(runtime, cpu, run_id))["report.json"])
+    async with runtime.database.transaction() as session:
+        run = await runs.get(session, run_id)
+    assert run is not None
+    kept = Headline.model_validate(run.headline)
+    assert [score.metric for score in kept.scores] == ["exact_match", "anls"]
+    (row,) = report["headline"]["rows"]
+    assert kept.scores[1].model_dump() == {
+        "metric": "anls",
+        **{name: row["metrics"]["anls"][name] for name in Score.model_fields if name != "metric"},
+    }
+    assert (kept.requested, kept.ok, kept.model_failures) == (6, 5, row["model_failures"])
 
 
 async def test_every_report_is_announced_once_and_figures_are_not(

@@ -54,8 +54,9 @@ def test_a_url_has_one_form(text: str, shown: str) -> None:
     ],
 )
 def test_what_parsers_read_differently_is_refused(text: str) -> None:
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInput) as raised:
         parse_url(text)
+    assert raised.value.cure
 
 
 @pytest.mark.parametrize(
@@ -85,6 +86,97 @@ def test_what_parsers_read_differently_is_refused(text: str) -> None:
 def test_only_public_addresses_are_reached(address: str) -> None:
     with pytest.raises(InvalidInput):
         check_address(ipaddress.ip_address(address), parse_url("https://example.com"), UrlPolicy())
+
+
+ALLOWED_EVERYTHING = UrlPolicy(allow_loopback=True, allow_hosts=frozenset({"example.com"}))
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "169.254.169.254",
+        "169.254.170.2",
+        "192.0.0.1",
+        "192.0.0.192",
+        "::ffff:192.0.0.192",
+        "192.88.99.1",
+        "168.63.129.16",
+        "100.100.100.200",
+        "224.0.0.1",
+        "239.255.255.255",
+        "::a9fe:a9fe",
+        "::127.0.0.1",
+        "::2",
+        "::ffff:0:a9fe:a9fe",
+        "64:ff9b::a9fe:a9fe",
+        "64:ff9b:1::1",
+        "2001::1",
+        "2001:2::1",
+        "2001:10::1",
+        "2001:20::1",
+        "2001:1ff::1",
+        "2002:a9fe:a9fe::1",
+        "2600::5efe:a9fe:a9fe",
+        "2600::200:5efe:a9fe:a9fe",
+        "fd00:ec2::254",
+        "fd20:ce::254",
+        "fe80::1",
+        "ff02::1",
+    ],
+)
+def test_metadata_and_hidden_addresses_are_never_reached_whatever_an_administrator_allows(address: str) -> None:
+    with pytest.raises(InvalidInput, match="never allowed") as raised:
+        check_address(ipaddress.ip_address(address), parse_url("http://example.com"), ALLOWED_EVERYTHING)
+    assert raised.value.cure
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "0.0.0.1",
+        "10.0.0.1",
+        "100.64.0.1",
+        "100.127.255.255",
+        "172.31.0.1",
+        "192.0.2.1",
+        "192.168.0.1",
+        "198.18.0.1",
+        "198.19.255.255",
+        "198.51.100.1",
+        "203.0.113.1",
+        "240.0.0.1",
+        "255.255.255.255",
+        "::",
+        "100::1",
+        "200::1",
+        "1000::1",
+        "2001:db8::1",
+        "3fff::1",
+        "3fff:fff::1",
+        "4000::1",
+        "5f00::1",
+        "fc00::1",
+        "fec0::1",
+        "feff::1",
+    ],
+)
+def test_what_no_registry_calls_public_is_reached_only_where_an_administrator_names_the_host(address: str) -> None:
+    with pytest.raises(InvalidInput, match="not public") as raised:
+        check_address(ipaddress.ip_address(address), parse_url("https://example.com"), UrlPolicy())
+    assert raised.value.cure
+    check_address(ipaddress.ip_address(address), parse_url("https://example.com"), ALLOWED_EVERYTHING)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("1.1.1.1", "100.63.255.255", "100.128.0.1", "172.32.0.1", "192.0.1.1", "198.17.0.1", "198.20.0.1"),
+        *("223.255.255.1", "2001:200::1", "2001:4860:4860::8888", "2606:4700::1111", "2a00::1", "3ffe::1"),
+        "2600::5eff:1:1",
+    ],
+)
+def test_the_neighbours_of_special_addresses_are_public(address: str) -> None:
+    check_address(ipaddress.ip_address(address), parse_url("https://example.com"), UrlPolicy())
 
 
 def test_a_public_address_is_reached_over_https_on_an_allowed_port() -> None:

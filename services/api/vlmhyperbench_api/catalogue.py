@@ -3,38 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
-from vlmhyperbench.registry.loading import Catalogue, load_catalogue
+from vlmhyperbench.registry.loading import Catalogue, read_catalogue
 
 Fingerprint = tuple[tuple[str, int, int], ...]
 
 
 class Registries:
-    """One folder of registry files."""
+    """Folders of registry files, the later laid over the earlier."""
 
-    def __init__(self, root: Path, *, run_mode: str) -> None:
-        self._root = root
+    def __init__(self, roots: Sequence[Path], *, run_mode: str) -> None:
+        self._roots = roots
         self._run_mode = run_mode
         self._lock = asyncio.Lock()
         self._loaded: tuple[Fingerprint, Catalogue] | None = None
 
     async def catalogue(self) -> Catalogue:
-        """Return the catalogue of the files as they are now.
-
-        Raises:
-            RegistryErrors: files are malformed; all errors at once.
-        """
+        """Return the catalogue of the files as they are now; what is wrong with some of them stands in it."""
         async with self._lock:
             fingerprint = await asyncio.to_thread(self._fingerprint)
             if self._loaded is None or self._loaded[0] != fingerprint:
-                loaded = await asyncio.to_thread(load_catalogue, self._root, run_mode=self._run_mode)
+                loaded = await asyncio.to_thread(read_catalogue, self._roots, run_mode=self._run_mode)
                 self._loaded = (fingerprint, loaded)
             return self._loaded[1]
 
     def _fingerprint(self) -> Fingerprint:
         found = []
-        for path in sorted(self._root.glob("*/*.yaml")):
+        for path in sorted(path for root in self._roots for path in root.glob("*/*.yaml")):
             stat = path.stat()
             found.append((str(path), stat.st_mtime_ns, stat.st_size))
         return tuple(found)

@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar
 from uuid import UUID
 
 from fastapi import Depends, Query
-from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, ValidationError
 from sqlalchemy.ext.asyncio import AsyncSession
 from starlette.requests import HTTPConnection
 
@@ -24,6 +24,12 @@ PageLimit = Annotated[int, Query(ge=1, le=500, description="Rows of a page.")]
 CursorText = Annotated[
     str | None, Query(max_length=500, pattern=r"^[A-Za-z0-9_=-]*$", description="`next` of the page before.")
 ]
+
+
+def any_case(*values: str) -> BeforeValidator:
+    """Take one of these words in any case: what an answer says in capitals may be asked for in small letters."""
+    known = {value.casefold(): value for value in values}
+    return BeforeValidator(lambda given: known.get(given.casefold(), given) if isinstance(given, str) else given)
 
 
 def runtime_of(connection: HTTPConnection) -> Runtime:

@@ -1,4 +1,4 @@
-"""`/experiments`: submit, list, read, cancel."""
+"""`/experiments`: submit, list, read, cancel, pause and resume."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from vlmhyperbench_api.dependencies import (
     RegistriesOf,
     RuntimeOf,
     Session,
+    any_case,
     read_cursor,
     write_cursor,
 )
@@ -47,7 +48,7 @@ async def create_experiment(
 async def list_experiments(
     principal: Reader,
     session: Session,
-    state: ExperimentState | None = None,
+    state: Annotated[ExperimentState | None, any_case(*ExperimentState)] = None,
     limit: PageLimit = 50,
     cursor: CursorText = None,
 ) -> Page[Experiment]:
@@ -57,9 +58,10 @@ async def list_experiments(
         session, project_id=principal.project_id, after=after.key if after else None, limit=limit, state=state
     )
     states = await tallies.run_states(session, [one.id for one in found])
+    paused = await tallies.paused(session, [one.id for one in found])
     last = found[-1] if len(found) == limit else None
     return Page[Experiment](
-        items=[experiment_of(one, states.get(one.id, {})) for one in found],
+        items=[experiment_of(one, states.get(one.id, {}), is_paused=one.id in paused) for one in found],
         next=write_cursor(After(at=last.created_at, id=last.id)) if last else None,
     )
 
@@ -77,6 +79,33 @@ async def cancel_experiment(experiment_id: UUID, principal: Writer, runtime: Run
         await read_experiment(session, experiment_id, project_id=principal.project_id)
         await rows.request_cancel(session, experiment_id)
         found = await read_experiment(session, experiment_id, project_id=principal.project_id)
+    return await _tell(runtime, found)
+
+
+@router.post("/{experiment_id}/pause")
+async def pause_experiment(experiment_id: UUID, principal: Writer, runtime: RuntimeOf) -> ExperimentDetail:
+    """Stop assigning the jobs of an experiment's open runs; running ones drain."""
+    return await _set_paused(experiment_id, principal, runtime, is_paused=True)
+
+
+@router.post("/{experiment_id}/resume")
+async def resume_experiment(experiment_id: UUID, principal: Writer, runtime: RuntimeOf) -> ExperimentDetail:
+    """Let the paused runs of an experiment go on."""
+    return await _set_paused(experiment_id, principal, runtime, is_paused=False)
+
+
+async def _set_paused(
+    experiment_id: UUID, principal: Principal, runtime: RuntimeOf, *, is_paused: bool
+) -> ExperimentDetail:
+    async with runtime.database.transaction() as session:
+        await read_experiment(session, experiment_id, project_id=principal.project_id)
+        await rows.set_paused(session, experiment_id, is_paused=is_paused)
+        found = await read_experiment(session, experiment_id, project_id=principal.project_id)
+    return await _tell(runtime, found)
+
+
+async def _tell(runtime: RuntimeOf, experiment: ExperimentDetail) -> ExperimentDetail:
+    """After the commit: wake the scheduler, then say that there are events."""
     await runtime.bus.push_wake()
-    await publish_all(runtime, found)
-    return found
+    await publish_all(runtime, experiment)
+    return experiment

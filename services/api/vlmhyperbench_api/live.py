@@ -202,5 +202,13 @@ def _check_origin(websocket: WebSocket) -> None:
         Forbidden: the origin is not this API's own.
     """
     origin = websocket.headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != websocket.headers.get("host"):
+    if origin is not None and _place_of(origin) != websocket.headers.get("host"):
         raise Forbidden("Pages of another origin may not follow runs.", cure="Open the API's own address.")
+
+
+def _place_of(origin: str) -> str | None:
+    """Return host and port of an origin, or None where it is no address."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None

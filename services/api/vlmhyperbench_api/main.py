@@ -10,9 +10,9 @@ from importlib.metadata import version
 import uvicorn
 from fastapi import FastAPI
 
-from vlmhyperbench.logs import configure_logging
-from vlmhyperbench.registry.folder import find_folder
-from vlmhyperbench.runtime import open_runtime
+from vlmhyperbench.logs.clients import quiet_client_errors, raise_open_files
+from vlmhyperbench.registry.roots import registry_roots
+from vlmhyperbench.runtime import open_runtime, service
 from vlmhyperbench.settings import Settings
 from vlmhyperbench_api import (
     answers,
@@ -60,10 +60,11 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        quiet_client_errors()
         async with open_runtime(settings, name="api") as runtime:
             app.state.runtime = runtime
             app.state.registries = Registries(
-                find_folder(settings.registries, settings.home), run_mode=settings.run_mode
+                registry_roots(settings.registries, settings.home), run_mode=settings.run_mode
             )
             app.state.feed = Feed(runtime)
             async with asyncio.TaskGroup() as group:
@@ -90,9 +91,14 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 def main() -> int:
-    """Serve until SIGTERM."""
-    configure_logging("api")
-    settings = Settings.load()
+    """Serve the REST API and the live feed until SIGTERM."""
+    with service("api", main.__doc__) as settings:
+        return serve(settings)
+
+
+def serve(settings: Settings) -> int:
+    """Serve until a signal ends it; return the exit code."""
+    raise_open_files()
     config = uvicorn.Config(
         create_app(settings),
         host=settings.api_host,

@@ -48,17 +48,22 @@ def run_detail_of(
     )
 
 
-def experiment_of(view: ExperimentView, run_states: Mapping[str, int]) -> Experiment:
+def experiment_of(view: ExperimentView, run_states: Mapping[str, int], *, is_paused: bool) -> Experiment:
     """Show an experiment in a list."""
-    return Experiment.model_validate(_experiment_fields(view, run_states))
+    return Experiment.model_validate(_experiment_fields(view, run_states, is_paused))
 
 
 def experiment_detail_of(
-    view: ExperimentView, run_states: Mapping[str, int], runs: Sequence[RunView], tallies: Mapping[UUID, Tally]
+    view: ExperimentView,
+    run_states: Mapping[str, int],
+    runs: Sequence[RunView],
+    tallies: Mapping[UUID, Tally],
 ) -> ExperimentDetail:
     """Show an experiment with its runs, the baseline first."""
     shown = [run_of(run, tallies.get(run.id, Tally())) for run in runs]
-    return ExperimentDetail.model_validate({**_experiment_fields(view, run_states), "runs": shown})
+    open_runs = [run for run in runs if not run.state.is_terminal]
+    is_paused = bool(open_runs) and all(run.is_paused for run in open_runs)
+    return ExperimentDetail.model_validate({**_experiment_fields(view, run_states, is_paused), "runs": shown})
 
 
 def progress_of(progress: BusProgress) -> Progress:
@@ -92,6 +97,7 @@ def _run_fields(view: RunView, tally: Tally) -> dict[str, object]:
         "total": view.total,
         "done": tally.done,
         "failed": tally.failed,
+        "headline": view.headline,
         "event_seq": view.event_seq,
         "created_by": view.created_by,
         "created_at": view.created_at,
@@ -100,11 +106,12 @@ def _run_fields(view: RunView, tally: Tally) -> dict[str, object]:
     }
 
 
-def _experiment_fields(view: ExperimentView, run_states: Mapping[str, int]) -> dict[str, object]:
+def _experiment_fields(view: ExperimentView, run_states: Mapping[str, int], is_paused: bool) -> dict[str, object]:
     return {
         "id": view.id,
         "name": view.name,
         "state": view.state,
+        "is_paused": is_paused,
         "is_cancelling": view.cancel_requested_at is not None and not view.state.is_terminal,
         "run_states": dict(run_states),
         "event_seq": view.event_seq,

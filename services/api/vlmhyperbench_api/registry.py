@@ -10,27 +10,32 @@ from vlmhyperbench.registry.schemas import KINDS
 from vlmhyperbench.wire.base import Page
 from vlmhyperbench.wire.registry import RegistryEntry, RegistrySummary
 from vlmhyperbench_api.bodies import StrictRoute
-from vlmhyperbench_api.dependencies import RegistriesOf
+from vlmhyperbench_api.dependencies import RegistriesOf, any_case
 from vlmhyperbench_api.security import Principal, requires
 
 router = APIRouter(prefix="/registry", tags=["registry"], route_class=StrictRoute)
 
 Reader = Annotated[Principal, requires("registry:read")]
-KindName = Annotated[str, Path(max_length=50)]
+KindName = Annotated[str, Path(max_length=50), any_case(*KINDS)]
 EntryName = Annotated[str, Path(max_length=200)]
 
 
 @router.get("")
 async def list_registry(
-    _: Reader, registries: RegistriesOf, kind: Annotated[str | None, Query(max_length=50)] = None
+    _: Reader, registries: RegistriesOf, kind: Annotated[str | None, Query(max_length=50), any_case(*KINDS)] = None
 ) -> Page[RegistrySummary]:
-    """List entries of one kind, or of all."""
+    """List entries of one kind, or of all; those that cannot be used come last, with their problem."""
     catalogue = await registries.catalogue()
-    kinds = KINDS if kind is None else [kind]
+    kinds = list(KINDS) if kind is None else [kind]
     items = [
         RegistrySummary(kind=one, name=name, version=entry.version, description=entry.description)
         for one in kinds
         for name, entry in sorted(catalogue.of(one).items())
+    ]
+    items += [
+        RegistrySummary(kind=one, name=name, version="", problem="\n".join(map(str, errors)))
+        for (one, name), errors in sorted(catalogue.broken.items())
+        if one in kinds
     ]
     return Page[RegistrySummary](items=items)
 

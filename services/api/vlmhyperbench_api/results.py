@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, get_args
 from uuid import UUID
 
 from fastapi import APIRouter, Query
@@ -20,7 +20,7 @@ from vlmhyperbench.wire.base import Page
 from vlmhyperbench.wire.live import LARGEST_SEQ
 from vlmhyperbench.wire.results import Result, SampleOutcome
 from vlmhyperbench_api.bodies import StrictRoute
-from vlmhyperbench_api.dependencies import CursorText, PageLimit, RuntimeOf, read_cursor, write_cursor
+from vlmhyperbench_api.dependencies import CursorText, PageLimit, RuntimeOf, any_case, read_cursor, write_cursor
 from vlmhyperbench_api.security import Principal, requires
 
 router = APIRouter(prefix="/results", tags=["results"], route_class=StrictRoute)
@@ -43,8 +43,8 @@ async def list_results(
     run_id: UUID,
     principal: Reader,
     runtime: RuntimeOf,
-    status: FactStatus | None = None,
-    outcome: SampleOutcome | None = None,
+    status: Annotated[FactStatus | None, any_case(*FactStatus)] = None,
+    outcome: Annotated[SampleOutcome | None, any_case(*get_args(SampleOutcome))] = None,
     doc_class: GroupValue = None,
     question_type: GroupValue = None,
     limit: PageLimit = 50,

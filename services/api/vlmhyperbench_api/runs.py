@@ -22,6 +22,7 @@ from vlmhyperbench_api.dependencies import (
     RegistriesOf,
     RuntimeOf,
     Session,
+    any_case,
     read_cursor,
     write_cursor,
 )
@@ -92,7 +93,7 @@ async def import_run(
 async def list_runs(
     principal: Reader,
     session: Session,
-    state: RunState | None = None,
+    state: Annotated[RunState | None, any_case(*RunState)] = None,
     experiment_id: UUID | None = None,
     limit: PageLimit = 50,
     cursor: CursorText = None,

@@ -21,7 +21,6 @@ from vlmhyperbench.domain.planning import PlannedJob, plan_experiment, plan_resc
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.errors import Conflict, InvalidInput, NotFound
 from vlmhyperbench.exchange.answers import answers_key
-from vlmhyperbench.registry.catalogue import look_up
 from vlmhyperbench.registry.importing import resolve_import
 from vlmhyperbench.registry.loading import Catalogue
 from vlmhyperbench.registry.resolution import resolve_experiment, resolve_rescoring, resolve_run
@@ -214,7 +213,7 @@ async def publish_all(runtime: Runtime, experiment: ExperimentDetail) -> None:
 
 def _resolve_run(catalogue: Catalogue, body: RunCreate) -> tuple[str, RunSpec]:
     with _names_are_input():
-        entry = look_up(catalogue.runs, "runs", body.run) if isinstance(body.run, str) else body.run
+        entry = catalogue.look_up(catalogue.runs, "runs", body.run) if isinstance(body.run, str) else body.run
         return _name(body.name, body.run, entry), resolve_run(catalogue, entry)
 
 
@@ -243,7 +242,7 @@ def _resolve_rerun(catalogue: Catalogue, parent: RunView, body: RunRerun) -> tup
 def _resolve_experiment(catalogue: Catalogue, body: ExperimentCreate) -> tuple[str, list[tuple[str, RunSpec]]]:
     with _names_are_input():
         wanted = body.experiment
-        entry = look_up(catalogue.experiments, "experiments", wanted) if isinstance(wanted, str) else wanted
+        entry = catalogue.look_up(catalogue.experiments, "experiments", wanted) if isinstance(wanted, str) else wanted
         return _name(body.name, wanted, entry), resolve_experiment(catalogue, entry)
 
 

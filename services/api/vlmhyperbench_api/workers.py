@@ -7,11 +7,11 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from vlmhyperbench.db import workers as rows
 from vlmhyperbench.db.views import DeviceView, WorkerView
-from vlmhyperbench.wire.base import Page
+from vlmhyperbench.wire.base import Label, Page
 from vlmhyperbench.wire.workers import Device, Worker
 from vlmhyperbench_api.bodies import StrictRoute
 from vlmhyperbench_api.dependencies import CursorText, PageLimit, RuntimeOf, Session, read_cursor, write_cursor
@@ -28,7 +28,7 @@ class _Place(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str = Field(max_length=200)
+    name: Label
     id: UUID
 
 

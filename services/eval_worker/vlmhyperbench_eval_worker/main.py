@@ -6,8 +6,7 @@ import asyncio
 import os
 
 from vlmhyperbench.domain.states import JobKind
-from vlmhyperbench.logs import configure_logging
-from vlmhyperbench.settings import Settings
+from vlmhyperbench.runtime import service
 from vlmhyperbench.worker.supervisor import run_worker
 from vlmhyperbench_eval_worker.evaluation import handle_score
 from vlmhyperbench_eval_worker.importing import handle_import
@@ -20,8 +19,8 @@ SLOTS_PER_CHILD = 4
 
 
 def main() -> None:
-    """Run until SIGTERM or SIGINT."""
-    configure_logging("eval-worker")
+    """Take INDEX, IMPORT and SCORE jobs until SIGTERM or SIGINT."""
     children = max(1, min(MOST_CHILDREN, len(os.sched_getaffinity(0))))
     slots = children * SLOTS_PER_CHILD
-    asyncio.run(run_worker(Settings.load(), kind="evaluation", handlers=HANDLERS, slots=slots, children=children))
+    with service("eval-worker", main.__doc__) as settings:
+        asyncio.run(run_worker(settings, kind="evaluation", handlers=HANDLERS, slots=slots, children=children))

@@ -2,4 +2,5 @@
 
 from vlmhyperbench_inference_worker.main import main
 
-main()
+if __name__ == "__main__":
+    main()

@@ -9,7 +9,7 @@ from functools import partial
 import psutil
 
 from vlmhyperbench.domain.states import JobKind
-from vlmhyperbench.logs import configure_logging
+from vlmhyperbench.runtime import service
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.claims import WorkerContext
 from vlmhyperbench.worker.devices import DeviceInfo
@@ -31,9 +31,13 @@ def devices() -> list[DeviceInfo]:
 
 
 def main() -> None:
-    """Run until SIGTERM."""
-    configure_logging("inference-worker")
-    settings = Settings.load()
+    """Take GENERATE jobs on this machine's devices until SIGTERM or SIGINT."""
+    with service("inference-worker", main.__doc__) as settings:
+        serve(settings)
+
+
+def serve(settings: Settings) -> None:
+    """Run the worker until a signal ends it."""
     fleet, reserve, found = Fleet(), Reserve(settings.home / "work" / settings.worker_name), devices()
     handlers = {JobKind.GENERATE: partial(handle_generate, fleet=fleet, reserve=reserve, devices=found)}
 

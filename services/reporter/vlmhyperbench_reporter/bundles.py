@@ -61,6 +61,8 @@ class Draft:
     """Content hashes of the pages that it wants to show."""
     content: bytes
     """The rest, pickled: only a child opens it, since what is inside needs libraries that a worker does without."""
+    headline: JsonObject | None = None
+    """The scores that are kept with a run, for lists; a comparison has none of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

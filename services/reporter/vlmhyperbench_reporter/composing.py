@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePath
 
 import polars
@@ -14,6 +15,7 @@ from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec, RunSpec
 from vlmhyperbench.reports.comparison_report import comparison_document
 from vlmhyperbench.reports.document import Document
 from vlmhyperbench.reports.evidence import OpenedMetric, RunEvidence, ScoredMetric, name_metrics
+from vlmhyperbench.reports.headline import scores_of
 from vlmhyperbench.reports.html import to_html
 from vlmhyperbench.reports.json import to_json
 from vlmhyperbench.reports.markdown import markdown_files
@@ -47,7 +49,7 @@ def compose_run(bundle: RunBundle) -> Draft:
             _table("metrics_detailed.csv", metrics_detailed_csv(run)),
             _table("metrics_summary.csv", metrics_summary_csv([run])),
         ]
-    return _draft(document, tuple(tables))
+    return replace(_draft(document, tuple(tables)), headline=scores_of(document.headline[0]))
 
 
 def compose_comparison(experiment_id: str, name: str, state: str, bundles: Sequence[RunBundle]) -> Draft:

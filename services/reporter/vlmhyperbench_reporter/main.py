@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from vlmhyperbench.domain.states import JobKind
-from vlmhyperbench.logs import configure_logging
-from vlmhyperbench.settings import Settings
+from vlmhyperbench.runtime import service
 from vlmhyperbench.worker.supervisor import run_worker
 from vlmhyperbench_reporter.reporting import handle_report
 
@@ -14,6 +13,6 @@ HANDLERS = {JobKind.REPORT: handle_report}
 
 
 def main() -> None:
-    """Run until SIGTERM or SIGINT."""
-    configure_logging("reporter")
-    asyncio.run(run_worker(Settings.load(), kind="reporting", handlers=HANDLERS))
+    """Take REPORT jobs until SIGTERM or SIGINT."""
+    with service("reporter", main.__doc__) as settings:
+        asyncio.run(run_worker(settings, kind="reporting", handlers=HANDLERS))

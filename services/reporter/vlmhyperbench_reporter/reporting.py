@@ -17,6 +17,7 @@ from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_reporter.bundles import Draft, ReportFile, RunBundle
 from vlmhyperbench_reporter.reading import read_bundle
 from vlmhyperbench_reporter.work import compose_comparison, compose_run, render, warm_up
+from vlmhyperbench_sdk.types import JsonObject
 
 FORMATS = ("markdown", "html", "json")
 _STEPS = 3
@@ -42,7 +43,7 @@ async def _report(job: ClaimedJob) -> Outcome:
     files = await job.run_cpu(render, draft, pages, formats=formats)
     await job.progress(done=2, total=_STEPS)
     stored = await asyncio.to_thread(_store, job, files)
-    await _commit(job, list(zip(files, stored, strict=True)))
+    await _commit(job, list(zip(files, stored, strict=True)), draft.headline)
     await job.progress(done=_STEPS, total=_STEPS)
     return Complete(data={"files": [file.name for file in files]})
 
@@ -96,10 +97,12 @@ def _store(job: ClaimedJob, files: Sequence[ReportFile]) -> list[Stored]:
     ]
 
 
-async def _commit(job: ClaimedJob, files: Sequence[tuple[ReportFile, Stored]]) -> None:
-    """Reference the files, which lie in storage already, in one fenced transaction."""
+async def _commit(job: ClaimedJob, files: Sequence[tuple[ReportFile, Stored]], headline: JsonObject | None) -> None:
+    """Reference the files, which lie in storage already, and keep a run's scores, in one fenced transaction."""
     is_run = job.job.scope == "run"
     async with job.transaction() as session:
+        if is_run and headline is not None:
+            await runs.set_headline(session, job.run_id, headline)
         for file, stored in files:
             artifact_id = await artifacts.add(
                 session,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from vlmhyperbench.logs import configure_logging
 from vlmhyperbench.queues.ringing import Bell
-from vlmhyperbench.runtime import open_runtime
+from vlmhyperbench.runtime import open_runtime, service
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.signals import open_stop
 from vlmhyperbench_scheduler.leadership import Leadership
@@ -14,9 +13,9 @@ from vlmhyperbench_scheduler.loop import Loop
 
 
 def main() -> None:
-    """Read the settings, which asserts the timers' inequalities, and tick until SIGTERM or SIGINT."""
-    configure_logging("scheduler")
-    asyncio.run(serve(Settings.load()))
+    """Place jobs on workers until SIGTERM or SIGINT."""
+    with service("scheduler", main.__doc__) as settings:
+        asyncio.run(serve(settings))
 
 
 async def serve(settings: Settings) -> None:

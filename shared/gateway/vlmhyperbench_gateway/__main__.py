@@ -34,6 +34,7 @@ def _serve(args: argparse.Namespace, key: str, listening: socket.socket) -> None
     import uvicorn  # the arguments are checked first
 
     from vlmhyperbench.logs import configure_logging, hide
+    from vlmhyperbench.logs.clients import quiet_client_errors, raise_open_files
     from vlmhyperbench_gateway.app import make_app
     from vlmhyperbench_gateway.settings import FIRST_PARTY, GatewaySettings
     from vlmhyperbench_sdk.net import UrlPolicy
@@ -48,6 +49,8 @@ def _serve(args: argparse.Namespace, key: str, listening: socket.socket) -> None
         engine_log=args.engine_log,
     )
     hide([key])
+    quiet_client_errors()
+    raise_open_files()
 
     class Server(uvicorn.Server):
         """Says where it listens once it does."""

@@ -17,6 +17,7 @@ from vlmhyperbench_loadgen.children import MeasuringProcess
 from vlmhyperbench_loadgen.failures import ChildDied, LoadError, PlanError
 from vlmhyperbench_loadgen.frames import Frame
 from vlmhyperbench_loadgen.plan import CheckedPlan, Transport, is_open_loop, read_plan, transport_of
+from vlmhyperbench_loadgen.receiving import load_library
 from vlmhyperbench_loadgen.rows import COLUMNS, Row
 from vlmhyperbench_loadgen.segments import Recorder
 from vlmhyperbench_loadgen.usage import allow_files, check_files, cpu_s, process_age_s
@@ -85,6 +86,7 @@ class Parent:
         outcome, error, schedule, processes = "complete", None, "", 0
         try:
             self._listen()
+            load_library()
             self._start_child()
             secrets = self._await_ready()
             checked = read_plan(self._plan_folder)

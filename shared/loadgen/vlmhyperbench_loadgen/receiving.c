@@ -40,11 +40,6 @@ int64_t now_ns(void)
     return (int64_t)at.tv_sec * 1000000000 + at.tv_nsec;
 }
 
-int receiver_layout(void)
-{
-    return LAYOUT;
-}
-
 static int64_t wall_ns(void)
 {
     struct timespec at;

@@ -5,9 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of what Python repeats or sees in memory: MOST_EVENTS, the counts of receiver_wait, struct reading, exchange, heard,
- * ended and alike. Change it with any of them: a library of another number is not used. */
-#define LAYOUT 2
+/* Python repeats MOST_EVENTS and the counts of receiver_wait, and sees struct reading, exchange, heard, ended and alike
+ * in memory: `receiving.py` and `relaying.py` change with any of them. */
 #define MOST_EVENTS 256
 
 #define EMPTY_LINE 0x0D0A0D0Au

@@ -1,7 +1,7 @@
 """The compiled receiver: takes streamed answers in without waking Python for every read. `receiving.c` says how.
 
-It is compiled when the package is built, where there is a C compiler; without it everything is read in Python, which
-records the same and costs more.
+It is compiled at the first start, where there is a C compiler; without it everything is read in Python, which records
+the same and costs more.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import ctypes
 import os
 from array import array
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
-LIBRARY = Path(__file__).with_name("libreceiving.so")
+from vlmhyperbench_loadgen.compiling import library as compiled_library
+
 INTERPRETED = "VLMHYPERBENCH_INTERPRETED_RECEIVER"
 """Environment variable: where it is set, the compiled receiver is not used."""
 
@@ -55,8 +55,6 @@ class _View(ctypes.Structure):
     )
 
 
-_LAYOUT = 2
-"""`LAYOUT` of `receiving.h`."""
 _FIELDS = 3
 READING_BYTES = 8 * _FIELDS
 _COUNTS = 2
@@ -129,19 +127,26 @@ def to_heard(data: bytes, readings: bytes) -> Heard:
 
 def make_receiver(poll_fd: int) -> Receiver | None:
     """Return a compiled receiver that waits with an epoll, where there is one for this machine."""
-    library = None if os.environ.get(INTERPRETED) else _load()
+    library = load_library()
     return Receiver(library, poll_fd) if library is not None else None
+
+
+def load_library() -> ctypes.CDLL | None:
+    """Load the compiled receiver, once; None where it cannot be had or is not wanted.
+
+    Call it before measuring processes are forked: it may have to be compiled, and they share it.
+    """
+    return None if os.environ.get(INTERPRETED) else _load()
 
 
 @cache
 def _load() -> ctypes.CDLL | None:
+    file = compiled_library()
     try:
-        library = ctypes.CDLL(str(LIBRARY))
-        is_ours = library.receiver_layout() == _LAYOUT
-    except (OSError, AttributeError):
-        # Not compiled, for another kind of machine, or compiled before this was changed.
+        library = ctypes.CDLL(str(file)) if file is not None else None
+    except OSError:  # for instance on a file system that runs nothing
         return None
-    if not is_ours:
+    if library is None:
         return None
     handle, number, instant, text = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_char_p
     numbers, size = ctypes.c_void_p, ctypes.c_uint64

@@ -14,6 +14,7 @@ from vlmhyperbench.cli.output import emit, note, say, table
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.client import Client
 from vlmhyperbench.errors import InvalidInput, NotFound, NotReady, Unavailable
+from vlmhyperbench.files import write_whole
 from vlmhyperbench.registry.documents import read_document
 from vlmhyperbench.registry.errors import RegistryError, RegistryErrors, field_of
 from vlmhyperbench.registry.validation import validate
@@ -131,11 +132,7 @@ def _fetch(client: Client, run_id: str) -> Samples:
 
 
 def _write(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
+        write_whole(path, content)
     except OSError as error:
         raise Unavailable(f"{path} cannot be written: {error.strerror}.", cure="Name another file.") from error
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -18,8 +18,8 @@ from vlmhyperbench.data.weights import verify
 from vlmhyperbench.errors import VlmHyperBenchError
 from vlmhyperbench.local.supervisor import control
 from vlmhyperbench.local.supervisor.home import NEEDED_BYTES, Home
-from vlmhyperbench.registry.folder import find_folder
-from vlmhyperbench.registry.loading import Catalogue, load_catalogue
+from vlmhyperbench.registry.loading import Catalogue, read_catalogue
+from vlmhyperbench.registry.roots import registry_roots
 from vlmhyperbench.registry.targets import model_files
 from vlmhyperbench.settings import Settings
 
@@ -65,11 +65,11 @@ def _checks() -> Iterator[Check]:
     yield _home(home)
     yield _port(settings, home)
     try:
-        catalogue = load_catalogue(find_folder(settings.registries, settings.home), settings.run_mode)
+        catalogue = read_catalogue(registry_roots(settings.registries, settings.home), settings.run_mode)
     except VlmHyperBenchError as error:
         yield Check(name="registries", is_ok=False, detail=error.message, cure=error.cure)
         return
-    yield Check(name="registries", is_ok=True, detail=str(catalogue.root))
+    yield _registries(catalogue)
     yield _model_files(catalogue)
 
 
@@ -128,11 +128,19 @@ def _port(settings: Settings, home: Home) -> Check:
     return Check(name="port", is_ok=True, detail=f"{where} is free")
 
 
+def _registries(catalogue: Catalogue) -> Check:
+    where = " and ".join(map(str, catalogue.roots))
+    if not catalogue.errors:
+        return Check(name="registries", is_ok=True, detail=where)
+    detail = f"{where}: {'; '.join(map(str, catalogue.errors))}"
+    return Check(name="registries", is_ok=False, detail=detail, cure="What does not refer to these can be used.")
+
+
 def _model_files(catalogue: Catalogue) -> Check:
     problems = []
     count = 0
-    for model in catalogue.models.values():
-        for file in model_files(catalogue.root, model):
+    for name, model in catalogue.models.items():
+        for file in model_files(catalogue.folder_of("models", name), model):
             count += 1
             try:
                 verify(file)

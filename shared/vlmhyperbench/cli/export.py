@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+import shutil
+import sys
+import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 from uuid import UUID
+
+from cyclopts import Parameter
 
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.following import find
@@ -16,6 +21,7 @@ from vlmhyperbench.client import Client
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.exchange.exported import ExportedRun, ExportedSample
 from vlmhyperbench.exchange.staging import Staging, staged
+from vlmhyperbench.files import STDOUT
 from vlmhyperbench.wire.results import Result
 from vlmhyperbench.wire.runs import RunDetail
 from vlmhyperbench_sdk.types import JsonValue
@@ -32,7 +38,7 @@ def export(
     /,
     *,
     format: Format,  # noqa: A002 -- the flag's name
-    out: Path | None = None,
+    out: Annotated[Path | None, Parameter(allow_leading_hyphen=True)] = None,
     hub_dataset: str | None = None,
     hub_task: str | None = None,
     source_url: str | None = None,
@@ -45,19 +51,22 @@ def export(
         format: parquet and jsonl have everything; csv has one row per answer, metric and extractor; lm-eval writes
             samples and results as lm-evaluation-harness does; inspect writes a log that inspect_ai opens; hf writes
             the scores for a model repository of the Hugging Face Hub.
-        out: The file, or the folder for lm-eval and hf; a file is put into a folder that exists. What is there under
-            the same name is replaced.
+        out: The file, or the folder for lm-eval and hf; a file is put into a folder that exists. A file of the same
+            name is replaced, and nothing else is. - is stdout, for formats that are one file.
         hub_dataset: For hf, the benchmark's dataset on the Hub, OWNER/NAME.
         hub_task: For hf, the task in that benchmark.
         source_url: For hf, where the results can be looked up.
         shown: How the answer is shown.
     """
     given = {"--hub-dataset": hub_dataset, "--hub-task": hub_task, "--source-url": source_url}
+    if out == STDOUT and (shown.json or format not in _ENDINGS):
+        what = "--json has stdout for itself" if shown.json else f"{format} is a folder"
+        raise InvalidInput(f"--out - is stdout, and {what}.", cure="Name a place with --out.", code="usage")
     if format != "hf" and (idle := [flag for flag, value in given.items() if value is not None]):
         raise InvalidInput(f"{idle[0]} says nothing to --format {format}.", cure="Leave it out.", code="usage")
-    with Client() as client:
+    with Client() as client, tempfile.TemporaryDirectory(prefix="vlmhb-export-") as folder:
         run = _find(client, run_id)
-        place = _place(run, format, out)
+        place = _place(run, format, Path(folder) if out == STDOUT else out)
         with staged(place) as staging:
             counted = _Counted(client, run, shown)
             if format == "hf":
@@ -67,6 +76,10 @@ def export(
                 write_huggingface(counted.run, hub, out=place, staging=staging)
             else:
                 _write(format, counted.run, counted.samples(), place, staging)
+        if out == STDOUT:
+            with place.open("rb") as file:
+                shutil.copyfileobj(file, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
     warnings = _warnings(format, counted.run, hub_dataset)
     files = [str(path) for path in staging.files]
     if shown.json:
@@ -76,8 +89,8 @@ def export(
     else:
         for warning in warnings:
             note(f"note: {warning}")
-        for file in files:
-            say(f"export: {file}")
+        for name in files if out != STDOUT else []:
+            say(f"export: {name}")
     return exits.OK
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from cyclopts import App
 
 from vlmhyperbench.cli import exits
-from vlmhyperbench.cli.output import emit, say, table
+from vlmhyperbench.cli.output import emit, note, say, table
 from vlmhyperbench.cli.shown import HUMAN, Shown
-from vlmhyperbench.registry.folder import find_folder
-from vlmhyperbench.registry.loading import Catalogue, load_catalogue
+from vlmhyperbench.registry.errors import RegistryErrors
+from vlmhyperbench.registry.loading import Catalogue, read_catalogue
+from vlmhyperbench.registry.roots import registry_roots
 from vlmhyperbench.registry.schemas import KINDS
 from vlmhyperbench.settings import Settings
 
@@ -19,25 +21,59 @@ app = App(name="registry", help="List, show and validate registry entries.")
 
 @app.command(name="ls")
 def list_entries(kind: str | None = None, /, *, shown: Shown = HUMAN) -> int:
-    """List entries of one kind, or of all.
+    """List entries of one kind, or of all: which folder each is from, and which cannot be used.
 
     Args:
         kind: One of packages, models, backends, datasets, prompts, tasks, metrics, scenarios, reports, runs,
             experiments.
         shown: How the answer is shown.
     """
-    catalogue = _load(None)
+    catalogue = open_catalogue()
     kinds = list(KINDS) if kind is None else [kind]
     rows = [
-        {"kind": one, "name": name, "version": entry.version, "description": entry.description}
+        {
+            "kind": one,
+            "name": name,
+            "version": entry.version,
+            "description": entry.description,
+            "origin": str(catalogue.folder_of(one, name)),
+            "problem": None,
+        }
         for one in kinds
         for name, entry in sorted(catalogue.of(one).items())
     ]
+    rows += [
+        {
+            "kind": one,
+            "name": name,
+            "version": None,
+            "description": None,
+            "origin": str(catalogue.folder_of(one, name)),
+            "problem": "\n".join(map(str, errors)),
+        }
+        for (one, name), errors in sorted(catalogue.broken.items())
+        if one in kinds
+    ]
+    warnings = [*catalogue.warnings, *overrides(catalogue, kinds)]
     if shown.json:
-        emit("registry", rows, warnings=catalogue.warnings)
-    else:
-        table(["kind", "name", "version", "description"], [list(row.values()) for row in rows])
+        emit("registry", rows, warnings=warnings)
+        return exits.OK
+    names = ["kind", "name", "version", "description", "origin"]
+    table(names, [[row[name] for name in names] for row in rows if row["problem"] is None])
+    for warning in warnings:
+        note(f"warning: {warning}", shown)
+    for error in (error for (one, _), errors in catalogue.broken.items() if one in kinds for error in errors):
+        note(f"cannot be used: {error}", shown)
     return exits.OK
+
+
+def overrides(catalogue: Catalogue, kinds: Collection[str] = tuple(KINDS)) -> list[str]:
+    """Say which entries stand in place of others with their name."""
+    return [
+        f"{kind}/{name} of {roots[-1]} stands in place of that of {' and '.join(map(str, roots[:-1]))}."
+        for (kind, name), roots in sorted(catalogue.origins.items())
+        if len(roots) > 1 and kind in kinds
+    ]
 
 
 @app.command
@@ -49,7 +85,7 @@ def show(kind: str, name: str, /, *, shown: Shown = HUMAN) -> int:
         name: Name of the entry.
         shown: How the answer is shown.
     """
-    catalogue = _load(None)
+    catalogue = open_catalogue()
     entry = catalogue.get(kind, name)
     place = catalogue.place_of(kind, name)
     if shown.json:
@@ -74,20 +110,27 @@ def validate(folder: Path | None = None, /, *, shown: Shown = HUMAN) -> int:
     """Check every file and every reference; all errors at once, with file and line.
 
     Args:
-        folder: Folder of registry files; the stack's own where none is named.
+        folder: Folder of registry files, by itself; where none is named, what the stack reads.
         shown: How the answer is shown.
     """
-    catalogue = _load(folder)
+    catalogue = open_catalogue(folder)
+    if catalogue.errors:
+        raise RegistryErrors(catalogue.errors)
     counts = {kind: len(catalogue.of(kind)) for kind in KINDS}
+    roots = [str(root) for root in catalogue.roots]
+    warnings = [*catalogue.warnings, *overrides(catalogue)]
     if shown.json:
-        emit("registry-validation", {"root": str(catalogue.root), "entries": counts}, warnings=catalogue.warnings)
+        data = {"root": roots[0], "roots": roots, "entries": counts}
+        emit("registry-validation", data, warnings=warnings)
         return exits.OK
-    for warning in catalogue.warnings:
+    for warning in warnings:
         say(f"warning: {warning}")
-    say(f"{sum(counts.values())} entries in {catalogue.root} are valid.")
+    say(f"{sum(counts.values())} entries in {' and '.join(roots)} are valid.")
     return exits.OK
 
 
-def _load(folder: Path | None) -> Catalogue:
+def open_catalogue(folder: Path | None = None) -> Catalogue:
+    """Read the entries of a folder by itself, or those that the stack reads."""
     settings = Settings.load()
-    return load_catalogue(find_folder(folder or settings.registries, settings.home), settings.run_mode)
+    roots = (folder,) if folder is not None else registry_roots(settings.registries, settings.home)
+    return read_catalogue(roots, settings.run_mode)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ from vlmhyperbench.cli.output import emit, say
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.client import Client
 from vlmhyperbench.errors import InvalidInput, Unavailable
+from vlmhyperbench.files import write_whole
 from vlmhyperbench.wire.artifacts import Report
 
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
@@ -111,12 +111,7 @@ def _store(folder: Path, files: Mapping[str, bytes]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
-            temporary = folder / f".{name}.{os.getpid()}.tmp"
-            try:
-                temporary.write_bytes(content)
-                temporary.replace(folder / name)
-            finally:
-                temporary.unlink(missing_ok=True)
+            write_whole(folder / name, content)
     except OSError as error:
         raise Unavailable(
             f"The report cannot be written into {folder}: {error.strerror or error}.",

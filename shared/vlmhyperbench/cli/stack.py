@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.output import emit, note, say, table
 from vlmhyperbench.cli.shown import HUMAN, Shown
+from vlmhyperbench.errors import VlmHyperBenchError
 from vlmhyperbench.local.supervisor import control
 from vlmhyperbench.local.supervisor.home import Home
 from vlmhyperbench.settings import Settings
@@ -56,8 +57,9 @@ def down(*, shown: Shown = HUMAN) -> int:
 def status(*, shown: Shown = HUMAN) -> int:
     """Show each process of the embedded stack: pid, state, restarts, memory."""
     found = control.status(Home(Settings.load().home))
+    problems = _problems()
     if shown.json:
-        emit("stack", found)
+        emit("stack", found, warnings=problems)
         return exits.OK if found.is_up else exits.SETUP
     if not found.is_up:
         say(f"No stack runs in {found.home}. Start one with `vlmhyperbench up`.")
@@ -66,7 +68,19 @@ def status(*, shown: Shown = HUMAN) -> int:
     rows = [(one.name, one.pid, one.state, one.restarts, _mebibytes(one.pss_bytes)) for one in found.processes]
     table(["process", "pid", "state", "restarts", "memory"], rows, right=["pid", "restarts", "memory"])
     say(f"memory of all processes (PSS): {_mebibytes(sum(one.pss_bytes or 0 for one in found.processes))}")
+    for problem in problems:
+        note(f"warning: {problem}", shown)
     return exits.OK
+
+
+def _problems() -> list[str]:
+    """Say which registry entries cannot be used."""
+    from vlmhyperbench.cli.registry import open_catalogue
+
+    try:
+        return [f"a registry entry cannot be used: {error}" for error in open_catalogue().errors]
+    except VlmHyperBenchError as error:
+        return [error.message]
 
 
 def start(home: Home, settings: Settings, *, shown: Shown, services: Sequence[str] = (), is_tied: bool = False) -> bool:

@@ -124,6 +124,16 @@ def cancel_run(run_id: Id) -> Call[RunDetail]:
     return _post(f"/runs/{_id(run_id)}/cancel", RunDetail)
 
 
+def pause_run(run_id: Id) -> Call[RunDetail]:
+    """Stop assigning a run's jobs; running ones drain."""
+    return _post(f"/runs/{_id(run_id)}/pause", RunDetail)
+
+
+def resume_run(run_id: Id) -> Call[RunDetail]:
+    """Let a paused run go on."""
+    return _post(f"/runs/{_id(run_id)}/resume", RunDetail)
+
+
 def create_experiment(
     experiment: str | ExperimentEntry,
     *,
@@ -149,6 +159,16 @@ def list_experiments(*, state: str | None = None, limit: int = 50, cursor: str |
 def cancel_experiment(experiment_id: Id) -> Call[ExperimentDetail]:
     """Ask for an experiment and its open runs to be cancelled."""
     return _post(f"/experiments/{_id(experiment_id)}/cancel", ExperimentDetail)
+
+
+def pause_experiment(experiment_id: Id) -> Call[ExperimentDetail]:
+    """Stop assigning the jobs of an experiment's open runs; running ones drain."""
+    return _post(f"/experiments/{_id(experiment_id)}/pause", ExperimentDetail)
+
+
+def resume_experiment(experiment_id: Id) -> Call[ExperimentDetail]:
+    """Let the paused runs of an experiment go on."""
+    return _post(f"/experiments/{_id(experiment_id)}/resume", ExperimentDetail)
 
 
 def list_results(

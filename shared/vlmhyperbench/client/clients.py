@@ -95,6 +95,8 @@ class Runs(_Resource):
     get = _Now(calls.get_run)
     list = _Now(calls.list_runs)
     cancel = _Now(calls.cancel_run)
+    pause = _Now(calls.pause_run)
+    resume = _Now(calls.resume_run)
 
 
 class AsyncRuns(_AsyncResource):
@@ -107,6 +109,8 @@ class AsyncRuns(_AsyncResource):
     get = _Later(calls.get_run)
     list = _Later(calls.list_runs)
     cancel = _Later(calls.cancel_run)
+    pause = _Later(calls.pause_run)
+    resume = _Later(calls.resume_run)
 
 
 class Experiments(_Resource):
@@ -116,6 +120,8 @@ class Experiments(_Resource):
     get = _Now(calls.get_experiment)
     list = _Now(calls.list_experiments)
     cancel = _Now(calls.cancel_experiment)
+    pause = _Now(calls.pause_experiment)
+    resume = _Now(calls.resume_experiment)
 
 
 class AsyncExperiments(_AsyncResource):
@@ -125,6 +131,8 @@ class AsyncExperiments(_AsyncResource):
     get = _Later(calls.get_experiment)
     list = _Later(calls.list_experiments)
     cancel = _Later(calls.cancel_experiment)
+    pause = _Later(calls.pause_experiment)
+    resume = _Later(calls.resume_experiment)
 
 
 class Api(_Resource):

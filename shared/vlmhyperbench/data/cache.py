@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from typing import Final, Protocol
 
 from vlmhyperbench.data.images import image_key
 from vlmhyperbench.errors import Conflict
+from vlmhyperbench.files import write_whole
 
 DEFAULT_MAX_BYTES: Final = 20 * 1024**3
 IN_USE_S: Final = 6 * 3600.0
@@ -50,6 +50,7 @@ class DatasetCache:
         Raises:
             NotFound: storage does not have it.
             Conflict: storage holds other bytes under this name.
+            InvalidInput: something lies in its place that is no file.
             OSError: the cache cannot be written.
         """
         path = self._root / sha256[:2] / sha256
@@ -62,7 +63,8 @@ class DatasetCache:
                     code="wrong_hash",
                 )
             self._make_room(len(data))
-            _write_whole(path, data)
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            write_whole(path, data, mode=0o600)
             self._size_bytes += len(data)
         os.utime(path)
         return path
@@ -103,15 +105,3 @@ def _hash_of(path: Path) -> str | None:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except FileNotFoundError:
         return None
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

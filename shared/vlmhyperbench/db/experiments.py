@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID, uuid4
 
 from sqlalchemy import func, insert, select, update
@@ -89,9 +90,20 @@ async def request_cancel(session: AsyncSession, experiment_id: UUID) -> Experime
         )
         .values(cancel_requested_at=func.now())
     )
-    open_runs = await session.execute(
-        select(_RUN.c.id).where(_RUN.c.experiment_id == experiment_id, _RUN.c.finished_at.is_(None)).order_by(_RUN.c.id)
-    )
-    for run_id in open_runs.scalars().all():
+    for run_id in await _open_runs(session, experiment_id):
         await runs.request_cancel(session, run_id)
     return await get(session, experiment_id)
+
+
+async def set_paused(session: AsyncSession, experiment_id: UUID, *, is_paused: bool) -> None:
+    """Pause the open runs of an experiment, or let them go on."""
+    for run_id in await _open_runs(session, experiment_id):
+        await runs.set_paused(session, run_id, is_paused=is_paused)
+
+
+async def _open_runs(session: AsyncSession, experiment_id: UUID) -> Sequence[UUID]:
+    """Find the open runs of an experiment, in the order in which they are locked."""
+    found = await session.execute(
+        select(_RUN.c.id).where(_RUN.c.experiment_id == experiment_id, _RUN.c.finished_at.is_(None)).order_by(_RUN.c.id)
+    )
+    return found.scalars().all()

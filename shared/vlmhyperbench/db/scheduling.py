@@ -173,7 +173,10 @@ CROSS JOIN LATERAL (
       AND (j.scope = 'experiment' OR (r.finished_at IS NULL AND r.cancel_requested_at IS NULL AND r.reason IS NULL
                                       AND NOT r.is_paused
                                       AND (j.kind IN ('INDEX', 'GENERATE', 'IMPORT') OR NOT r.is_dirty)))
-      AND (j.scope = 'run' OR (e.finished_at IS NULL AND e.cancel_requested_at IS NULL))
+      AND (j.scope = 'run' OR (e.finished_at IS NULL AND e.cancel_requested_at IS NULL
+                               AND (j.kind <> 'INDEX' OR EXISTS (
+                                 SELECT FROM run o
+                                 WHERE o.experiment_id = e.id AND o.finished_at IS NULL AND NOT o.is_paused))))
       AND (cardinality(j.needs) = 0 OR NOT EXISTS (
             SELECT 1 FROM job n WHERE n.id = ANY (j.needs)
               AND n.state <> 'DONE' AND CASE j.needs_state

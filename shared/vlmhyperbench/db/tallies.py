@@ -43,6 +43,11 @@ async def run_states(session: AsyncSession, experiment_ids: Sequence[UUID]) -> d
     return states
 
 
+async def paused(session: AsyncSession, experiment_ids: Sequence[UUID]) -> set[UUID]:
+    """Find those of several experiments that have open runs, all of which are paused."""
+    return set((await session.execute(text(_PAUSED), {"ids": list(experiment_ids)})).scalars())
+
+
 async def heads(session: AsyncSession, stream_ids: Sequence[UUID]) -> dict[UUID, Head]:
     """Read how far several streams go; what does not exist is absent."""
     found = await session.execute(text(_HEADS), {"ids": list(stream_ids)})
@@ -71,6 +76,11 @@ SELECT run_id, CAST(sum(done) AS bigint) AS done, CAST(sum(failed) AS bigint) AS
 _STATES = """
 SELECT experiment_id, state, count(*) AS runs FROM run WHERE experiment_id = ANY(:ids)
 GROUP BY experiment_id, state ORDER BY experiment_id, state
+"""
+
+_PAUSED = """
+SELECT experiment_id FROM run WHERE experiment_id = ANY(:ids) AND finished_at IS NULL
+GROUP BY experiment_id HAVING bool_and(is_paused)
 """
 
 _HEADS = """

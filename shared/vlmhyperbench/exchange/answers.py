@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from vlmhyperbench.errors import InvalidInput, Unavailable
 from vlmhyperbench.exchange.lines import lines_of
+from vlmhyperbench.files import replacing
 from vlmhyperbench_sdk.jsontext import parse_object
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
@@ -92,19 +92,14 @@ def write_answers(path: Path, file: AnswersFile) -> int:
         InvalidInput: an answer cannot be read, or its text is no Unicode.
         Unavailable: the file cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     header = {name: getattr(file, name) for name in ("format", "tool", "model", "task")}
     count = 0
     try:
-        try:
-            with temporary.open("wb") as out:
-                out.write(_line({"schema": SCHEMA, **header, "decoding": file.decoding}, "the header"))
-                for answer in file.answers:
-                    out.write(_line({name: getattr(answer, name) for name in _WRITTEN}, answer.place))
-                    count += 1
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with replacing(path) as temporary, temporary.open("wb") as out:
+            out.write(_line({"schema": SCHEMA, **header, "decoding": file.decoding}, "the header"))
+            for answer in file.answers:
+                out.write(_line({name: getattr(answer, name) for name in _WRITTEN}, answer.place))
+                count += 1
     except OSError as error:
         raise Unavailable(
             f"The answers cannot be written to {path}: {error.strerror or error}.",

@@ -1,8 +1,8 @@
 """Read our `answers.csv`: `;` separated, at least `id` and `model_answer`; questions and references are not in it.
 
 An empty cell is missing, an empty text is a quoted one, and the apostrophe is taken away that the writer puts before
-text which a spreadsheet would run (`reports.tables`). An answer that began with such an apostrophe of its own cannot be
-told from a disarmed one: how many were armed again is noted.
+text which a spreadsheet would run (`reports.tables`), also before text that began with apostrophes of its own. A file
+that somebody else wrote has no such apostrophes: how many were taken away is noted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from vlmhyperbench.exchange.lines import not_installed, rows_of
 
 FORMAT: Final = "answers-csv"
 REQUIRED: Final = ("id", "model_answer")
-DISARMED: Final = r"^'[=+\-@＝＋－＠[[\p{C}\p{Z}]--\x20]]"
+DISARMED: Final = r"^''*[=+\-@＝＋－＠[[\p{C}\p{Z}]--\x20]]"
 """The writer's pattern, behind its apostrophe."""
 KNOWN: Final = frozenset(
     {

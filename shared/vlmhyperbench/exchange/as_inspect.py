@@ -37,7 +37,7 @@ def write_inspect(run: ExportedRun, samples: Iterable[ExportedSample], *, out: P
     if out.suffix != ".eval":
         raise InvalidInput(f"{out.name} would not be opened as a log.", cure="Give it a name that ends in .eval.")
     places, totals = Places(), _Totals()
-    summaries = staging.scratch(out, "summaries")
+    summaries = staging.scratch(out)
     with zipfile.ZipFile(staging.file(out), "w", zipfile.ZIP_DEFLATED) as archive:
         start: JsonObject = {"version": LOG_VERSION, "eval": _spec(run, None), "plan": _plan(run)}
         _add(archive, "_journal/start.json", start)

@@ -42,8 +42,8 @@ def write_parquet(run: ExportedRun, samples: Iterable[ExportedSample], *, out: P
     import polars
 
     parts = []
-    for no, batch in enumerate(_batches(samples)):
-        parts.append(staging.scratch(out, f"{no:06}"))
+    for batch in _batches(samples):
+        parts.append(staging.scratch(out))
         polars.DataFrame([_row(sample) for sample in batch], schema=_schema()).write_parquet(parts[-1])
     header = json.dumps(run_fields(run), ensure_ascii=False, allow_nan=False)
     polars.scan_parquet(parts).sink_parquet(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from vlmhyperbench.errors import Unavailable
+from vlmhyperbench.files import beside, destination, replace
 
 
 class Staging:
@@ -19,16 +19,21 @@ class Staging:
         self._folders: list[Path] = []
 
     def file(self, path: Path) -> Path:
-        """Return where to write what shall lie at `path`; folders are made."""
-        temporary = self._beside(path)
+        """Return where to write what shall lie at `path`; folders are made.
+
+        Raises:
+            InvalidInput: what lies there is no regular file.
+        """
+        self._make_folder(path.parent)
+        temporary = beside(destination(path))
         self._moves[temporary] = path
         return temporary
 
-    def scratch(self, path: Path, name: str) -> Path:
+    def scratch(self, path: Path) -> Path:
         """Return a place for what is needed only on the way to `path`."""
-        temporary = self._beside(path.with_name(f"{path.name}.{name}"))
-        self._scratch.append(temporary)
-        return temporary
+        self._make_folder(path.parent)
+        self._scratch.append(beside(path))
+        return self._scratch[-1]
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -38,7 +43,7 @@ class Staging:
     def publish(self) -> None:
         """Put every file in its place; an older file of that name is replaced."""
         for temporary, path in self._moves.items():
-            temporary.replace(path)
+            replace(temporary, path)
 
     def clear(self, *, is_published: bool) -> None:
         """Leave nothing behind but what was published."""
@@ -48,11 +53,10 @@ class Staging:
             if not any(folder.iterdir()):
                 folder.rmdir()
 
-    def _beside(self, path: Path) -> Path:
-        missing = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
-        path.parent.mkdir(parents=True, exist_ok=True)
+    def _make_folder(self, folder: Path) -> None:
+        missing = [one for one in (folder, *folder.parents) if not one.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
         self._folders += reversed(missing)
-        return path.with_name(f".{path.name}.{os.getpid()}.tmp")
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from vlmhyperbench.files import replace, write_whole
 from vlmhyperbench.processes import child_environment
 from vlmhyperbench_sdk.errors import Conflict, Unavailable
 
@@ -161,15 +162,7 @@ def read_or_make_password(path: Path) -> str:
 
 def write_private(path: Path, content: str) -> None:
     """Write a file that only its owner can read, whole or not at all."""
-    temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_whole(path, content.encode(), mode=0o600, is_durable=True)
 
 
 def tail(log: Path, lines: int = 5) -> str:
@@ -184,7 +177,7 @@ def tail(log: Path, lines: int = 5) -> str:
 def open_log(path: Path) -> IO[bytes]:
     """Open a log that only its owner reads, to append to it; one that has grown long is put aside first."""
     if path.exists() and path.stat().st_size > _LOG_BYTES:
-        path.replace(path.with_name(f"{path.name}.1"))
+        replace(path, path.with_name(f"{path.name}.1"))
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
 
 

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.registry.documents import Document, Place
-from vlmhyperbench.registry.errors import did_you_mean
+from vlmhyperbench.registry.errors import RegistryError, RegistryErrors, did_you_mean
 from vlmhyperbench.registry.schemas import (
     KINDS,
     BackendEntry,
@@ -35,8 +35,8 @@ SINGULAR: Final = {kind: kind.removesuffix("s") for kind in KINDS}
 class Catalogue:
     """Entries by kind and name, with where each was written."""
 
-    root: Path
-    """The registries' folder; relative paths inside entries start here."""
+    roots: tuple[Path, ...]
+    """The folders that were read, in the order of rising precedence."""
     packages: Mapping[str, PackageEntry] = field(default_factory=dict)
     models: Mapping[str, ModelEntry] = field(default_factory=dict)
     backends: Mapping[str, BackendEntry] = field(default_factory=dict)
@@ -50,6 +50,12 @@ class Catalogue:
     experiments: Mapping[str, ExperimentEntry] = field(default_factory=dict)
     documents: Mapping[tuple[str, str], Document] = field(default_factory=dict)
     """(kind, name) → the data it was read from, with every value's place."""
+    origins: Mapping[tuple[str, str], tuple[Path, ...]] = field(default_factory=dict)
+    """(kind, name) → the roots that hold such an entry; the last is where it was read, the others are overridden."""
+    broken: Mapping[tuple[str, str], tuple[RegistryError, ...]] = field(default_factory=dict)
+    """(kind, name) of entries that exist and cannot be used → what is wrong with each. They are in no other mapping."""
+    errors: tuple[RegistryError, ...] = ()
+    """Everything that is wrong, that of no single entry too."""
     warnings: tuple[str, ...] = ()
 
     def of(self, kind: str) -> Mapping[str, Entry]:
@@ -68,21 +74,28 @@ class Catalogue:
 
         Raises:
             NotFound: there is no such kind or no such entry; the nearest names are offered.
+            RegistryErrors: there is one, and it cannot be used.
         """
-        return look_up(self.of(kind), kind, name)
+        return self.look_up(self.of(kind), kind, name)
+
+    def look_up(self, entries: Mapping[str, E], kind: str, name: str) -> E:
+        """Return the entry of a name; `entries` are the catalogue's own of that kind.
+
+        Raises:
+            NotFound: there is none; the nearest names are offered.
+            RegistryErrors: there is one, and it cannot be used.
+        """
+        if (kind, name) in self.broken:
+            raise RegistryErrors(self.broken[kind, name])
+        if name not in entries:
+            raise NotFound(f"There is no {SINGULAR[kind]} called {name!r}.", cure=did_you_mean(name, entries))
+        return entries[name]
+
+    def folder_of(self, kind: str, name: str) -> Path:
+        """Return the root that holds an entry: relative paths inside the entry start there."""
+        return self.origins.get((kind, name), self.roots[:1])[-1]
 
     def place_of(self, kind: str, name: str, *path: str | int) -> Place | None:
         """Where a value of an entry was written, or None for an entry that came by another way than a file."""
         document = self.documents.get((kind, name))
         return document.place_of(path) if document else None
-
-
-def look_up(entries: Mapping[str, E], kind: str, name: str) -> E:
-    """Return the entry of a name.
-
-    Raises:
-        NotFound: there is none; the nearest names are offered.
-    """
-    if name not in entries:
-        raise NotFound(f"There is no {SINGULAR[kind]} called {name!r}.", cure=did_you_mean(name, entries))
-    return entries[name]

@@ -27,7 +27,8 @@ _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 class Checked:
     """What was found."""
 
-    errors: list[RegistryError] = field(default_factory=list)
+    broken: dict[tuple[str, str], tuple[RegistryError, ...]] = field(default_factory=dict)
+    """(kind, name) of entries that cannot be used → what is wrong with each."""
     warnings: list[str] = field(default_factory=list)
 
 
@@ -58,7 +59,7 @@ def check_catalogue(
             check(references, name)
             if references.problems:
                 bad.add((kind, name))
-            checked.errors.extend(_at_their_places(references, kind, name))
+                checked.broken[kind, name] = tuple(_at_their_places(references, kind, name))
     checked.warnings.extend(_unpinned(catalogue))
     return checked
 

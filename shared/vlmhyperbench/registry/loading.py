@@ -1,10 +1,11 @@
-"""From a folder of YAML files to a catalogue: every file is read, everything wrong is said at once."""
+"""From folders of YAML files to a catalogue: every file is read, everything wrong is said at once."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path as FilePath
 from typing import Final
 
@@ -19,7 +20,10 @@ from vlmhyperbench.registry.plugins import InstalledPlugins, Plugins
 from vlmhyperbench.registry.schemas import KINDS, Entry
 from vlmhyperbench.registry.validation import validate
 
-__all__ = ["Catalogue", "load_catalogue"]
+__all__ = ["Catalogue", "load_catalogue", "read_catalogue"]
+
+Key = tuple[str, str]
+"""Kind and name of an entry."""
 
 SUFFIX: Final = ".yaml"
 OVERLAY: Final = ".dev"
@@ -30,41 +34,90 @@ _STEM: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 @dataclass(slots=True)
 class _Loading:
-    """What has been found so far."""
+    """What has been found so far in one root."""
 
     root: FilePath
     mode: RunMode
+    is_lowest: bool
+    """Files of the lowest root are shown relative to it, those that are laid over it with their whole path."""
     errors: list[RegistryError] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    documents: dict[tuple[str, str], Document] = field(default_factory=dict)
-    entries: dict[str, dict[str, Entry]] = field(default_factory=lambda: {kind: {} for kind in KINDS})
-    broken: set[tuple[str, str]] = field(default_factory=set)
-    """Entries that exist but could not be read: a reference to one is no second error."""
+    documents: dict[Key, Document] = field(default_factory=dict)
+    entries: dict[Key, Entry] = field(default_factory=dict)
+    broken: dict[Key, tuple[RegistryError, ...]] = field(default_factory=dict)
+    """Entries that exist but could not be read."""
+
+    def shown(self, file: FilePath) -> str:
+        """Return how errors call a file."""
+        return str(file.relative_to(self.root) if self.is_lowest else file)
 
 
 def load_catalogue(path: FilePath, run_mode: str = "prod", *, plugins: Plugins | None = None) -> Catalogue:
-    """Read every `<kind>/<name>.yaml` of a folder and check all references between the entries.
+    """Read one folder, all of which has to be right.
 
     Raises:
         NotFound: there is no such folder.
         InvalidInput: `run_mode` is neither `prod` nor `dev`.
         RegistryErrors: entries are malformed or refer to what does not exist; every error, by file and line.
     """
-    loading = _Loading(path.absolute(), check_run_mode(run_mode))
-    if not path.is_dir():
+    catalogue = read_catalogue([path], run_mode, plugins=plugins)
+    if catalogue.errors:
+        raise RegistryErrors(catalogue.errors)
+    return catalogue
+
+
+def read_catalogue(roots: Sequence[FilePath], run_mode: str = "prod", *, plugins: Plugins | None = None) -> Catalogue:
+    """Read every `<kind>/<name>.yaml` of some folders, the later laid over the earlier, and check all references.
+
+    What is wrong stops nothing: an entry that cannot be used is in `broken`, and `errors` holds every error. Only the
+    first folder has to exist.
+
+    Raises:
+        NotFound: there is no such folder.
+        InvalidInput: `run_mode` is neither `prod` nor `dev`.
+    """
+    mode = check_run_mode(run_mode)
+    if not roots[0].is_dir():
         raise NotFound(
-            f"There are no registries at {path}.", cure="Give the folder that holds models/, tasks/ and so on."
+            f"There are no registries at {roots[0]}.", cure="Give the folder that holds models/, tasks/ and so on."
         )
+    layers = [
+        _read_root(root.absolute(), mode, is_lowest=not no) for no, root in enumerate(roots) if not no or root.is_dir()
+    ]
+    origins: dict[Key, tuple[FilePath, ...]] = {}
+    found: dict[Key, _Loading] = {}
+    for layer in layers:
+        for key in (*layer.entries, *layer.broken):
+            origins[key] = (*origins.get(key, ()), layer.root)
+            found[key] = layer
+    broken = {key: layer.broken[key] for key, layer in found.items() if key in layer.broken}
+    entries = {key: layer.entries[key] for key, layer in found.items() if key not in layer.broken}
+    catalogue = Catalogue(
+        roots=tuple(layer.root for layer in layers),
+        documents={key: layer.documents[key] for key, layer in found.items() if key in layer.documents},
+        origins=origins,
+        **_by_kind(entries),  # type: ignore[arg-type]
+    )
+    checked = check_catalogue(catalogue, run_mode=mode, broken=broken, plugins=plugins or InstalledPlugins())
+    broken.update(checked.broken)
+    return replace(
+        catalogue,
+        broken=broken,
+        errors=(*(error for layer in layers for error in layer.errors), *chain.from_iterable(checked.broken.values())),
+        warnings=(*(warning for layer in layers for warning in layer.warnings), *checked.warnings),
+        **_by_kind({key: entry for key, entry in entries.items() if key not in broken}),  # type: ignore[arg-type]
+    )
+
+
+def _by_kind(entries: Mapping[Key, Entry]) -> dict[str, dict[str, Entry]]:
+    return {kind: {name: entry for (of, name), entry in entries.items() if of == kind} for kind in KINDS}
+
+
+def _read_root(root: FilePath, mode: RunMode, *, is_lowest: bool) -> _Loading:
+    loading = _Loading(root, mode, is_lowest)
     for kind in _kinds(loading):
         _load_kind(loading, kind)
-    catalogue = Catalogue(root=loading.root, documents=loading.documents, **loading.entries)  # type: ignore[arg-type]
-    checked = check_catalogue(
-        catalogue, run_mode=loading.mode, broken=loading.broken, plugins=plugins or InstalledPlugins()
-    )
-    errors = [*loading.errors, *checked.errors]
-    if errors:
-        raise RegistryErrors(errors)
-    return replace(catalogue, warnings=(*loading.warnings, *checked.warnings))
+    return loading
 
 
 def _kinds(loading: _Loading) -> Iterable[str]:
@@ -73,38 +126,42 @@ def _kinds(loading: _Loading) -> Iterable[str]:
             continue
         if folder.is_dir() and folder.name not in KINDS:
             cure = did_you_mean(folder.name, KINDS)
-            loading.errors.append(RegistryError(file=folder.name, message="There is no such kind of entry.", cure=cure))
+            message = "There is no such kind of entry."
+            loading.errors.append(RegistryError(file=loading.shown(folder), message=message, cure=cure))
         elif folder.suffix in {SUFFIX, ".yml"}:
             _refuse(loading, folder, "An entry lies in the folder of its kind.", "Move it, for example into tasks/.")
     return (kind for kind in KINDS if (loading.root / kind).is_dir())
 
 
 def _load_kind(loading: _Loading, kind: str) -> None:
-    files = _files(loading, loading.root / kind)
+    files = _files(loading, kind)
     overlays = {name.removesuffix(OVERLAY): file for name, file in files.items() if name.endswith(OVERLAY)}
     bases = {name: file for name, file in files.items() if not name.endswith(OVERLAY)}
     for name, file in overlays.items():
         if name not in bases:
             _refuse(loading, file, "An overlay without a base.", f"Write {name}{SUFFIX}.")
     for name, file in bases.items():
+        before = len(loading.errors)
         entry = _load_entry(loading, kind, name, file, overlays.get(name) if loading.mode == "dev" else None)
-        if entry is None:
-            loading.broken.add((kind, name))
+        if entry is None or len(loading.errors) > before:
+            loading.broken[kind, name] = tuple(loading.errors[before:])
         else:
-            loading.entries[kind][name] = entry
+            loading.entries[kind, name] = entry
 
 
-def _files(loading: _Loading, folder: FilePath) -> dict[str, FilePath]:
+def _files(loading: _Loading, kind: str) -> dict[str, FilePath]:
     found: dict[str, FilePath] = {}
-    for file in sorted(folder.iterdir()):
+    for file in sorted((loading.root / kind).iterdir()):
         if file.name.startswith("."):
             continue
         if file.suffix == ".yml":
-            _refuse(loading, file, "Entries end in .yaml.", f"Rename it to {file.stem}{SUFFIX}.")
+            error = _refuse(loading, file, "Entries end in .yaml.", f"Rename it to {file.stem}{SUFFIX}.")
+            loading.broken[kind, file.stem] = (error,)
         elif file.suffix == SUFFIX and not _STEM.fullmatch(file.stem):
             _refuse(loading, file, "The name of an entry is letters, digits, `.`, `_` and `-`.", "Rename it.")
         elif file.suffix == SUFFIX and _leads_out(file, loading.root):
-            _refuse(loading, file, "The link leads out of the registries.", "Put the file itself here.")
+            error = _refuse(loading, file, "The link leads out of the registries.", "Put the file itself here.")
+            loading.broken[kind, file.stem] = (error,)
         elif file.suffix == SUFFIX:
             found[file.stem] = file
     return found
@@ -140,7 +197,7 @@ def _load_entry(loading: _Loading, kind: str, name: str, file: FilePath, over: F
 
 
 def _read(loading: _Loading, kind: str, file: FilePath) -> Document | None:
-    document, errors = read_document(file, str(file.relative_to(loading.root)))
+    document, errors = read_document(file, loading.shown(file))
     if document is not None:
         document, warnings, errors = modernise(kind, document)
         loading.warnings.extend(warnings)
@@ -161,5 +218,7 @@ def _report(loading: _Loading, document: Document, problem: Problem) -> None:
     )
 
 
-def _refuse(loading: _Loading, file: FilePath, message: str, cure: str) -> None:
-    loading.errors.append(RegistryError(file=str(file.relative_to(loading.root)), line=1, message=message, cure=cure))
+def _refuse(loading: _Loading, file: FilePath, message: str, cure: str) -> RegistryError:
+    error = RegistryError(file=loading.shown(file), line=1, message=message, cure=cure)
+    loading.errors.append(error)
+    return error

@@ -18,6 +18,8 @@ from vlmhyperbench.registry.schemas import (
 
 Axis = tuple[str, int]
 """Key in the matrix, and position."""
+_ALWAYS = 2
+"""Parts that every name has, so that it stays when targets or tasks are added: the target and the task."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +62,7 @@ def combine(matrix: Matrix, exclude: Sequence[Exclusion], defaults: RunChoices) 
                 if own[name] is not None:
                     places[name,] = ("matrix", f"{name}s", position)
             kept.append((run, places))
-    names = _names([run for run, _ in kept])
+    names = names_of([run for run, _ in kept])
     return [Combination(name=name, run=run, places=places) for name, (run, places) in zip(names, kept, strict=True)]
 
 
@@ -79,12 +81,16 @@ def _matches(exclusion: Exclusion, run: RunEntry) -> bool:
     return bool(wanted) and all(facts[name] == value for name, value in wanted.items())
 
 
-def _names(runs: Sequence[RunEntry]) -> list[str]:
-    """Name each run by what differs between them; equal names are numbered."""
+def names_of(runs: Sequence[RunEntry]) -> list[str]:
+    """Name each run by target and task, and by what else differs between them; equal names are numbered."""
     parts = [_parts(run) for run in runs]
     varying = [len({part[no] for part in parts}) > 1 for no in range(len(parts[0]))] if parts else []
     names = [
-        " · ".join([part[0], *(text for text, varies in zip(part[1:], varying[1:], strict=True) if varies and text)])
+        " · ".join(
+            text
+            for no, (text, varies) in enumerate(zip(part, varying, strict=True))
+            if text and (varies or no < _ALWAYS)
+        )
         for part in parts
     ]
     total, seen = Counter(names), Counter[str]()
@@ -98,8 +104,8 @@ def _names(runs: Sequence[RunEntry]) -> list[str]:
 def _parts(run: RunEntry) -> tuple[str, ...]:
     return (
         _target_name(run),
-        _backend(run),
         run.task,
+        _backend(run),
         _scenario_name(run),
         run.prompt or "",
         _decoding_name(run.decoding),

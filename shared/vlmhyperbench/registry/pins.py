@@ -25,12 +25,13 @@ def pin_dataset(
     entry = references.find(references.catalogue.datasets, "datasets", chosen.name, path)
     if entry is None:
         return None
+    folder = references.catalogue.folder_of("datasets", chosen.name)
     return DatasetSpec(
         name=chosen.name,
         version=entry.version,
         type=entry.type,
         package=references.plugins.package_of("datasets", entry.type),
-        path=str(references.catalogue.root / entry.path) if entry.path is not None else None,
+        path=str(folder / entry.path) if entry.path is not None else None,
         revision=entry.revision,
         split=given(chosen.split, entry.split),
         params={**entry.params, **chosen.params},

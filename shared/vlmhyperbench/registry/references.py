@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec, PackageRef
 from vlmhyperbench.errors import InvalidInput, NotFound
-from vlmhyperbench.registry.catalogue import Catalogue, look_up
+from vlmhyperbench.registry.catalogue import SINGULAR, Catalogue
 from vlmhyperbench.registry.choices import ExtractorChoice
-from vlmhyperbench.registry.errors import Path, Problem, did_you_mean
+from vlmhyperbench.registry.errors import Path, Problem, RegistryErrors, did_you_mean
 from vlmhyperbench.registry.plugins import Plugins
 from vlmhyperbench.registry.schemas import Entry
 from vlmhyperbench.scoring.extraction import open_extractor
@@ -41,10 +41,13 @@ class References:
         if (kind, name) in self.broken:
             return None
         try:
-            return look_up(entries, kind, name)
+            return self.catalogue.look_up(entries, kind, name)
         except NotFound as error:
             self.say(path, error.message, error.cure)
-            return None
+        except RegistryErrors as error:
+            for one in error.errors:
+                self.say(path, f"the {SINGULAR[kind]} {name!r} cannot be used: {one}")
+        return None
 
     def plugin(self, group: Group, name: str, package: str | None, path: Path) -> PackageRef | None:
         """Check that a plugin can be used and that it comes from the package that the entry names."""

@@ -14,7 +14,7 @@ from vlmhyperbench.registry.choices import (
     RunChoices,
 )
 from vlmhyperbench.registry.errors import Path
-from vlmhyperbench.registry.matrix import Combination, combine
+from vlmhyperbench.registry.matrix import Combination, combine, names_of
 from vlmhyperbench.registry.metrics import pin_metrics
 from vlmhyperbench.registry.pins import (
     check_reports,
@@ -170,12 +170,14 @@ def _combinations(references: References, entry: ExperimentEntry) -> list[Combin
     if entry.matrix is not None:
         return combine(entry.matrix, entry.exclude, entry.defaults)
     combinations: list[Combination] = []
+    unnamed = [run for run in entry.runs if isinstance(run, RunEntry) and not run.name]
+    made_up = iter(names_of(unnamed))
     for no, run in enumerate(entry.runs):
         found = run
         if isinstance(run, str):
             found = references.find(references.catalogue.runs, "runs", run, ("runs", no)) or run
         if isinstance(found, RunEntry):
-            name = run if isinstance(run, str) else found.name or f"run-{no + 1}"
+            name = run if isinstance(run, str) else found.name or next(made_up)
             base: Path = ("runs", no)
             combinations.append(Combination(name=name, run=found, places={(): base}, is_whole=isinstance(run, str)))
     names = [combination.name for combination in combinations]

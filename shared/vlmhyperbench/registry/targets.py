@@ -40,7 +40,7 @@ def resolve_target(
         backend=name,
         backend_class=adapter,
         adapter=references.plugin("backends", adapter, None, (*path, "model")),
-        files=model_files(catalogue.root, model),
+        files=model_files(catalogue.folder_of("models", choice.model), model),
         engine_params={**backend.engine_params, **model.engine_params, **choice.engine_params},
         quantization=model.quantization,
         license=model.license,

@@ -25,6 +25,7 @@ from vlmhyperbench.reports.evidence import RunEvidence, ScoredMetric
 from vlmhyperbench.reports.headline import final_state, finished_at, headline_row, run_data, tone_of
 from vlmhyperbench.reports.judging import judges_of
 from vlmhyperbench.reports.limitations import limitations
+from vlmhyperbench.reports.matrix import matrix_table
 from vlmhyperbench.reports.parity import parity_section
 from vlmhyperbench.reports.performance import Performance, performance_of
 from vlmhyperbench.reports.provenance import configuration_items, provenance
@@ -221,7 +222,13 @@ def _results(summarised: Sequence[_Summarised]) -> Section:
         name="results",
         title="Results",
         lead="Every run over all its samples.",
-        blocks=(quality_table, speed_table, counts_table([(one.run.name, one.counts) for one in summarised]), bounds),
+        blocks=(
+            *matrix_table([(one.run, one.quality[0] if one.quality else None) for one in summarised]),
+            quality_table,
+            speed_table,
+            counts_table([(one.run.name, one.counts) for one in summarised]),
+            bounds,
+        ),
     )
 
 

@@ -43,6 +43,7 @@ def headline_row(
         "run": run.id,
         "name": run.name,
         "target": target_of(run.spec),
+        "task": run.spec.task,
         "state": final_state(run, counts),
         "metrics": {
             one.scored.key: {
@@ -75,6 +76,14 @@ def headline_row(
         "model_failures": counts.model_failures,
         "infrastructure_failures": counts.infrastructure_failures,
     }
+
+
+def scores_of(row: Mapping[str, JsonValue]) -> JsonObject:
+    """Return what lists of runs show of a headline row: the metrics as a list, the primary one first."""
+    metrics = row["metrics"]
+    assert isinstance(metrics, Mapping)  # noqa: S101 - `headline_row` makes it so
+    scores = [{"metric": name, **found} for name, found in metrics.items() if isinstance(found, Mapping)]
+    return {"scores": scores, **{name: value for name, value in row.items() if name != "metrics"}}
 
 
 def run_data(

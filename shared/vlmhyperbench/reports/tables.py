@@ -1,6 +1,7 @@
 """The CSV files of a run, `;` separated: answers, measures in detail, summaries. They are written in bulk.
 
-Text that a spreadsheet would run as a formula is prefixed with an apostrophe; numbers stay numbers. What is missing is
+Text that a spreadsheet would run as a formula is prefixed with an apostrophe, which `exchange.answers_csv` takes away
+again; numbers stay numbers. What is missing is
 an empty cell; an answer that is an empty text is a quoted one.
 """
 
@@ -57,8 +58,11 @@ _IDENTITY = SUMMARY[: SUMMARY.index("n")]
 _COUNTS = ("n", "n_invalid")
 _GROUPS = ("doc_class", "question_type")
 _OF_ANSWERS = ("general", "by_doc_type", "by_doc_question")
-_FORMULA = r"^[=+\-@＝＋－＠[[\p{C}\p{Z}]--\x20]]"
-"""How text begins that a spreadsheet runs: as a formula, in full width too, or behind what nobody sees."""
+_FORMULA = r"^'*[=+\-@＝＋－＠[[\p{C}\p{Z}]--\x20]]"
+"""How text begins that a spreadsheet runs: as a formula, in full width too, or behind what nobody sees.
+
+Apostrophes before it are the text's own: one more is put before them, so that taking one away gives the text again.
+"""
 
 
 def answers_csv(run: RunEvidence) -> bytes:
@@ -226,4 +230,6 @@ def csv_rows(rows: polars.DataFrame) -> bytes:
 
 
 def _write(header: Sequence[str], rows: polars.DataFrame) -> bytes:
-    return (";".join(header) + "\n").encode() + csv_rows(rows)
+    """Write a header and rows; a score that an imported file reports gives a column whatever name it has."""
+    names = polars.DataFrame([header], schema={str(no): polars.String for no in range(len(header))}, orient="row")
+    return csv_rows(names) + csv_rows(rows)

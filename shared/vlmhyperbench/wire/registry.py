@@ -14,6 +14,8 @@ class RegistrySummary(Output):
     name: str
     version: str
     description: str = ""
+    problem: str | None = None
+    """Why it cannot be used, with file and line; version and description are not known then."""
 
 
 class RegistryEntry(RegistrySummary):
@@ -21,4 +23,4 @@ class RegistryEntry(RegistrySummary):
 
     entry: JsonValue
     file: str | None = None
-    """Where it was read, relative to the registries' root."""
+    """Where it was read: relative to the registries that came with the product, or a whole path."""

@@ -86,6 +86,42 @@ class Job(Output):
     finished_at: datetime | None
 
 
+class Score(Output):
+    """What one metric says of a run's answers."""
+
+    metric: str
+    value: float | None
+    ci_low: float | None = None
+    """Ends of the 95 % interval."""
+    ci_high: float | None = None
+    n: int
+    """Answers that have a value."""
+    n_without_value: int = 0
+    evaluation_id: str | None = None
+    """Short id of everything that decides the number."""
+
+
+class Headline(Output):
+    """What the report says of a run in a few numbers; the metrics in the task's order, the primary one first."""
+
+    scores: list[Score] = Field(default_factory=list)
+    requested: int | None = None
+    ok: int | None = None
+    model_failures: int | None = None
+    infrastructure_failures: int | None = None
+    validity: str | None = None
+    """Of the speeds: `valid`, or why they are no measure; None where nothing was timed."""
+    latency_p50_ms: float | None = None
+    latency_p99_ms: float | None = None
+    ttft_p50_ms: float | None = None
+    output_tokens_per_s: float | None = None
+    samples_per_s: float | None = None
+    goodput_per_s: float | None = None
+    energy_j_per_answer: float | None = None
+    peak_memory_bytes: float | None = None
+    peak_memory_of: str | None = None
+
+
 class Run(Output):
     """One target, one task, one scenario."""
 
@@ -109,6 +145,8 @@ class Run(Output):
     """Requests that count; known once the run is INDEXED."""
     done: int
     failed: int
+    headline: Headline | None = None
+    """Scores and speeds; None until there is a report."""
     event_seq: int
     created_by: str
     created_at: datetime
@@ -131,6 +169,8 @@ class Experiment(Output):
     id: UUID
     name: str
     state: ExperimentState
+    is_paused: bool = False
+    """It has open runs, and every one of them is paused."""
     is_cancelling: bool
     run_states: dict[str, int]
     """How many runs are in each state."""

@@ -106,3 +106,4 @@ def test_junit_without_a_gate_and_a_file_that_cannot_be_written_are_refused(
     assert main(["compare", run, run, "--junit", "x.xml"]) == exits.USAGE
     assert main(["compare", run, run, "--markdown", str(tmp_path / "none" / "x.md")]) == exits.SETUP
     assert "x.md cannot be written: No such file or directory." in capsys.readouterr().err
+    assert main(["compare", run, run, "--markdown", "/dev/full"]) == exits.USAGE

@@ -240,6 +240,32 @@ def test_an_api_that_fails_half_way_leaves_the_older_export(api: Api, tmp_path: 
     assert {name: (tmp_path / name).read_bytes() for name in _files(tmp_path)} == before
 
 
+@pytest.mark.parametrize("format_", FORMATS)
+def test_a_device_is_not_replaced_by_an_export(api: Api, tmp_path: Path, format_: str) -> None:
+    out = tmp_path / "log.eval"
+    out.symlink_to("/dev/full")
+    expected = 3 if format_ in {"hf", "lm-eval"} else 2  # a folder cannot lie there
+    assert main(["export", str(RUN), "--format", format_, "--out", str(out)]) == expected
+    assert (list(tmp_path.iterdir()), Path("/dev/full").is_char_device()) == ([out], True)
+
+
+@pytest.mark.parametrize("format_", ["parquet", "jsonl", "csv", "inspect"])
+def test_a_dash_writes_the_file_to_stdout_and_nothing_beside_it(
+    api: Api, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch, format_: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["export", str(RUN), "--format", format_, "--out", "-"]) == 0
+    said = capfdbinary.readouterr().out
+    assert _files(tmp_path) == []
+    assert main(["export", str(RUN), "--format", format_, "--out", "log.eval"]) == 0
+    assert said == (tmp_path / "log.eval").read_bytes()
+
+
+@pytest.mark.parametrize("given", [["--format", "hf"], ["--format", "lm-eval"], ["--format", "csv", "--json"]])
+def test_what_does_not_fit_into_stdout_is_refused(api: Api, given: list[str]) -> None:
+    assert main(["export", str(RUN), *given, "--out", "-"]) == 2
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_ctrl_c_leaves_no_half_written_file(api: Api, tmp_path: Path, number: signal.Signals, code: int) -> None:
     api.breaks_at = PAGE_ROWS

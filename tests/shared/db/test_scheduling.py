@@ -9,7 +9,7 @@ import pytest
 
 from tests.shared.domain.builders_of_jobs import run_spec
 from tests.support.engine_room import EngineRoom
-from vlmhyperbench.db import scheduling
+from vlmhyperbench.db import experiments, runs, scheduling
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.domain.outcomes import Complete, Failed
 from vlmhyperbench.domain.specs import StopRule
@@ -84,6 +84,16 @@ async def test_paused_cancelled_and_failing_runs_wait_for_nothing(room: EngineRo
         run = await room.add_run()
         await room.execute(f"UPDATE run SET {column} WHERE id = :id", id=run.id)
     assert await waiting(room, "evaluation") == []
+
+
+async def test_the_index_of_an_experiment_waits_only_while_all_its_runs_are_paused(room: EngineRoom) -> None:
+    experiment_id, [_, second] = await room.add_experiment(run_spec(), run_spec())
+    async with room.database.transaction() as session:
+        await experiments.set_paused(session, experiment_id, is_paused=True)
+    assert await waiting(room, "evaluation") == []
+    async with room.database.transaction() as session:
+        await runs.set_paused(session, second.id, is_paused=False)
+    assert len(await waiting(room, "evaluation")) == 1
 
 
 async def test_a_job_that_failed_waits_for_its_pause(room: EngineRoom) -> None:

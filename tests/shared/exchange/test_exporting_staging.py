@@ -12,7 +12,7 @@ from vlmhyperbench.exchange.staging import staged
 
 def _write(out: Path, *, fails: type[BaseException] | None = None) -> None:
     with staged(out) as staging:
-        staging.scratch(out, "half").write_text("half")
+        staging.scratch(out).write_text("half")
         staging.file(out / "a" / "one").write_text("new")
         staging.file(out / "two").write_text("new")
         if fails is not None:

@@ -298,4 +298,4 @@ def test_errors_are_sorted_by_file_and_line_and_shown_on_lines() -> None:
 def test_a_relative_path_of_registries_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "registries")
     monkeypatch.chdir(tmp_path)
-    assert load_catalogue(Path("registries"), plugins=Shelf()).root == tmp_path / "registries"
+    assert load_catalogue(Path("registries"), plugins=Shelf()).roots == (tmp_path / "registries",)

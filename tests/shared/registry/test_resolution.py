@@ -210,7 +210,9 @@ def test_two_profiles_of_one_metric_are_two_metrics(catalogue: Catalogue) -> Non
 def test_errors_of_a_registered_run_name_its_file(tmp_path: Path) -> None:
     catalogue = load(tmp_path)
     entry = catalogue.runs["r"]
-    emptied = Catalogue(root=catalogue.root, runs=catalogue.runs, tasks=catalogue.tasks, documents=catalogue.documents)
+    emptied = Catalogue(
+        roots=catalogue.roots, runs=catalogue.runs, tasks=catalogue.tasks, documents=catalogue.documents
+    )
     with pytest.raises(RegistryErrors, match=r"^runs/r\.yaml:1: target\.model: There is no model called 'm'"):
         resolve_run(emptied, entry, plugins=Shelf())
 
@@ -218,7 +220,7 @@ def test_errors_of_a_registered_run_name_its_file(tmp_path: Path) -> None:
 def test_an_experiment_lists_runs_by_name_or_in_place(catalogue: Catalogue) -> None:
     inline = {"target": {"model": "m"}, "task": "t", "decoding": {"seed": 1}}
     runs = _experiment(catalogue, runs=["r", {**inline, "name": "mine"}, inline])
-    assert [name for name, _ in runs] == ["r", "mine", "run-3"]
+    assert [name for name, _ in runs] == ["r", "mine", "m · t"]
     assert runs[1][1].decoding == Decoding(max_tokens=32, temperature=0, seed=1)
 
 
@@ -246,16 +248,16 @@ def test_a_matrix_is_every_combination_named_by_what_differs(tmp_path: Path) -> 
     assert {len(spec.metrics) for _, spec in runs} == {1}
 
 
-def test_one_target_after_the_other_is_named_by_the_target_alone(catalogue: Catalogue) -> None:
+def test_one_target_after_the_other_is_keeps_the_names_of_target_and_task(catalogue: Catalogue) -> None:
     targets = [{"model": "m"}, {"model": "m", "backend": "other"}]
     names = [name for name, _ in _experiment(catalogue, matrix={"targets": targets, "tasks": ["t"]})]
-    assert names == ["m", "m · other"]
+    assert names == ["m · t", "m · t · other"]
 
 
 def test_equal_names_are_numbered(catalogue: Catalogue) -> None:
     targets = [{"model": "m"}, {"model": "m", "engine_params": {"n_ctx": 9}}]
     names = [name for name, _ in _experiment(catalogue, matrix={"targets": targets, "tasks": ["t"]})]
-    assert names == ["m #1", "m #2"]
+    assert names == ["m · t #1", "m · t #2"]
 
 
 def test_decodings_and_prompts_are_axes_too(tmp_path: Path) -> None:
@@ -267,10 +269,10 @@ def test_decodings_and_prompts_are_axes_too(tmp_path: Path) -> None:
         "decodings": [{"temperature": 0}, {"temperature": 1, "seed": 2}],
     }
     assert [name for name, _ in _experiment(catalogue, matrix=matrix)] == [
-        "m · p · temperature=0.0",
-        "m · p · seed=2 temperature=1.0",
-        "m · q · temperature=0.0",
-        "m · q · seed=2 temperature=1.0",
+        "m · t · p · temperature=0.0",
+        "m · t · p · seed=2 temperature=1.0",
+        "m · t · q · temperature=0.0",
+        "m · t · q · seed=2 temperature=1.0",
     ]
 
 
@@ -320,7 +322,7 @@ def test_what_is_wrong_with_an_experiment_is_said(
 
 
 def test_errors_inside_a_named_run_point_at_its_name(catalogue: Catalogue) -> None:
-    emptied = Catalogue(root=catalogue.root, runs=catalogue.runs, tasks=catalogue.tasks)
+    emptied = Catalogue(roots=catalogue.roots, runs=catalogue.runs, tasks=catalogue.tasks)
     with pytest.raises(RegistryErrors, match=r"^runs\.0: There is no dataset"):
         _experiment(emptied, runs=["r"])
 

@@ -310,3 +310,36 @@ def test_parity_says_which_answers_part_and_where() -> None:
         "s1": (2, "sir", "madam", "same"),
         "s2": (1, "no", "yes", "changes"),
     }
+
+
+def _matrix(*runs: RunEvidence) -> Table | None:
+    return _tables(comparison_document("e", "demo", "DONE", list(runs))).get("matrix")
+
+
+def _asked(name: str, task: str, model: str, texts: str = "1" * 8, **changes: object) -> RunEvidence:
+    spec = run_spec()
+    target = spec.target.model_copy(update={"model": model, "quantization": None})
+    return _run(name, texts, spec=spec.model_copy(update={"task": task, "target": target}), **changes)
+
+
+def test_a_matrix_has_the_table_models_by_tasks_with_an_interval_in_each_cell() -> None:
+    lost = evidence([], name="b · u", id="lost-0000", spec=_asked("b", "u", "b").spec, scored=())
+    found = _matrix(
+        _asked("a · t", "t", "a", "1" * 40),
+        _asked("b · t", "t", "b", "1" * 20 + "0" * 20),
+        _asked("a · u", "u", "a"),
+        lost,
+    )
+    assert found is not None
+    assert [column.title for column in found.columns] == ["model", "t · Exact match", "u · Exact match"]
+    assert [[write_cell(cell) for cell in row] for row in found.rows] == [
+        ["a", "1.000 (0.839 to 1.000)", "1.000 (0.510 to 1.000)"],
+        ["b", "0.500 (0.299 to 0.701)", "–"],
+    ]
+
+
+def test_one_model_on_one_task_is_no_matrix_and_a_cell_has_one_run() -> None:
+    assert _matrix(_asked("a", "t", "a"), _asked("a again", "t", "a")) is None
+    found = _matrix(_asked("a · offline", "t", "a"), _asked("a · single", "t", "a"), _asked("b", "t", "b"))
+    assert found is not None
+    assert [row[0] for row in found.rows] == ["a · offline", "a · single", "b"]

@@ -77,6 +77,17 @@ def test_measures_in_detail_have_a_column_per_metric_and_say_why_a_value_is_miss
     assert rows[5]["metric_errors"].startswith("exact_match: ")
 
 
+def test_a_score_that_a_file_reports_under_an_odd_name_breaks_no_header() -> None:
+    run = evidence(metrics=(ExactMatch(),))
+    odd = 'reported a;b\n"c"'
+    spec = run.scored[0].spec.model_copy(update={"name": odd})
+    (header, *_) = csv.reader(
+        io.StringIO(metrics_detailed_csv(replace(run, scored=[replace(run.scored[0], spec=spec, key=odd)])).decode()),
+        delimiter=";",
+    )
+    assert odd in header
+
+
 def _with_fields(run: RunEvidence) -> RunEvidence:
     scored = run.scored[0]
     first = scored.measures.head(1)

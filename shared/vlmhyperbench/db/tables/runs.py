@@ -58,6 +58,8 @@ class RunRow(SQLModel, table=True):
     cancel_requested_at: datetime | None = instant_column()
     stop_decision: dict[str, Any] | None = json_column(nullable=True)
     """What the stop rule found, once it was certain: `{rule, is_shown, units, samples, unscored, low, high, of}`."""
+    headline: dict[str, Any] | None = json_column(nullable=True)
+    """The scores of the newest report, as lists of runs show them: a `wire.runs.Headline`."""
     event_seq: int = Field(default=0, sa_type=BigInteger)
     manifest_id: str | None = Field(default=None, foreign_key="sample_manifest.id")
     total: int | None = bigint_column()

@@ -55,6 +55,7 @@ class RunView:
     is_dirty: bool
     cancel_requested_at: datetime | None
     stop_decision: JsonObject | None
+    headline: JsonObject | None
     event_seq: int
     manifest_id: str | None
     total: int | None

@@ -1,0 +1,76 @@
+"""What clients do to a server is one line in its log: no traceback for their mistakes, and no key from their addresses.
+
+uvicorn logs a WebSocket's address with its query, in which clients may have put a key, and a traceback for text that
+is not UTF-8. asyncio logs a traceback for every connection that it cannot accept.
+"""
+
+from __future__ import annotations
+
+import logging
+import resource
+import time
+from collections.abc import Callable
+
+from vlmhyperbench_sdk.gateway import SECRET_MASK
+
+_QUIET_S = 10.0
+"""One line at most in this time says that no more connections can be accepted."""
+_SECRET_HEADERS = frozenset({"x-api-key", "authorization", "cookie", "sec-websocket-protocol"})
+_NO_MORE = "socket.accept() out of system resource"
+
+
+def quiet_client_errors() -> None:
+    """Filter the loggers of uvicorn and asyncio; doing it again changes nothing."""
+    for name, kind in (("uvicorn.error", ClientMistakes), ("asyncio", AcceptFailures)):
+        logger = logging.getLogger(name)
+        if not any(isinstance(known, kind) for known in logger.filters):
+            logger.addFilter(kind())
+
+
+def raise_open_files() -> None:
+    """Let this process open as many files as it may: every connection of a server is one."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+class ClientMistakes(logging.Filter):
+    """Hides keys in headers, the query of every logged address, and the traceback of text that is not UTF-8."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        match record.args:
+            case (str() as header, str()) if header.lower() in _SECRET_HEADERS:
+                record.args = (header, SECRET_MASK)
+            case tuple() as values:
+                record.args = tuple(_without_query(value) for value in values)
+        if record.exc_info is not None and isinstance(record.exc_info[1], UnicodeDecodeError):
+            record.exc_info = None
+            record.levelno, record.levelname = logging.WARNING, "WARNING"
+        return True
+
+
+class AcceptFailures(logging.Filter):
+    """Says once in a while, in one line, that connections wait because this process may open no more files."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._told_at: float | None = None
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not record.getMessage().startswith(_NO_MORE):
+            return True
+        now = self._clock()
+        if self._told_at is not None and now - self._told_at < _QUIET_S:
+            return False
+        self._told_at = now
+        reason = record.exc_info[1] if record.exc_info is not None else "no more resources"
+        record.msg, record.args, record.exc_info = "Connections wait to be accepted: %s.", (str(reason),), None
+        return True
+
+
+def _without_query(value: object) -> object:
+    """An address begins with a slash; what clients append to it is theirs."""
+    if not isinstance(value, str) or not value.startswith("/") or "?" not in value:
+        return value
+    return f"{value.partition('?')[0]}?{SECRET_MASK}"

@@ -1,0 +1,69 @@
+"""The receiver is compiled where a compiler is, once, into a folder that nobody else can write to."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.loadgen.driving import COMPILES
+from vlmhyperbench_loadgen import compiling
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv(compiling.LIBRARY, raising=False)
+    return tmp_path / "vlmhyperbench"
+
+
+@COMPILES
+def test_it_is_compiled_once_and_can_be_loaded(cache: Path) -> None:
+    made = compiling.library()
+    assert made is not None
+    assert made.parent == cache
+    assert ctypes.CDLL(str(made)).receiver_new
+    assert [file.name for file in cache.iterdir()] == [made.name]
+    before = made.stat()
+    assert compiling.library() == made
+    assert (made.stat().st_ino, made.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+@COMPILES
+def test_other_sources_and_another_compiler_are_another_library(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = compiling.library()
+    changed = [tmp_path / source.name for source in compiling._SOURCES]
+    for source, copy in zip(compiling._SOURCES, changed, strict=True):
+        copy.write_bytes(source.read_bytes() + b"\n/* changed */\n")
+    with monkeypatch.context() as patched:
+        patched.setattr(compiling, "_SOURCES", tuple(changed))
+        assert compiling.library() not in {made, None}
+    monkeypatch.setenv("CC", f"{shutil.which('cc')} -g")
+    assert compiling.library() not in {made, None}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="nothing is compiled elsewhere")
+@pytest.mark.parametrize("compiler", ["no-such-compiler", "false"])
+def test_without_a_compiler_that_works_there_is_none_and_nothing_is_left(
+    cache: Path, compiler: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", compiler)
+    assert compiling.library() is None
+    assert list(cache.iterdir()) == []
+
+
+@COMPILES
+def test_a_folder_that_others_can_write_to_is_not_used(cache: Path) -> None:
+    assert compiling.library() is not None
+    cache.chmod(0o777)
+    assert compiling.library() is None
+
+
+def test_a_library_that_is_named_is_taken(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(compiling.LIBRARY, str(cache / "mine.so"))
+    assert compiling.library() == cache / "mine.so"

@@ -1,0 +1,123 @@
+"""A file is replaced whole or not at all, and what is no regular file is never replaced."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.files import destination, replace, replacing, write_whole
+
+Make = Callable[[Path], object]
+
+
+def _device(path: Path) -> None:
+    """Make a `full` of the test's own where the test may; else use the system's."""
+    try:
+        os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, 7))
+    except PermissionError:
+        path.symlink_to("/dev/full")
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(str(path))
+
+
+def _loop(path: Path) -> None:
+    path.symlink_to(path)
+
+
+def _write(path: Path, meanwhile: Callable[[], object]) -> None:
+    with replacing(path) as temporary:
+        temporary.write_text("new")
+        meanwhile()
+
+
+KINDS: dict[str, Make] = {
+    "device": _device,
+    "folder": Path.mkdir,
+    "pipe": os.mkfifo,
+    "socket": _socket,
+    "link to a link to a device": lambda path: (
+        _device(path.with_name("full")),
+        path.with_name("near").symlink_to("full"),
+        path.symlink_to(path.with_name("near")),
+    ),
+    "link to a folder": lambda path: path.symlink_to(path.parent),
+    "link to itself": _loop,
+    "open file of a process": lambda path: path.symlink_to("/dev/stdout"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_no_regular_file_is_refused_and_stays_what_it_is(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "there"
+    KINDS[kind](path)
+    before = {one: one.lstat().st_mode for one in tmp_path.iterdir()}
+    new = tmp_path / "new"
+    new.write_text("new")
+    for attempt in (lambda: write_whole(path, b"new"), lambda: destination(path), lambda: replace(new, path)):
+        with pytest.raises(InvalidInput) as refused:
+            attempt()
+        assert (refused.value.code, str(path) in refused.value.message) == ("not_a_file", True)
+    new.unlink()
+    assert {one: one.lstat().st_mode for one in tmp_path.iterdir()} == before
+
+
+def test_what_stdout_was_redirected_to_is_not_replaced(tmp_path: Path) -> None:
+    program = "from pathlib import Path; from vlmhyperbench.files import destination; destination(Path('/dev/stdout'))"
+    with (tmp_path / "redirected").open("wb") as out:
+        found = subprocess.run([sys.executable, "-c", program], stdout=out, stderr=subprocess.PIPE, check=False)
+    assert b"InvalidInput" in found.stderr
+
+
+def test_a_dash_is_no_files_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidInput):
+        write_whole(Path("-"), b"new")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_becomes_a_device_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "there"
+    with pytest.raises(InvalidInput):
+        _write(path, lambda: os.mkfifo(path))
+    assert [one.name for one in tmp_path.iterdir()] == ["there"]
+    assert stat.S_ISFIFO(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("older", ["old", None])
+def test_a_link_to_a_file_stays_and_the_file_is_replaced(tmp_path: Path, older: str | None) -> None:
+    file, link = tmp_path / "file", tmp_path / "link"
+    if older is not None:
+        file.write_text(older)
+    link.symlink_to("file")
+    write_whole(link, b"new")
+    assert (link.is_symlink(), file.read_text(), len(list(tmp_path.iterdir()))) == (True, "new", 2)
+
+
+def test_an_error_leaves_what_there_was(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    with pytest.raises(ZeroDivisionError):
+        _write(path, lambda: 1 / 0)
+    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("file", "old")]
+
+
+def test_a_private_file_is_never_readable_by_others(tmp_path: Path) -> None:
+    write_whole(tmp_path / "key", b"secret", mode=0o600, is_durable=True)
+    assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600
+
+
+def test_a_name_as_long_as_names_may_be_can_be_written(tmp_path: Path) -> None:
+    path = tmp_path / ("n" * 255)
+    write_whole(path, b"new")
+    assert path.read_bytes() == b"new"
