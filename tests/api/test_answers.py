@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import suppress
 
+import psutil
 import pytest
 
 from tests.api.conftest import Served
@@ -14,6 +18,7 @@ pytestmark = pytest.mark.anyio
 HEADER = {"schema": "vlmhb/answers/v1", "format": "lm-eval", "tool": None, "model": "m", "task": None, "decoding": {}}
 LINES = [HEADER, {"key": "a", "text": "4", "references": ["4"]}]
 CONTENT = "".join(json.dumps(line) + "\n" for line in LINES).encode()
+HALF = 30 * 2**20
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
 
@@ -45,6 +50,42 @@ async def test_what_may_not_be_sent_is_refused(api: Served) -> None:
     assert (await api.http.post("/answers", content=CONTENT, headers={**NDJSON, **reader})).status_code == 403
     assert (await api.http.post("/answers", content=CONTENT, headers={**NDJSON, "X-API-Key": "no"})).status_code == 401
     assert (await api.http.post("/answers", json={})).status_code == 415
+
+
+@pytest.mark.parametrize(
+    "value", ["[" * HALF + "]" * HALF, "[" + "[]," * (2 * HALF // 3) + "[]]", "[" + '"",' * (2 * HALF // 3) + "1]"]
+)
+async def test_a_line_of_60_mib_of_brackets_costs_the_api_no_memory(api: Served, value: str) -> None:
+    line = f'{{"key": "b", "text": "a", "metadata": {{"a": {value}}}}}\n'.encode()
+    parts = [CONTENT, *(line[at : at + 2**20] for at in range(0, len(line), 2**20))]
+
+    async def sent() -> AsyncIterator[bytes]:
+        for part in parts:
+            yield part
+
+    peak = asyncio.ensure_future(_peak_bytes())
+    before = psutil.Process().memory_info().rss
+    answer = await api.http.post("/answers", content=sent(), headers=NDJSON)
+    peak.cancel()
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_input")
+    assert "line:3" in answer.json()["message"]
+    with suppress(asyncio.CancelledError):
+        await peak
+    assert PEAKS.pop() - before < 64 * 2**20
+
+
+PEAKS: list[int] = []
+
+
+async def _peak_bytes() -> None:
+    """Note the most memory that this process held until it is cancelled."""
+    most = 0
+    try:
+        while True:
+            most = max(most, psutil.Process().memory_info().rss)
+            await asyncio.sleep(0.01)
+    finally:
+        PEAKS.append(most)
 
 
 async def test_a_file_of_answers_may_be_larger_than_other_bodies(api: Served) -> None:

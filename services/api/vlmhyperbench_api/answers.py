@@ -11,7 +11,7 @@ from typing import Annotated
 from fastapi import APIRouter, Request
 
 from vlmhyperbench.domain.base import Sha256
-from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
+from vlmhyperbench.errors import NotFound, Unavailable
 from vlmhyperbench.exchange.answers import answers_key
 from vlmhyperbench.exchange.summary import summarise
 from vlmhyperbench.storage import Storage
@@ -39,10 +39,8 @@ async def upload_answers(request: Request, principal: Writer, runtime: RuntimeOf
     with tempfile.TemporaryDirectory(prefix="vlmhb-answers-") as folder:
         path = Path(folder) / "answers.jsonl"
         sha256 = await _receive(request, path)
-        try:
-            found = await asyncio.to_thread(summarise, path, sha256=sha256)
-        except InvalidInput as error:
-            raise InvalidInput(error.message.replace(str(path), "line"), cure=error.cure) from error
+        async with request.app.state.readers:
+            found = await summarise(path, sha256=sha256)
         await asyncio.to_thread(_keep, runtime.storage, principal.project_id, path, found)
     return found
 

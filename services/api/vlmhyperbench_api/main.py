@@ -35,6 +35,8 @@ from vlmhyperbench_api.security import check_policies
 
 PREFIX = "/api/v1"
 _MAX_LIVE_MESSAGE_BYTES = 64 * 1024
+_MAX_READERS = 2
+"""Files of answers that are checked at once, each in a process of its own; the others wait."""
 
 _ROUTERS = (
     health.router,
@@ -67,6 +69,7 @@ def create_app(settings: Settings) -> FastAPI:
                 registry_roots(settings.registries, settings.home), run_mode=settings.run_mode
             )
             app.state.feed = Feed(runtime)
+            app.state.readers = asyncio.Semaphore(_MAX_READERS)
             async with asyncio.TaskGroup() as group:
                 hearing = group.create_task(app.state.feed.run())
                 yield

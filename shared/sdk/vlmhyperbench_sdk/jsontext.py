@@ -14,11 +14,17 @@ from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.types import JsonValue
 
 MAX_DEPTH = 64
+MAX_VALUES = 2_000_000
+"""Of one text: empty lists take thirty times the memory of their brackets."""
 
 Repair = Literal["fence", "first_object"]
 """`fence`: what stands inside the first code fence. `first_object`: the first balanced object or array in it."""
 
 _FENCE = re.compile(r"```[ \t]*[A-Za-z0-9_+-]*[ \t]*\r?\n?(.*?)(?:```|\Z)", re.DOTALL)
+_STRINGS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_NO_BRACKETS = re.compile(r"[^\[\]{}]+")
+_LONG_CHARS = 1024 * 1024
+"""Shorter texts are parsed at once: they hold little, however they are nested."""
 _STRUCTURE = re.compile(r'\\.|[{}\[\]"]', re.DOTALL)
 
 
@@ -45,6 +51,9 @@ def parse_json(
         InvalidInput: it is not such a text; the message begins with `what`.
     """
     try:
+        if len(text) > _LONG_CHARS:
+            text = decoded(text)
+            check_structure(text, what=what, max_depth=max_depth, max_values=MAX_VALUES)
         value = json.loads(
             text,
             object_pairs_hook=unique_members,
@@ -58,6 +67,36 @@ def parse_json(
         raise InvalidInput(f"{what} is not JSON: {error}.") from error
     _check(value, max_depth, what, any_text)
     return cast("JsonValue", value)
+
+
+def decoded(text: str | bytes) -> str:
+    """Return the text that bytes hold, as the standard parser finds out.
+
+    Raises:
+        UnicodeDecodeError: they hold none.
+    """
+    return text if isinstance(text, str) else text.decode(json.detect_encoding(text), "surrogatepass")
+
+
+def check_structure(text: str, *, what: str, max_depth: int, max_values: int | None = None) -> None:
+    """Refuse what is nested too deeply or holds too many values, before it is parsed and takes their memory.
+
+    Raises:
+        InvalidInput: it is so; the message begins with `what`.
+    """
+    texts = (text.count('"') - text.count('\\"')) // 2  # keys and values, before they are taken out one by one
+    bare = _STRINGS.sub("", text) if max_values is None or texts <= 2 * max_values else "," * (max_values + 1)
+    if max_values is not None and bare.count(",") + bare.count("[") + bare.count("{") > max_values:
+        raise InvalidInput(f"{what} holds more than {max_values} values.")
+    brackets = _NO_BRACKETS.sub("", bare)
+    for _ in range(max_depth):
+        left = brackets.replace("[]", "").replace("{}", "")
+        if len(left) == len(brackets):
+            break  # none is left, or they do not match: the parser says so
+        brackets = left
+    else:
+        if "[]" in brackets or "{}" in brackets:
+            raise InvalidInput(f"{what} is nested too deeply.")
 
 
 def parse_object(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,8 +17,8 @@ from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.cli.watch import see_through
 from vlmhyperbench.client import Client
 from vlmhyperbench.errors import NotFound
-from vlmhyperbench.exchange.answers import write_answers
-from vlmhyperbench.exchange.reading import AUTO, read
+from vlmhyperbench.exchange.converting import convert
+from vlmhyperbench.exchange.reading import AUTO
 from vlmhyperbench.registry.importing import Choices
 from vlmhyperbench.wire.answers import RunImport
 
@@ -73,13 +74,13 @@ def import_(
     choices = check(Choices, given)
     with tempfile.TemporaryDirectory(prefix="vlmhb-import-") as folder:
         neutral = Path(folder) / "answers.jsonl"
-        source = read(file, format, filter_name=filter, key=key, results=results, requests=requests)
-        write_answers(neutral, source)
-        content = neutral.read_bytes()
-    for text in source.notes:
-        note(f"note: {text}", shown)
+        reading = convert(file, neutral, format, filter_name=filter, key=key, results=results, requests=requests)
+        notes = asyncio.run(reading)
+        for text in notes:
+            note(f"note: {text}", shown)
+        with Client() as client:
+            sent = client.upload_answers(neutral.read_bytes())
     with Client() as client:
-        sent = client.upload_answers(content)
         note(f"{file}: {sent.answers} answers of {sent.samples} samples, read as {sent.format}", shown)
         chosen = choices.model_dump(exclude_unset=True)
         asked = check(RunImport, {**chosen, "answers": sent.sha256, "name": name or file.name})

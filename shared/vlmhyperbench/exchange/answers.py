@@ -22,6 +22,8 @@ from vlmhyperbench_sdk.types import JsonObject, JsonValue
 SCHEMA: Final = "vlmhb/answers/v1"
 OWN: Final = "vlmhyperbench-jsonl"
 MAX_KEY_CHARS: Final = 500
+MAX_ANSWERS: Final = 1_000_000
+"""Of a file."""
 
 _UNFIT = re.compile("[\0\ud800-\udfff]")
 _RUN_BESIDE: Final = frozenset({"run"})
@@ -135,14 +137,18 @@ def read_answers(path: Path) -> AnswersFile:
 
 
 def only_once(answers: Iterator[Answer]) -> Iterator[Answer]:
-    """Pass answers on; refuse a key and repeat that came before.
+    """Pass answers on; refuse a key and repeat that came before, and more answers than a file may have.
 
     Raises:
-        InvalidInput: one did; both places are named.
+        InvalidInput: one did, and both places are named; or there are too many.
     """
-    places: dict[tuple[str, int], str] = {}
+    places: dict[bytes, str] = {}
     for answer in answers:
-        which_one = (answer.key, answer.repeat)
+        which_one = _digest(answer)
+        if len(places) >= MAX_ANSWERS:
+            raise InvalidInput(
+                f"{answer.place}: the file has more than {MAX_ANSWERS} answers.", cure="Split it.", code="too_large"
+            )
         if which_one in places:
             which = f" (repeat {answer.repeat})" if answer.repeat else ""
             raise InvalidInput(
@@ -152,6 +158,11 @@ def only_once(answers: Iterator[Answer]) -> Iterator[Answer]:
             )
         places[which_one] = answer.place
         yield answer
+
+
+def _digest(answer: Answer) -> bytes:
+    """Stand for a key and repeat in a few bytes, however long the key is."""
+    return hashlib.blake2b(f"{answer.repeat} {answer.key}".encode(errors="surrogatepass"), digest_size=16).digest()
 
 
 class _Strict(BaseModel):

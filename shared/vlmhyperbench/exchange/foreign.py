@@ -10,20 +10,24 @@ from collections.abc import Iterable, Mapping
 from typing import cast
 
 from vlmhyperbench.errors import InvalidInput
-from vlmhyperbench_sdk.jsontext import unique_members
+from vlmhyperbench_sdk.jsontext import MAX_VALUES, check_structure, decoded, unique_members
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
+MAX_DEPTH = 500
+"""Of what other tools nest: an agent's trajectory has lists in lists."""
 MAX_GROUP_CHARS = 200
 """Longer texts are contents, not groups."""
 
 
-def foreign_object(text: str | bytes, place: str) -> dict[str, JsonValue]:
+def foreign_object(text: str | bytes, place: str, *, max_values: int | None = MAX_VALUES) -> dict[str, JsonValue]:
     """Parse a JSON object as Python's own writer makes it: `NaN` and infinities are read as null.
 
     Raises:
-        InvalidInput: it is not one, or a key comes twice.
+        InvalidInput: it is not one, a key comes twice, or it is nested too deeply or holds too many values.
     """
     try:
+        text = decoded(text)
+        check_structure(text, what=f"{place}: the JSON", max_depth=MAX_DEPTH, max_values=max_values)
         value = json.loads(text, object_pairs_hook=unique_members, parse_constant=_nobody_knows, parse_float=_finite)
     except RecursionError as error:
         raise InvalidInput(f"{place}: the JSON is nested too deeply.") from error

@@ -212,7 +212,7 @@ def _whole(path: Path) -> dict[str, JsonValue]:
                 cure="Convert it: `inspect log convert --to eval`.",
                 code="too_large",
             )
-        return foreign_object(path.read_bytes(), str(path))
+        return foreign_object(path.read_bytes(), str(path), max_values=None)
     except OSError as error:
         raise cannot_read(path, error) from error
 

@@ -5,26 +5,47 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+from vlmhyperbench.bounded import Bounds, run_bounded
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.exchange.answers import read_answers
 from vlmhyperbench.wire.answers import Answers
+from vlmhyperbench_sdk.types import JsonObject
 
 MOST_REPEATS = 64
+MAX_REPORTED = 1000
+"""Different scores that a file may report."""
+BOUNDS = Bounds(memory_bytes=1024**3, cpu_s=300, wall_s=600)
+"""Of checking a file, whoever sent it."""
 
 
-def summarise(path: Path, *, sha256: str) -> Answers:
-    """Check a whole file in the neutral form.
+async def summarise(path: Path, *, sha256: str, bounds: Bounds = BOUNDS) -> Answers:
+    """Check a whole file in the neutral form in a bounded child; complaints call a place `line:NUMBER`.
 
     Raises:
-        InvalidInput: a line is not of the form, a key and repeat come twice, or there are no answers; with its line.
+        InvalidInput: a line is not of the form, a key and repeat come twice, there are no answers, or too many; with
+            its line.
     """
-    file = read_answers(path)
+    try:
+        found = await run_bounded(summarise_here, str(path), sha256, what="the file", bounds=bounds)
+    except InvalidInput as error:
+        raise InvalidInput(error.message.replace(str(path), "line"), cure=error.cure, code=error.code) from error
+    return Answers.model_validate(found)
+
+
+def summarise_here(path: str, sha256: str) -> JsonObject:
+    """Do it in this process, and return what `Answers` says."""
+    file = read_answers(Path(path))
     samples: set[str] = set()
     reported: Counter[str] = Counter()
     answers = repeats = referenced = 0
     for answer in file.answers:
         samples.add(answer.key)
         reported.update(answer.reported)
+        if len(reported) > MAX_REPORTED:
+            raise InvalidInput(
+                f"{answer.place}: the file reports more than {MAX_REPORTED} different scores.",
+                cure="Leave out what is no score.",
+            )
         answers += 1
         repeats = max(repeats, answer.repeat + 1)
         referenced += answer.references is not None
@@ -32,16 +53,16 @@ def summarise(path: Path, *, sha256: str) -> Answers:
         raise InvalidInput("The file holds no answers.", cure="Import a file with at least one.")
     if repeats > MOST_REPEATS:
         raise InvalidInput(f"A sample has {repeats} answers, more than {MOST_REPEATS}.", cure="Import fewer of them.")
-    return Answers(
-        sha256=sha256,
-        format=file.format,
-        tool=file.tool,
-        model=file.model,
-        task=file.task,
-        decoding=dict(file.decoding),
-        answers=answers,
-        samples=len(samples),
-        repeats=repeats,
-        referenced=referenced,
-        reported=[name for name, _ in sorted(reported.items(), key=lambda item: (-item[1], item[0]))],
-    )
+    return {
+        "sha256": sha256,
+        "format": file.format,
+        "tool": file.tool,
+        "model": file.model,
+        "task": file.task,
+        "decoding": dict(file.decoding),
+        "answers": answers,
+        "samples": len(samples),
+        "repeats": repeats,
+        "referenced": referenced,
+        "reported": [name for name, _ in sorted(reported.items(), key=lambda item: (-item[1], item[0]))],
+    }

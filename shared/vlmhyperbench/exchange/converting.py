@@ -1,0 +1,52 @@
+"""Turn a file of any tool into the neutral form: in a child, since nobody knows what a stranger's file holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from vlmhyperbench.bounded import Bounds, run_bounded
+from vlmhyperbench.errors import Unavailable
+from vlmhyperbench.exchange.answers import write_answers
+from vlmhyperbench.exchange.reading import AUTO, read
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
+
+BOUNDS: Final = Bounds(memory_bytes=3 * 1024**3, cpu_s=3600, wall_s=7200)
+"""Of reading a file on the machine of whoever imports it; a log of 256 MiB in one piece takes most of the memory."""
+_PATHS: Final = frozenset({"results", "requests"})
+
+
+async def convert(
+    path: Path,
+    out: Path,
+    format: str = AUTO,  # noqa: A002 (the word of the command line)
+    *,
+    bounds: Bounds = BOUNDS,
+    filter_name: str | None = None,
+    results: Path | None = None,
+    key: str | None = None,
+    requests: Path | None = None,
+) -> list[str]:
+    """Write the answers of a file at `out` in the neutral form, and return what is to be noted of them.
+
+    Arguments are those of `reading.read`.
+
+    Raises:
+        NotFound: a file cannot be read.
+        InvalidInput: it is not what it should be, or reading it takes more than it may.
+        Unavailable: the answers cannot be written.
+    """
+    options = {"filter_name": filter_name, "results": results, "key": key, "requests": requests}
+    given: JsonObject = {name: None if value is None else str(value) for name, value in options.items()}
+    notes = await run_bounded(convert_here, str(path), str(out), format, given, what=str(path), bounds=bounds)
+    if not isinstance(notes, list):
+        raise Unavailable(f"The process that read {path} gave no answer.")
+    return [str(one) for one in notes]
+
+
+def convert_here(path: str, out: str, format: str, options: dict[str, str | None]) -> list[JsonValue]:  # noqa: A002
+    """Do it in this process."""
+    given = {name: Path(text) if text and name in _PATHS else text for name, text in options.items()}
+    source = read(Path(path), format, **given)  # type: ignore[arg-type]
+    write_answers(Path(out), source)
+    return list(source.notes)

@@ -1,0 +1,138 @@
+"""Work on what strangers wrote ends within its bounds, and so does every process that does it."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import operator
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from vlmhyperbench import bounded
+from vlmhyperbench.bounded import TOO_MUCH, Bounds, run_bounded
+from vlmhyperbench.errors import InvalidInput, NotFound, PluginFailure, VlmHyperBenchError
+
+MIB = 2**20
+
+
+def _run(function: Callable[..., object], *args: object, bounds: Bounds | None = None) -> object:
+    return asyncio.run(run_bounded(function, *args, what="the file", bounds=bounds))  # type: ignore[arg-type]
+
+
+def raises(name: str) -> None:
+    """Raise the error of that name, as work does that knows what is wrong."""
+    raise {"NotFound": NotFound, "InvalidInput": InvalidInput}[name]("It is wrong.", cure="Correct it.", code="odd")
+
+
+def test_what_a_function_returns_comes_back_as_json() -> None:
+    assert _run(operator.mul, [1, "ä\ud800"], 2) == [1, "ä\ud800"] * 2
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "bounds"),
+    [
+        (operator.mul, ("x", 64 * MIB), Bounds(memory_bytes=32 * MIB)),
+        (math.factorial, (20_000_000,), Bounds(cpu_s=1)),
+        (time.sleep, (60,), Bounds(wall_s=0.5)),
+        (os.kill, (0, signal.SIGKILL), Bounds()),
+    ],
+    ids=["memory", "processor", "time", "killed by the system"],
+)
+def test_work_that_needs_more_than_it_may_is_refused(
+    function: Callable[..., object], args: tuple[object, ...], bounds: Bounds
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        _run(function, *args, bounds=bounds)
+    assert (refused.value.code, "the file" in refused.value.message, bool(refused.value.cure)) == (TOO_MUCH, True, True)
+    assert _readers() == []
+
+
+def test_a_bound_that_is_wide_enough_is_not_felt() -> None:
+    assert _run(operator.mul, "x", MIB, bounds=Bounds(memory_bytes=64 * MIB)) == "x" * MIB
+
+
+@pytest.mark.parametrize(("name", "kind"), [("NotFound", NotFound), ("InvalidInput", InvalidInput)])
+def test_an_error_that_says_what_is_wrong_comes_back_as_it_was(
+    monkeypatch: pytest.MonkeyPatch, name: str, kind: type[VlmHyperBenchError]
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    with pytest.raises(kind) as raised:
+        _run(raises, name)
+    assert (raised.value.message, raised.value.cure, raised.value.code) == ("It is wrong.", "Correct it.", "odd")
+
+
+def test_any_other_error_names_itself() -> None:
+    with pytest.raises(PluginFailure, match="ZeroDivisionError"):
+        _run(operator.truediv, 1, 0)
+
+
+def test_limits_are_those_of_everything_that_the_child_starts_too() -> None:
+    command = [
+        sys.executable,
+        "-c",
+        "import resource as r; print(r.getrlimit(r.RLIMIT_FSIZE), r.getrlimit(r.RLIMIT_CORE))",
+    ]
+    assert _run(subprocess.getoutput, f"{command[0]} -c '{command[2]}'", bounds=Bounds(file_bytes=MIB)) == (
+        f"({MIB}, {MIB}) (0, 0)"
+    )
+
+
+def test_the_child_holds_no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLMHB_DATABASE_URL", "postgres://secret")
+    assert _run(os.getenv, "VLMHB_DATABASE_URL") is None
+
+
+def test_the_child_dies_with_whoever_waits_for_it(tmp_path: Path) -> None:
+    program = (
+        "import asyncio, time\nfrom vlmhyperbench.bounded import run_bounded\n"
+        "asyncio.run(run_bounded(time.sleep, 600, what='it'))"
+    )
+    with subprocess.Popen([sys.executable, "-c", program]) as parent:
+        children = _until(lambda: _readers(parent.pid))
+        parent.kill()
+        gone, alive = psutil.wait_procs(children, timeout=30)
+    assert (len(gone), alive) == (1, [])
+
+
+def test_who_stops_waiting_ends_the_child() -> None:
+    async def go() -> None:
+        task = asyncio.ensure_future(run_bounded(time.sleep, 600, what="it"))
+        await asyncio.to_thread(_until, _readers)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(go())
+    assert _readers() == []
+
+
+def test_a_limit_of_the_system_that_is_lower_stays() -> None:
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    assert hard == resource.RLIM_INFINITY or hard > 0
+    program = (
+        "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (1000, 1000))\n"
+        "from vlmhyperbench.bounded import Bounds, _limit\n_limit(Bounds()); print(r.getrlimit(r.RLIMIT_FSIZE))"
+    )
+    assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == "(1000, 1000)"
+
+
+def _readers(parent: int | None = None) -> list[psutil.Process]:
+    return [one for one in psutil.Process(parent).children() if bounded.__name__ in one.cmdline()]
+
+
+def _until(found: Callable[[], list[psutil.Process]]) -> list[psutil.Process]:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if children := found():
+            return children
+        time.sleep(0.01)
+    raise AssertionError("no child has started")
