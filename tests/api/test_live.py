@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from tests.api.conftest import Served, serving
 from tests.support.builders import add_run
 from vlmhyperbench.bus import Bus, Progress
-from vlmhyperbench.db import events
+from vlmhyperbench.db import events, runs
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.settings import Settings
 from vlmhyperbench_api import live
@@ -246,3 +246,18 @@ def test_of_progress_only_the_newest_is_kept_for_a_slow_client() -> None:
     for done in range(1000):
         follower.add_progress(Shown(run_id=run_id, stage="inference", done=done))
     assert [progress.done for progress in follower.progress.values()] == [999]
+
+
+async def test_a_follower_is_told_what_a_run_waits_for(api: Served) -> None:
+    run_id = await _add_run(api.database)
+    async with await _follow(api, **{run_id: 1}) as socket:
+        assert (await _next(socket))["type"] == "snapshot"
+        told = await _next(socket)
+        assert told["type"] == "progress"
+        async with api.database.transaction() as session:
+            await runs.set_paused(session, UUID(run_id), is_paused=True)
+        messages = [await _next(socket) for _ in range(2)]
+    assert {message["type"] for message in messages} == {"event", "progress"}
+    [paused] = [message["progress"]["waits_for"] for message in messages if message["type"] == "progress"]
+    assert "paused" in paused
+    assert told["progress"]["waits_for"] != paused

@@ -187,3 +187,17 @@ async def test_states_are_asked_for_in_any_case(api: Served) -> None:
     assert (await api.http.get("/results", params={"run_id": run["id"], "status": "OK"})).status_code == 200
     assert (await api.http.get("/experiments", params={"state": "open"})).status_code == 200
     assert (await api.http.get("/registry", params={"kind": "Models"})).json()["items"]
+
+
+async def test_a_run_says_what_it_waits_for_wherever_it_is_shown(api: Served) -> None:
+    created = (await api.http.post("/experiments", json={"experiment": "demo"})).json()
+    run = created["runs"][0]["id"]
+    listed = (await api.http.get("/runs", params={"experiment_id": created["id"]})).json()["items"]
+    detail = (await api.http.get(f"/runs/{run}")).json()
+    members = (await api.http.get(f"/experiments/{created['id']}")).json()["runs"]
+    for found in (*listed, detail, *members):
+        assert found["waits_for"]["code"] == "no_worker"
+    assert (await api.http.post(f"/runs/{run}/pause")).status_code == 200
+    assert (await api.http.get(f"/runs/{run}")).json()["waits_for"]["code"] == "paused"
+    await api.http.post(f"/runs/{run}/cancel")
+    assert (await api.http.get(f"/runs/{run}")).json()["waits_for"] is None

@@ -25,6 +25,7 @@ from vlmhyperbench_api.dependencies import (
     read_cursor,
     write_cursor,
 )
+from vlmhyperbench_api.ids import ArtifactId, MaybeExperimentId, MaybeRunId
 from vlmhyperbench_api.presenting import artifact_of
 from vlmhyperbench_api.reading import read_experiment, read_run
 from vlmhyperbench_api.security import Principal, requires
@@ -43,8 +44,8 @@ _REPORT_POLICY = (
 async def list_artifacts(
     principal: Reader,
     session: Session,
-    run_id: UUID | None = None,
-    experiment_id: UUID | None = None,
+    run_id: MaybeRunId,
+    experiment_id: MaybeExperimentId,
     limit: PageLimit = 50,
     cursor: CursorText = None,
 ) -> Page[Artifact]:
@@ -67,14 +68,14 @@ async def list_artifacts(
 
 
 @router.get("/{artifact_id}")
-async def get_artifact(artifact_id: UUID, principal: Reader, session: Session) -> Artifact:
+async def get_artifact(artifact_id: ArtifactId, principal: Reader, session: Session) -> Artifact:
     """Describe one file."""
     return artifact_of(await _read(session, artifact_id, principal))
 
 
 @router.get("/{artifact_id}/content", response_class=FileResponse)
 async def get_artifact_content(
-    artifact_id: UUID, principal: Reader, session: Session, runtime: RuntimeOf
+    artifact_id: ArtifactId, principal: Reader, session: Session, runtime: RuntimeOf
 ) -> FileResponse:
     """Download one file."""
     found = await _read(session, artifact_id, principal)

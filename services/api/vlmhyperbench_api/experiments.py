@@ -24,6 +24,7 @@ from vlmhyperbench_api.dependencies import (
     read_cursor,
     write_cursor,
 )
+from vlmhyperbench_api.ids import ExperimentId
 from vlmhyperbench_api.presenting import experiment_of
 from vlmhyperbench_api.reading import read_experiment
 from vlmhyperbench_api.runs import IdempotencyKey
@@ -67,13 +68,16 @@ async def list_experiments(
 
 
 @router.get("/{experiment_id}")
-async def get_experiment(experiment_id: UUID, principal: Reader, session: Session) -> ExperimentDetail:
+async def get_experiment(
+    experiment_id: ExperimentId, principal: Reader, session: Session, runtime: RuntimeOf
+) -> ExperimentDetail:
     """Read one experiment, with its runs."""
-    return await read_experiment(session, experiment_id, project_id=principal.project_id)
+    stale_s = runtime.settings.timers.stale_worker_s
+    return await read_experiment(session, experiment_id, project_id=principal.project_id, stale_s=stale_s)
 
 
 @router.post("/{experiment_id}/cancel")
-async def cancel_experiment(experiment_id: UUID, principal: Writer, runtime: RuntimeOf) -> ExperimentDetail:
+async def cancel_experiment(experiment_id: ExperimentId, principal: Writer, runtime: RuntimeOf) -> ExperimentDetail:
     """Ask for the end of an experiment and of its open runs."""
     async with runtime.database.transaction() as session:
         await read_experiment(session, experiment_id, project_id=principal.project_id)
@@ -83,13 +87,13 @@ async def cancel_experiment(experiment_id: UUID, principal: Writer, runtime: Run
 
 
 @router.post("/{experiment_id}/pause")
-async def pause_experiment(experiment_id: UUID, principal: Writer, runtime: RuntimeOf) -> ExperimentDetail:
+async def pause_experiment(experiment_id: ExperimentId, principal: Writer, runtime: RuntimeOf) -> ExperimentDetail:
     """Stop assigning the jobs of an experiment's open runs; running ones drain."""
     return await _set_paused(experiment_id, principal, runtime, is_paused=True)
 
 
 @router.post("/{experiment_id}/resume")
-async def resume_experiment(experiment_id: UUID, principal: Writer, runtime: RuntimeOf) -> ExperimentDetail:
+async def resume_experiment(experiment_id: ExperimentId, principal: Writer, runtime: RuntimeOf) -> ExperimentDetail:
     """Let the paused runs of an experiment go on."""
     return await _set_paused(experiment_id, principal, runtime, is_paused=False)
 

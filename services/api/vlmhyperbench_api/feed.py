@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from uuid import UUID
 
 from vlmhyperbench.bus import ProgressMade, StreamAdvanced
-from vlmhyperbench.db import tallies
+from vlmhyperbench.db import runs, tallies, waits
 from vlmhyperbench.errors import Unavailable
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.wire.live import Progress
@@ -58,6 +58,7 @@ class Feed:
         self._followers: dict[UUID, set[Follower]] = {}
         self._heard_at = 0.0
         self._shown: dict[UUID, int] = {}
+        self._waits: dict[UUID, str] = {}
 
     async def run(self) -> None:
         """Listen and look until cancelled."""
@@ -84,6 +85,7 @@ class Feed:
         if not followers:
             self._followers.pop(stream, None)
             self._shown.pop(stream, None)
+            self._waits.pop(stream, None)
 
     async def _listen(self) -> None:
         async for message in self._runtime.bus.subscribe():
@@ -98,10 +100,12 @@ class Feed:
         for count in itertools.count(1):
             await asyncio.sleep(self._poll_s)
             is_silent = time.monotonic() - self._heard_at >= self._poll_s
-            if not self._followers or not (is_silent or count % _ANYWAY == 0):
+            if not self._followers:
                 continue
             try:
-                await self._look_once(list(self._followers))
+                await self._look_for_waits(list(self._followers))
+                if is_silent or count % _ANYWAY == 0:
+                    await self._look_once(list(self._followers))
             except Unavailable as error:
                 log.warning("The live feed cannot look for events: %s", error)
 
@@ -118,6 +122,18 @@ class Feed:
                 self._tell(
                     Progress(run_id=run_id, stage="inference", done=tally.done, total=total, failed=tally.failed)
                 )
+
+    async def _look_for_waits(self, streams: list[UUID]) -> None:
+        """Tell what runs wait for when that has changed: no event says so."""
+        async with self._runtime.database.transaction() as session:
+            found = await runs.of_ids(session, streams)
+            stale_s = self._runtime.settings.timers.stale_worker_s
+            waiting = await waits.of_runs(session, found, stale_s=stale_s)
+        for run in found:
+            message = waiting[run.id].message if run.id in waiting else ""
+            if message and self._waits.get(run.id) != message:
+                self._tell(Progress(run_id=run.id, stage="waiting", done=0, total=run.total, waits_for=message))
+            self._waits[run.id] = message
 
     def _hint(self, stream: UUID, seq: int) -> None:
         for follower in self._followers.get(stream, ()):

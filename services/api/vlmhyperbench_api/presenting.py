@@ -10,9 +10,10 @@ from pydantic import JsonValue, TypeAdapter
 from vlmhyperbench.bus import Progress as BusProgress
 from vlmhyperbench.db.tallies import Tally
 from vlmhyperbench.db.views import ArtifactView, ExperimentView, JobView, PhaseView, RunView
+from vlmhyperbench.domain.waiting import Wait
 from vlmhyperbench.wire.artifacts import Artifact
 from vlmhyperbench.wire.live import Progress
-from vlmhyperbench.wire.runs import Experiment, ExperimentDetail, Job, Phase, Run, RunDetail
+from vlmhyperbench.wire.runs import Experiment, ExperimentDetail, Job, Phase, Run, RunDetail, WaitsFor
 from vlmhyperbench_sdk.types import JsonObject
 
 _JSON: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
@@ -23,9 +24,9 @@ def json_of(value: JsonObject) -> dict[str, JsonValue]:
     return _JSON.validate_python(value)
 
 
-def run_of(view: RunView, tally: Tally) -> Run:
+def run_of(view: RunView, tally: Tally, wait: Wait | None = None) -> Run:
     """Show a run in a list."""
-    return Run.model_validate(_run_fields(view, tally))
+    return Run.model_validate(_run_fields(view, tally, wait))
 
 
 def run_detail_of(
@@ -35,11 +36,12 @@ def run_detail_of(
     jobs: Sequence[JobView],
     tally: Tally,
     progress: BusProgress | None,
+    wait: Wait | None = None,
 ) -> RunDetail:
     """Show a run with its spec, phases and jobs."""
     return RunDetail.model_validate(
         {
-            **_run_fields(view, tally),
+            **_run_fields(view, tally, wait),
             "spec": view.pinned_spec(),
             "phases": [Phase.model_validate(phase, from_attributes=True) for phase in phases],
             "jobs": [Job.model_validate(job, from_attributes=True) for job in jobs],
@@ -58,9 +60,10 @@ def experiment_detail_of(
     run_states: Mapping[str, int],
     runs: Sequence[RunView],
     tallies: Mapping[UUID, Tally],
+    waits: Mapping[UUID, Wait],
 ) -> ExperimentDetail:
     """Show an experiment with its runs, the baseline first."""
-    shown = [run_of(run, tallies.get(run.id, Tally())) for run in runs]
+    shown = [run_of(run, tallies.get(run.id, Tally()), waits.get(run.id)) for run in runs]
     open_runs = [run for run in runs if not run.state.is_terminal]
     is_paused = bool(open_runs) and all(run.is_paused for run in open_runs)
     return ExperimentDetail.model_validate({**_experiment_fields(view, run_states, is_paused), "runs": shown})
@@ -76,7 +79,7 @@ def artifact_of(view: ArtifactView) -> Artifact:
     return Artifact.model_validate(view, from_attributes=True)
 
 
-def _run_fields(view: RunView, tally: Tally) -> dict[str, object]:
+def _run_fields(view: RunView, tally: Tally, wait: Wait | None) -> dict[str, object]:
     spec = view.spec
     target, scenario = _object(spec.get("target")), _object(spec.get("scenario"))
     return {
@@ -98,6 +101,7 @@ def _run_fields(view: RunView, tally: Tally) -> dict[str, object]:
         "done": tally.done,
         "failed": tally.failed,
         "headline": view.headline,
+        "waits_for": WaitsFor.model_validate(wait, from_attributes=True) if wait is not None else None,
         "event_seq": view.event_seq,
         "created_by": view.created_by,
         "created_at": view.created_at,

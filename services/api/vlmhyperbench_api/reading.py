@@ -7,7 +7,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.bus import Progress
-from vlmhyperbench.db import experiments, jobs, phases, runs, tallies
+from vlmhyperbench.db import experiments, jobs, phases, runs, tallies, waits
 from vlmhyperbench.db.tallies import Tally
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.wire.runs import ExperimentDetail, RunDetail
@@ -15,9 +15,14 @@ from vlmhyperbench_api.presenting import experiment_detail_of, run_detail_of
 
 
 async def read_run(
-    session: AsyncSession, run_id: UUID, *, project_id: str, progress: Progress | None = None
+    session: AsyncSession,
+    run_id: UUID,
+    *,
+    project_id: str,
+    progress: Progress | None = None,
+    stale_s: float | None = None,
 ) -> RunDetail:
-    """Read a run.
+    """Read a run; what it waits for only where it is said when a worker counts as gone.
 
     Raises:
         NotFound: there is none in this project.
@@ -25,17 +30,21 @@ async def read_run(
     view = await runs.get(session, run_id, project_id=project_id)
     if view is None:
         raise NotFound(f"There is no run {run_id}.", cure="List the runs to see which there are.")
+    waiting = await waits.of_runs(session, [view], stale_s=stale_s) if stale_s is not None else {}
     return run_detail_of(
         view,
         phases=await phases.of_run(session, run_id),
         jobs=await jobs.of_run(session, run_id),
         tally=(await tallies.of_runs(session, [run_id])).get(run_id, Tally()),
         progress=None if view.state.is_terminal else progress,
+        wait=waiting.get(run_id),
     )
 
 
-async def read_experiment(session: AsyncSession, experiment_id: UUID, *, project_id: str) -> ExperimentDetail:
-    """Read an experiment with its runs.
+async def read_experiment(
+    session: AsyncSession, experiment_id: UUID, *, project_id: str, stale_s: float | None = None
+) -> ExperimentDetail:
+    """Read an experiment with its runs, as `read_run` reads them.
 
     Raises:
         NotFound: there is none in this project.
@@ -46,4 +55,5 @@ async def read_experiment(session: AsyncSession, experiment_id: UUID, *, project
     found = await runs.of_experiment(session, experiment_id)
     counts = await tallies.of_runs(session, [run.id for run in found])
     states = await tallies.run_states(session, [experiment_id])
-    return experiment_detail_of(view, states.get(experiment_id, {}), found, counts)
+    waiting = await waits.of_runs(session, found, stale_s=stale_s) if stale_s is not None else {}
+    return experiment_detail_of(view, states.get(experiment_id, {}), found, counts, waiting)

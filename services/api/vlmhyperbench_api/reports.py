@@ -27,6 +27,7 @@ from vlmhyperbench_api.dependencies import (
     read_cursor,
     write_cursor,
 )
+from vlmhyperbench_api.ids import ScopeId
 from vlmhyperbench_api.presenting import artifact_of
 from vlmhyperbench_api.security import Principal, requires
 
@@ -52,7 +53,7 @@ async def list_reports(
 
 
 @router.get("/{scope_id}")
-async def get_report(scope_id: UUID, principal: Reader, session: Session, runtime: RuntimeOf) -> Report:
+async def get_report(scope_id: ScopeId, principal: Reader, session: Session, runtime: RuntimeOf) -> Report:
     """Read the newest report of a run or of an experiment."""
     scope, has_ended, files = await _files(session, scope_id, principal)
     shown = [file for file in files if file.kind in {"report", "table", "resources", "reuse"}]

@@ -21,6 +21,7 @@ from vlmhyperbench.wire.live import LARGEST_SEQ
 from vlmhyperbench.wire.results import Result, SampleOutcome
 from vlmhyperbench_api.bodies import StrictRoute
 from vlmhyperbench_api.dependencies import CursorText, PageLimit, RuntimeOf, any_case, read_cursor, write_cursor
+from vlmhyperbench_api.ids import RunId
 from vlmhyperbench_api.security import Principal, requires
 
 router = APIRouter(prefix="/results", tags=["results"], route_class=StrictRoute)
@@ -40,7 +41,7 @@ class _Place(BaseModel):
 
 @router.get("")
 async def list_results(
-    run_id: UUID,
+    run_id: RunId,
     principal: Reader,
     runtime: RuntimeOf,
     status: Annotated[FactStatus | None, any_case(*FactStatus)] = None,

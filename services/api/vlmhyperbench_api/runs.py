@@ -8,7 +8,7 @@ from uuid import UUID
 from fastapi import APIRouter, Header
 
 from vlmhyperbench.db import runs as rows
-from vlmhyperbench.db import tallies
+from vlmhyperbench.db import tallies, waits
 from vlmhyperbench.db.tallies import Tally
 from vlmhyperbench.domain.states import RunState
 from vlmhyperbench.wire.answers import RunImport
@@ -26,6 +26,7 @@ from vlmhyperbench_api.dependencies import (
     read_cursor,
     write_cursor,
 )
+from vlmhyperbench_api.ids import MaybeExperimentId, RunId
 from vlmhyperbench_api.presenting import run_of
 from vlmhyperbench_api.reading import read_run
 from vlmhyperbench_api.security import Principal, requires
@@ -57,7 +58,7 @@ async def create_run(
 
 @router.post("/{run_id}/rescore", status_code=201)
 async def rescore_run(
-    run_id: UUID,
+    run_id: RunId,
     body: RunRescore,
     principal: Writer,
     runtime: RuntimeOf,
@@ -70,7 +71,7 @@ async def rescore_run(
 
 @router.post("/{run_id}/rerun", status_code=201)
 async def rerun_run(
-    run_id: UUID,
+    run_id: RunId,
     body: RunRerun,
     principal: Writer,
     runtime: RuntimeOf,
@@ -93,8 +94,9 @@ async def import_run(
 async def list_runs(
     principal: Reader,
     session: Session,
+    runtime: RuntimeOf,
+    experiment_id: MaybeExperimentId,
     state: Annotated[RunState | None, any_case(*RunState)] = None,
-    experiment_id: UUID | None = None,
     limit: PageLimit = 50,
     cursor: CursorText = None,
 ) -> Page[Run]:
@@ -109,22 +111,29 @@ async def list_runs(
         experiment_id=experiment_id,
     )
     counts = await tallies.of_runs(session, [run.id for run in found])
+    waiting = await waits.of_runs(session, found, stale_s=runtime.settings.timers.stale_worker_s)
     last = found[-1] if len(found) == limit else None
     return Page[Run](
-        items=[run_of(run, counts.get(run.id, Tally())) for run in found],
+        items=[run_of(run, counts.get(run.id, Tally()), waiting.get(run.id)) for run in found],
         next=write_cursor(After(at=last.created_at, id=last.id)) if last else None,
     )
 
 
 @router.get("/{run_id}")
-async def get_run(run_id: UUID, principal: Reader, session: Session, runtime: RuntimeOf) -> RunDetail:
+async def get_run(run_id: RunId, principal: Reader, session: Session, runtime: RuntimeOf) -> RunDetail:
     """Read one run, with its spec, phases, jobs and present progress."""
     progress = await runtime.bus.progress(run_id)
-    return await read_run(session, run_id, project_id=principal.project_id, progress=progress)
+    return await read_run(
+        session,
+        run_id,
+        project_id=principal.project_id,
+        progress=progress,
+        stale_s=runtime.settings.timers.stale_worker_s,
+    )
 
 
 @router.post("/{run_id}/cancel")
-async def cancel_run(run_id: UUID, principal: Writer, runtime: RuntimeOf) -> RunDetail:
+async def cancel_run(run_id: RunId, principal: Writer, runtime: RuntimeOf) -> RunDetail:
     """Ask for a run's end; the rows that it has stay."""
     async with runtime.database.transaction() as session:
         await read_run(session, run_id, project_id=principal.project_id)
@@ -134,13 +143,13 @@ async def cancel_run(run_id: UUID, principal: Writer, runtime: RuntimeOf) -> Run
 
 
 @router.post("/{run_id}/pause")
-async def pause_run(run_id: UUID, principal: Writer, runtime: RuntimeOf) -> RunDetail:
+async def pause_run(run_id: RunId, principal: Writer, runtime: RuntimeOf) -> RunDetail:
     """Stop assigning a run's jobs; running ones drain."""
     return await _set_paused(run_id, principal, runtime, is_paused=True)
 
 
 @router.post("/{run_id}/resume")
-async def resume_run(run_id: UUID, principal: Writer, runtime: RuntimeOf) -> RunDetail:
+async def resume_run(run_id: RunId, principal: Writer, runtime: RuntimeOf) -> RunDetail:
     """Let a paused run go on."""
     return await _set_paused(run_id, principal, runtime, is_paused=False)
 

@@ -12,7 +12,7 @@ from vlmhyperbench.cli.output import note
 from vlmhyperbench.cli.progress import Display, open_display
 from vlmhyperbench.cli.shown import Shown
 from vlmhyperbench.client import Client
-from vlmhyperbench.errors import NotFound
+from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.wire.live import LiveEvent, LiveProgress, LiveRefusal, Snapshot
 from vlmhyperbench.wire.runs import ExperimentDetail, RunDetail
 
@@ -46,21 +46,19 @@ class Followed:
 
 
 def find(client: Client, wanted: str) -> RunDetail | ExperimentDetail:
-    """Read the run or experiment of an id.
+    """Read the run or experiment of an id, whole or by its first digits.
 
     Raises:
         NotFound: there is neither.
+        InvalidInput: it is no id, or the beginning of several.
     """
-    try:
-        key = UUID(wanted)
-    except ValueError as error:
-        raise NotFound(
-            f"{wanted!r} is not an id of a run or an experiment.", cure="Look with `vlmhyperbench ls`."
-        ) from error
-    try:
-        return client.runs.get(key)
-    except NotFound:
-        return client.experiments.get(key)
+    found = client.identify(wanted)
+    match found.kind:
+        case "run":
+            return client.runs.get(found.id)
+        case "experiment":
+            return client.experiments.get(found.id)
+    raise InvalidInput(f"{wanted} is a file, {found.name}.", cure="Name a run or an experiment: `vlmhyperbench ls`.")
 
 
 def follow(client: Client, subject: RunDetail | ExperimentDetail, shown: Shown) -> RunDetail | ExperimentDetail:

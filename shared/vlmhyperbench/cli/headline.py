@@ -1,4 +1,4 @@
-"""Print the comparison table of a report: the numbers come from its `headline`, none is made here."""
+"""Print scores and speeds as the report computed them: of one run, of several beside each other; none is made here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from vlmhyperbench.cli.output import table
+from vlmhyperbench.cli.output import say, table
+from vlmhyperbench.wire.runs import Headline, Run, Score
 
 _NUMBERS: tuple[tuple[str, str, str], ...] = (
     ("latency_p50_ms", "p50 ms", ".0f"),
@@ -17,6 +18,14 @@ _NUMBERS: tuple[tuple[str, str, str], ...] = (
     ("samples_per_s", "samples/s", ".2f"),
 )
 
+_SPEEDS: tuple[tuple[str, str, str], ...] = (
+    ("latency_p50_ms", "latency p50", " ms"),
+    ("latency_p99_ms", "p99", " ms"),
+    ("ttft_p50_ms", "TTFT p50", " ms"),
+    ("samples_per_s", "answers/s", ""),
+    ("output_tokens_per_s", "output tokens/s", ""),
+)
+
 _NO_MEASURES = frozenset({"invalid", "interrupted", "partial"})
 
 
@@ -24,6 +33,41 @@ def rows_of(headline: JsonValue | None) -> list[dict[str, Any]]:
     """Return the rows of a headline; none where it is not one."""
     rows = headline.get("rows") if isinstance(headline, Mapping) else None
     return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def score_of(run: Run) -> str | None:
+    """Write the primary score of a run for a cell of a list."""
+    score = next(iter(run.headline.scores), None) if run.headline else None
+    return None if score is None else f"{score.metric} {_estimate(score.value, score.ci_low, score.ci_high) or '–'}"
+
+
+def print_scores(run: Run) -> None:
+    """Print what a run ends with: each metric with its interval and counts, failures, and speeds where measured."""
+    headline = run.headline
+    if headline is None:
+        return
+    if headline.scores:
+        columns = ["metric", "value", "95 % interval", "n", "without value"]
+        table(columns, [_score(score) for score in headline.scores], right=columns[1:])
+    failed = [
+        f"{count} failed by {whom}"
+        for count, whom in (
+            (headline.model_failures, "the model"),
+            (headline.infrastructure_failures, "the infrastructure"),
+        )
+        if count
+    ]
+    if headline.requested is not None:
+        say(f"answers: {headline.ok} of {headline.requested}{''.join(f', {one}' for one in failed)}")
+    speeds = _speeds(headline)
+    if speeds:
+        void = f" ({_void(headline.validity)})" if headline.validity in _NO_MEASURES else ""
+        say(f"speed{void}: {', '.join(speeds)}")
+
+
+def print_runs(runs: Sequence[Run]) -> None:
+    """Print several runs beside each other, as the comparison table of their report does."""
+    print_table({"rows": [_headline_row(run) for run in runs]})
 
 
 def print_table(headline: JsonValue | None) -> None:
@@ -60,8 +104,7 @@ def _row(
     cells: list[str | None] = [str(row.get("name")), str(row.get("state")), f"{row.get('ok')}/{row.get('requested')}"]
     cells += [_metric(row.get("metrics", {}).get(name)) for name in metrics]
     if is_void:
-        validity = row.get("validity")
-        cells.append("INVALID" if validity == "invalid" else validity)
+        cells.append(_void(row.get("validity")))
     cells += [_number(row.get(name), form) for name, _, form in numbers]
     if of_memory:
         memory = row.get("peak_memory_bytes")
@@ -73,9 +116,43 @@ def _row(
 def _metric(found: dict[str, Any] | None) -> str | None:
     if not found or found.get("value") is None:
         return None
-    low, high = found.get("ci_low"), found.get("ci_high")
+    return _estimate(found["value"], found.get("ci_low"), found.get("ci_high"))
+
+
+def _estimate(value: float | None, low: float | None, high: float | None) -> str | None:
+    if value is None:
+        return None
     interval = f" [{low:.3f}, {high:.3f}]" if low is not None and high is not None else ""
-    return f"{found['value']:.3f}{interval}"
+    return f"{value:.3f}{interval}"
+
+
+def _score(score: Score) -> tuple[object, ...]:
+    has_interval = score.ci_low is not None and score.ci_high is not None
+    interval = f"{score.ci_low:.3f} to {score.ci_high:.3f}" if has_interval else None
+    return score.metric, _number(score.value, ".3f"), interval, score.n, score.n_without_value
+
+
+def _speeds(headline: Headline) -> list[str]:
+    found = [
+        f"{title} {value:{'.3g' if value < 100 else ',.0f'}}{unit}"
+        for name, title, unit in _SPEEDS
+        if (value := getattr(headline, name)) is not None
+    ]
+    if headline.peak_memory_bytes is not None:
+        found.append(f"peak memory {headline.peak_memory_bytes / 2**20:.0f} MiB")
+    return found
+
+
+def _headline_row(run: Run) -> dict[str, JsonValue]:
+    if run.headline is None:
+        return {"name": run.name, "state": run.state, "ok": run.done - run.failed, "requested": run.total}
+    found: dict[str, JsonValue] = run.headline.model_dump(mode="json", exclude={"scores"})
+    metrics: JsonValue = {score.metric: score.model_dump(mode="json") for score in run.headline.scores}
+    return {**found, "name": run.name, "state": run.state, "metrics": metrics}
+
+
+def _void(validity: str | None) -> str | None:
+    return "INVALID" if validity == "invalid" else validity
 
 
 def _number(value: float | None, form: str) -> str | None:

@@ -6,9 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Literal, TypeVar
 
 from vlmhyperbench.cli import exits
+from vlmhyperbench.cli.headline import score_of
 from vlmhyperbench.cli.output import emit, note, table
 from vlmhyperbench.cli.shown import HUMAN, Shown
+from vlmhyperbench.cli.watch import state_of
 from vlmhyperbench.client import Client
+from vlmhyperbench.domain.short_ids import short
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.wire.artifacts import Artifact
 from vlmhyperbench.wire.base import Page
@@ -16,6 +19,8 @@ from vlmhyperbench.wire.runs import Experiment, Run
 from vlmhyperbench.wire.workers import Worker
 
 Item = TypeVar("Item", Run, Experiment, Worker, Artifact)
+Table = tuple[Sequence[str], Sequence[Sequence[object]]]
+"""Columns and rows."""
 
 
 def ls(
@@ -32,7 +37,7 @@ def ls(
 
     Args:
         what: What to list.
-        state: Only runs or experiments in this state.
+        state: Only runs or experiments in this state, in small letters or capitals.
         of: Only runs of this experiment, or artifacts of this run.
         limit: At most so many.
         cursor: Go on where an earlier page ended.
@@ -43,15 +48,16 @@ def ls(
         match what:
             case "runs":
                 page = client.runs.list(state=state, experiment_id=of, limit=limit, cursor=cursor)
-                _print(what, page, ["id", "name", "state", "done", "failed", "created"], _run, shown)
+                _print(what, page, run_table, shown)
             case "experiments":
                 found = client.experiments.list(state=state, limit=limit, cursor=cursor)
-                _print(what, found, ["id", "name", "state", "runs", "created"], _experiment, shown)
+                _print(what, found, _rows(["id", "name", "state", "runs", "created"], _experiment), shown)
             case "workers":
-                _print(what, client.workers(), ["name", "kind", "state", "host", "slots", "seen"], _worker, shown)
+                columns = ["name", "kind", "state", "host", "slots", "seen"]
+                _print(what, client.workers(), _rows(columns, _worker), shown)
             case "artifacts":
                 files = client.artifacts(run_id=of, limit=limit, cursor=cursor)
-                _print(what, files, ["id", "name", "kind", "bytes", "created"], _artifact, shown)
+                _print(what, files, _rows(["id", "name", "kind", "bytes", "created"], _artifact), shown)
     return exits.OK
 
 
@@ -63,24 +69,36 @@ def _check_flags(what: str, **flags: str | None) -> None:
             raise InvalidInput(f"--{name} means nothing for {what}.", cure="Leave it out.", code="usage")
 
 
-def _print(
-    kind: str, page: Page[Item], columns: Sequence[str], row: Callable[[Item], Sequence[object]], shown: Shown
-) -> None:
+def run_table(runs: Sequence[Run]) -> Table:
+    """Return columns and rows of runs: what was asked, how far it is, how well it did, what it waits for."""
+    columns = ["id", "name", "target", "task", "state", "done", "failed", "score", "created"]
+    waits = any(run.waits_for for run in runs)
+    rows = [(*_run(run), *([run.waits_for.message if run.waits_for else None] if waits else [])) for run in runs]
+    return [*columns, *(["waiting"] if waits else [])], rows
+
+
+def _rows(columns: Sequence[str], row: Callable[[Item], Sequence[object]]) -> Callable[[Sequence[Item]], Table]:
+    return lambda items: (columns, [row(item) for item in items])
+
+
+def _print(kind: str, page: Page[Item], rows: Callable[[Sequence[Item]], Table], shown: Shown) -> None:
     if shown.json:
         emit(kind, page.items, next_cursor=page.next)
         return
-    table(columns, [row(item) for item in page.items])
+    table(*rows(page.items))
     if page.next:
         note(f"More: --cursor {page.next}", shown)
 
 
 def _run(run: Run) -> Sequence[object]:
     done = f"{run.done}/{run.total}" if run.total is not None else run.done
-    return run.id, run.name, run.state.lower(), done, run.failed, f"{run.created_at:%Y-%m-%d %H:%M:%S}"
+    created = f"{run.created_at:%Y-%m-%d %H:%M:%S}"
+    return short(run.id), run.name, run.target, run.task, state_of(run), done, run.failed, score_of(run), created
 
 
 def _experiment(one: Experiment) -> Sequence[object]:
-    return one.id, one.name, one.state.lower(), sum(one.run_states.values()), f"{one.created_at:%Y-%m-%d %H:%M:%S}"
+    state = "paused" if one.is_paused else one.state.lower()
+    return short(one.id), one.name, state, sum(one.run_states.values()), f"{one.created_at:%Y-%m-%d %H:%M:%S}"
 
 
 def _worker(worker: Worker) -> Sequence[object]:
@@ -89,4 +107,4 @@ def _worker(worker: Worker) -> Sequence[object]:
 
 
 def _artifact(file: Artifact) -> Sequence[object]:
-    return file.id, file.name, file.kind, file.size_bytes, f"{file.created_at:%Y-%m-%d %H:%M:%S}"
+    return short(file.id), file.name, file.kind, file.size_bytes, f"{file.created_at:%Y-%m-%d %H:%M:%S}"

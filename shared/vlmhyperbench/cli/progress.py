@@ -57,6 +57,9 @@ class Lines:
 
     def progress(self, progress: Progress) -> None:
         """Print where the run is, unless it was printed a moment ago."""
+        if progress.waits_for is not None:
+            note(f"{self._names.get(progress.run_id, progress.run_id)}: {describe(progress)}")
+            return
         key = (progress.run_id, progress.stage)
         is_done = progress.total is not None and progress.done >= progress.total
         due_at = self._next.get(key, 0.0)
@@ -82,7 +85,10 @@ class LiveBars:
             self._bars.stop_task(self._task(run_id))
 
     def progress(self, progress: Progress) -> None:
-        """Move the bar."""
+        """Move the bar, or say why it stands still."""
+        if progress.waits_for is not None:
+            self._bars.update(self._task(progress.run_id), pace=describe(progress))
+            return
         self._bars.update(
             self._task(progress.run_id),
             completed=progress.done,
@@ -124,7 +130,9 @@ def open_display(names: Mapping[UUID, str], *, is_quiet: bool) -> Iterator[Displ
 
 
 def describe(progress: Progress) -> str:
-    """Write one line: stage, done of total, rate and time left."""
+    """Write one line: stage, done of total, rate and time left; or why nothing happens."""
+    if progress.waits_for is not None:
+        return f"waiting: {progress.waits_for}"
     of_total = f"/{progress.total}" if progress.total is not None else ""
     share = f" ({progress.done / progress.total:.0%})" if progress.total else ""
     return f"{progress.stage} {progress.done}{of_total}{share} {pace(progress)}".rstrip()

@@ -14,9 +14,11 @@ from vlmhyperbench.cli.headline import print_table
 from vlmhyperbench.cli.output import emit, say
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.client import Client
-from vlmhyperbench.errors import InvalidInput, Unavailable
+from vlmhyperbench.errors import InvalidInput, NotFound, NotReady, Unavailable
 from vlmhyperbench.files import write_whole
-from vlmhyperbench.wire.artifacts import Report
+from vlmhyperbench.local.supervisor.home import Home
+from vlmhyperbench.wire.artifacts import Artifact, Report
+from vlmhyperbench.wire.runs import ExperimentDetail, RunDetail
 
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
@@ -102,9 +104,27 @@ def fetch(client: Client, found: Report, folder: Path) -> Path:
         if hashlib.sha256(content).hexdigest() != file.sha256:
             raise Unavailable(f"{file.name} did not arrive as it was stored.", cure="Try again.")
         _store(folder, {file.name: content})
-    names = [file.name for file in found.files]
-    main = next((name for name in ("report.html", "report.md") if name in names), None)
-    return folder / main if main else folder
+    main = main_file(found)
+    return folder / main.name if main else folder
+
+
+def main_file(found: Report) -> Artifact | None:
+    """Return the file of a report that a person opens."""
+    files = {file.name: file for file in found.files}
+    return next((files[name] for name in ("report.html", "report.md") if name in files), None)
+
+
+def locate(client: Client, subject: RunDetail | ExperimentDetail) -> tuple[Path | None, str | None]:
+    """Say where the report of what has ended is: its path, where the storage is on this machine, and its address."""
+    try:
+        main = main_file(client.report(subject.id))
+    except (NotFound, NotReady):
+        return None, None
+    if main is None:
+        return None, None
+    path = Home.default().storage / main.storage_key
+    address = f"{client.connection.url}/api/v1/artifacts/{main.id}/content"
+    return path if path.is_file() else None, address
 
 
 def _store(folder: Path, files: Mapping[str, bytes]) -> None:

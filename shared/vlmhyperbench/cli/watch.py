@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.following import detaching, find, follow, outcome_code
+from vlmhyperbench.cli.headline import print_runs, print_scores
 from vlmhyperbench.cli.output import emit, note, say
+from vlmhyperbench.cli.report import locate
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.client import Client
-from vlmhyperbench.wire.runs import ExperimentDetail, RunDetail
+from vlmhyperbench.domain.short_ids import short
+from vlmhyperbench.wire.runs import ExperimentDetail, Run, RunDetail
 
 
 def watch(subject_id: str, /, *, shown: Shown = HUMAN) -> int:
@@ -21,22 +24,43 @@ def watch(subject_id: str, /, *, shown: Shown = HUMAN) -> int:
         subject = find(client, subject_id)
         with detaching(subject):
             ended = follow(client, subject, shown)
+        return conclude(client, ended, shown)
+
+
+def conclude(client: Client, ended: RunDetail | ExperimentDetail, shown: Shown) -> int:
+    """Say how it ended: its scores, its speeds and where its report is; return the exit code."""
+    path, address = locate(client, ended)
     if shown.json:
-        emit("done", ended)
+        report = {"path": str(path) if path else None, "url": address} if address else None
+        emit("done", {**ended.model_dump(mode="json"), "report": report})
     else:
         say(ending(ended))
+        if isinstance(ended, ExperimentDetail):
+            print_runs(ended.runs)
+        else:
+            print_scores(ended)
+        if address:
+            say(f"report: {path or f'vlmhyperbench report {short(ended.id)}'}")
     return outcome_code(ended)
 
 
 def ending(subject: RunDetail | ExperimentDetail) -> str:
-    """Say in one line how it ended."""
+    """Say in one line how it stands, or how it ended."""
     if isinstance(subject, ExperimentDetail):
         counts = ", ".join(f"{count} {state.lower()}" for state, count in subject.run_states.items())
         return f"{subject.name} ({subject.id}): {subject.state.lower()}; runs: {counts}"
     reason = f": {subject.reason}" if subject.reason else ""
     rows = f"{subject.done}/{subject.total} rows, {subject.failed} failed"
     stopped = f"; {_stopped(subject)}" if subject.stopping else ""
-    return f"{subject.name} ({subject.id}): {subject.state.lower()}{reason}; {rows}{stopped}"
+    waits = f"; waiting: {subject.waits_for.message}" if subject.waits_for else ""
+    return f"{subject.name} ({subject.id}): {state_of(subject)}{reason}; {rows}{stopped}{waits}"
+
+
+def state_of(run: Run) -> str:
+    """Write the state of a run; that it is paused or being cancelled says more than where it stands."""
+    if run.state.is_terminal:
+        return run.state.lower()
+    return "cancelling" if run.is_cancelling else "paused" if run.is_paused else run.state.lower()
 
 
 def _stopped(subject: RunDetail) -> str:
@@ -56,8 +80,4 @@ def see_through(client: Client, created: RunDetail | ExperimentDetail, *, detach
         return exits.OK
     with detaching(created):
         ended = follow(client, created, shown)
-    if shown.json:
-        emit("done", ended)
-    else:
-        say(ending(ended))
-    return outcome_code(ended)
+    return conclude(client, ended, shown)

@@ -11,13 +11,14 @@ from uuid import UUID
 from pydantic import BaseModel, TypeAdapter
 
 from vlmhyperbench.client.refusals import refusal_of
-from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.domain.short_ids import ids_from
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 from vlmhyperbench.wire.answers import Answers, RunImport
 from vlmhyperbench.wire.artifacts import Artifact, Report
 from vlmhyperbench.wire.base import Page
 from vlmhyperbench.wire.evaluations import Evaluation
 from vlmhyperbench.wire.health import Health, Ready
+from vlmhyperbench.wire.ids import Identified
 from vlmhyperbench.wire.registry import RegistryEntry, RegistrySummary
 from vlmhyperbench.wire.results import Result
 from vlmhyperbench.wire.runs import (
@@ -60,11 +61,16 @@ class Call(Generic[T]):
         return self.read(body)
 
 
-def _id(value: Id) -> UUID:
-    try:
-        return UUID(str(value))
-    except ValueError as error:
-        raise InvalidInput(f"{str(value)[:80]!r} is no id.", cure="Copy it from `vlmhyperbench ls`.") from error
+def _id(value: Id) -> str:
+    """Check an id, or the first digits of one, before anything is sent."""
+    text = str(value).strip()
+    ids_from(text)
+    return text
+
+
+def identify(id: Id) -> Call[Identified]:  # noqa: A002 -- what it is
+    """Say which run, experiment or artifact an id stands for, whole or by its first digits."""
+    return _get(f"/ids/{_id(id)}", Identified)
 
 
 def health() -> Call[Health]:
@@ -116,7 +122,8 @@ def list_runs(
     *, state: str | None = None, experiment_id: Id | None = None, limit: int = 50, cursor: str | None = None
 ) -> Call[Page[Run]]:
     """List runs, the newest first."""
-    return _page("/runs", Page[Run], state=state, experiment_id=experiment_id, limit=limit, cursor=cursor)
+    experiment = _id(experiment_id) if experiment_id is not None else None
+    return _page("/runs", Page[Run], state=state, experiment_id=experiment, limit=limit, cursor=cursor)
 
 
 def cancel_run(run_id: Id) -> Call[RunDetail]:

@@ -140,6 +140,7 @@ class Api(_Resource):
 
     health = _Now(calls.health)
     ready = _Now(calls.ready)
+    identify = _Now(calls.identify)
     results = _Now(calls.list_results)
     evaluation = _Now(calls.get_evaluation)
     workers = _Now(calls.list_workers)
@@ -156,6 +157,7 @@ class AsyncApi(_AsyncResource):
 
     health = _Later(calls.health)
     ready = _Later(calls.ready)
+    identify = _Later(calls.identify)
     results = _Later(calls.list_results)
     evaluation = _Later(calls.get_evaluation)
     workers = _Later(calls.list_workers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from uuid import UUID, uuid4
 
 from sqlalchemy import func, insert, select, update
@@ -101,6 +102,12 @@ async def page(
 async def of_experiment(session: AsyncSession, experiment_id: UUID) -> list[RunView]:
     """Read every run of an experiment, the baseline first."""
     statement = select(_RUN).where(_RUN.c.experiment_id == experiment_id).order_by(_RUN.c.position, _RUN.c.id)
+    return await fetch_all(session, RunView, statement)
+
+
+async def of_ids(session: AsyncSession, run_ids: Collection[UUID]) -> list[RunView]:
+    """Read several open runs; ids of none, and of those that have ended, are passed over."""
+    statement = select(_RUN).where(_RUN.c.id.in_(run_ids), _RUN.c.finished_at.is_(None)).order_by(_RUN.c.id)
     return await fetch_all(session, RunView, statement)
 
 

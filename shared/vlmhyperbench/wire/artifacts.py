@@ -20,6 +20,8 @@ class Artifact(Output):
     kind: str
     name: str
     media_type: str
+    storage_key: str
+    """Where it lies in the storage: who has that at hand needs no download."""
     size_bytes: int
     sha256: str
     created_at: datetime

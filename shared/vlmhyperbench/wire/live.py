@@ -58,6 +58,8 @@ class Progress(Output):
     rate_per_s: float | None = None
     eta_s: float | None = None
     speeds: Speeds | None = None
+    waits_for: str | None = None
+    """Why nothing happens, where that is so."""
     at: datetime | None = None
 
 

@@ -122,6 +122,15 @@ class Headline(Output):
     peak_memory_of: str | None = None
 
 
+class WaitsFor(Output):
+    """Why nothing happens to an open run now."""
+
+    code: Literal["paused", "retry", "run", "index", "no_worker", "busy", "device", "scheduler"]
+    message: str
+    run_id: UUID | None = None
+    """The run that is in the way."""
+
+
 class Run(Output):
     """One target, one task, one scenario."""
 
@@ -147,6 +156,8 @@ class Run(Output):
     failed: int
     headline: Headline | None = None
     """Scores and speeds; None until there is a report."""
+    waits_for: WaitsFor | None = None
+    """None while it is worked on, and once it has ended."""
     event_seq: int
     created_by: str
     created_at: datetime

@@ -1,17 +1,22 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
 from vlmhyperbench.cli import exits
-from vlmhyperbench.cli.headline import print_table
+from vlmhyperbench.cli.headline import print_runs, print_scores, print_table
+from vlmhyperbench.cli.ls import run_table
 from vlmhyperbench.cli.output import complain, emit
 from vlmhyperbench.cli.progress import Lines, describe
+from vlmhyperbench.cli.watch import state_of
 from vlmhyperbench.errors import Conflict, Denied, Fenced, InvalidInput, NotFound, PluginFailure, Unavailable
 from vlmhyperbench.registry.errors import RegistryError, RegistryErrors
 from vlmhyperbench.wire.live import Progress
+from vlmhyperbench.wire.runs import Run
 
 RUN = UUID(int=1)
 
@@ -121,3 +126,103 @@ def test_every_error_is_printed_with_its_place(capsys: pytest.CaptureFixture[str
 )
 def test_an_error_has_an_exit_code(error: Exception, code: int) -> None:
     assert exits.code_of(error) == code  # type: ignore[arg-type]
+
+
+def _shown_run(**changes: Any) -> Run:
+    fields = {
+        "id": RUN,
+        "experiment_id": None,
+        "parent_run_id": None,
+        "name": "m · t",
+        "state": "SUCCEEDED",
+        "reason": None,
+        "target": "m",
+        "task": "t",
+        "scenario": "offline",
+        "spec_digest": "0" * 64,
+        "priority": 0,
+        "is_paused": False,
+        "is_cancelling": False,
+        "stopping": None,
+        "total": 200,
+        "done": 200,
+        "failed": 3,
+        "event_seq": 1,
+        "created_by": "me",
+        "created_at": datetime(2026, 1, 2, tzinfo=UTC),
+        "started_at": None,
+        "finished_at": None,
+    }
+    return Run.model_validate({**fields, **changes})
+
+
+HEADLINE = {
+    "scores": [
+        {"metric": "anls", "value": 0.9774, "ci_low": 0.97, "ci_high": 0.983, "n": 197, "n_without_value": 3},
+        {"metric": "bleu", "value": None, "n": 0, "n_without_value": 200},
+    ],
+    "requested": 200,
+    "ok": 197,
+    "model_failures": 2,
+    "infrastructure_failures": 1,
+    "validity": "invalid",
+    "latency_p50_ms": 12.62,
+    "samples_per_s": 1234.5,
+    "peak_memory_bytes": 62 * 2**20,
+}
+
+
+def test_a_run_ends_with_its_scores_its_failures_and_its_speeds(capsys: pytest.CaptureFixture[str]) -> None:
+    print_scores(_shown_run(headline=HEADLINE))
+    columns, anls, bleu, answers, speed = capsys.readouterr().out.splitlines()
+    assert columns.split("\t") == ["metric", "value", "95 % interval", "n", "without value"]
+    assert anls.split("\t") == ["anls", "0.977", "0.970 to 0.983", "197", "3"]
+    assert bleu.split("\t") == ["bleu", "–", "–", "0", "200"]
+    assert answers == "answers: 197 of 200, 2 failed by the model, 1 failed by the infrastructure"
+    assert speed == "speed (INVALID): latency p50 12.6 ms, answers/s 1,234, peak memory 62 MiB"
+
+
+def test_a_run_without_a_report_prints_no_scores(capsys: pytest.CaptureFixture[str]) -> None:
+    print_scores(_shown_run())
+    assert capsys.readouterr().out == ""
+    print_runs([_shown_run(headline=HEADLINE), _shown_run(state="FAILED", name="m · u")])
+    columns, scored, failed = (line.split("\t") for line in capsys.readouterr().out.splitlines())
+    assert columns[:5] == ["run", "state", "ok", "anls", "bleu"]
+    assert scored[:4] == ["m · t", "SUCCEEDED", "197/200", "0.977 [0.970, 0.983]"]
+    assert failed[:4] == ["m · u", "FAILED", "197/200", "–"]
+
+
+def test_a_list_shows_target_task_and_score_and_why_a_run_waits() -> None:
+    columns, rows = run_table([_shown_run(headline=HEADLINE)])
+    found = dict(zip(columns, rows[0], strict=True))
+    assert {name: found[name] for name in ("id", "target", "task", "state", "done", "failed", "score")} == {
+        "id": "00000000",
+        "target": "m",
+        "task": "t",
+        "state": "succeeded",
+        "done": "200/200",
+        "failed": 3,
+        "score": "anls 0.977 [0.970, 0.983]",
+    }
+    wait = {"code": "busy", "message": "no inference worker is free"}
+    columns, rows = run_table([_shown_run(state="QUEUED", waits_for=wait), _shown_run()])
+    assert (columns[-1], [row[-1] for row in rows]) == ("waiting", ["no inference worker is free", None])
+
+
+@pytest.mark.parametrize(
+    ("changes", "shown"),
+    [
+        ({"is_paused": True}, "paused"),
+        ({"is_paused": True, "is_cancelling": True}, "cancelling"),
+        ({}, "queued"),
+        ({"state": "FAILED", "is_paused": True}, "failed"),
+    ],
+)
+def test_what_was_asked_of_a_run_says_more_than_where_it_stands(changes: dict[str, Any], shown: str) -> None:
+    assert state_of(_shown_run(**{"state": "QUEUED", **changes})) == shown
+
+
+def test_a_run_that_waits_says_why_once(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = Lines({RUN: "mine"})
+    lines.progress(Progress(run_id=RUN, stage="waiting", done=0, waits_for="no inference worker is free"))
+    assert capsys.readouterr().err == "mine: waiting: no inference worker is free\n"

@@ -1,0 +1,94 @@
+"""Ids of routes: whole, or as many of their first digits as stand for one thing alone."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Depends
+from starlette.requests import HTTPConnection
+
+from vlmhyperbench.db import ids
+from vlmhyperbench.db.ids import Kind, Named
+from vlmhyperbench.domain.short_ids import ids_from
+from vlmhyperbench.errors import InvalidInput, NotFound
+from vlmhyperbench.wire.ids import Identified
+from vlmhyperbench_api.bodies import StrictRoute
+from vlmhyperbench_api.dependencies import runtime_of
+from vlmhyperbench_api.security import Principal, authenticate, requires
+
+router = APIRouter(prefix="/ids", tags=["ids"], route_class=StrictRoute)
+
+MAX_CANDIDATES = 10
+
+
+@router.get("/{id}")
+async def identify(
+    id: str,  # noqa: A002 -- the path's own word
+    connection: HTTPConnection,
+    principal: Annotated[Principal, requires("run:read")],
+) -> Identified:
+    """Say which run, experiment or artifact an id stands for."""
+    found = await _find(connection, principal, id, ids.KINDS)
+    return Identified(kind=found.kind, id=found.id, name=found.name)
+
+
+async def resolve(connection: HTTPConnection, given: str, *kinds: Kind) -> UUID:
+    """Return the id that its digits stand for; a whole one is not looked up.
+
+    Raises:
+        InvalidInput: that is no id, or the beginning of several.
+        NotFound: nothing has such an id.
+    """
+    first, last = ids_from(given)
+    if first == last:
+        return first
+    return (await _find(connection, await authenticate(connection), given, kinds)).id
+
+
+async def _find(connection: HTTPConnection, principal: Principal, given: str, kinds: tuple[Kind, ...]) -> Named:
+    first, last = ids_from(given)
+    async with runtime_of(connection).database.transaction() as session:
+        found = await ids.between(
+            session, first, last, project_id=principal.project_id, kinds=kinds, limit=MAX_CANDIDATES + 1
+        )
+    if not found:
+        raise NotFound(f"There is no {' or '.join(kinds)} {given}.", cure="List them to see which there are.")
+    if len(found) > 1:
+        candidates = ", ".join(f"{one.kind} {one.id} ({one.name})" for one in found[:MAX_CANDIDATES])
+        more = ", and more" if len(found) > MAX_CANDIDATES else ""
+        message = f"{given!r} is the beginning of several ids: {candidates}{more}."
+        raise InvalidInput(message, cure="Give more of its digits.", code="ambiguous_id")
+    return found[0]
+
+
+async def _run(run_id: str, connection: HTTPConnection) -> UUID:
+    return await resolve(connection, run_id, "run")
+
+
+async def _experiment(experiment_id: str, connection: HTTPConnection) -> UUID:
+    return await resolve(connection, experiment_id, "experiment")
+
+
+async def _scope(scope_id: str, connection: HTTPConnection) -> UUID:
+    return await resolve(connection, scope_id, "run", "experiment")
+
+
+async def _artifact(artifact_id: str, connection: HTTPConnection) -> UUID:
+    return await resolve(connection, artifact_id, "artifact")
+
+
+async def _run_or_none(connection: HTTPConnection, run_id: str | None = None) -> UUID | None:
+    return None if run_id is None else await resolve(connection, run_id, "run")
+
+
+async def _experiment_or_none(connection: HTTPConnection, experiment_id: str | None = None) -> UUID | None:
+    return None if experiment_id is None else await resolve(connection, experiment_id, "experiment")
+
+
+RunId = Annotated[UUID, Depends(_run)]
+ExperimentId = Annotated[UUID, Depends(_experiment)]
+ScopeId = Annotated[UUID, Depends(_scope)]
+ArtifactId = Annotated[UUID, Depends(_artifact)]
+MaybeRunId = Annotated[UUID | None, Depends(_run_or_none)]
+MaybeExperimentId = Annotated[UUID | None, Depends(_experiment_or_none)]

@@ -1,0 +1,105 @@
+"""What an open run waits for while none of its jobs is worked on: pure, over what the database says.
+
+Whether a job could start is asked of `placement.place`, as the scheduler does; this rule only finds the words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+from uuid import UUID
+
+from vlmhyperbench.domain.placement import WORKER_KIND, WorkerNow, place
+from vlmhyperbench.domain.short_ids import short
+from vlmhyperbench.domain.states import JobKind, JobState
+
+Code = Literal["paused", "retry", "run", "index", "no_worker", "busy", "device", "scheduler"]
+
+_ORDER = tuple(JobKind)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenJob:
+    """A job of a run, or the INDEX that it shares with its experiment's other runs, that has not ended."""
+
+    kind: JobKind
+    state: JobState
+    is_shared: bool = False
+    target_digest: str | None = None
+    retry_in_s: float | None = None
+    """It failed, and is tried again after this pause."""
+    fault: str | None = None
+    """Why it failed the last time."""
+    is_blocked: bool = False
+    """A job that it needs has not ended, or has not started."""
+    needs_run: UUID | None = None
+    """The other run whose job it needs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Busy:
+    """A job that a worker has."""
+
+    worker_id: UUID
+    run_id: UUID | None
+    """Whose it is; None where it is an experiment's, or another project's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """Why nothing happens."""
+
+    code: Code
+    message: str
+    run_id: UUID | None = None
+    """The run that is in the way."""
+
+
+def wait_of(
+    run_id: UUID, jobs: Sequence[OpenJob], *, is_paused: bool, workers: Sequence[WorkerNow], busy: Sequence[Busy]
+) -> Wait | None:
+    """Say what an open run waits for; None while one of its own jobs is given to a worker or runs.
+
+    `workers` are the live ones, and `busy` is what they work on.
+    """
+    own = [job for job in jobs if not job.is_shared]
+    if any(job.state is not JobState.READY for job in own):
+        return None
+    if is_paused:
+        return Wait(code="paused", message="it is paused, until somebody resumes it")
+    index = next((job for job in jobs if job.is_shared), None)
+    if index is not None and index.state is not JobState.READY:
+        return Wait(code="index", message="the index of its data set is not finished")
+    ready = sorted(
+        (job for job in jobs if job.state is JobState.READY and not job.is_blocked),
+        key=lambda job: _ORDER.index(job.kind),
+    )
+    if not ready:
+        other = next((job.needs_run for job in own if job.needs_run not in {None, run_id}), None)
+        if other is not None:
+            return Wait(code="run", message=f"the run {short(other)} has to come further first", run_id=other)
+        return Wait(code="scheduler", message="the scheduler has yet to look at it")
+    job = ready[0]
+    if job.retry_in_s is not None and job.retry_in_s > 0:
+        fault = f": {job.fault}" if job.fault else ""
+        return Wait(code="retry", message=f"it is tried again in {job.retry_in_s:.0f} s after a failure{fault}")
+    return _worker_for(job, run_id, workers, busy)
+
+
+def _worker_for(job: OpenJob, run_id: UUID, workers: Sequence[WorkerNow], busy: Sequence[Busy]) -> Wait:
+    """Say why no worker takes a job that could start."""
+    kind = WORKER_KIND[job.kind]
+    fitting = [worker for worker in workers if worker.kind == kind]
+    if not fitting:
+        return Wait(code="no_worker", message=f"no {kind} worker is running")
+    if place(job.kind, job.target_digest, workers) is not None:
+        return Wait(code="scheduler", message="a worker is free: the scheduler has yet to give it the job")
+    known = {worker.id for worker in fitting}
+    holders = [one for one in busy if one.worker_id in known and one.run_id not in {None, run_id}]
+    other = holders[0].run_id if holders else None
+    if all(worker.busy >= worker.slots for worker in fitting):
+        works = f": {'it works' if len(fitting) == 1 else 'they work'} on run {short(other)}" if other else ""
+        return Wait(code="busy", message=f"no {kind} worker is free{works}", run_id=other)
+    owner = f"the device of run {short(other)}" if other else "a device that is free"
+    return Wait(code="device", message=f"it waits for {owner}", run_id=other)
