@@ -163,6 +163,7 @@ def _facts(samples: int) -> polars.DataFrame:
             **polars_schema(FACT_COLUMNS),
             **dict.fromkeys(texts, polars.String()),
             **dict.fromkeys(lists, polars.List(polars.String())),
+            "pixels": polars.Int64(),
             **dict.fromkeys(("group.doc_class", "group.question_type"), polars.String()),
         }
     )
@@ -217,6 +218,7 @@ def _fact(ordinal: int, document: str, chance: random.Random) -> dict[str, objec
         "question": question,
         "references": [reference],
         "images": [document],
+        "pixels": 1240 * 1754,
         "metadata": "{}",
         "group.doc_class": f"class-{ordinal // SAMPLES_PER_DOCUMENT % DOC_CLASSES:02}",
         "group.question_type": f"question-{chance.randrange(QUESTION_TYPES)}",

@@ -23,7 +23,7 @@ from vlmhyperbench.reports.plots import Drawing, to_svg
 from vlmhyperbench.reports.run_report import run_document
 from vlmhyperbench.reports.samples import NAME, write_samples
 from vlmhyperbench.reports.tables import answers_csv, metrics_detailed_csv, metrics_summary_csv
-from vlmhyperbench.reports.thumbnails import MAX_COUNT, make_thumbnail
+from vlmhyperbench.reports.thumbnails import MAX_COUNT, MAX_FURTHER, make_thumbnails
 from vlmhyperbench.scoring.extraction import TEXT
 from vlmhyperbench.scoring.metrics import open_answering
 from vlmhyperbench_reporter.bundles import Draft, MeasureFile, ReportFile, RunBundle
@@ -68,8 +68,7 @@ def render(draft: Draft, images: Mapping[str, bytes], *, formats: Sequence[str])
 
     `images` maps content hashes to the pages' bytes; what is missing or no image is named instead of shown.
     """
-    pictures = {sha256: make_thumbnail(data) for sha256, data in images.items()}
-    thumbnails = {sha256: picture for sha256, picture in pictures.items() if picture is not None}
+    thumbnails = make_thumbnails(images)
     document, drawings, tables = _opened_draft(draft)
     files = list(tables)
     if "html" in formats:
@@ -89,7 +88,8 @@ def render(draft: Draft, images: Mapping[str, bytes], *, formats: Sequence[str])
 
 def _draft(document: Document, tables: tuple[ReportFile, ...]) -> Draft:
     drawings = {figure.name: to_svg(figure) for figure in document.figures}
-    return Draft(images=document.images[:MAX_COUNT], content=pickle.dumps((document, drawings, tables)))
+    images = (*document.images[:MAX_COUNT], *document.further_images[:MAX_FURTHER])
+    return Draft(images=images, content=pickle.dumps((document, drawings, tables)))
 
 
 def _opened_draft(draft: Draft) -> tuple[Document, Mapping[str, Drawing], tuple[ReportFile, ...]]:

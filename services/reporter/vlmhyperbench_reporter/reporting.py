@@ -21,6 +21,8 @@ from vlmhyperbench_sdk.types import JsonObject
 
 FORMATS = ("markdown", "html", "json")
 _STEPS = 3
+_MAX_PAGES_BYTES = 256 * 1024 * 1024
+"""Read for one report, but for the last page."""
 
 
 async def handle_report(job: ClaimedJob) -> Outcome:
@@ -80,12 +82,14 @@ async def _read_all(job: ClaimedJob, run_ids: Sequence[UUID]) -> list[RunBundle]
 
 
 def _pages(storage: Storage, images: Sequence[str]) -> dict[str, bytes]:
-    """Read the pages that cases show; one that is missing is no reason to have no report."""
-    found = {}
+    """Read the pages that a report wants to show, up to a size; one that is missing is no reason to have no report."""
+    found: dict[str, bytes] = {}
+    size = 0
     for sha256 in images:
         key = image_key(sha256)
-        if storage.exists(key):
+        if size < _MAX_PAGES_BYTES and storage.exists(key):
             found[sha256] = storage.get(key)
+            size += len(found[sha256])
     return found
 
 

@@ -73,6 +73,7 @@ def cluster_table(run: RunEvidence, wrong: polars.DataFrame) -> Table | None:
             f"{write_number(covered, 0)} of {plural(wrong.height, 'wrong answer')} "
             f"({percent(covered / wrong.height, digits=0)}); {smaller} not shown."
         ),
+        is_collapsed=True,
     )
 
 

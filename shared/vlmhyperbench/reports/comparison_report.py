@@ -32,6 +32,7 @@ from vlmhyperbench.reports.provenance import configuration_items, provenance
 from vlmhyperbench.reports.quality import Quality, overall, quality_by
 from vlmhyperbench.reports.ranking import ranking
 from vlmhyperbench.reports.run_report import quality_figure
+from vlmhyperbench.reports.sample_table import samples_section
 from vlmhyperbench.reports.speed import compared_speeds
 from vlmhyperbench.reports.tradeoffs import Candidate, trade_offs
 from vlmhyperbench.reports.validity import INVALID, marked
@@ -91,6 +92,7 @@ def comparison_document(experiment_id: str, name: str, state: str, runs: Sequenc
             *judges_of(named),
             _quality(summarised),
             _flips(paired, found),
+            samples_section(named),
             _performance(summarised),
             _configurations(named),
             *_provenances(named),

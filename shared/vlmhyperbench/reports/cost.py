@@ -101,7 +101,7 @@ def cost_table(costs: Sequence[tuple[str, Cost | None]]) -> Table:
         ),
         rows=tuple((label, *(cells.get(label) for cells in columns)) for label in labels),
         note=note,
-        is_collapsed=several,
+        is_collapsed=True,
     )
 
 

@@ -91,4 +91,5 @@ def counts_table(counted: Sequence[tuple[str, Counts]]) -> Table:
             "A model failure counts against the model by the run's policy; an infrastructure failure never does. "
             "Scored rows include model failures that count as wrong."
         ),
+        is_collapsed=all(counts.scored == counts.requested == counts.answered for _, counts in counted),
     )

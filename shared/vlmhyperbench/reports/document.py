@@ -152,7 +152,53 @@ class Cases:
     note: str
 
 
-Block = Table | FigureSpec | Facts | Listing | Points | Cases
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleTable:
+    """Samples to search and sort, by column: every column but `runs`, `metrics` and `groups` has a value a row."""
+
+    name: str
+    note: str
+    """Says what is in it, and where the rest is."""
+    total: int
+    """Rows that there are; the table may hold fewer."""
+    runs: tuple[str, ...]
+    """Names; `run` holds places in it."""
+    metrics: tuple[str, ...]
+    """Labels of what `scores` holds."""
+    groups: tuple[str, ...]
+    """Titles of what `group_values` holds."""
+    run: tuple[int, ...]
+    key: tuple[str | None, ...]
+    outcome: tuple[str, ...]
+    """`right`, a kind of mistake, `failed: …`, `not scored`."""
+    question: tuple[str | None, ...]
+    references: tuple[tuple[str, ...], ...]
+    answer: tuple[str | None, ...]
+    parsed: tuple[str | None, ...]
+    """What was read out of the answer, where that is something else."""
+    fields: tuple[str | None, ...]
+    """What each field scored."""
+    note_of: tuple[str | None, ...]
+    """Error, cut off, repeat."""
+    scores: tuple[tuple[float | None, ...], ...]
+    group_values: tuple[tuple[str | None, ...], ...]
+    latency_ms: tuple[float | None, ...]
+    tokens: tuple[int | None, ...]
+    images: tuple[tuple[str, ...], ...]
+    """Content hashes."""
+
+    def __post_init__(self) -> None:
+        lengths = {len(getattr(self, name)) for name in SAMPLE_COLUMNS}
+        wide = {len(row) for row in self.scores} - {len(self.metrics)}
+        tall = {len(row) for row in self.group_values} - {len(self.groups)}
+        if len(lengths) > 1 or wide or tall or not set(self.run) <= set(range(len(self.runs))):
+            raise InvalidInput(f"The columns of the samples {self.name!r} do not fit each other.")
+
+
+SAMPLE_COLUMNS = tuple(SampleTable.__dataclass_fields__)[6:]
+"""Those that have a value a row."""
+
+Block = Table | FigureSpec | Facts | Listing | Points | Cases | SampleTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +209,8 @@ class Section:
     title: str
     lead: str
     blocks: tuple[Block, ...]
+    is_collapsed: bool = False
+    """For reference: HTML folds it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,6 +254,14 @@ class Document:
         """Content hashes of every image that a case shows, in order, once each."""
         cases = (block for section in self.sections for block in section.blocks if isinstance(block, Cases))
         return tuple(dict.fromkeys(image for block in cases for case in block.items for image in case.images))
+
+    @property
+    def further_images(self) -> tuple[str, ...]:
+        """Content hashes of what only the samples show, in order, once each."""
+        tables = (block for section in self.sections for block in section.blocks if isinstance(block, SampleTable))
+        shown = set(self.images)
+        found = dict.fromkeys(image for table in tables for images in table.images for image in images)
+        return tuple(image for image in found if image not in shown)
 
 
 def compare_text(answer: str, references: Sequence[str]) -> tuple[Span, ...]:

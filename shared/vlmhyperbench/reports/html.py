@@ -9,9 +9,11 @@ a reader explores a figure.
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from importlib.resources import files
 
 from jinja2 import Environment, StrictUndefined
@@ -22,6 +24,7 @@ from vlmhyperbench.reports.document import (
     Cell,
     Document,
     Estimate,
+    SampleTable,
     write_cell,
     write_estimate,
     write_interval,
@@ -32,8 +35,11 @@ from vlmhyperbench.reports.thumbnails import Thumbnail
 from vlmhyperbench.reports.vendored import plotly
 from vlmhyperbench_sdk.types import JsonValue
 
-MAX_BYTES = 5_000_000
-"""Budget of a report, with all its images."""
+MAX_BYTES = 10_000_000
+"""Budget of a report, with all its images and samples."""
+OPEN_FIGURES = 1
+"""Figures of a chapter that are seen at once; the titles of the others unfold them."""
+OPEN_CASES = 6
 _EMPTY_STYLE = "sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
 """Of an element without text: Plotly makes one and fills it by the CSSOM, which no policy governs."""
 
@@ -49,7 +55,7 @@ def to_html(document: Document, *, drawings: Mapping[str, Drawing], thumbnails: 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string(_resource("report.html.j2"))
     style = _theme() + _resource("report.css")
-    script = _resource("report.js")
+    script = _resource("report.js") + _resource("samples.js")
     page = template.render(
         document=document,
         thumbnails=thumbnails,
@@ -58,6 +64,11 @@ def to_html(document: Document, *, drawings: Mapping[str, Drawing], thumbnails: 
         script=Markup(script),  # noqa: S704 -- our own file
         library=plotly(),
         embedded=Markup(embed(_embedded(document))),  # noqa: S704 -- escaped by embed
+        pictures=Markup(embed(_further(document, thumbnails))),  # noqa: S704 -- escaped by embed
+        table_packed=_packed_samples(document),
+        open_figures=OPEN_FIGURES,
+        open_cases=OPEN_CASES,
+        is_first=_first_time(),
         drawn={name: Markup(drawing.inline) for name, drawing in drawings.items()},  # noqa: S704 -- escaped by to_svg
         kind_of=_kind_of,
         is_estimate=_is_estimate,
@@ -104,6 +115,30 @@ def _embedded(document: Document) -> JsonValue:
         "figures": {figure.name: to_plotly(figure) for figure in document.figures},
         "dark": {write(LIGHT[name]): write(DARK[name]) for name in LIGHT for write in (str, rgb)},
     }
+
+
+def _further(document: Document, thumbnails: Mapping[str, Thumbnail]) -> JsonValue:
+    """Pages that no case shows, for the samples."""
+    return {image: thumbnails[image].data_url for image in document.further_images if image in thumbnails}
+
+
+def _packed_samples(document: Document) -> str:
+    """Write the samples as compressed JSON in base 64: of a run of 20,000 they take a tenth of their size."""
+    tables = [block for section in document.sections for block in section.blocks if isinstance(block, SampleTable)]
+    text = json.dumps([asdict(table) for table in tables], ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return base64.b64encode(gzip.compress(text.encode(errors="replace"), mtime=0)).decode()
+
+
+def _first_time() -> Callable[[str], bool]:
+    """Return a function that says of each text whether it is new to it: a page lies in the file once."""
+    seen: set[str] = set()
+
+    def is_first(text: str) -> bool:
+        is_new = text not in seen
+        seen.add(text)
+        return is_new
+
+    return is_first
 
 
 def _kind_of(block: Block) -> str:

@@ -45,6 +45,7 @@ def to_json(document: Document) -> bytes:
                 "name": section.name,
                 "title": section.title,
                 "lead": section.lead,
+                "is_collapsed": section.is_collapsed,
                 "blocks": [{"type": tag_of(type(block)), **asdict(block)} for block in section.blocks],
             }
             for section in document.sections

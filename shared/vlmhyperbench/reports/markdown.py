@@ -14,10 +14,12 @@ from vlmhyperbench.reports.document import (
     Answer,
     Block,
     Case,
+    Cases,
     Document,
     Facts,
     Listing,
     Points,
+    SampleTable,
     Section,
     Table,
     write_cell,
@@ -52,7 +54,7 @@ def markdown_files(
     return {
         "report.md": to_markdown(document, images=thumbnails),
         **{f"{name}.svg": drawing.file for name, drawing in drawings.items()},
-        **{image_name(sha256): picture.data for sha256, picture in thumbnails.items()},
+        **{image_name(sha256): thumbnails[sha256].data for sha256 in document.images if sha256 in thumbnails},
     }
 
 
@@ -112,7 +114,9 @@ def _block(block: Block, images: Collection[str]) -> Iterator[str]:
             yield from _heading(block.title)
             yield from (f"- {escape(item)}" for item in block.items)
             yield ""
-        case _:
+        case SampleTable():
+            yield from _note(block.note)
+        case Cases():
             yield from _heading(block.title)
             yield from _note(block.note)
             for case in block.items:

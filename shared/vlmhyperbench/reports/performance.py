@@ -195,6 +195,7 @@ def times_table(performances: Sequence[tuple[str, Performance]], *, name: str = 
             "them, where no request failed, their 95 % intervals: they lie between two measured values, and without "
             "one there are too few requests."
         ),
+        is_collapsed=several,
     )
 
 

@@ -29,6 +29,7 @@ def configuration(run: RunEvidence) -> Section:
             *(Listing(title=title, text=text) for title, text in prompts if text is not None),
             *_rendered(run),
         ),
+        is_collapsed=True,
     )
 
 
@@ -88,7 +89,11 @@ def provenance(run: RunEvidence, *, name: str = "provenance", title: str = "Prov
             Table(name=f"{name}-packages", title="Packages", columns=columns, rows=packages, is_collapsed=True)
         )
     return Section(
-        name=name, title=title, lead="What was really used, recorded when it was used.", blocks=tuple(blocks)
+        name=name,
+        title=title,
+        lead="What was really used, recorded when it was used.",
+        blocks=tuple(blocks),
+        is_collapsed=True,
     )
 
 

@@ -99,6 +99,7 @@ def resources_table(runs: Sequence[tuple[str, Resources | None]]) -> Table | Non
             "Sampled ten times a second between the first request sent and the last one's end. Accelerators are all "
             "those of the machine, whoever uses them; energy is the trapezoid of their sampled power."
         ),
+        is_collapsed=several,
     )
 
 

@@ -38,6 +38,7 @@ from vlmhyperbench.reports.quality import (
     values_by,
 )
 from vlmhyperbench.reports.reported import reported_scores
+from vlmhyperbench.reports.sample_table import samples_section
 from vlmhyperbench.reports.speed import run_speed
 from vlmhyperbench.reports.stopping import stop_section
 from vlmhyperbench.reports.validity import marked, tone_of_validity
@@ -79,6 +80,7 @@ def run_document(run: RunEvidence) -> Document:
             *extraction(run),
             *reported_scores(run),
             _mistakes(run, wrong, kinds),
+            samples_section([run], wrong=wrong),
             run_speed(run, performance),
             configuration(run),
             provenance(run),

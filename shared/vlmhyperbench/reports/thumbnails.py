@@ -1,21 +1,28 @@
-"""Small pictures of pages for reports: at most `MAX_COUNT` of at most `MAX_BYTES`, re-encoded, never the raw upload."""
+"""Pictures of pages for reports, large enough to read and within a budget; re-encoded, never the raw upload."""
 
 from __future__ import annotations
 
 import base64
 import io
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 
 from PIL import Image, UnidentifiedImageError
 
 MAX_COUNT = 30
-MAX_BYTES = 20_000
+"""Pages of cases."""
+MAX_FURTHER = 210
+"""Pages that only the table of samples shows; what they are shrunk from is bounded by `MAX_FURTHER_PIXELS`."""
+MAX_BYTES = 80_000
+"""Of one picture."""
+MAX_TOTAL_BYTES = MAX_COUNT * MAX_BYTES
+MAX_FURTHER_PIXELS = 20_000_000
 MAX_PIXELS = 80_000_000
 """A page beyond that is not decoded; pages were checked against the run's own limits when they were indexed."""
-_SIDES = (560, 420, 320, 240, 160, 96)
+_SIDES = (1600, 1200, 900, 640, 420, 240, 96)
 """The last one fits whatever the picture shows."""
-_QUALITIES = (85, 70, 50)
+_QUALITIES = (75, 55)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +37,30 @@ class Thumbnail:
     @property
     def data_url(self) -> str:
         return f"data:{self.media_type};base64,{base64.b64encode(self.data).decode()}"
+
+
+def make_thumbnails(images: Mapping[str, bytes]) -> dict[str, Thumbnail]:
+    """Shrink pages in their order, by their names: `MAX_COUNT` of them, then more while they are small and few."""
+    found: dict[str, Thumbnail] = {}
+    total = pixels = 0
+    for no, (name, data) in enumerate(images.items()):
+        pixels += _pixels(data) if no >= MAX_COUNT else 0
+        if pixels > MAX_FURTHER_PIXELS or total > MAX_TOTAL_BYTES - MAX_BYTES:
+            break
+        picture = make_thumbnail(data)
+        if picture is not None:
+            found[name] = picture
+            total += len(picture.data)
+    return found
+
+
+def _pixels(data: bytes) -> int:
+    """Read a picture's size without decoding it; what is none has none."""
+    try:
+        with Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "WEBP")) as image:
+            return image.width * image.height
+    except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        return 0
 
 
 def make_thumbnail(data: bytes) -> Thumbnail | None:
@@ -59,7 +90,7 @@ def read_thumbnail(data: bytes) -> Thumbnail | None:
 
 def _encode(picture: Image.Image, side: int, quality: int) -> Thumbnail:
     small = picture.copy()
-    small.thumbnail((side, side), Image.Resampling.LANCZOS)
+    small.thumbnail((side, side), Image.Resampling.LANCZOS, reducing_gap=2.0)
     buffer = io.BytesIO()
     small.save(buffer, "WEBP", quality=quality, method=4)
     return Thumbnail(data=buffer.getvalue(), width=small.width, height=small.height)

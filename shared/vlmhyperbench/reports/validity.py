@@ -172,6 +172,7 @@ def validity_table(validities: Sequence[tuple[str, Validity]]) -> Table:
             "A gate that does not hold voids every speed of its run. What was not recorded is not known, and voids "
             "nothing."
         ),
+        is_collapsed=not is_void,
     )
 
 

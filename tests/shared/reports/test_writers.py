@@ -149,7 +149,7 @@ def test_the_page_allows_its_style_and_two_scripts_by_their_hashes_and_no_reques
     page = _html(run_document(evidence()))
     (style,) = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
     (script,) = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
-    (packed,) = re.findall(r'<script type="application/gzip"[^>]*>(.*?)</script>', page, re.DOTALL)
+    (packed,) = re.findall(r'<script type="application/gzip" id="library"[^>]*>(.*?)</script>', page, re.DOTALL)
     assert _policy(page) == {
         "default-src": {"'none'"},
         "img-src": {"data:"},
@@ -187,7 +187,7 @@ def test_the_page_loads_nothing_and_styles_nothing_inline() -> None:
 def test_what_a_model_says_stays_text_in_the_page() -> None:
     page = _html(EVERYTHING, {PAGES[0]: thumbnail()})
     parsed = _Parsed(page)
-    assert [tag for tag, _ in parsed.tags].count("script") == 3
+    assert [tag for tag, _ in parsed.tags].count("script") == 5
     assert "onerror" not in {name for _, attributes in parsed.tags for name in attributes}
     assert "{{ 7*7 }}" in page
 
@@ -230,7 +230,7 @@ def test_json_is_complete_and_has_the_headline_and_plotly_figures() -> None:
     assert report["headline"]["rows"][0]["metrics"]["exact_match"]["n"] == 5
     assert report["figures"]["latency"]["data"][0]["type"] == "scatter"
     kinds = {block["type"] for section in report["sections"] for block in section["blocks"]}
-    assert kinds == {"table", "figure", "facts", "listing", "points", "cases"}
+    assert kinds == {"table", "figure", "facts", "listing", "points", "cases", "sampletable"}
     (run,) = report["runs"].values()
     assert run["counts"]["infrastructure_failures"] == 1
     assert run["spec"]["task"] == "document-qa"

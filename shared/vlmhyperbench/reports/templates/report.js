@@ -1,4 +1,49 @@
 "use strict";
+
+const inflate = (id) => {
+  const packed = Uint8Array.from(atob(document.getElementById(id).textContent), (c) => c.charCodeAt(0));
+  return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+};
+
+// Pages by the hash of their content: those that lie in the file, and, where the API serves it, those that it stores.
+const pictures = new Map(Object.entries(JSON.parse(document.getElementById("pictures").textContent)));
+for (const page of document.querySelectorAll(".page")) {
+  const picture = page.querySelector("img");
+  if ("again" in picture.dataset) picture.src = pictures.get(page.dataset.image);
+  else pictures.set(page.dataset.image, picture.src);
+}
+const served = /^https?:$/.test(location.protocol) && /^\/reports\/[0-9a-f-]{36}$/.test(location.pathname);
+const stored = (image) => `${location.pathname}/images/${image}`;
+
+const enlarge = (() => {
+  const zoom = document.getElementById("zoom");
+  const large = zoom.querySelector("img");
+  const scale = zoom.querySelector(".scale");
+  const show = (isFull) => {
+    scale.setAttribute("aria-pressed", String(isFull));
+    zoom.classList.toggle("is-full", isFull);
+  };
+  const toggle = () => show(scale.getAttribute("aria-pressed") !== "true");
+  scale.addEventListener("click", toggle);
+  large.addEventListener("click", toggle);
+  zoom.querySelector(".close").addEventListener("click", () => zoom.close());
+  zoom.addEventListener("click", (event) => { if (event.target === zoom) zoom.close(); });
+  return (image, src, alt) => {
+    const link = zoom.querySelector(".full");
+    large.src = src;
+    large.alt = alt;
+    zoom.querySelector(".what").textContent = alt;
+    link.hidden = !served;
+    if (served) link.href = stored(image);
+    show(false);
+    zoom.showModal();
+  };
+})();
+for (const page of document.querySelectorAll(".page")) {
+  const picture = page.querySelector("img");
+  page.addEventListener("click", () => enlarge(page.dataset.image, picture.src, picture.alt));
+}
+
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const short = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
@@ -9,7 +54,8 @@
   theme.addEventListener("click", () => {
     const next = themes[(themes.indexOf(document.documentElement.dataset.theme || "auto") + 1) % 3];
     document.documentElement.dataset.theme = next;
-    theme.textContent = `Theme: ${next}`;
+    theme.setAttribute("aria-label", `Theme: ${next}`);
+    theme.querySelector("span").textContent = next;
   });
 
   const isDark = () => {
@@ -24,6 +70,8 @@
     if (kinds.size < 2) continue;
     const show = (kind) => {
       for (const card of cards) card.hidden = kind !== "" && card.dataset.kind !== kind;
+      const more = document.getElementById(bar.dataset.for).querySelector("details.more");
+      if (more && kind !== "") more.open = true;
       for (const button of bar.children) button.setAttribute("aria-pressed", String(button.value === kind));
     };
     for (const [kind, count] of [["", cards.length], ...kinds]) {
@@ -37,19 +85,6 @@
     bar.hidden = false;
     show("");
   }
-
-  const zoom = document.getElementById("zoom");
-  for (const page of document.querySelectorAll(".page")) {
-    page.addEventListener("click", () => {
-      const small = page.querySelector("img");
-      const large = zoom.querySelector("img");
-      large.src = small.src;
-      large.alt = small.alt;
-      large.className = small.className;
-      zoom.showModal();
-    });
-  }
-  zoom.addEventListener("click", () => zoom.close());
 
   const entities = { "&lt;": "<", "&gt;": ">", "&amp;": "&" };
   const plain = (text) => text.replace(/&(lt|gt|amp);/g, (entity) => entities[entity]);
@@ -85,11 +120,8 @@
 
   // The policy lets exactly this script run, by its hash, and nobody pays for it before a figure is explored.
   const load = async () => {
-    const packed = Uint8Array.from(atob(document.getElementById("library").textContent), (c) => c.charCodeAt(0));
     const script = document.createElement("script");
-    script.textContent = await new Response(
-      new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip")),
-    ).text();
+    script.textContent = await inflate("library");
     document.head.append(script);
     return window.Plotly;
   };
@@ -133,16 +165,40 @@
     stage.replaceChildren();
   });
 
+  // What is folded is printed too, but for the numbers behind figures; a link to what is folded unfolds it.
   addEventListener("beforeprint", () => {
-    for (const table of document.querySelectorAll("details.table")) table.open = true;
+    for (const fold of document.querySelectorAll("main details:not([open])")) {
+      if (fold.parentElement.matches("figure")) continue;
+      fold.open = true;
+      fold.dataset.printed = "";
+    }
   });
+  addEventListener("afterprint", () => {
+    for (const fold of document.querySelectorAll("details[data-printed]")) {
+      fold.open = false;
+      delete fold.dataset.printed;
+    }
+  });
+  const unfold = () => {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (!target) return;
+    for (const fold of [...target.querySelectorAll(":scope > details"), target.closest("details")]) {
+      for (let at = fold; at; at = at.parentElement.closest("details")) at.open = true;
+    }
+    target.scrollIntoView();
+  };
+  addEventListener("hashchange", unfold);
+  unfold();
 
   const links = new Map([...document.querySelectorAll("nav a")].map((link) => [link.hash.slice(1), link]));
   const seen = new IntersectionObserver((entries) => {
     for (const entry of entries) {
       if (!entry.isIntersecting) continue;
       for (const link of links.values()) link.removeAttribute("aria-current");
-      links.get(entry.target.id).setAttribute("aria-current", "true");
+      const link = links.get(entry.target.id);
+      link.setAttribute("aria-current", "true");
+      const list = link.closest("ol");
+      list.scrollTo({ left: link.offsetLeft - list.offsetLeft - 16 });
     }
   }, { rootMargin: "0px 0px -75% 0px" });
   for (const section of document.querySelectorAll("main section")) seen.observe(section);
