@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import polars
 
 from vlmhyperbench.reports.answers import ROW
-from vlmhyperbench.reports.document import MAX_TEXT, SampleTable, Section
+from vlmhyperbench.reports.document import MAX_TEXT, SampleTable, Section, write_number
 from vlmhyperbench.reports.evidence import GROUP, RunEvidence, ScoredMetric
 from vlmhyperbench.reports.wording import group_title, plural
 from vlmhyperbench.scoring.extraction import TEXT, extract
@@ -18,7 +19,9 @@ MAX_BYTES = 4_000_000
 """UTF-8 bytes of their texts, in equal shares too."""
 MAX_IMAGES = 4
 """Of one sample."""
-_TEXTS = ("key", "question", "text", "error")
+MAX_REFERENCES = 5
+_TEXTS = ("key", "question", "text", "text", "error")
+"""What is counted of a row; the text twice, for what is read out of it."""
 _DIGITS = 4
 
 
@@ -32,13 +35,12 @@ def samples_section(runs: Sequence[RunEvidence], *, wrong: polars.DataFrame | No
     metrics = tuple(dict.fromkeys(scored.label for run in runs for scored in run.scored))
     groups = tuple(dict.fromkeys(column for run in runs for column in run.groups))
     share = max(1, len(runs))
-    frames = [
-        _frame(run, no, metrics=metrics, groups=groups, wrong=wrong, share=share) for no, run in enumerate(runs)
-    ]
+    frames = [_frame(run, no, metrics=metrics, groups=groups, wrong=wrong, share=share) for no, run in enumerate(runs)]
     total = sum(run.facts.height for run in runs)
     rows = polars.concat(frames) if frames else polars.DataFrame()
     if not rows.height:
         return Section(name="samples", title="All samples", lead="Nothing was asked.", blocks=())
+    columns: dict[str, Any] = {name: tuple(map(_frozen, rows[name].to_list())) for name in rows.columns}
     table = SampleTable(
         name="all-samples",
         note=_note(rows.height, total, is_run=len(runs) == 1),
@@ -46,7 +48,7 @@ def samples_section(runs: Sequence[RunEvidence], *, wrong: polars.DataFrame | No
         runs=tuple(run.name for run in runs),
         metrics=metrics,
         groups=tuple(group_title(column) for column in groups),
-        **{name: tuple(map(_frozen, rows[name].to_list())) for name in rows.columns},
+        **columns,
     )
     return Section(
         name="samples",
@@ -57,14 +59,14 @@ def samples_section(runs: Sequence[RunEvidence], *, wrong: polars.DataFrame | No
 
 
 def _note(shown: int, total: int, *, is_run: bool) -> str:
-    rest = "samples.parquet beside this report holds every measure" if is_run else "the runs' own reports hold them"
-    export = "`vlmhyperbench export RUN` writes every answer whole."
+    whole = "samples.parquet beside this report" if is_run else "samples.parquet of each run's own report"
+    rest = f"every measure stands in {whole}, and `vlmhyperbench export RUN` writes every answer whole."
     if shown == total:
-        return f"Every answer is in this file; texts longer than {MAX_TEXT} characters are cut. {rest.capitalize()}; {export}"
+        return f"Every answer is in this file; texts longer than {MAX_TEXT} characters are cut: {rest}"
     return (
-        f"This file holds {plural(shown, 'answer')} of {plural(total, 'answer')}: those that failed or are wrong first, "
-        f"then the others in their order, up to {MAX_SAMPLES:,} answers or {MAX_BYTES // 10**6} MB of text. "
-        f"Of the rest, {rest}; {export}"
+        f"This file holds {plural(shown, 'answer')} of {plural(total, 'answer')}: those that failed or are wrong "
+        f"first, then the others in their order, up to {write_number(MAX_SAMPLES, 0)} answers or "
+        f"{MAX_BYTES // 10**6} MB of text. The rest is not in this file: {rest}"
     )
 
 
@@ -92,7 +94,7 @@ def _frame(
         key="key",
         outcome="outcome",
         question=_cut("question"),
-        references=polars.col("references").fill_null([]).list.head(5).list.eval(_cut("")),
+        references=polars.col("references").fill_null([]).list.head(MAX_REFERENCES).list.eval(_cut("")),
         answer=_cut("text"),
         parsed=_cut("parsed"),
         fields="fields",
@@ -144,10 +146,11 @@ def _outcome(run: RunEvidence, metrics: Sequence[str]) -> polars.Expr:
 
 def _bounded(frame: polars.DataFrame, share: int) -> polars.DataFrame:
     """Keep what fits: what is not right comes first, and what is kept stands in its own order."""
-    texts = polars.sum_horizontal(polars.col(name).str.len_bytes().fill_null(0).clip(0, 2400) for name in _TEXTS)
-    references = polars.col("references").list.join("").str.len_bytes().fill_null(0).clip(0, 12_000)
+    length = polars.element().str.head(MAX_TEXT).str.len_bytes()
+    texts = [polars.col(name).str.head(MAX_TEXT).str.len_bytes().fill_null(0) for name in _TEXTS]
+    references = polars.col("references").fill_null([]).list.head(MAX_REFERENCES).list.eval(length).list.sum()
     urgent = frame.sort(polars.col("outcome").is_in(["right", "scored"]), maintain_order=True)
-    size = urgent.select((texts + references).cum_sum())[:, 0]
+    size = urgent.select(polars.sum_horizontal(*texts, references).cum_sum())[:, 0]
     return urgent.filter(size <= MAX_BYTES // share).head(MAX_SAMPLES // share).sort("place")
 
 

@@ -5,6 +5,16 @@ const inflate = (id) => {
   return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
 };
 
+// A link to what is folded unfolds it.
+const unfold = () => {
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (!target) return;
+  for (const fold of [...target.querySelectorAll(":scope > details"), target.closest("details")]) {
+    for (let at = fold; at; at = at.parentElement.closest("details")) at.open = true;
+  }
+  target.scrollIntoView({ behavior: "instant" });
+};
+
 // Pages by the hash of their content: those that lie in the file, and, where the API serves it, those that it stores.
 const pictures = new Map(Object.entries(JSON.parse(document.getElementById("pictures").textContent)));
 for (const page of document.querySelectorAll(".page")) {
@@ -165,7 +175,7 @@ for (const page of document.querySelectorAll(".page")) {
     stage.replaceChildren();
   });
 
-  // What is folded is printed too, but for the numbers behind figures; a link to what is folded unfolds it.
+  // What is folded is printed too, but for the numbers behind figures.
   addEventListener("beforeprint", () => {
     for (const fold of document.querySelectorAll("main details:not([open])")) {
       if (fold.parentElement.matches("figure")) continue;
@@ -179,14 +189,6 @@ for (const page of document.querySelectorAll(".page")) {
       delete fold.dataset.printed;
     }
   });
-  const unfold = () => {
-    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    if (!target) return;
-    for (const fold of [...target.querySelectorAll(":scope > details"), target.closest("details")]) {
-      for (let at = fold; at; at = at.parentElement.closest("details")) at.open = true;
-    }
-    target.scrollIntoView();
-  };
   addEventListener("hashchange", unfold);
   unfold();
 

@@ -222,4 +222,5 @@
   form.addEventListener("submit", (event) => event.preventDefault());
   root.hidden = false;
   find();
+  unfold();
 })();
