@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -43,13 +44,16 @@ class Endpoint:
     def __init__(self, url: str, *, key: str | None, guards: str) -> None:
         self.url = url
         self.shown: set[str] = set()
+        self.headers: dict[str, str] = {}
+        self.body: dict[str, JsonValue] = {}
         self._key = key
         self._guards = guards
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head.splitlines()[1:])}
-        await reader.readexactly(int(headers.get("content-length", "0")))
+        self.body = json.loads(await reader.readexactly(int(headers.get("content-length", "0"))) or b"{}")
+        self.headers = headers
         given = headers.get("authorization")
         if given is not None:
             self.shown.add(given.removeprefix("Bearer "))
@@ -213,6 +217,27 @@ async def test_of_several_secrets_none_is_guessed(ask: Ask, secrets: Callable[..
     assert "HF_TOKEN, KEY" in outcome.message
     assert "api_key_secret in the engine_params" in outcome.message
     assert a.shown == set()
+
+
+async def test_an_endpoint_gets_its_own_headers_and_the_fields_that_it_wants(
+    ask: Ask, secrets: Callable[..., None]
+) -> None:
+    secrets(KEY="sk-key", TENANT="blue-42")
+    async with endpoint("sk-key") as a:
+        target = at(
+            a,
+            headers={"X-Tenant": {"secret": "TENANT"}, "X-Title": "a bench"},
+            max_tokens_field="max_completion_tokens",
+            omit=["temperature"],
+            extra_body={"chat_template_kwargs": {"enable_thinking": False}, "vendor_field": 3},
+        )
+        [outcome] = await ask(run_of(target, "KEY"))
+    assert isinstance(outcome, Complete)
+    assert (a.headers["x-tenant"], a.headers["x-title"], a.shown) == ("blue-42", "a bench", {"sk-key"})
+    assert a.body["chat_template_kwargs"] == {"enable_thinking": False}
+    assert a.body["vendor_field"] == 3
+    assert a.body["max_completion_tokens"]
+    assert not {"temperature", "max_tokens", "model_params"} & set(a.body)
 
 
 @pytest.mark.parametrize("guards", ["/v1/models", "/v1/chat"])

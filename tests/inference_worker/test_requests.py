@@ -2,6 +2,7 @@
 
 from vlmhyperbench.domain.specs import Decoding
 from vlmhyperbench_inference_worker.requests import ImageRef, chat_request, request_digest
+from vlmhyperbench_sdk.endpoint import EndpointOptions
 from vlmhyperbench_sdk.types import Prompt
 
 IMAGE = ImageRef(sha256="a" * 64, media_type="image/png")
@@ -23,6 +24,17 @@ def test_an_image_stands_before_the_question_and_by_its_hash():
     parts = request()["messages"][0]["content"]
     assert [part["type"] for part in parts] == ["image_url", "text"]
     assert parts[0]["image_url"] == {"url": "sha256:" + "a" * 64, "media_type": "image/png"}
+
+
+def test_an_endpoint_s_options_rename_leave_out_and_add_and_are_part_of_the_hash():
+    options = EndpointOptions(
+        max_tokens_field="max_completion_tokens", omit=("temperature",), extra_body={"enable_thinking": False}
+    )
+    made = request(options=options)
+    assert made["max_completion_tokens"] == 32
+    assert made["enable_thinking"] is False
+    assert not {"max_tokens", "temperature"} & set(made)
+    assert request_digest(made) != request_digest(request())
 
 
 def test_a_question_without_image_is_plain_text():

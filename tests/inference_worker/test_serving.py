@@ -104,8 +104,10 @@ async def test_the_key_of_an_endpoint_goes_over_stdin_only(start):
         secret_values={"THEIR_KEY": "sk-123"},
     )
     assert serving.measured.url == engine.measured.url
-    assert serving.measured.headers == {"Authorization": "THEIR_KEY"}
-    assert serving.measured.secrets == {"THEIR_KEY": "Bearer sk-123"}
+    [name] = serving.measured.headers.values()
+    assert list(serving.measured.headers) == ["Authorization"]
+    assert serving.measured.secrets == {name: "Bearer sk-123"}
+    assert "sk-123" not in name
     assert "sk-123" not in str(serving.status)
 
 

@@ -32,7 +32,7 @@ from vlmhyperbench_inference_worker.serving import NAME_THE_KEY, Serving
 from vlmhyperbench_inference_worker.sink import Sink
 from vlmhyperbench_inference_worker.watch import Watch, machine
 from vlmhyperbench_inference_worker.work import Work, plan_requests, read_work
-from vlmhyperbench_sdk.gateway import KEY_PARAM
+from vlmhyperbench_sdk.gateway import KEY_PARAM, header_secrets
 
 
 async def handle_generate(job: ClaimedJob, *, fleet: Fleet, reserve: Reserve, devices: Sequence[DeviceInfo]) -> Outcome:
@@ -78,7 +78,7 @@ async def _generate(
         try:
             return await _measure(job, work, serving, watch, process)
         except KeyRefused as error:
-            if serving.measured.headers:
+            if serving.measured.through == "gateway" or serving.shows_a_secret:
                 raise
             message = f"The endpoint {serving.measured.url} was asked without a key and wants one."
             raise KeyRefused(message, cure=NAME_THE_KEY) from error
@@ -178,17 +178,21 @@ def _secret_names(work: Work) -> list[str]:
     another endpoint is given it only where it names it as well.
     """
     spec = work.spec
-    own = _named_key(spec.target)
+    own = _named_secrets(spec.target)
     if work.kind == "judge" and isinstance(spec.target, EndpointTarget):
         return own
     judges = [judging_of(metric).target for metric in spec.metrics if is_judge(metric)]
-    theirs = {key for judge in judges for key in _named_key(judge)} if isinstance(spec.target, EndpointTarget) else ()
+    theirs = (
+        {key for judge in judges for key in _named_secrets(judge)} if isinstance(spec.target, EndpointTarget) else ()
+    )
     return list(dict.fromkeys([*(name for name in spec.secrets if name not in theirs), *own]))
 
 
-def _named_key(target: Target) -> list[str]:
-    key = None if isinstance(target, ImportTarget) else target.engine_params.get(KEY_PARAM)
-    return [key] if isinstance(key, str) else []
+def _named_secrets(target: Target) -> list[str]:
+    if isinstance(target, ImportTarget):
+        return []
+    key = target.engine_params.get(KEY_PARAM)
+    return [*([key] if isinstance(key, str) else []), *header_secrets(target.engine_params).values()]
 
 
 async def _record_cost(job: ClaimedJob, driven: Driven, watch: Watch) -> None:

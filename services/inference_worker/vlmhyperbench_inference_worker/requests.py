@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final, cast
 
 from pydantic import JsonValue
 
 from vlmhyperbench.domain.digests import digest_of
-from vlmhyperbench.domain.specs import Decoding
+from vlmhyperbench.domain.specs import Decoding, EndpointTarget, Target
+from vlmhyperbench_sdk.endpoint import EndpointOptions, read_options
 from vlmhyperbench_sdk.types import Prompt
+
+USUAL: Final = EndpointOptions()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +52,9 @@ def chat_request(
     decoding: Decoding,
     repeat: int,
     response_format: dict[str, JsonValue] | None,
+    options: EndpointOptions = USUAL,
 ) -> dict[str, JsonValue]:
-    """Build an OpenAI chat request that streams and reports usage.
+    """Build an OpenAI chat request that streams and reports usage, as its endpoint wants it.
 
     A seed is advanced by the repeat, so that repeats of one sample differ and a rerun gives the same ones.
     """
@@ -76,7 +81,17 @@ def chat_request(
         "stop": list(decoding.stop) or None,
         "response_format": response_format,
     }
-    return request | {name: value for name, value in sampling.items() if value is not None}
+    own = request | {name: value for name, value in sampling.items() if value is not None}
+    return cast("dict[str, JsonValue]", options.fit(own))
+
+
+def options_of(target: Target) -> EndpointOptions:
+    """Return how requests to a target depart from the usual: only those to somebody else's endpoint may.
+
+    Raises:
+        InvalidInput: an option is wrong.
+    """
+    return read_options(target.engine_params) if isinstance(target, EndpointTarget) else USUAL
 
 
 def request_digest(request: dict[str, JsonValue]) -> str:

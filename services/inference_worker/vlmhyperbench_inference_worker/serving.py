@@ -23,7 +23,7 @@ from vlmhyperbench.domain.outcomes import STORAGE_FULL
 from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget
 from vlmhyperbench.processes import Child, start_child
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound, Unavailable, VlmHyperBenchError
-from vlmhyperbench_sdk.gateway import KEY_PARAM, EngineIdentity, LoadRequest, ModelStatus, key_name
+from vlmhyperbench_sdk.gateway import KEY_PARAM, EngineIdentity, LoadRequest, ModelStatus, request_headers
 
 START_TIMEOUT_S = 30.0
 CONTROL_TIMEOUT_S = 10.0
@@ -41,9 +41,9 @@ class Measured:
 
     url: str
     headers: Mapping[str, str]
-    """Header → name of its secret."""
+    """Header → name under which `secrets` holds its value."""
     secrets: Mapping[str, str]
-    """Name of a secret → header value; goes over the load generator's stdin only."""
+    """Name → value of a header; goes over the load generator's stdin only."""
     through: Literal["engine", "gateway"]
     """`engine` or `gateway`."""
 
@@ -60,7 +60,7 @@ class Serving:
         self._bodies: Child | None = None
         self._bodies_lock = asyncio.Lock()
         self._secrets: dict[str, str] = {}
-        self._key_name: str | None = None
+        self._headers: dict[str, str] = {}
         self._is_closing = False
 
     @classmethod
@@ -113,6 +113,11 @@ class Serving:
         """What must be in no answer that is stored."""
         return list(self._secrets.values())
 
+    @property
+    def shows_a_secret(self) -> bool:
+        """Whether requests carry a key, or a header that is a secret."""
+        return any(secret in value for value in self._headers.values() for secret in self._secrets.values())
+
     def is_for(self, digest: str, secret_values: Mapping[str, str]) -> bool:
         """Say whether this is that target, with the secrets as they are now: nobody is billed to another's key."""
         return self.digest == digest and self._secrets == secret_values
@@ -121,11 +126,9 @@ class Serving:
     def measured(self) -> Measured:
         """Where requests go: the engine's own URL, unless the adapter needs the gateway's help."""
         if self.status.measured_at == "engine" and self.status.engine_url is not None:
-            headers, values = {}, {}
-            if name := self._key_name:
-                headers, values = {"Authorization": name}, {name: f"Bearer {self._secrets[name]}"}
+            headers = {name: name for name in self._headers}
             url = self.status.engine_url.rstrip("/") + "/v1/chat/completions"
-            return Measured(url=url, headers=headers, secrets=values, through="engine")
+            return Measured(url=url, headers=headers, secrets=self._headers, through="engine")
         url = f"{self._client.base_url}".rstrip("/") + "/v1/chat/completions"
         return Measured(url=url, headers={"X-API-Key": "gateway"}, secrets={"gateway": self._key}, through="gateway")
 
@@ -226,7 +229,7 @@ class Serving:
         if self.status.state != "ready":
             raise Unavailable(f"The model {request.model!r} did not load: {self.status.error}.")
         if self.engine is not None and self.engine.pid is None and self.status.measured_at == "engine":
-            self._key_name = key_name(request)
+            self._headers = request_headers(request)
 
 
 async def _exchange(child: Child, order: Mapping[str, object]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from vlmhyperbench.domain.prompts import render
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.worker.claims import ClaimedJob
-from vlmhyperbench_inference_worker.requests import ImageRef, PlannedRequest, chat_request, request_digest
+from vlmhyperbench_inference_worker.requests import ImageRef, PlannedRequest, chat_request, options_of, request_digest
 from vlmhyperbench_sdk.types import Prompt
 
 
@@ -108,6 +108,7 @@ def _plan(work: Work, phase: int, ordinal: int) -> PlannedRequest:
         decoding=spec.decoding,
         repeat=repeat,
         response_format=spec.response_format,
+        options=options_of(spec.target),
     )
     return PlannedRequest(
         phase=phase,

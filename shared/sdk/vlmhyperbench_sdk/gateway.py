@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from vlmhyperbench_sdk.endpoint import read_options
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 from vlmhyperbench_sdk.types import JsonObject
 
@@ -38,8 +39,8 @@ class LoadRequest:
 def key_name(load: LoadRequest) -> str | None:
     """Return which entry of `env` an endpoint is shown as its key; None where it is asked without one.
 
-    It is the one that `api_key_secret` names, else the only one. Whoever sends requests asks here, so that no other
-    secret ever leaves.
+    It is the one that `api_key_secret` names, else the only one that is no header's. Whoever sends requests asks here,
+    so that no other secret ever leaves.
 
     Raises:
         InvalidInput: there are several, and which one it is is not said.
@@ -47,17 +48,45 @@ def key_name(load: LoadRequest) -> str | None:
     """
     name = load.engine_params.get(KEY_PARAM)
     if name is None:
-        if len(load.env) > 1:
+        others = sorted(set(load.env) - set(header_secrets(load.engine_params).values()))
+        if len(others) > 1:
             raise InvalidInput(
-                f"Which of the secrets {', '.join(sorted(load.env))} is the key is not said.",
+                f"Which of the secrets {', '.join(others)} is the key is not said.",
                 cure=f"Set {KEY_PARAM} in the engine_params.",
             )
-        return next(iter(load.env), None)
+        return others[0] if others else None
     if not isinstance(name, str) or name not in load.env:
         raise NotFound(
             f"The secret {name!r} was not given.", cure=f"Set {KEY_PARAM} in the engine_params to the name of one."
         )
     return name
+
+
+def header_secrets(params: JsonObject) -> dict[str, str]:
+    """Return header → name of its secret, of an endpoint's `headers`."""
+    headers = params.get("headers")
+    found = headers.items() if isinstance(headers, Mapping) else ()
+    return {name: str(value["secret"]) for name, value in found if isinstance(value, Mapping) and "secret" in value}
+
+
+def request_headers(load: LoadRequest) -> dict[str, str]:
+    """Return header → value of what goes with every request to an endpoint: its key, and its own headers.
+
+    Raises:
+        InvalidInput: see `key_name` and `read_options`; or the key has two places.
+        NotFound: a secret was not given.
+    """
+    options, key = read_options(load.engine_params), key_name(load)
+    if missing := sorted(set(options.secret_headers.values()) - set(load.env)):
+        raise NotFound(f"The secret {missing[0]!r} was not given.", cure="Store it on the worker's machine.")
+    found = {**options.headers, **{name: load.env[secret] for name, secret in options.secret_headers.items()}}
+    if key is not None:
+        if "authorization" in map(str.lower, found):
+            raise InvalidInput(
+                f"Both the header Authorization and the secret {key} are the key.", cure="Leave out one of them."
+            )
+        found["Authorization"] = f"Bearer {load.env[key]}"
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from vlmhyperbench.registry.choices import EndpointChoice, ModelChoice
 from vlmhyperbench.registry.errors import Path, did_you_mean
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import BackendEntry, ModelEntry, TaskEntry
+from vlmhyperbench_sdk.endpoint import problems_with
 from vlmhyperbench_sdk.net import parse_url
 
 
@@ -77,6 +78,8 @@ def _endpoint(
         references.say((*path, "endpoint"), error.message, error.cure)
         return None
     _check_support(references, choice.backend_class, task, path)
+    for problem in problems_with(choice.engine_params):
+        references.say((*path, "engine_params", *problem.path), problem.message, problem.cure)
     references.plugin("backends", choice.backend_class, None, (*path, "backend_class"))
     return EndpointTarget(
         endpoint=choice.endpoint,

@@ -28,11 +28,11 @@ def test_the_url_is_named_without_its_version(url: str) -> None:
 
 def test_the_key_comes_from_the_named_secret() -> None:
     planned = _plan({"A": "first", "B": "second"}, url="https://h.example", api_key_secret="B")
-    assert planned.headers == {"authorization": "Bearer second"}
+    assert planned.headers == {"Authorization": "Bearer second"}
 
 
 def test_a_single_secret_is_the_key_and_none_is_no_key() -> None:
-    assert _plan({"A": "only"}, url="https://h.example").headers == {"authorization": "Bearer only"}
+    assert _plan({"A": "only"}, url="https://h.example").headers == {"Authorization": "Bearer only"}
     assert _plan(url="https://h.example").headers == {}
 
 
@@ -47,6 +47,20 @@ def test_what_is_missing_or_wrong_is_said() -> None:
         _plan({"B": "2", "A": "1"}, url="https://h.example")
     with pytest.raises(NotFound, match="'C' was not given"):
         _plan({"A": "1"}, url="https://h.example", api_key_secret="C")
+
+
+def test_headers_of_its_own_go_with_every_request_and_secret_ones_are_no_key() -> None:
+    headers: JsonValue = {"X-Tenant": {"secret": "T"}, "X-Title": "bench"}
+    planned = _plan({"T": "blue", "K": "sk"}, url="https://h.example", headers=headers)
+    assert planned.headers == {"X-Title": "bench", "X-Tenant": "blue", "Authorization": "Bearer sk"}
+    assert "Authorization" not in _plan({"T": "blue"}, url="https://h.example", headers=headers).headers
+    with pytest.raises(NotFound, match="'T' was not given"):
+        _plan({"K": "sk"}, url="https://h.example", headers=headers)
+    with pytest.raises(InvalidInput, match="Authorization"):
+        _plan(
+            {"K": "sk", "T": "blue"}, url="https://h.example", api_key_secret="K",
+            headers={"authorization": {"secret": "T"}},
+        )  # fmt: skip
 
 
 def test_translation_is_pure_and_total_and_it_needs_no_memory() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Literal
 
 from vlmhyperbench_sdk.chat import translate
+from vlmhyperbench_sdk.endpoint import OPTIONS
 from vlmhyperbench_sdk.errors import InvalidInput
-from vlmhyperbench_sdk.gateway import KEY_PARAM, LoadRequest, key_name
+from vlmhyperbench_sdk.gateway import KEY_PARAM, LoadRequest, request_headers
 from vlmhyperbench_sdk.net import parse_url
 from vlmhyperbench_sdk.protocols import EngineLaunch, MemoryEstimate, RemoteEngine
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
-PARAMS = ("url", KEY_PARAM)
+PARAMS = ("url", KEY_PARAM, *OPTIONS)
 """`url` ends with or without `/v1`; which entry of `LoadRequest.env` is the key, `key_name` says."""
 
 
@@ -24,8 +25,8 @@ class OpenAICompatible:
         """Name the URL and the key; nothing is started.
 
         Raises:
-            InvalidInput: a parameter is unknown, the URL is not one, or which secret is the key is not said.
-            NotFound: the named secret was not given.
+            InvalidInput: a parameter is unknown or wrong, the URL is not one, or which secret is the key is not said.
+            NotFound: a named secret was not given.
         """
         for name in load.engine_params:
             if name not in PARAMS:
@@ -36,9 +37,7 @@ class OpenAICompatible:
         if not isinstance(given, str):
             raise InvalidInput("An OpenAI-compatible endpoint needs a url.", cure="Give https://HOST/v1.")
         url = str(parse_url(given))
-        key = key_name(load)
-        headers = {"authorization": f"Bearer {load.env[key]}"} if key is not None else {}
-        return RemoteEngine(url=url.removesuffix("/v1"), headers=headers, engine="openai")
+        return RemoteEngine(url=url.removesuffix("/v1"), headers=request_headers(load), engine="openai")
 
     def to_engine(self, request: JsonObject) -> dict[str, JsonValue]:
         """Pass the request on, vendors' fields too; what the remote engine cannot do it refuses itself.
