@@ -23,7 +23,7 @@ from vlmhyperbench.errors import Conflict, InvalidInput, NotFound
 from vlmhyperbench.exchange.answers import answers_key
 from vlmhyperbench.registry.importing import resolve_import
 from vlmhyperbench.registry.loading import Catalogue
-from vlmhyperbench.registry.resolution import resolve_experiment, resolve_rescoring, resolve_run
+from vlmhyperbench.registry.resolution import replaced_data, resolve_experiment, resolve_rescoring, resolve_run
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.scoring.extraction import open_extractor
@@ -45,7 +45,8 @@ async def submit_run(
         InvalidInput: names that do not exist, or that do not go together; all errors at once.
         Conflict: the key was used with another body.
     """
-    return await _submit(runtime, body, principal, key, partial(_resolve_run, catalogue, body))
+    created = await _submit(runtime, body, principal, key, partial(_resolve_run, catalogue, body))
+    return created.model_copy(update={"warnings": _warnings(catalogue, "runs", body.run)})
 
 
 async def submit_import(
@@ -201,7 +202,7 @@ async def submit_experiment(
         created = await read_experiment(session, experiment_id, project_id=principal.project_id)
     await runtime.bus.push_wake()
     await publish_all(runtime, created)
-    return created
+    return created.model_copy(update={"warnings": _warnings(catalogue, "experiments", body.experiment)})
 
 
 async def publish_all(runtime: Runtime, experiment: ExperimentDetail) -> None:
@@ -209,6 +210,11 @@ async def publish_all(runtime: Runtime, experiment: ExperimentDetail) -> None:
     await runtime.bus.publish(experiment.id, experiment.event_seq)
     for run in experiment.runs:
         await runtime.bus.publish(run.id, run.event_seq)
+
+
+def _warnings(catalogue: Catalogue, kind: str, wanted: str | RunEntry | ExperimentEntry) -> list[str]:
+    entry = catalogue.of(kind)[wanted] if isinstance(wanted, str) else wanted
+    return replaced_data(catalogue, entry) if isinstance(entry, RunEntry | ExperimentEntry) else []
 
 
 def _resolve_run(catalogue: Catalogue, body: RunCreate) -> tuple[str, RunSpec]:

@@ -70,8 +70,10 @@ def _stopped(subject: RunDetail) -> str:
 
 def see_through(client: Client, created: RunDetail | ExperimentDetail, *, detach: bool, shown: Shown) -> int:
     """Say what was submitted, and follow it until it ends unless `detach` is asked for; return the exit code."""
+    for warning in created.warnings:
+        note(f"warning: {warning}", shown)
     if shown.json:
-        emit("launch", created)
+        emit("launch", created, warnings=created.warnings)
     else:
         note(f"{created.name}: submitted as {created.id}", shown)
     if detach:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,8 +16,8 @@ from vlmhyperbench.registry.metrics import pin_judge
 from vlmhyperbench.registry.overlays import RunMode
 from vlmhyperbench.registry.plugins import Plugins
 from vlmhyperbench.registry.references import References
-from vlmhyperbench.registry.resolution import pin_experiment, pin_run
-from vlmhyperbench.registry.schemas import GitSource, LocalSource
+from vlmhyperbench.registry.resolution import pin_experiment, pin_run, replaced_data
+from vlmhyperbench.registry.schemas import ExperimentEntry, GitSource, LocalSource, RunEntry
 from vlmhyperbench.registry.targets import adapter_class
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -61,6 +61,7 @@ def check_catalogue(
                 bad.add((kind, name))
                 checked.broken[kind, name] = tuple(_at_their_places(references, kind, name))
     checked.warnings.extend(_unpinned(catalogue))
+    checked.warnings.extend(_replacing(catalogue))
     return checked
 
 
@@ -79,6 +80,16 @@ def _unpinned(catalogue: Catalogue) -> Iterable[str]:
             yield f"{where}the git ref {package.source.ref!r} of {name} is no commit: what it means may change."
 
 
+def _replacing(catalogue: Catalogue) -> Iterable[str]:
+    kinds: dict[str, Mapping[str, RunEntry | ExperimentEntry]]
+    kinds = {"runs": catalogue.runs, "experiments": catalogue.experiments}
+    for kind, entries in kinds.items():
+        for name, entry in entries.items():
+            for told in replaced_data(catalogue, entry):
+                place = catalogue.place_of(kind, name)
+                yield f"{place.file if place else f'{kind}/{name}'}: {told}"
+
+
 def _backend(references: References, name: str) -> None:
     backend = references.catalogue.backends[name]
     field = ("default_backend_class",) if backend.default_backend_class else ("name",)
@@ -94,6 +105,7 @@ def _backend(references: References, name: str) -> None:
 
 def _model(references: References, name: str) -> None:
     model = references.catalogue.models[name]
+    _path_written_out(references, model.path)
     for no, backend_name in enumerate(model.backends):
         backend = references.find(references.catalogue.backends, "backends", backend_name, ("backends", no))
         if backend is not None and model.backend_class is not None:
@@ -101,8 +113,14 @@ def _model(references: References, name: str) -> None:
             references.plugin("backends", adapter, model.adapter_package, ("backend_class",))
 
 
+def _path_written_out(references: References, path: str | None) -> None:
+    if path is not None and path.startswith("~"):
+        references.say(("path",), f"{path!r} is not written out.", "Write the whole path, or one from this folder on.")
+
+
 def _dataset(references: References, name: str) -> None:
     dataset = references.catalogue.datasets[name]
+    _path_written_out(references, dataset.path)
     references.plugin("datasets", dataset.type, dataset.package, ("type",))
     if dataset.path is not None and "://" in dataset.path:
         references.say(

@@ -136,6 +136,9 @@ class RunChoices(Strict):
     """What is written goes over the task's, key by key."""
     scenario: ScenarioRef | None = None
     dataset: DatasetRef | None = None
+    """Instead of the task's; whoever only wants fewer samples of the task's own writes `limit`."""
+    limit: Annotated[int, Field(ge=1)] | None = None
+    """At most so many samples of the data set, the first in its order."""
     metrics: Annotated[tuple[MetricRef, ...], Field(min_length=1)] | None = None
     extractors: Extractors | None = None
     reports: tuple[Slug, ...] | None = None

@@ -134,6 +134,11 @@ def pin_run(references: References, entry: RunEntry, where: Where = lambda path:
         _path(entry, "dataset", where),
         required_fields=task.required_fields,
     )
+    if entry.limit is not None and dataset is not None:
+        dataset = dataset.model_copy(update={"limit": entry.limit})
+        if isinstance(entry.dataset, DatasetChoice) and entry.dataset.limit not in (None, entry.limit):
+            message = f"the data set is limited to {entry.dataset.limit} samples, and the run to {entry.limit}."
+            references.say(where(("limit",)), message, "Write one of them.")
     prompt = pin_prompt(references, entry.prompt or task.prompt, _path(entry, "prompt", where))
     metrics = pin_metrics(references, entry.metrics or task.metrics, task, _path(entry, "metrics", where))
     extractors = pin_extractors(references, given(entry.extractors, task.extractors), _path(entry, "extractors", where))
@@ -164,6 +169,24 @@ def pin_run(references: References, entry: RunEntry, where: Where = lambda path:
         on_invalid=given(entry.on_invalid, task.on_invalid),
         stop=stop,
     )
+
+
+def replaced_data(catalogue: Catalogue, entry: RunEntry | ExperimentEntry) -> list[str]:
+    """Say which tasks of a run or an experiment are asked about another data set than their own.
+
+    That is allowed, and rarely what somebody wants who writes it into the defaults of a matrix.
+    """
+    references = References(catalogue=catalogue, plugins=InstalledPlugins())
+    runs = [entry] if isinstance(entry, RunEntry) else [one.run for one in _combinations(references, entry)]
+    told = dict[str, None]()
+    for run in runs:
+        task = catalogue.tasks.get(run.task)
+        own = run.dataset.name if isinstance(run.dataset, DatasetChoice) else run.dataset
+        if task is not None and own is not None and own != task.dataset:
+            told[f"the data set {own!r} stands in place of {task.dataset!r}, the own one of the task {run.task!r}."] = (
+                None
+            )
+    return list(told)
 
 
 def _combinations(references: References, entry: ExperimentEntry) -> list[Combination]:

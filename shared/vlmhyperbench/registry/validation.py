@@ -10,6 +10,7 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
 from vlmhyperbench.registry.errors import Path, Problem, did_you_mean
+from vlmhyperbench.registry.values import sentence_of
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -45,6 +46,9 @@ def _problem(model: type[BaseModel], value: JsonValue, details: ErrorDetails) ->
         return Problem(path=path, message="it is missing.", cure="Add it.")
     message = details["msg"].removeprefix("Value error, ")
     given = details["input"]
+    told = sentence_of(str(details.get("ctx", {}).get("pattern"))) if kind == "string_pattern_mismatch" else None
+    if told is not None:
+        return Problem(path=path, message=f"{told[0]} (it is {str(given)[:80]!r}).", cure=told[1])
     if not isinstance(given, (dict, list, tuple)):
         message += f" (it is {str(given)[:80]!r})" if isinstance(given, str) else f" (it is {given})"
     cure = "Put it in quotes." if kind == "string_type" and isinstance(given, (int, float)) else ""

@@ -2,19 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-Slug = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
-Semver = Annotated[str, Field(pattern=r"^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$")]
-MetricRef = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(@[A-Za-z0-9._-]+)?(:[0-9A-Za-z.-]+)?$")]
+_PATTERNS: Mapping[str, str] = {
+    "slug": r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
+    "semver": r"^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$",
+    "metric": r"^[A-Za-z0-9][A-Za-z0-9._-]*(@[A-Za-z0-9._-]+)?(:[0-9A-Za-z.-]+)?$",
+    "extractor": r"^[a-z][a-z0-9_]{0,99}(:[1-9]\d{0,3})?$",
+    "files": r"^[^/\\\x00][^\\\x00]*$",
+    "secret": r"^[A-Za-z_][A-Za-z0-9_]{0,99}$",
+    "sha256": r"^[0-9a-f]{64}$",
+}
+
+Slug = Annotated[str, Field(pattern=_PATTERNS["slug"])]
+Semver = Annotated[str, Field(pattern=_PATTERNS["semver"])]
+MetricRef = Annotated[str, Field(pattern=_PATTERNS["metric"])]
 """`name[@profile][:version]`."""
-ExtractorName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,99}(:[1-9]\d{0,3})?$")]
+ExtractorName = Annotated[str, Field(pattern=_PATTERNS["extractor"])]
 """`name[:version]`."""
-RelativePath = Annotated[str, Field(pattern=r"^[^/\\\x00][^\\\x00]*$", max_length=1000)]
-SecretName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$")]
+RelativePath = Annotated[str, Field(pattern=_PATTERNS["files"], max_length=1000)]
+SecretName = Annotated[str, Field(pattern=_PATTERNS["secret"])]
 Params = dict[str, JsonValue]
+
+
+SENTENCES: Mapping[str, tuple[str, str]] = {
+    "files": (
+        "a file of a model is given relative to its folder",
+        "Write the folder, which may be absolute, in path, and the rest of the file's path here.",
+    ),
+    "slug": (
+        "it is no name of an entry: up to 100 letters, digits, `.`, `_` and `-`, the first a letter or digit",
+        "A model's name at an endpoint is written in model_name, a file's path in path.",
+    ),
+    "semver": ("it is no version", "Write three numbers, for example 1.0.0."),
+    "metric": ("it is no metric", "Write NAME, NAME@PROFILE or NAME@PROFILE:VERSION."),
+    "extractor": ("it is no extractor", "Write NAME or NAME:VERSION."),
+    "secret": ("it is no name of a secret", "Use letters, digits and `_`; the first is no digit."),
+    "sha256": ("it is no SHA-256", "Write 64 hexadecimal digits, as `sha256sum FILE` prints them."),
+}
+"""What is wrong with a text of a form, and the cure; a pattern says neither."""
+
+
+def sentence_of(pattern: str) -> tuple[str, str] | None:
+    """Return what to say of a text that does not match a pattern, and the cure."""
+    return next((SENTENCES[name] for name, one in _PATTERNS.items() if one == pattern), None)
 
 
 class Strict(BaseModel):

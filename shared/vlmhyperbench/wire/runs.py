@@ -172,6 +172,8 @@ class RunDetail(Run):
     phases: list[Phase]
     jobs: list[Job]
     progress: Progress | None = None
+    warnings: list[str] = Field(default_factory=list)
+    """Said once, where it is submitted: what is allowed and rarely meant."""
 
 
 class Experiment(Output):
@@ -195,3 +197,5 @@ class ExperimentDetail(Experiment):
     """An experiment with its runs, the baseline first."""
 
     runs: list[Run]
+    warnings: list[str] = Field(default_factory=list)
+    """Said once, where it is submitted: what is allowed and rarely meant."""

@@ -58,14 +58,14 @@ def test_an_unknown_key_is_refused_with_the_nearest_and_its_line(tmp_path: Path)
             "target: {model: m}\ntask: t\ndescription: 7\n",
             "description: input should be a valid string (it is 7). Put it",
         ),
-        ("target: {model: m}\ntask: t\nmetrics: ['a b']\n", "x.yaml:3: metrics.0: string should match pattern"),
+        ("target: {model: m}\ntask: t\nmetrics: ['a b']\n", "x.yaml:3: metrics.0: it is no metric"),
         (
             "target: {model: m}\ntask: t\ndataset: {name: d, limits: 3}\n",
             "dataset.limits: there is no such key. Did you mean limit",
         ),
         ("target: {model: m}\ntask: t\ndataset: 3\n", "x.yaml:3: dataset: input should be"),
         ("target: {endpoint: 'http://h/v1'}\ntask: t\n", "x.yaml:1: target.model_name: it is missing"),
-        ("target: {model: m}\ntask: t\nsecrets: [../key]\n", "secrets.0: string should match pattern"),
+        ("target: {model: m}\ntask: t\nsecrets: [../key]\n", "secrets.0: it is no name of a secret"),
         ("target: m\ntask: t\n", "x.yaml:1: target: input should be a valid dictionary"),
     ],
 )
@@ -142,9 +142,9 @@ def test_the_name_in_a_file_is_the_name_of_the_file(tmp_path: Path) -> None:
         (f"backends: [engine]\npath: x\nfiles: {{w: a/../../b}}\nsha256: {{w: {SHA}}}\n", "leaves its folder: w"),
         (
             f"backends: [engine]\npath: x\nfiles: {{w: /etc/passwd}}\nsha256: {{w: {SHA}}}\n",
-            "files.w: string should match",
+            "files.w: a file of a model is given relative",
         ),
-        ("backends: [engine]\npath: x\nfiles: {w: a}\nsha256: {w: abc}\n", "sha256.w: string should match"),
+        ("backends: [engine]\npath: x\nfiles: {w: a}\nsha256: {w: abc}\n", "sha256.w: it is no SHA-256"),
         ("backends: []\n", "backends: tuple should have at least 1 item"),
         ("backends: [enigne]\n", "backends.0: There is no backend called 'enigne'. Did you mean engine"),
     ],

@@ -1,0 +1,38 @@
+"""What a run may choose: fewer samples, another data set, how an endpoint is asked."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.api.conftest import Served
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_limit_keeps_the_task_s_data_and_another_data_set_is_warned_of(api: Served) -> None:
+    run = {"target": {"model": "simulated-instant"}, "task": "document-qa"}
+    limited = (await api.http.post("/runs", json={"run": {**run, "limit": 3}})).json()
+    assert (limited["spec"]["dataset"]["name"], limited["spec"]["dataset"]["limit"]) == ("synthetic-documents", 3)
+    assert limited["warnings"] == []
+    swapped = (await api.http.post("/runs", json={"run": {**run, "dataset": "digits"}})).json()
+    assert [name in swapped["warnings"][0] for name in ("'digits'", "'synthetic-documents'")] == [True, True]
+    matrix = {"matrix": {"targets": [run["target"]], "tasks": ["document-qa"]}, "defaults": {"dataset": "digits"}}
+    experiment = (await api.http.post("/experiments", json={"experiment": matrix})).json()
+    assert experiment["warnings"] == swapped["warnings"]
+
+
+async def test_wrong_options_of_an_endpoint_are_refused_at_submission(api: Served) -> None:
+    target = {"endpoint": "http://127.0.0.1:9/v1", "model_name": "Qwen/Qwen2.5-VL-7B-Instruct"}
+    wrong = {"headers": {"Authorization": "Bearer sk-1"}, "extra_body": {"model": "other"}, "omit": ["messages"]}
+    run = {"target": {**target, "engine_params": wrong}, "task": "document-qa"}
+    answer = await api.http.post("/runs", json={"run": run})
+    assert answer.status_code == 422
+    assert {error["field"] for error in answer.json()["errors"]} == {
+        "target.engine_params.headers.Authorization",
+        "target.engine_params.extra_body.model",
+        "target.engine_params.omit",
+    }
+    assert "sk-1" not in answer.text
+    right = {"headers": {"X-Title": "a bench"}, "max_tokens_field": "max_completion_tokens"}
+    answer = await api.http.post("/runs", json={"run": {**run, "target": {**target, "engine_params": right}}})
+    assert answer.json()["spec"]["target"]["engine_params"] == right
