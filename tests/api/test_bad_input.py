@@ -9,6 +9,7 @@ import pytest
 from tests.api.conftest import Served
 
 pytestmark = pytest.mark.anyio
+ENDPOINT = {"endpoint": "https://a.example", "model_name": "m"}
 
 
 async def test_a_large_body_is_refused_by_its_announced_length(api: Served) -> None:
@@ -172,3 +173,60 @@ async def test_an_address_that_is_not_there_says_where_they_are_listed(api: Serv
         404,
         "Check the address; docs/openapi.json lists all of them.",
     )
+
+
+@pytest.mark.parametrize(
+    "limit", ["1_0", "+10", " 10", "10 ", "10.0", "1e1", "\uff11\uff10", "\u0661\u0660", "0x10", "true"]
+)
+async def test_a_number_in_a_query_is_written_in_digits(api: Served, limit: str) -> None:
+    answer = await api.http.get("/runs", params={"limit": limit})
+    assert answer.status_code == 422
+    assert [error["field"] for error in answer.json()["errors"]] == ["query.limit"]
+    assert all(error["cure"] for error in answer.json()["errors"])
+    assert (await api.http.get("/runs", params={"limit": "10"})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("choice", "field"),
+    [
+        ({"secrets": [f"s{no}" for no in range(10_000)]}, "secrets"),
+        ({"decoding": {"stop": ["x"] * 10_000}}, "decoding.stop"),
+        ({"response_format": {"type": "xml"}}, "response_format"),
+        ({"response_format": {"type": "regex", "regex": "("}}, "response_format"),
+        ({"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": 5}}}}, "response_format"),
+        ({"metrics": ["no-such"]}, "metrics.0"),
+        ({"metrics": ["exact_match@no-such"]}, "metrics.0"),
+        ({"metrics": ["exact_match", "exact_match"]}, "metrics.1"),
+        ({"extractors": ["no_such"]}, "extractors.0"),
+        ({"extractors": [{"name": "regex", "params": {"pattern": 5}}]}, "extractors.0"),
+        ({"extractors": [{"name": "regex", "params": {"pattern": "("}}]}, "extractors.0"),
+        ({"target": {"endpoint": "ftp://a", "model_name": "m"}}, "target.endpoint"),
+        ({"target": {"endpoint": "http://a\\b", "model_name": "m"}}, "target.endpoint"),
+        ({"target": {"endpoint": "https://a.example", "model_name": "m", "backend_class": ""}}, "target.backend_class"),
+        (
+            {"target": {"endpoint": "https://a.example", "model_name": "m", "backend_class": "../x"}},
+            "target.backend_class",
+        ),
+        ({"limits": {"tries": True}}, "limits.tries"),
+    ],
+)
+async def test_what_would_fail_only_later_is_refused_with_its_field_and_a_cure(
+    api: Served, choice: dict[str, object], field: str
+) -> None:
+    entry = {"target": {"model": "simulated"}, "task": "document-qa", **choice}
+    answer = await api.http.post("/runs", json={"run": entry})
+    assert answer.status_code == 422, answer.text
+    problem = answer.json()
+    assert problem["cure"]
+    assert [error["field"].removeprefix("body.run.") for error in problem["errors"]] == [field]
+    assert all(error["message"] and error["cure"] for error in problem["errors"])
+
+
+async def test_an_exclusion_that_excludes_nothing_is_named(api: Served) -> None:
+    matrix = {"targets": [{"model": "simulated"}], "tasks": ["document-qa", "document-vqa"]}
+    matched = {"target": "simulated", "task": "document-qa"}
+    body = {"experiment": {"matrix": matrix, "exclude": [matched, {"target": "simulatd"}, {}]}}
+    answer = await api.http.post("/experiments", json=body)
+    assert answer.status_code == 422, answer.text
+    assert {"exclude.1", "exclude.2"} <= {error["field"] for error in answer.json()["errors"]}
+    assert "exclude.0" not in {error["field"] for error in answer.json()["errors"]}

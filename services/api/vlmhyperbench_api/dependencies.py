@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import AsyncIterator
 from typing import Annotated, TypeVar
 from uuid import UUID
@@ -14,13 +15,24 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from starlette.requests import HTTPConnection
 
 from vlmhyperbench.db.queries import PageKey
+from vlmhyperbench.domain.base import Refused
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench_api.catalogue import Registries
 
 Key = TypeVar("Key", bound=BaseModel)
 
-PageLimit = Annotated[int, Query(ge=1, le=500, description="Rows of a page.")]
+
+def _digits(text: object) -> object:
+    """Pydantic would read `1_0`, `+10` and digits of other scripts as 10."""
+    if isinstance(text, str) and not re.fullmatch(r"-?[0-9]{1,19}", text):
+        raise Refused("Input should be a whole number", cure="Write a whole number in digits.")
+    return text
+
+
+WholeNumber = Annotated[int, BeforeValidator(_digits)]
+"""A number in a query."""
+PageLimit = Annotated[WholeNumber, Query(ge=1, le=500, description="Rows of a page.")]
 CursorText = Annotated[
     str | None, Query(max_length=500, pattern=r"^[A-Za-z0-9_=-]*$", description="`next` of the page before.")
 ]

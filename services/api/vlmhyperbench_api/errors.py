@@ -35,6 +35,7 @@ from vlmhyperbench.errors import (
     Unavailable,
     VlmHyperBenchError,
 )
+from vlmhyperbench.registry.cures import cure_of
 from vlmhyperbench.registry.errors import field_of
 from vlmhyperbench.registry.validation import problems_of
 from vlmhyperbench.wire.problems import Problem, ProblemItem
@@ -86,6 +87,7 @@ STATUS_OF: dict[type[VlmHyperBenchError], int] = {
 
 _CLIENT_LEFT = 499
 _CODE_OF_STATUS = {404: "not_found", 405: "method_not_allowed"}
+_SEND_AGAIN = "Correct the fields and send it again."
 _CURE_OF_STATUS = {
     404: "Check the address; docs/openapi.json lists all of them.",
     405: "docs/openapi.json says which methods an address has.",
@@ -101,13 +103,14 @@ def problem_of(error: VlmHyperBenchError) -> Problem:
     """Write an error as the body that a client reads; an error that carries several lists each."""
     status = status_of(error)
     parts: Sequence[object] = getattr(error, "errors", ())
+    items = [_item(part) for part in parts]
     return Problem(
         title=HTTPStatus(status).phrase,
         status=status,
         code=error.code,
         message=error.message if len(parts) < 2 else f"{len(parts)} things are wrong.",
-        cure=error.cure,
-        errors=[_item(part) for part in parts],
+        cure=error.cure or _cure_of_parts(items),
+        errors=items,
     )
 
 
@@ -124,6 +127,10 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _on_http)
     app.add_exception_handler(ClientDisconnect, _on_gone)
     app.add_exception_handler(Exception, _on_surprise)
+
+
+def _cure_of_parts(items: Sequence[ProblemItem]) -> str:
+    return items[0].cure if len(items) == 1 else "Correct each of them." if items else ""
 
 
 def _item(part: object) -> ProblemItem:
@@ -152,7 +159,7 @@ async def _on_gone(_: HTTPConnection, error: Exception) -> Response:
 async def _on_validation(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101
     items = list(_items(request, error))
-    first = items[0] if items else ProblemItem(message="The request is not valid.")
+    first = items[0] if items else ProblemItem(message="The request is not valid.", cure=_SEND_AGAIN)
     where = f" ({first.field})" if first.field else ""
     return respond(
         Problem(
@@ -160,7 +167,7 @@ async def _on_validation(request: Request, error: Exception) -> Response:
             status=422,
             code="invalid_input",
             message=f"{first.message}{where}" if len(items) == 1 else f"{len(items)} fields are not valid.",
-            cure=first.cure if len(items) == 1 and first.cure else "Correct the fields and send it again.",
+            cure=first.cure if len(items) == 1 and first.cure else _SEND_AGAIN,
             errors=items,
         )
     )
@@ -177,7 +184,8 @@ def _items(request: Request, error: RequestValidationError) -> Iterator[ProblemI
             yield ProblemItem(message=problem.message, field=field_of(("body", *problem.path)), cure=problem.cure)
     for part in error.errors():
         if part not in in_body:
-            yield ProblemItem(message=part["msg"], field=".".join(str(step) for step in part["loc"]))
+            cure = cure_of(cast("ErrorDetails", part))
+            yield ProblemItem(message=part["msg"], field=".".join(str(step) for step in part["loc"]), cure=cure)
 
 
 async def _on_http(_: Request, error: Exception) -> Response:

@@ -52,7 +52,7 @@ class Arrivals:
         _check("burst_size", self.burst_size, 1, 100_000)
         if self.process == "ramp":
             if self.last_rate_per_s is None:
-                raise InvalidInput("A ramp needs the rate at its end.")
+                raise InvalidInput("A ramp needs the rate at its end.", cure="Give last_rate_per_s.")
             _check("last_rate_per_s", self.last_rate_per_s, 1e-6, MOST_RATE_PER_S)
 
 
@@ -101,7 +101,7 @@ def trace_instants(timestamps_s: Sequence[float], *, speed: float = 1.0) -> Inst
     _check("speed", speed, 1e-3, 1e3)
     seconds = np.asarray(timestamps_s, dtype=np.float64)
     if seconds.size == 0 or not np.isfinite(seconds).all() or (seconds[1:] < seconds[:-1]).any():
-        raise InvalidInput("A trace needs timestamps in ascending order.")
+        raise InvalidInput("A trace needs timestamps in ascending order.", cure="Sort its lines by time.")
     lasts_s = (float(seconds[-1]) - float(seconds[0])) / speed
     if not lasts_s <= MOST_SECONDS:
         raise InvalidInput(
@@ -157,7 +157,7 @@ def _draw_ns(arrivals: Arrivals, *, count: int, seed: int) -> npt.NDArray[np.flo
         case "ramp":
             seconds = _ramp(arrivals, count)
         case _:
-            raise InvalidInput("A trace is read, not drawn.")
+            raise InvalidInput("A trace is read, not drawn.", cure="Choose another process.")
     rounded: npt.NDArray[np.float64] = np.round(seconds * _S)
     return rounded
 
@@ -180,4 +180,5 @@ def _ramp_mean(arrivals: Arrivals) -> float:
 
 def _check(name: str, value: float, low: float, high: float) -> None:
     if not low <= value <= high:
-        raise InvalidInput(f"Of arrivals, {name} must lie between {low:g} and {high:g}, not {value:g}.")
+        message = f"Of arrivals, {name} must lie between {low:g} and {high:g}, not {value:g}."
+        raise InvalidInput(message, cure="Choose a value in between.")

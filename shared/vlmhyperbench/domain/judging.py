@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field, field_validator
 
-from vlmhyperbench.domain.base import Name, Spec
+from vlmhyperbench.domain.base import Name, Refused, Spec
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.domain.specs import (
     Decoding,
@@ -68,7 +68,8 @@ class Judging(Spec):
     def _labels_differ(cls, labels: dict[str, Worth]) -> dict[str, Worth]:
         read = [plain(label) for label in labels]
         if "" in read or len(set(read)) < len(read):
-            raise ValueError("labels are words that differ in more than case and punctuation")
+            message = "labels are words that differ in more than case and punctuation"
+            raise Refused(message, cure="Name every verdict by a word of its own.")
         return labels
 
     @property

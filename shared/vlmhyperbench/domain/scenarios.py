@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from vlmhyperbench.domain.base import Name, Spec
+from vlmhyperbench.domain.base import Name, Refused, Spec
 
 _LIMIT = re.compile(r"(ttft|tpot|itl|latency)(_p[1-9]\d?)?")
 
@@ -22,7 +22,8 @@ class Slo(Spec):
     def _are_limits(cls, limits: dict[str, float]) -> dict[str, float]:
         for name in limits:
             if not _LIMIT.fullmatch(name):
-                raise ValueError(f"{name!r} is no limit: write ttft, tpot, itl or latency, or a percentile: ttft_p99")
+                cure = "Write ttft, tpot, itl or latency, or a percentile: ttft_p99."
+                raise Refused(f"{name[:100]!r} is no limit", cure=cure)
         return limits
 
 
@@ -48,7 +49,8 @@ class ArrivalSpec(Spec):
     @model_validator(mode="after")
     def _is_whole(self) -> ArrivalSpec:
         if (self.process == "ramp") != (self.last_rate_per_s is not None):
-            raise ValueError("a ramp, and nothing else, has the rate at its end: last_rate_per_s")
+            cure = "Add last_rate_per_s." if self.process == "ramp" else "Leave out last_rate_per_s."
+            raise Refused("a ramp, and nothing else, has the rate at its end: last_rate_per_s", cure=cure)
         return self
 
     @property
@@ -87,19 +89,24 @@ class ScenarioFields(Spec):
     @model_validator(mode="after")
     def _fits_its_kind(self) -> Self:
         if self.kind == "server" and self.arrivals is None:
-            raise ValueError("a server scenario needs arrivals, as {rate_per_s: 2}")
+            raise Refused("a server scenario needs arrivals", cure="Add arrivals: {rate_per_s: 2}.")
         if self.kind != "server" and self.arrivals is not None:
-            raise ValueError(f"{self.kind} sends when an answer has come and has no arrivals; server has")
+            message = f"{self.kind} sends when an answer has come and has no arrivals; server has"
+            raise Refused(message, cure="Leave out arrivals, or choose the kind server.")
         if self.kind != "multi_stream" and self.baseline_requests:
-            raise ValueError(f"{self.kind} has no streams to compare with a baseline; multi_stream has")
+            message = f"{self.kind} has no streams to compare with a baseline; multi_stream has"
+            raise Refused(message, cure="Leave out baseline_requests, or choose the kind multi_stream.")
         if (self.kind == "interactive") != (self.turns > 1) or (self.think_s and self.kind != "interactive"):
-            raise ValueError("interactive, and nothing else, has turns (2 or more) and may have think_s")
+            message = "interactive, and nothing else, has turns (2 or more) and may have think_s"
+            cure = "Add turns." if self.kind == "interactive" else "Leave out turns and think_s."
+            raise Refused(message, cure=cure)
         if self.kind == "offline" and self.requests is not None:
-            raise ValueError("offline asks every sample once; bound the dataset by its limit instead of requests")
+            raise Refused("offline asks every sample once", cure="Bound the dataset by its limit instead of requests.")
         if self.duration_s is not None and (self.requests is not None or self.arrivals is None):
-            raise ValueError("only server has a duration_s, in place of requests")
+            cure = "Write either requests or, for server, duration_s."
+            raise Refused("only server has a duration_s, in place of requests", cure=cure)
         if (self.bound or 0) > MOST_REQUESTS:
-            raise ValueError(f"{self.bound:,} requests are more than {MOST_REQUESTS:,}; shorten duration_s")
+            raise Refused(f"{self.bound:,} requests are more than {MOST_REQUESTS:,}", cure="Shorten duration_s.")
         return self
 
     @property

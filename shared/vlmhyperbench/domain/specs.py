@@ -10,7 +10,7 @@ from uuid import UUID
 
 from pydantic import Field, JsonValue, model_validator
 
-from vlmhyperbench.domain.base import Name, Sha256, Spec
+from vlmhyperbench.domain.base import Name, Refused, Sha256, Spec
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 
@@ -180,6 +180,9 @@ class ExtractorSpec(Spec):
         return f"{label} {digest_of(self.params)[:8]}" if self.params else label
 
 
+StopText = Annotated[str, Field(min_length=1, max_length=1000)]
+
+
 class Decoding(Spec):
     """Sampling parameters; what is None is left to the engine."""
 
@@ -188,7 +191,8 @@ class Decoding(Spec):
     top_k: Annotated[int, Field(ge=0)] | None = None
     min_p: Annotated[float, Field(ge=0, le=1)] | None = None
     max_tokens: Annotated[int, Field(ge=1, le=1_000_000)] = 256
-    stop: tuple[str, ...] = ()
+    stop: Annotated[tuple[StopText, ...], Field(max_length=16)] = ()
+    """As many as the engines' common ground allows."""
     seed: int | None = None
     n: Annotated[int, Field(ge=1, le=64)] = 1
     """Answers per sample: as many repeats of the request."""
@@ -217,7 +221,8 @@ class StopRule(Spec):
     @model_validator(mode="after")
     def _needs_a_margin(self) -> StopRule:
         if self.rule in {"not_worse", "equivalent"} and self.margin == 0:
-            raise ValueError(f"the rule {self.rule} needs a margin above 0: without one no sample can show it")
+            message = f"the rule {self.rule} needs a margin above 0: without one no sample can show it"
+            raise Refused(message, cure="Add a margin, in the metric's unit.")
         return self
 
     @property

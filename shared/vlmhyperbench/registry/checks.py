@@ -132,7 +132,7 @@ def _prompt(references: References, name: str) -> None:
     entry = references.catalogue.prompts[name]
     spec = PromptSpec.model_validate({"name": name, **entry.model_dump(exclude={"name", "description", "metadata"})})
     for path, message in check_templates(spec):
-        references.say(path, f"{message}.")
+        references.say(path, f"{message}.", "Correct the template; docs/prompts.md lists what one may do.")
 
 
 def _metric(references: References, name: str) -> None:

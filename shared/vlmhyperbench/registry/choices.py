@@ -5,11 +5,21 @@ from __future__ import annotations
 from typing import Annotated, Literal
 from uuid import UUID
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import AfterValidator, Discriminator, Field, Tag
 
+from vlmhyperbench.domain.response_formats import check_response_format
 from vlmhyperbench.domain.scenarios import MOST_REQUESTS, ArrivalSpec, ScenarioKind, Slo
 from vlmhyperbench.domain.specs import Decoding, Limits
-from vlmhyperbench.registry.values import ExtractorName, MetricRef, Params, SecretName, Slug, Strict
+from vlmhyperbench.registry.values import (
+    ExtractorName,
+    MetricRef,
+    Params,
+    PluginName,
+    SecretName,
+    Slug,
+    Strict,
+    without_repeats,
+)
 
 
 def name_tag(value: object) -> str:
@@ -27,6 +37,12 @@ class ExtractorChoice(Strict):
 ExtractorRef = Annotated[
     Annotated[ExtractorName, Tag("a name")] | Annotated[ExtractorChoice, Tag("written out")], Discriminator(name_tag)
 ]
+MetricRefs = Annotated[tuple[MetricRef, ...], Field(min_length=1, max_length=100)]
+ReportNames = Annotated[tuple[Slug, ...], Field(max_length=20)]
+Columns = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=200)], ...], Field(max_length=20)]
+"""Of metadata."""
+Labels = Annotated[tuple[Annotated[str, Field(max_length=200)], ...], Field(max_length=1000)]
+ResponseFormat = Annotated[Params, AfterValidator(check_response_format)]
 Extractors = Annotated[tuple[ExtractorRef, ...], Field(min_length=1, max_length=10)]
 
 
@@ -43,7 +59,7 @@ class EndpointChoice(Strict):
 
     endpoint: Annotated[str, Field(max_length=2000)]
     model_name: Annotated[str, Field(min_length=1, max_length=200)]
-    backend_class: str = "openai"
+    backend_class: PluginName = "openai"
     engine_params: Params = Field(default_factory=dict)
 
 
@@ -55,8 +71,8 @@ class DatasetChoice(Strict):
     params: Params = Field(default_factory=dict)
     seed: int | None = None
     limit: Annotated[int, Field(ge=1)] | None = None
-    doc_classes: tuple[str, ...] | None = None
-    question_types: tuple[str, ...] | None = None
+    doc_classes: Labels | None = None
+    question_types: Labels | None = None
 
 
 class ScenarioChoice(Strict):
@@ -110,9 +126,9 @@ class StopChoice(Strict):
 class EvaluationChoices(Strict):
     """What a re-scoring run may choose instead of what the run did whose answers it keeps."""
 
-    metrics: Annotated[tuple[MetricRef, ...], Field(min_length=1)] | None = None
+    metrics: MetricRefs | None = None
     extractors: Extractors | None = None
-    group_by: tuple[str, ...] | None = None
+    group_by: Columns | None = None
     on_model_failure: Literal["zero", "exclude"] | None = None
     on_invalid: Literal["zero", "exclude"] | None = None
 
@@ -139,16 +155,16 @@ class RunChoices(Strict):
     """Instead of the task's; whoever only wants fewer samples of the task's own writes `limit`."""
     limit: Annotated[int, Field(ge=1)] | None = None
     """At most so many samples of the data set, the first in its order."""
-    metrics: Annotated[tuple[MetricRef, ...], Field(min_length=1)] | None = None
+    metrics: MetricRefs | None = None
     extractors: Extractors | None = None
-    reports: tuple[Slug, ...] | None = None
-    group_by: tuple[str, ...] | None = None
+    reports: ReportNames | None = None
+    group_by: Columns | None = None
     on_model_failure: Literal["zero", "exclude"] | None = None
     on_invalid: Literal["zero", "exclude"] | None = None
     reuse: Literal["equal", "nothing", "cache"] | None = None
     """`cache` takes answers that any run of the project got to the same requests, of the same target and engine."""
     stop: StopChoice | None = None
     """Ask in random order, and no longer than it takes to know."""
-    response_format: Params | None = None
+    response_format: ResponseFormat | None = None
     limits: Limits = Limits()
-    secrets: tuple[SecretName, ...] = ()
+    secrets: Annotated[tuple[SecretName, ...], Field(max_length=32), AfterValidator(without_repeats)] = ()

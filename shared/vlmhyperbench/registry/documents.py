@@ -21,6 +21,7 @@ from vlmhyperbench.registry.errors import Path, RegistryError, field_of
 MAX_BYTES: Final = 1024 * 1024
 MAX_DEPTH: Final = 32
 MOST_INTEGER: Final = 2**63
+_CORRECT: Final = "Correct the line; indentation and quotes are the usual reasons."
 
 _NULL: Final = frozenset({"", "~", "null", "Null", "NULL"})
 _BOOLEANS: Final = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
@@ -70,13 +71,15 @@ def read_document(path: FilePath, shown: str) -> tuple[Document | None, list[Reg
         if not path.exists():
             return None, [RegistryError(file=shown, message="There is no such file.", cure="Correct the path.")]
         if not path.is_file():
-            return None, [RegistryError(file=shown, message="This is not a regular file.")]
+            return None, [RegistryError(file=shown, message="This is not a regular file.", cure="Write one.")]
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
-        return None, [RegistryError(file=shown, message=f"It cannot be read: {error.strerror}.")]
+        message = f"It cannot be read: {error.strerror}."
+        return None, [RegistryError(file=shown, message=message, cure="Correct its permissions.")]
     if len(data) > MAX_BYTES:
-        return None, [RegistryError(file=shown, message=f"It is larger than {MAX_BYTES} bytes.")]
+        message = f"It is larger than {MAX_BYTES} bytes."
+        return None, [RegistryError(file=shown, message=message, cure="Split it.")]
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -115,16 +118,17 @@ def _structure(text: str, shown: str) -> Iterator[RegistryError]:
                 return
     except yaml.MarkedYAMLError as error:
         line = _line(error.problem_mark or error.context_mark)
-        yield RegistryError(file=shown, line=line, message=f"It is no YAML: {error.problem}.")
+        yield RegistryError(file=shown, line=line, message=f"It is no YAML: {error.problem}.", cure=_CORRECT)
     except yaml.YAMLError as error:
-        yield RegistryError(file=shown, line=1, message=f"It is no YAML: {str(error).splitlines()[0]}.")
+        message = f"It is no YAML: {str(error).splitlines()[0]}."
+        yield RegistryError(file=shown, line=1, message=message, cure=_CORRECT)
 
 
 def _refusal(event: yaml.Event, depth: int, documents: int) -> tuple[str, str] | None:
     if documents > 1:
         return "It holds a second document.", "Split it."
     if depth > MAX_DEPTH:
-        return f"It is nested deeper than {MAX_DEPTH} levels.", ""
+        return f"It is nested deeper than {MAX_DEPTH} levels.", "Flatten it."
     if isinstance(event, yaml.AliasEvent):
         return "Aliases are not read.", "Write the value out."
     if isinstance(event, (yaml.ScalarEvent, yaml.CollectionStartEvent)) and event.tag is not None:
@@ -160,7 +164,7 @@ class _Builder:
                 self._refuse(key, path, "a key is no text", "Put it in quotes.")
                 continue
             if not _is_text(name):
-                self._refuse(key, path, "a key holds a NUL or half a character", "")
+                self._refuse(key, path, "a key holds a NUL or half a character", "Remove it.")
                 continue
             if name in built:
                 self._refuse(key, (*path, name), "the key comes twice", "Remove one.")
@@ -172,13 +176,13 @@ class _Builder:
     def _scalar(self, node: yaml.ScalarNode, path: Path) -> JsonValue:
         text = str(node.value)
         if not _is_text(text):
-            self._refuse(node, path, "a text holds a NUL or half a character", "")
+            self._refuse(node, path, "a text holds a NUL or half a character", "Remove it.")
             return None
         if node.style is not None:
             return text
         value = _plain(text)
         if isinstance(value, float) and not math.isfinite(value):
-            self._refuse(node, path, "the number is not finite", "")
+            self._refuse(node, path, "the number is not finite", "Write a finite number.")
             return None
         if isinstance(value, int) and abs(value) >= MOST_INTEGER:
             self._refuse(node, path, "the number is too large", "Put it in quotes if it is text.")

@@ -66,6 +66,14 @@ def combine(matrix: Matrix, exclude: Sequence[Exclusion], defaults: RunChoices) 
     return [Combination(name=name, run=run, places=places) for name, (run, places) in zip(names, kept, strict=True)]
 
 
+def unused_exclusions(matrix: Matrix, exclude: Sequence[Exclusion], defaults: RunChoices) -> list[int]:
+    """Positions of exclusions that match no combination: whoever wrote them expects runs to be missing."""
+    if not exclude:
+        return []
+    runs = [combination.run for combination in combine(matrix, (), defaults)]
+    return [no for no, exclusion in enumerate(exclude) if not any(_matches(exclusion, run) for run in runs)]
+
+
 def _or_none(axis: Sequence[object]) -> Sequence[object]:
     return axis or (None,)
 

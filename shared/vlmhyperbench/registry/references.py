@@ -46,7 +46,7 @@ class References:
             self.say(path, error.message, error.cure)
         except RegistryErrors as error:
             for one in error.errors:
-                self.say(path, f"the {SINGULAR[kind]} {name!r} cannot be used: {one}")
+                self.say(path, f"the {SINGULAR[kind]} {name!r} cannot be used: {one}", "Correct that entry.")
         return None
 
     def plugin(self, group: Group, name: str, package: str | None, path: Path) -> PackageRef | None:

@@ -14,7 +14,7 @@ from vlmhyperbench.registry.choices import (
     RunChoices,
 )
 from vlmhyperbench.registry.errors import Path
-from vlmhyperbench.registry.matrix import Combination, combine, names_of
+from vlmhyperbench.registry.matrix import Combination, combine, names_of, unused_exclusions
 from vlmhyperbench.registry.metrics import pin_metrics
 from vlmhyperbench.registry.pins import (
     check_reports,
@@ -191,6 +191,9 @@ def replaced_data(catalogue: Catalogue, entry: RunEntry | ExperimentEntry) -> li
 
 def _combinations(references: References, entry: ExperimentEntry) -> list[Combination]:
     if entry.matrix is not None:
+        for no in unused_exclusions(entry.matrix, entry.exclude, entry.defaults):
+            cure = "Remove it, or write a target, a task, a scenario and a prompt as the matrix does."
+            references.say(("exclude", no), "it matches no combination of the matrix.", cure)
         return combine(entry.matrix, entry.exclude, entry.defaults)
     combinations: list[Combination] = []
     unnamed = [run for run in entry.runs if isinstance(run, RunEntry) and not run.name]

@@ -13,11 +13,22 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from vlmhyperbench.domain.base import Sha256
+from vlmhyperbench.domain.base import Refused, Sha256
 from vlmhyperbench.domain.scenarios import ScenarioFields, ScenarioKind
 from vlmhyperbench.domain.specs import Decoding, PromptText
-from vlmhyperbench.registry.choices import Extractors, RunChoices, ScenarioRef, TargetChoice, name_tag
-from vlmhyperbench.registry.values import MetricRef, Params, RelativePath, Semver, Slug, Strict
+from vlmhyperbench.registry.choices import (
+    Columns,
+    Extractors,
+    Labels,
+    MetricRefs,
+    ReportNames,
+    ResponseFormat,
+    RunChoices,
+    ScenarioRef,
+    TargetChoice,
+    name_tag,
+)
+from vlmhyperbench.registry.values import Params, PluginName, RelativePath, Semver, Slug, Strict
 
 
 class Entry(Strict):
@@ -76,17 +87,19 @@ class ModelEntry(Entry):
     sha256: dict[Slug, Sha256] = Field(default_factory=dict)
     """Role → hash of the file."""
     engine_params: Params = Field(default_factory=dict)
-    backend_class: str | None = None
+    backend_class: PluginName | None = None
     adapter_package: Slug | None = None
 
     @model_validator(mode="after")
     def _files_are_pinned(self) -> ModelEntry:
         if self.files and (self.path is None) == (self.package is None):
-            raise ValueError("files need either a path (the folder they are in) or a package")
+            cure = "Add one of the two." if self.path is None else "Leave out one of the two."
+            raise Refused("files need either a path (the folder they are in) or a package", cure=cure)
         if unpinned := sorted(set(self.files) ^ set(self.sha256)):
-            raise ValueError(f"files and sha256 name different roles: {', '.join(unpinned)}")
+            cure = "Give every file its SHA-256, as `sha256sum FILE` prints it."
+            raise Refused(f"files and sha256 name different roles: {', '.join(unpinned)}", cure=cure)
         if escaping := sorted(role for role, file in self.files.items() if ".." in file.split("/")):
-            raise ValueError(f"a file leaves its folder: {', '.join(escaping)}")
+            raise Refused(f"a file leaves its folder: {', '.join(escaping)}", cure="Write paths without '..'.")
         return self
 
 
@@ -95,14 +108,14 @@ class SpecializedAdapter(Strict):
 
     match_models: Annotated[tuple[str, ...], Field(min_length=1)]
     """Patterns of names or families, `deepseek-ocr*`."""
-    backend_class: str
+    backend_class: PluginName
     package: Slug | None = None
 
 
 class BackendEntry(Entry):
     """An engine behind an adapter."""
 
-    default_backend_class: str | None = None
+    default_backend_class: PluginName | None = None
     """Registered name or dotted path of the adapter; the entry's own name by default."""
     default_adapter_package: Slug | None = None
     specialized_adapters: tuple[SpecializedAdapter, ...] = ()
@@ -113,7 +126,7 @@ class BackendEntry(Entry):
 class DatasetEntry(Entry):
     """A dataset: a registered iterator and what it is given."""
 
-    type: str
+    type: PluginName
     """Registered name or dotted path."""
     path: str | None = None
     """Folder or file, absolute or relative to the registries."""
@@ -122,8 +135,8 @@ class DatasetEntry(Entry):
     params: Params = Field(default_factory=dict)
     seed: int = 0
     limit: Annotated[int, Field(ge=1)] | None = None
-    doc_classes: tuple[str, ...] = ()
-    question_types: tuple[str, ...] = ()
+    doc_classes: Labels = ()
+    question_types: Labels = ()
     package: Slug | None = None
 
 
@@ -140,7 +153,7 @@ class PromptEntry(Entry):
 class MetricEntry(Entry):
     """A metric: a registered class, its default profile, and what other profiles are made of."""
 
-    class_path: str
+    class_path: PluginName
     """Registered name or dotted path."""
     profile: Slug
     profiles: dict[Slug, Params] = Field(default_factory=dict)
@@ -152,7 +165,7 @@ class MetricEntry(Entry):
 class ReportEntry(Entry):
     """A form in which results are written."""
 
-    class_path: str
+    class_path: PluginName
     """Registered name or dotted path."""
     package: Slug | None = None
 
@@ -169,21 +182,21 @@ class TaskEntry(Entry):
     category: str | None = None
     dataset: Slug
     prompt: Slug
-    metrics: Annotated[tuple[MetricRef, ...], Field(min_length=1)]
+    metrics: MetricRefs
     extractors: Extractors = ("text",)
     """How parsed answers are read; every metric is measured with each, and the first is the one that counts."""
-    reports: tuple[Slug, ...] = ("markdown", "html", "json", "csv")
+    reports: ReportNames = ("markdown", "html", "json", "csv")
     scenarios: Annotated[tuple[Slug, ...], Field(min_length=1)] = ("offline",)
     """The first is the default; a run may choose only among these."""
     supported_metrics: tuple[Slug, ...] = ()
     """What a run may choose; empty means all."""
     supported_reports: tuple[Slug, ...] = ()
     supported_backends: tuple[Slug, ...] = ()
-    required_fields: tuple[str, ...] = ()
+    required_fields: Columns = ()
     """Metadata that every sample must have."""
-    group_by: tuple[str, ...] = ()
+    group_by: Columns = ()
     decoding: Decoding = Decoding()
-    response_format: Params | None = None
+    response_format: ResponseFormat | None = None
     on_model_failure: Literal["zero", "exclude"] = "zero"
     on_invalid: Literal["zero", "exclude"] = "exclude"
     """What an answer counts as in which nothing can be read."""
@@ -214,9 +227,8 @@ class Matrix(Strict):
         axes = (self.targets, self.tasks, self.scenarios, self.prompts, self.decodings)
         count = math.prod(max(len(axis), 1) for axis in axes)
         if count > MOST_RUNS:
-            raise ValueError(
-                f"it makes {count:,} combinations, and at most {MOST_RUNS:,} are allowed; split it into experiments"
-            )
+            message = f"it makes {count:,} combinations, and at most {MOST_RUNS:,} are allowed"
+            raise Refused(message, cure="Split it into experiments.")
         return self
 
 
@@ -246,9 +258,10 @@ class ExperimentEntry(Entry):
     @model_validator(mode="after")
     def _has_runs(self) -> ExperimentEntry:
         if bool(self.runs) == (self.matrix is not None):
-            raise ValueError("an experiment has either runs or a matrix")
+            cure = "Leave out one of the two." if self.runs else "Add one of the two."
+            raise Refused("an experiment has either runs or a matrix", cure=cure)
         if self.runs and (self.exclude or self.defaults != RunChoices()):
-            raise ValueError("exclude and defaults belong to a matrix")
+            raise Refused("exclude and defaults belong to a matrix", cure="Leave them out, or write a matrix.")
         return self
 
 

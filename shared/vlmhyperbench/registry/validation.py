@@ -9,6 +9,7 @@ from typing import TypeVar
 from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
+from vlmhyperbench.registry.cures import cure_of
 from vlmhyperbench.registry.errors import Path, Problem, did_you_mean
 from vlmhyperbench.registry.values import sentence_of
 
@@ -43,7 +44,7 @@ def _problem(model: type[BaseModel], value: JsonValue, details: ErrorDetails) ->
         known = _known_keys(model, location[:-1])
         return Problem(path=path, message="there is no such key.", cure=did_you_mean(str(location[-1]), known))
     if kind == "missing":
-        return Problem(path=path, message="it is missing.", cure="Add it.")
+        return Problem(path=path, message="it is missing.", cure=cure_of(details))
     message = details["msg"].removeprefix("Value error, ")
     given = details["input"]
     told = sentence_of(str(details.get("ctx", {}).get("pattern"))) if kind == "string_pattern_mismatch" else None
@@ -51,7 +52,7 @@ def _problem(model: type[BaseModel], value: JsonValue, details: ErrorDetails) ->
         return Problem(path=path, message=f"{told[0]} (it is {str(given)[:80]!r}).", cure=told[1])
     if not isinstance(given, (dict, list, tuple)):
         message += f" (it is {str(given)[:80]!r})" if isinstance(given, str) else f" (it is {given})"
-    cure = "Put it in quotes." if kind == "string_type" and isinstance(given, (int, float)) else ""
+    cure = "Put it in quotes." if kind == "string_type" and isinstance(given, (int, float)) else cure_of(details)
     return Problem(path=path, message=f"{message[:1].lower()}{message[1:]}.", cure=cure)
 
 

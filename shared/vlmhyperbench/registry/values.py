@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import ConfigDict, Field, JsonValue
+
+from vlmhyperbench.domain.base import SHA256, Refused, StrictNumbers
 
 _PATTERNS: Mapping[str, str] = {
     "slug": r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
@@ -14,17 +16,20 @@ _PATTERNS: Mapping[str, str] = {
     "extractor": r"^[a-z][a-z0-9_]{0,99}(:[1-9]\d{0,3})?$",
     "files": r"^[^/\\\x00][^\\\x00]*$",
     "secret": r"^[A-Za-z_][A-Za-z0-9_]{0,99}$",
-    "sha256": r"^[0-9a-f]{64}$",
+    "plugin": r"^[A-Za-z0-9_]([A-Za-z0-9_.:-]{0,198}[A-Za-z0-9_])?$",
+    "sha256": SHA256,
 }
 
 Slug = Annotated[str, Field(pattern=_PATTERNS["slug"])]
-Semver = Annotated[str, Field(pattern=_PATTERNS["semver"])]
-MetricRef = Annotated[str, Field(pattern=_PATTERNS["metric"])]
+Semver = Annotated[str, Field(pattern=_PATTERNS["semver"], max_length=100)]
+MetricRef = Annotated[str, Field(pattern=_PATTERNS["metric"], max_length=300)]
 """`name[@profile][:version]`."""
 ExtractorName = Annotated[str, Field(pattern=_PATTERNS["extractor"])]
 """`name[:version]`."""
 RelativePath = Annotated[str, Field(pattern=_PATTERNS["files"], max_length=1000)]
 SecretName = Annotated[str, Field(pattern=_PATTERNS["secret"])]
+PluginName = Annotated[str, Field(pattern=_PATTERNS["plugin"])]
+"""A registered name, or a dotted path `package.module:Class`."""
 Params = dict[str, JsonValue]
 
 
@@ -41,6 +46,7 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
     "metric": ("it is no metric", "Write NAME, NAME@PROFILE or NAME@PROFILE:VERSION."),
     "extractor": ("it is no extractor", "Write NAME or NAME:VERSION."),
     "secret": ("it is no name of a secret", "Use letters, digits and `_`; the first is no digit."),
+    "plugin": ("it is no plugin", "Write a registered name, or a dotted path package.module:Class."),
     "sha256": ("it is no SHA-256", "Write 64 hexadecimal digits, as `sha256sum FILE` prints them."),
 }
 """What is wrong with a text of a form, and the cure; a pattern says neither."""
@@ -51,7 +57,15 @@ def sentence_of(pattern: str) -> tuple[str, str] | None:
     return next((SENTENCES[name] for name, one in _PATTERNS.items() if one == pattern), None)
 
 
-class Strict(BaseModel):
+class Strict(StrictNumbers):
     """Base of everything in an entry: immutable, and unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def without_repeats(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse a name that stands in a list twice."""
+    for no, name in enumerate(names):
+        if name in names[:no]:
+            raise Refused(f"{name!r} is named twice", cure="Remove one.")
+    return names

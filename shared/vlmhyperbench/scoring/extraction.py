@@ -51,7 +51,12 @@ def open_extractor(spec: ExtractorSpec) -> Extractor:
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"])) or "params"
-        raise InvalidInput(f"The extractor {spec.name!r} refuses its params: {field}: {first['msg']}.") from error
+        said = getattr(first.get("ctx", {}).get("error"), "cure", "")
+        known = ", ".join(found.model_fields) or "none"
+        raise InvalidInput(
+            f"The extractor {spec.name!r} refuses its params: {field}: {first['msg']}.",
+            cure=said or f"Correct it; {spec.name} has these params: {known}.",
+        ) from error
 
 
 def extract(texts: Sequence[str], *, extractor: ExtractorSpec = TEXT) -> Extracted:

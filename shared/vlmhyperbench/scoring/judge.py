@@ -50,7 +50,8 @@ class Judge:
             self._judging = Judging.model_validate(params)
         except ValidationError as error:
             first = error.errors()[0]
-            raise InvalidInput(f"A judge's params: {'.'.join(map(str, first['loc']))}: {first['msg']}.") from error
+            message = f"A judge's params: {'.'.join(map(str, first['loc']))}: {first['msg']}."
+            raise InvalidInput(message, cure="Correct the metric's entry.") from error
 
     @property
     def description(self) -> MetricDescription:

@@ -84,7 +84,7 @@ def construct_metric(class_path: str, params: Mapping[str, JsonValue], *, name: 
     except VlmHyperBenchError:
         raise
     except TypeError as error:
-        raise InvalidInput(f"The metric {name!r} refuses its params: {error}.") from error
+        raise InvalidInput(f"The metric {name!r} refuses its params: {error}.", cure=_known(found)) from error
     except Exception as error:
         raise PluginFailure(f"The metric {name!r} cannot be constructed: {error}.") from error
     return metric
@@ -95,4 +95,10 @@ def _check_types(found: type, params: Mapping[str, JsonValue], name: str) -> Non
     for param, value in params.items():
         known = inspect.signature(found).parameters.get(param)
         if known is not None and isinstance(known.default, bool) and not isinstance(value, bool):
-            raise InvalidInput(f"The metric {name!r} refuses its params: {param} is true or false, not {value!r}.")
+            message = f"The metric {name!r} refuses its params: {param} is true or false, not {str(value)[:100]!r}."
+            raise InvalidInput(message, cure="Write true or false, without quotes.")
+
+
+def _known(found: type) -> str:
+    names = [name for name in inspect.signature(found).parameters if name not in {"self", "args", "kwargs"}]
+    return f"It has these params: {', '.join(names) or 'none'}."

@@ -35,6 +35,7 @@ _BOUNDS = {
     "multipleOf": "multiple_of",
 }  # fmt: skip
 _DEPTH = 64
+_CURE = "Correct the schema there, or leave out what is not supported."
 
 Type = Any
 """A type expression that is made at run time."""
@@ -50,7 +51,12 @@ def schema_type(schema: JsonValue) -> TypeAdapter[Any]:
     try:
         return TypeAdapter(_Maker(schema).type_of(schema, ("schema",)))
     except (SchemaError, PydanticUserError) as error:
-        raise InvalidInput(f"The JSON Schema cannot be used: {str(error).splitlines()[0]}.") from error
+        message = f"The JSON Schema cannot be used: {str(error).splitlines()[0]}."
+        raise InvalidInput(message, cure=_CURE) from error
+    except InvalidInput as error:
+        if error.cure:
+            raise
+        raise InvalidInput(error.message, cure=_CURE) from error
 
 
 def complaint_of(errors: list[Any]) -> str:

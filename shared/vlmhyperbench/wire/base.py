@@ -7,6 +7,8 @@ from typing import Annotated, Generic, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from vlmhyperbench.domain.base import Refused, StrictNumbers
+
 Item = TypeVar("Item")
 
 _HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -14,7 +16,10 @@ _HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff
 
 def _shown(text: str) -> str:
     if _HIDDEN.search(text):
-        raise ValueError("it holds a character that is not shown (a control, or one that turns the line)")
+        message = (
+            "it holds a character that is not shown (a control, half a surrogate pair, or one that turns the line)"
+        )
+        raise Refused(message, cure="Remove it.")
     return text
 
 
@@ -22,7 +27,7 @@ Label = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_show
 """A name that a person gives; what would hide in a list or a terminal is refused."""
 
 
-class Input(BaseModel):
+class Input(StrictNumbers):
     """A body that a caller sends: unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -46,7 +46,7 @@ def test_arrivals_of_one_s_own_change_only_what_they_say(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("scenario", "message"),
     [
-        ({"name": "x", "kind": "server"}, "scenario: a server scenario needs arrivals, as"),
+        ({"name": "x", "kind": "server"}, "scenario: a server scenario needs arrivals. Add"),
         (
             {"name": "single", "arrivals": {"rate_per_s": 1}},
             "scenario: single_stream sends when an answer has come and has no arrivals; server has",
@@ -57,7 +57,7 @@ def test_arrivals_of_one_s_own_change_only_what_they_say(tmp_path: Path) -> None
         ),
         (
             {"name": "x", "kind": "server", "arrivals": {"rate_per_s": 1000}, "duration_s": 5000},
-            "scenario: 5,000,000 requests are more than 1,000,000; shorten duration_s",
+            "scenario: 5,000,000 requests are more than 1,000,000. Shorten duration_s.",
         ),
         (
             {"name": "x", "kind": "offline", "baseline_requests": 3},
@@ -73,7 +73,7 @@ def test_arrivals_of_one_s_own_change_only_what_they_say(tmp_path: Path) -> None
         ),
         (
             {"name": "x", "kind": "offline", "requests": 3},
-            "scenario: offline asks every sample once; bound the dataset by its limit instead of requests",
+            "scenario: offline asks every sample once. Bound the dataset by its limit",
         ),
     ],
 )

@@ -1,0 +1,181 @@
+"""Check a `response_format` before anybody asks a model with it: an engine refuses a useless one at every request.
+
+The forms are those of the chat protocol: `text`, `json_object`, `json_schema` with a schema, `regex` with a pattern.
+A schema is checked for its form (JSON Schema, draft 2020-12); which keywords an engine knows is the engine's to say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from pydantic import JsonValue
+
+from vlmhyperbench.domain.base import Refused
+
+MAX_PATTERN: Final = 4000
+"""Characters."""
+MAX_DEPTH: Final = 64
+
+_MEMBERS: Final[Mapping[str, frozenset[str]]] = {
+    "text": frozenset(),
+    "json_object": frozenset(),
+    "json_schema": frozenset({"json_schema"}),
+    "regex": frozenset({"regex"}),
+}
+_SCHEMA_MEMBERS: Final = frozenset({"name", "description", "schema", "strict"})
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+_TYPES: Final = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
+_ONE: Final = frozenset(
+    {"items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"}
+    | {"unevaluatedItems", "unevaluatedProperties"}
+)
+"""Keywords that hold a schema."""
+_NAMED: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+"""Keywords that hold schemas by name."""
+_SEVERAL: Final = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
+"""Keywords that hold a list of schemas."""
+_COUNTS: Final = frozenset(
+    {"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains"}
+)
+_NUMBERS: Final = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
+
+
+def check_response_format(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return a response format that engines can read.
+
+    Raises:
+        Refused: its type is unknown, a member is missing or unknown, or its schema or pattern is none.
+    """
+    kind = value.get("type")
+    if not isinstance(kind, str) or kind not in _MEMBERS:
+        raise Refused("its type is unknown", cure=f"Write type: {', '.join(_MEMBERS)}.")
+    if odd := sorted(set(value) - _MEMBERS[kind] - {"type"}):
+        allowed = ", ".join(["type", *_MEMBERS[kind]])
+        raise Refused(f"a {kind} has no {odd[0][:100]!r}", cure=f"Leave it out; there is {allowed}.")
+    if kind == "regex":
+        _check_pattern(value.get("regex"), "regex")
+    if kind == "json_schema":
+        _check_wrapper(value.get("json_schema"))
+    return value
+
+
+def _check_wrapper(wrapper: JsonValue) -> None:
+    cure = "Write json_schema: {name: answer, schema: {type: object, …}}."
+    if not isinstance(wrapper, dict) or not isinstance(wrapper.get("schema"), dict):
+        raise Refused("json_schema.schema is no JSON Schema", cure=cure)
+    if odd := sorted(set(wrapper) - _SCHEMA_MEMBERS):
+        raise Refused(f"json_schema has no {odd[0][:100]!r}", cure=cure)
+    name = wrapper.get("name")
+    if name is not None and (not isinstance(name, str) or _NAME.fullmatch(name) is None):
+        raise Refused("json_schema.name is no name", cure="Use letters, digits, '_' and '-', at most 64 of them.")
+    if not isinstance(wrapper.get("strict"), (bool, type(None))):
+        raise Refused("json_schema.strict is not true or false", cure="Write true or false.")
+    schema = wrapper["schema"]
+    for message, cure in _problems(schema, "schema", root=schema, depth=0):
+        raise Refused(message, cure=cure)
+
+
+def _check_pattern(pattern: JsonValue, place: str) -> None:
+    if not isinstance(pattern, str) or not pattern:
+        raise Refused(f"{place} is no pattern", cure="Write a regular expression as text.")
+    if len(pattern) > MAX_PATTERN:
+        raise Refused(f"{place} is longer than {MAX_PATTERN:,} characters", cure="Write a shorter one.")
+    try:
+        re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise Refused(f"{place} is no regular expression: {error}", cure="Correct the expression.") from error
+
+
+def _problems(schema: JsonValue, place: str, *, root: JsonValue, depth: int) -> Iterator[tuple[str, str]]:
+    """Walk a schema and say what is malformed, and how it is cured."""
+    if depth > MAX_DEPTH:
+        yield f"{place[:100]}… is nested deeper than {MAX_DEPTH} levels", "Flatten it, or refer to $defs."
+    elif not isinstance(schema, (dict, bool)):
+        yield f"{place} is no JSON Schema", "Write an object, true or false."
+    elif isinstance(schema, dict):
+        for keyword, value in schema.items():
+            yield from _keyword_problems(keyword, value, f"{place}.{keyword[:100]}", root=root, depth=depth)
+
+
+def _keyword_problems(
+    keyword: str, value: JsonValue, place: str, *, root: JsonValue, depth: int
+) -> Iterator[tuple[str, str]]:
+    inner = depth + 1
+    if keyword in _ONE:
+        yield from _problems(value, place, root=root, depth=inner)
+    elif keyword in _NAMED:
+        if not isinstance(value, dict):
+            yield f"{place} is no object", "Write schemas by name."
+            return
+        for name, part in value.items():
+            yield from _problems(part, f"{place}.{name[:100]}", root=root, depth=inner)
+    elif keyword in _SEVERAL:
+        if not isinstance(value, list) or not value:
+            yield f"{place} is no list of schemas", "Write at least one schema."
+            return
+        for no, part in enumerate(value):
+            yield from _problems(part, f"{place}.{no}", root=root, depth=inner)
+    elif (problem := _leaf_problem(keyword, value, root)) is not None:
+        yield f"{place} {problem[0]}", problem[1]
+
+
+def _leaf_problem(keyword: str, value: JsonValue, root: JsonValue) -> tuple[str, str] | None:
+    """Check a keyword that holds no schema; one that is not known is the engine's to judge."""
+    if keyword == "pattern":
+        try:
+            _check_pattern(value, "it")
+        except Refused as error:
+            return f"cannot be used: {error}", error.cure
+    if keyword == "$ref" and not _leads_somewhere(value, root):
+        return "leads nowhere", "Refer to a part of this schema, such as #/$defs/name."
+    is_right, message, cure = _LEAVES.get(keyword, (_is_anything, "", ""))
+    return None if is_right(value) else (message, cure)
+
+
+def _is_anything(_: JsonValue) -> bool:
+    return True
+
+
+def _is_type(value: JsonValue) -> bool:
+    kinds = value if isinstance(value, list) else [value]
+    return bool(kinds) and all(isinstance(kind, str) and kind in _TYPES for kind in kinds)
+
+
+def _is_names(value: JsonValue) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+def _is_values(value: JsonValue) -> bool:
+    return isinstance(value, list) and bool(value)
+
+
+def _is_count(value: JsonValue) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_number(value: JsonValue) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+_LEAVES: Final[Mapping[str, tuple[Callable[[JsonValue], bool], str, str]]] = {
+    "type": (_is_type, "is no type", f"Write {', '.join(sorted(_TYPES))}, or a list of them."),
+    "required": (_is_names, "is no list of names", "Write a list of texts."),
+    "enum": (_is_values, "is no list of values", "Write at least one value."),
+    **dict.fromkeys(_COUNTS, (_is_count, "is no count", "Write a whole number, 0 or more.")),
+    **dict.fromkeys(_NUMBERS, (_is_number, "is no number", "Write a number.")),
+}
+"""Keyword → what its value must be, and what is said where it is not."""
+
+
+def _leads_somewhere(reference: JsonValue, root: JsonValue) -> bool:
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        return False
+    for part in filter(None, reference[1:].split("/")):
+        name = part.replace("~1", "/").replace("~0", "~")
+        if not isinstance(root, dict) or name not in root:
+            return False
+        root = root[name]
+    return True

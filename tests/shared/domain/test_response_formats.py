@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from pydantic import JsonValue
+
+from vlmhyperbench.domain.base import Refused
+from vlmhyperbench.domain.response_formats import MAX_DEPTH, MAX_PATTERN, check_response_format
+
+
+def _schema(**schema: JsonValue) -> dict[str, JsonValue]:
+    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": dict(schema)}}
+
+
+def _deep(levels: int) -> JsonValue:
+    schema: JsonValue = True
+    for _ in range(levels):
+        schema = {"items": schema}
+    return schema
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"type": "text"},
+        {"type": "json_object"},
+        {"type": "regex", "regex": r"\d+(,\d+)?"},
+        {"type": "json_schema", "json_schema": {"schema": {}}},
+        {"type": "json_schema", "json_schema": {"name": "a-b_1", "description": "d", "strict": True, "schema": {}}},
+        _schema(type="object", properties={"total": {"type": ["number", "null"], "minimum": 0.5}}, required=["total"]),
+        _schema(type="array", items={"$ref": "#/$defs/row~1a"}, minItems=0, **{"$defs": {"row/a": {"type": "string"}}}),
+        _schema(anyOf=[{"enum": [1, None]}, {"const": 5}, True], additionalProperties=False, title="x"),
+        _schema(type="string", pattern="^a$", maxLength=5),
+        _schema(**{"$ref": "#"}),
+    ],
+)
+def test_what_engines_can_read_is_taken_as_it_is(value: dict[str, JsonValue]) -> None:
+    assert check_response_format(value) is value
+
+
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [
+        ({}, "type"),
+        ({"type": "xml"}, "type"),
+        ({"type": ["text"]}, "type"),
+        ({"type": "text", "schema": {}}, "schema"),
+        ({"type": "regex"}, "regex"),
+        ({"type": "regex", "regex": 5}, "regex"),
+        ({"type": "regex", "regex": ""}, "regex"),
+        ({"type": "regex", "regex": "("}, "regex"),
+        ({"type": "regex", "regex": "a{99999999999999999999}"}, "regex"),
+        ({"type": "regex", "regex": "x" * (MAX_PATTERN + 1)}, "regex"),
+        ({"type": "json_schema"}, "json_schema"),
+        ({"type": "json_schema", "json_schema": {"schema": "x"}}, "json_schema.schema"),
+        ({"type": "json_schema", "json_schema": {"schema": {}, "scheme": {}}}, "scheme"),
+        ({"type": "json_schema", "json_schema": {"schema": {}, "name": "with space"}}, "json_schema.name"),
+        ({"type": "json_schema", "json_schema": {"schema": {}, "strict": 1}}, "json_schema.strict"),
+        (_schema(type="text"), "schema.type"),
+        (_schema(type=[]), "schema.type"),
+        (_schema(type=5), "schema.type"),
+        (_schema(required="total"), "schema.required"),
+        (_schema(required=[5]), "schema.required"),
+        (_schema(enum=[]), "schema.enum"),
+        (_schema(minLength=-1), "schema.minLength"),
+        (_schema(maxItems=True), "schema.maxItems"),
+        (_schema(minimum="1"), "schema.minimum"),
+        (_schema(properties=["total"]), "schema.properties"),
+        (_schema(properties={"total": "number"}), "schema.properties.total"),
+        (_schema(items=[{}]), "schema.items"),
+        (_schema(anyOf=[]), "schema.anyOf"),
+        (_schema(anyOf=[{}, 5]), "schema.anyOf.1"),
+        (_schema(type="string", pattern="["), "schema.pattern"),
+        (_schema(**{"$ref": "#/$defs/none"}), "schema.$ref"),
+        (_schema(**{"$ref": "https://example.com/schema"}), "schema.$ref"),
+        (_schema(**{"$ref": 5}), "schema.$ref"),
+        (_schema(items=_deep(MAX_DEPTH + 1)), "schema.items"),
+    ],
+)
+def test_what_no_engine_can_read_is_refused_with_its_place_and_a_cure(value: dict[str, JsonValue], place: str) -> None:
+    with pytest.raises(Refused, match=re.escape(place)) as raised:
+        check_response_format(value)
+    assert raised.value.cure
