@@ -50,6 +50,9 @@ class Timers(BaseModel):
     """From SIGTERM to SIGKILL when a job is cancelled."""
     drain_s: float = Field(default=30.0, gt=0)
     """How long a worker that stops may finish its chunk."""
+    request_s: float = Field(default=20.0, gt=0)
+    """How long a client of the API may take for the head of a request, and again for its body, which gets a second
+    more for every 64 KiB."""
     stale_worker_s: float = Field(default=30.0, gt=0)
     """A worker that was not seen for so long is stale."""
 

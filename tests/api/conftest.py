@@ -19,7 +19,7 @@ from vlmhyperbench.db.engine import Database
 from vlmhyperbench.domain.api_keys import ALL_SCOPES, hmac_of, prefix_of
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.storage import FolderStorage
-from vlmhyperbench_api.main import create_app
+from vlmhyperbench_api.main import server_config
 
 PEPPER = "pepper"
 
@@ -69,9 +69,8 @@ def settings(tmp_path: Path, database_url: str, redis_url: str) -> Settings:
 @asynccontextmanager
 async def serving(settings: Settings, database: Database) -> AsyncIterator[Served]:
     """Serve on a free port until the block ends."""
-    config = uvicorn.Config(
-        create_app(settings), port=0, log_config=None, access_log=False, timeout_graceful_shutdown=1
-    )
+    config = server_config(settings)
+    config.port, config.timeout_graceful_shutdown = 0, 1
     server = uvicorn.Server(config)
     serving_task = asyncio.ensure_future(server.serve())
     while not server.started:

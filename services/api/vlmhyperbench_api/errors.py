@@ -4,6 +4,7 @@
     ├── Unauthorised              401: no key, or one that is not valid
     └── Forbidden                 403: the key lacks a scope
     InvalidInput
+    ├── TooSlow                   408: the body does not arrive
     ├── TooLarge                  413: the body is over the limit
     └── UnsupportedMedia          415: the body is no JSON by its own account
 
@@ -63,6 +64,12 @@ class TooLarge(InvalidInput):
     code = "too_large"
 
 
+class TooSlow(InvalidInput):
+    """The body does not arrive in its time."""
+
+    code = "too_slow"
+
+
 class UnsupportedMedia(InvalidInput):
     """The body says of itself that it is no JSON."""
 
@@ -79,6 +86,7 @@ STATUS_OF: dict[type[VlmHyperBenchError], int] = {
     Denied: 401,
     Unauthorised: 401,
     Forbidden: 403,
+    TooSlow: 408,
     TooLarge: 413,
     UnsupportedMedia: 415,
     VlmHyperBenchError: 500,

@@ -1,27 +1,39 @@
-"""What is refused before a request is read: bodies over the limit, and paths or queries with a NUL."""
+"""What is refused before a request is read, or while it is: bodies over the limit or too slow, NUL in an address."""
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vlmhyperbench.errors import InvalidInput, VlmHyperBenchError
-from vlmhyperbench_api.errors import TooLarge, problem_of, respond
+from vlmhyperbench_api.errors import TooLarge, TooSlow, problem_of, respond
 
 MAX_BODY_BYTES = 1024 * 1024
 MAX_ANSWERS_BYTES = 1024**3
+MIN_BYTES_PER_S = 64 * 1024
 
 
 class Limits:
-    """ASGI middleware: 413 by the announced length without reading, and by the counted one where none is announced."""
+    """ASGI middleware: 413 by the announced length without reading, and by the counted one where none is announced.
+
+    A body has `body_s` seconds, and a second more for every `MIN_BYTES_PER_S`; then it is 408.
+    """
 
     def __init__(
-        self, app: ASGIApp, *, max_body_bytes: int = MAX_BODY_BYTES, larger: Mapping[str, int] = MappingProxyType({})
+        self,
+        app: ASGIApp,
+        *,
+        body_s: float,
+        max_body_bytes: int = MAX_BODY_BYTES,
+        larger: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         """`larger`: paths whose bodies are streamed, with limits of their own."""
         self._app = app
+        self._body_s = body_s
         self._max = max_body_bytes
         self._larger = larger
 
@@ -45,11 +57,21 @@ class Limits:
         return _too_large(limit) if int(announced[:20]) > limit else None
 
     def _counted(self, receive: Receive, limit: int) -> Receive:
-        seen = 0
+        seen, reading_s, is_whole = 0, 0.0, False
 
         async def counted() -> Message:
-            nonlocal seen
-            message = await receive()
+            nonlocal seen, reading_s, is_whole
+            if is_whole:  # what comes next is that the client leaves
+                return await receive()
+            begun = time.monotonic()
+            allowed_s = self._body_s + seen / MIN_BYTES_PER_S - reading_s
+            try:
+                async with asyncio.timeout(max(allowed_s, 0)):
+                    message = await receive()
+            except TimeoutError as error:
+                raise TooSlow("The body does not arrive.", cure="Send the whole body, and faster.") from error
+            reading_s += time.monotonic() - begun  # only while the application waits for the client
+            is_whole = message["type"] != "http.request" or not message.get("more_body", False)
             if message["type"] == "http.request":
                 seen += len(message.get("body", b""))
                 if seen > limit:

@@ -30,6 +30,7 @@ from vlmhyperbench_api import (
     workers,
 )
 from vlmhyperbench_api.catalogue import Registries
+from vlmhyperbench_api.connections import bounded_protocol
 from vlmhyperbench_api.feed import Feed
 from vlmhyperbench_api.limits import MAX_ANSWERS_BYTES, Limits
 from vlmhyperbench_api.security import check_policies
@@ -91,7 +92,9 @@ def create_app(settings: Settings) -> FastAPI:
     for router in _ROUTERS:
         app.include_router(router, prefix=PREFIX)
     errors.install(app)
-    app.add_middleware(Limits, larger={f"{PREFIX}{answers.router.prefix}": MAX_ANSWERS_BYTES})
+    app.add_middleware(
+        Limits, body_s=settings.timers.request_s, larger={f"{PREFIX}{answers.router.prefix}": MAX_ANSWERS_BYTES}
+    )
     return app
 
 
@@ -104,10 +107,18 @@ def main() -> int:
 def serve(settings: Settings) -> int:
     """Serve until a signal ends it; return the exit code."""
     raise_open_files()
-    config = uvicorn.Config(
+    server = uvicorn.Server(server_config(settings))
+    server.run()
+    return 0 if server.started else 3
+
+
+def server_config(settings: Settings) -> uvicorn.Config:
+    """Say how the application is served."""
+    return uvicorn.Config(
         create_app(settings),
         host=settings.api_host,
         port=settings.api_port,
+        http=bounded_protocol(settings.timers.request_s),
         log_config=None,
         access_log=False,
         server_header=False,
@@ -115,6 +126,3 @@ def serve(settings: Settings) -> int:
         timeout_graceful_shutdown=5,
         proxy_headers=False,
     )
-    server = uvicorn.Server(config)
-    server.run()
-    return 0 if server.started else 3
