@@ -19,6 +19,7 @@ from vlmhyperbench.load.process import END_SECONDS, LoadProcess
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench.worker.devices import DeviceInfo
+from vlmhyperbench.worker.gateways import NAME_THE_KEY
 from vlmhyperbench_inference_worker import plan
 from vlmhyperbench_inference_worker.drive import Driven, EngineLost, KeyRefused, drive
 from vlmhyperbench_inference_worker.files import PARQUET, add, store
@@ -28,7 +29,7 @@ from vlmhyperbench_inference_worker.phases import measured_kind, measured_params
 from vlmhyperbench_inference_worker.reserve import Reserve, end, folder_of
 from vlmhyperbench_inference_worker.reuse import keep_equal
 from vlmhyperbench_inference_worker.secrets import read_secrets
-from vlmhyperbench_inference_worker.serving import NAME_THE_KEY, Serving
+from vlmhyperbench_inference_worker.serving import Serving
 from vlmhyperbench_inference_worker.sink import Sink
 from vlmhyperbench_inference_worker.watch import Watch, machine
 from vlmhyperbench_inference_worker.work import Work, plan_requests, read_work

@@ -10,9 +10,8 @@ import ssl
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from subprocess import DEVNULL
 from typing import Any, Literal, Self
 
 import httpx2
@@ -22,15 +21,12 @@ from vlmhyperbench.data import weights
 from vlmhyperbench.domain.outcomes import STORAGE_FULL
 from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget
 from vlmhyperbench.processes import Child, start_child
-from vlmhyperbench_sdk.errors import InvalidInput, NotFound, Unavailable, VlmHyperBenchError
-from vlmhyperbench_sdk.gateway import KEY_PARAM, EngineIdentity, LoadRequest, ModelStatus, request_headers
+from vlmhyperbench.worker.gateways import CONTROL_TIMEOUT_S, load_model, parse_status, start_gateway
+from vlmhyperbench_sdk.errors import InvalidInput, Unavailable
+from vlmhyperbench_sdk.gateway import EngineIdentity, LoadRequest, ModelStatus, request_headers
 
-START_TIMEOUT_S = 30.0
-CONTROL_TIMEOUT_S = 10.0
 ANSWER_TIMEOUT_S = 2.0
 """Whoever holds a connection for so long is busy, not gone."""
-NAME_THE_KEY = f"Set {KEY_PARAM} in the engine_params of the target to the name of its secret."
-"""Cure where an endpoint wants a key and none is its own; a judge has a target too."""
 _NOBODY_BEHIND = frozenset({502, 503, 504})
 """HTTP statuses of a proxy that has no engine."""
 
@@ -86,7 +82,7 @@ class Serving:
         """
         files = await asyncio.to_thread(_verified, target) if isinstance(target, ModelTarget) else {}
         key = secrets.token_urlsafe(32)
-        gateway, port = await _start_gateway(key, policy, label=label, log_path=log_path, lock_fds=lock_fds)
+        gateway, port = await start_gateway(key, policy, label=label, log_path=log_path, lock_fds=lock_fds)
         client = httpx2.AsyncClient(
             base_url=f"http://127.0.0.1:{port}", headers={"X-API-Key": key}, timeout=CONTROL_TIMEOUT_S, trust_env=False
         )
@@ -144,7 +140,7 @@ class Serving:
             answer.raise_for_status()
         except httpx2.HTTPError:
             return False
-        self.status = _parse_status(answer)
+        self.status = parse_status(answer)
         url = self.status.engine_url
         return self.status.state == "ready" and url is not None and await _is_answering(url)
 
@@ -215,19 +211,7 @@ class Serving:
             env=self._secrets,
             load_timeout_s=timeout_s,
         )
-        try:
-            answer = await self._client.post(
-                "/v1/model/load",
-                json=asdict(request),
-                timeout=timeout_s + CONTROL_TIMEOUT_S,
-            )
-        except httpx2.HTTPError as error:
-            raise Unavailable(f"The gateway did not answer the load of {request.model!r}: {error!r}.") from error
-        if answer.status_code >= 400:
-            raise _refusal(answer, request)
-        self.status = _parse_status(answer)
-        if self.status.state != "ready":
-            raise Unavailable(f"The model {request.model!r} did not load: {self.status.error}.")
+        self.status = await load_model(self._client, request)
         if self.engine is not None and self.engine.pid is None and self.status.measured_at == "engine":
             self._headers = request_headers(request)
 
@@ -280,58 +264,3 @@ async def _is_answering(url: str) -> bool:
 
 def _verified(target: ModelTarget) -> dict[str, str]:
     return {file.role: str(weights.verify(file)) for file in target.files}
-
-
-async def _start_gateway(
-    key: str, policy: Sequence[str], *, label: Mapping[str, str], log_path: Path, lock_fds: Sequence[int]
-) -> tuple[Child, int]:
-    log_path.parent.mkdir(parents=True, exist_ok=True)
-    with log_path.open("ab") as log:
-        child = await start_child(
-            [sys.executable, "-m", "vlmhyperbench_gateway", "--host", "127.0.0.1", "--port", "0", *policy],
-            env={**label, "VLMHB_GATEWAY_KEY": key},
-            stdin=DEVNULL,
-            stderr=log,
-            pass_fds=lock_fds,
-        )
-    assert child.stdout is not None  # noqa: S101
-    try:
-        async with asyncio.timeout(START_TIMEOUT_S):
-            line = await child.stdout.readline()
-    except TimeoutError as error:
-        await child.stop()
-        raise Unavailable(f"The gateway did not listen within {START_TIMEOUT_S:.0f} s.") from error
-    except BaseException:
-        child.send_signal(signal.SIGKILL)  # it would keep the locks of the devices
-        raise
-    if not line:
-        await child.stop()
-        raise Unavailable(f"The gateway ended at its start; see {log_path.name}.")
-    return child, int(json.loads(line)["port"])
-
-
-def _parse_status(answer: httpx2.Response) -> ModelStatus:
-    document = answer.json()
-    engine = document.pop("engine", None)
-    if engine is not None:
-        engine["argv"] = tuple(engine["argv"])
-    return ModelStatus(**document, engine=EngineIdentity(**engine) if engine is not None else None)
-
-
-def _refusal(answer: httpx2.Response, request: LoadRequest) -> VlmHyperBenchError:
-    try:
-        problem = answer.json()
-    except ValueError:
-        problem = {}
-    detail = problem.get("error", problem) if isinstance(problem, dict) else {}
-    message = detail.get("message") or detail.get("detail") or f"HTTP {answer.status_code}"
-    text = f"The model {request.model!r} was not loaded: {message}"
-    code = detail.get("code") if isinstance(detail.get("code"), str) else None
-    if code == "endpoint_denied" and not request.env:
-        url = request.engine_params.get("url")
-        return InvalidInput(f"The endpoint {url} was asked without a key and wants one.", cure=NAME_THE_KEY, code=code)
-    if answer.status_code == 404:
-        return NotFound(text, code=code)
-    if answer.status_code < 500:
-        return InvalidInput(text, code=code)
-    return Unavailable(text, code=code)

@@ -154,6 +154,8 @@ class LoadPlan:
     """`requests`, and whatever else the reader may check the folder against."""
     processes: int = 1
     """Measuring processes that share the streams; a phase never uses more of them than it has streams."""
+    extra_body: JsonObject = field(default_factory=dict)
+    """Fields that the user put into every body; stated for whoever reads the plan, the bodies hold them already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

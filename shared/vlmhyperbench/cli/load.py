@@ -14,6 +14,7 @@ from vlmhyperbench.cli.load_flags import (
     check_fit,
     check_socket,
     complete_url,
+    parse_extra_body,
     parse_precision,
     parse_slo,
     parse_sweep,
@@ -92,6 +93,8 @@ def load(
     image_size: str | None = None,
     image_reuse: Share = 0.0,
     output_tokens: Positive = 128,
+    ignore_eos: Annotated[bool, Parameter(negative=())] = False,
+    extra_body: str | None = None,
     warmup: NotNegative = 2,
     baseline: NotNegative | None = None,
     slo: str = "",
@@ -148,6 +151,8 @@ def load(
         image_size: Their size, 512x512 if not given; of several, as 512x512,1024x768, each image has any.
         image_reuse: Share of them that was sent before.
         output_tokens: The longest answer, in tokens.
+        ignore_eos: Ask that every answer is that long, whatever the model says; vLLM, SGLang and llama.cpp do that.
+        extra_body: Fields that every request holds besides, as a JSON object: '{"top_k": 1, "min_tokens": 64}'.
         warmup: Requests before those that count.
         baseline: Requests of multi_stream that are sent one after the other first, to say how much its streams cost
             each other; 20 if nothing else is said.
@@ -209,6 +214,7 @@ def load(
             output_tokens=output_tokens,
             media=tuple(map(read_image, image)),
             images=Images(count=images, sizes=sizes, reuse=image_reuse) if images else None,
+            extra_body=parse_extra_body(extra_body, ignore_eos=ignore_eos),
         ),
         requests=requests if is_counted else max(REQUESTS, ROUNDS * most_streams),
         duration_s=duration,

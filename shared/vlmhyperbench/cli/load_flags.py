@@ -13,9 +13,11 @@ from typing import cast
 from urllib.parse import urlsplit, urlunsplit
 
 from vlmhyperbench.analysis.performance import slo_percent
-from vlmhyperbench.load.bodies import data_url
+from vlmhyperbench.load.bodies import OWN_FIELDS, data_url
 from vlmhyperbench.load.series import Axis
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
+from vlmhyperbench_sdk.jsontext import parse_object
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 MOST_POINTS = 100
 MOST_SOCKET_BYTES = 107 if sys.platform == "linux" else 103
@@ -125,6 +127,29 @@ def parse_precision(text: str) -> float:
     if not 0 < share < 1:
         raise InvalidInput(f"--until-precision {text!r} is no precision.", cure="Write 2% or 0.02.")
     return share
+
+
+def parse_extra_body(text: str | None, *, ignore_eos: bool) -> JsonObject:
+    """Read the fields that every request holds besides.
+
+    Raises:
+        InvalidInput: they are no JSON object, or one is a field that the load sets itself.
+    """
+    fields: dict[str, JsonValue] = {} if text is None else parse_object(text, what="--extra-body")
+    for name in OWN_FIELDS:
+        if name in fields:
+            cure = {
+                "model": "Give --model.",
+                "messages": "Give --prompt, --prompt-tokens, --image or --images.",
+                "max_tokens": "Give --output-tokens.",
+                "max_completion_tokens": "Give --output-tokens.",
+            }.get(name, f"Leave {name} out.")
+            raise InvalidInput(f"--extra-body: load sets {name} itself, or reads answers without it.", cure=cure)
+    if ignore_eos:
+        if fields.get("ignore_eos", True) is not True:
+            raise InvalidInput("--ignore-eos and --extra-body contradict each other.", cure="Give one of them.")
+        fields["ignore_eos"] = True
+    return fields
 
 
 def read_key(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from vlmhyperbench.analysis.performance import Distribution
@@ -57,6 +58,8 @@ def print_result(result: LoadResult) -> None:
         say(f"SLO: kept by {one.met} of {one.scheduled} requests, {one.share:.2%} ({one.low:.2%} to {one.high:.2%})")
     for limit in found.limits:
         say(f"  {_limit(limit)}")
+    if result.extra_body:
+        say(f"every request held besides: {json.dumps(result.extra_body, ensure_ascii=False)}")
     _print_how(result)
 
 

@@ -38,6 +38,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "diff": ("diff:diff", "Say what differs between two evaluations or two runs."),
     "registry": ("registry:app", "List, show and validate registry entries."),
     "score": ("score:score", "Score a file of answers by one metric, without a stack."),
+    "serve": ("serve:serve", "Serve one model at an OpenAI-compatible URL, without a stack."),
     "load": ("load:load", "Measure any OpenAI-compatible URL, without a stack."),
 }
 """Name → (function in this room, help)."""

@@ -6,13 +6,26 @@ import base64
 import json
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from vlmhyperbench.load.images import noise_png
 from vlmhyperbench.load.trace import TracedRequest
 from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.types import JsonObject
 
 _WORDS = [f"w{number}" for number in range(1000)]
+OWN_FIELDS = (
+    "model",
+    "messages",
+    "max_tokens",
+    "max_completion_tokens",
+    "temperature",
+    "stream",
+    "stream_options",
+    "n",
+)
+"""Fields that a load sets itself, or that would change what it reads: it reads one choice of each answer."""
+
 _MARK = "@@the prompt@@"
 _ANSWER = "@@an answer of the model@@"
 
@@ -40,6 +53,8 @@ class Asked:
     media: tuple[str, ...] = ()
     """Data URLs of pictures that go with every request."""
     images: Images | None = None
+    extra_body: JsonObject = field(default_factory=dict)
+    """Fields that every body holds besides: a vendor's, or sampling parameters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,5 +170,6 @@ def _body(asked: Asked, said: Sequence[str], media: Sequence[str], output_tokens
         "temperature": 0.0,
         "stream": True,
         "stream_options": {"include_usage": True},
+        **asked.extra_body,
     }
     return json.dumps(request).encode()

@@ -146,7 +146,7 @@ async def _measure_counted(workload: Workload, target: Target, control: Control,
         # Last of all: to read and to judge a record is a part of what this process costs.
         used_s, control.cpu_s = time.process_time() - control.cpu_s, time.process_time()
         own = {"driver_cpu_s": used_s, "driver_peak_rss_bytes": peak_rss_bytes()}
-        return dataclasses.replace(result, client={**result.client, **own})
+        return dataclasses.replace(result, client={**result.client, **own}, extra_body=workload.asked.extra_body)
 
 
 async def _with_count(workload: Workload, target: Target, control: Control) -> Workload:

@@ -24,6 +24,7 @@ from vlmhyperbench.load.validity import (
 )
 from vlmhyperbench_sdk.errors import NotFound
 from vlmhyperbench_sdk.load import EndLine
+from vlmhyperbench_sdk.types import JsonObject
 
 if TYPE_CHECKING:
     import polars as pl
@@ -108,6 +109,8 @@ class LoadResult:
     interference: Interference | None = None
     """Where a baseline was measured."""
     preset: PresetUsed | None = None
+    extra_body: JsonObject = field(default_factory=dict)
+    """Fields that every request held besides its question, as the user gave them."""
     device: DeviceUse = field(default_factory=DeviceUse)
 
 

@@ -186,6 +186,7 @@ def write_load(folder: Path, workload: Workload, endpoint: Endpoint) -> WrittenL
         limits=LoadLimits(request_timeout_s=workload.timeout_s),
         seed=workload.seed,
         processes=workload.processes,
+        extra_body=workload.asked.extra_body,
     )
     schedules = {MEASURED_PHASE: instants} if "arrivals" in sent.phase.params and instants is not None else {}
     write_plan(folder, plan=plan, requests=sent.table, schedules=schedules, turns=sent.turns, places=sent.places)

@@ -1,0 +1,242 @@
+"""`serve`: one model behind a gateway, at an OpenAI-compatible URL, until Ctrl-C; without a stack."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import secrets
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, cast
+
+import httpx2
+from cyclopts import Parameter
+from cyclopts.validators import Number
+from pydantic import JsonValue
+
+from vlmhyperbench.cli import exits
+from vlmhyperbench.cli.output import emit, note, say
+from vlmhyperbench.cli.registry import open_catalogue
+from vlmhyperbench.cli.shown import HUMAN, Shown
+from vlmhyperbench.data import weights
+from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
+from vlmhyperbench.registry.choices import ModelChoice
+from vlmhyperbench.registry.errors import RegistryError, RegistryErrors, field_of
+from vlmhyperbench.registry.plugins import InstalledPlugins
+from vlmhyperbench.registry.references import References
+from vlmhyperbench.registry.targets import resolve_target
+from vlmhyperbench.registry.validation import validate
+from vlmhyperbench.settings import Settings
+from vlmhyperbench.worker.gateways import CONTROL_TIMEOUT_S, load_model, parse_status, start_gateway
+from vlmhyperbench_sdk.gateway import LoadRequest, ModelStatus
+from vlmhyperbench_sdk.jsontext import parse_object
+
+MIN_KEY_CHARACTERS = 16
+LOOK_SECONDS = 1.0
+"""How often it is seen whether gateway and engine still run."""
+
+Port = Annotated[int, Parameter(validator=Number(gte=0, lte=65_535))]
+Seconds = Annotated[float, Parameter(validator=Number(gt=0, lte=7200))]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """`data` of `vlmhyperbench serve --json`, once the model is ready."""
+
+    url: str
+    """Base URL for OpenAI's clients."""
+    key: str | None
+    """None: the one that the caller gave."""
+    model: str
+    backend: str
+    engine: str
+    engine_version: str
+    engine_url: str | None
+    """The engine's own URL, where it may be measured without the gateway."""
+    pid: int
+    """Of the gateway."""
+
+
+def serve(
+    model: str,
+    /,
+    *,
+    backend: str | None = None,
+    mmproj: Path | None = None,
+    engine_params: str | None = None,
+    host: str = "127.0.0.1",
+    port: Port = 0,
+    api_key_env: str | None = None,
+    load_timeout: Seconds = 300.0,
+    shown: Shown = HUMAN,
+) -> int:
+    """Serve one model at an OpenAI-compatible URL until Ctrl-C, without a stack.
+
+    Args:
+        model: A registered model, or the path of a GGUF file.
+        backend: One of the model's backends.
+        mmproj: The image projector that goes with a GGUF file.
+        engine_params: Parameters of the engine, as a JSON object: '{"n_ctx": 2048}'.
+        host: Address to listen at; whoever reaches it needs the key, and nothing is encrypted.
+        port: Port to listen at; one that is free if not given.
+        api_key_env: Name of the environment variable with the key to ask for; a new one is made if not given.
+        load_timeout: Seconds that the engine may take to get ready.
+        shown: How the answer is shown.
+    """
+    if importlib.util.find_spec("vlmhyperbench_gateway") is None:
+        raise Unavailable(
+            "serve needs the gateway, which is not installed.",
+            cure="Install vlmhyperbench-gateway and the adapter of your engine.",
+            code="not_installed",
+        )
+    request = _request(model, backend, mmproj, engine_params, load_timeout)
+    key = _read_key(api_key_env) if api_key_env is not None else secrets.token_urlsafe(32)
+    logs = Settings.load().home / "logs"
+    return asyncio.run(
+        _serve(request, key, is_own_key=api_key_env is None, host=host, port=port, logs=logs, shown=shown)
+    )
+
+
+def _request(
+    model: str, backend: str | None, mmproj: Path | None, engine_params: str | None, load_timeout_s: float
+) -> LoadRequest:
+    """Say what is loaded: a GGUF file as it lies there, or a registered model with the files that it is pinned to.
+
+    Raises:
+        InvalidInput: flags do not go together, or the engine's parameters are no JSON object.
+        NotFound: a file or model does not exist.
+        Conflict: a model's file is another one than the registered.
+        RegistryErrors: the model cannot be used.
+    """
+    params = {} if engine_params is None else parse_object(engine_params, what="--engine-params")
+    if model.lower().endswith(".gguf"):
+        if backend not in (None, "llamacpp"):
+            raise InvalidInput(f"The backend {backend!r} reads no GGUF file.", cure="Leave --backend out.")
+        files = {"weights": _file(Path(model))} | ({} if mmproj is None else {"mmproj": _file(mmproj)})
+        return LoadRequest(
+            model=Path(model).stem,
+            backend_class="llamacpp",
+            files=files,
+            engine_params=params,
+            load_timeout_s=load_timeout_s,
+        )
+    if mmproj is not None:
+        raise InvalidInput("--mmproj goes with the path of a GGUF file.", cure="Leave it out, or give MODEL as a path.")
+    chosen: dict[str, JsonValue] = {"model": model, "backend": backend, "engine_params": cast("JsonValue", params)}
+    choice, problems = validate(ModelChoice, chosen)
+    references = References(catalogue=open_catalogue(), plugins=InstalledPlugins())
+    target = resolve_target(references, choice, None, ()) if choice is not None else None
+    if target is None or references.problems:
+        raise RegistryErrors(
+            RegistryError(field=field_of(one.path), message=one.message, cure=one.cure)
+            for one in (*problems, *references.problems)
+        )
+    assert target.kind == "model"  # noqa: S101 -- of a model's choice; narrows the type
+    return LoadRequest(
+        model=target.model,
+        backend_class=target.backend_class,
+        files={file.role: str(weights.verify(file)) for file in target.files},
+        engine_params=target.engine_params,
+        load_timeout_s=load_timeout_s,
+    )
+
+
+def _file(path: Path) -> str:
+    if not path.is_file():
+        raise NotFound(f"There is no file {path}.", cure="Correct the path; a registered model is named without one.")
+    return str(path.absolute())
+
+
+def _read_key(name: str) -> str:
+    key = os.environ.get(name, "")
+    if len(key) < MIN_KEY_CHARACTERS or not (key.isascii() and key.isprintable()):
+        raise InvalidInput(
+            f"The environment variable {name} holds no key of at least {MIN_KEY_CHARACTERS} printable characters.",
+            cure="Set it, or leave --api-key-env out to have one made.",
+        )
+    return key
+
+
+async def _serve(
+    request: LoadRequest, key: str, *, is_own_key: bool, host: str, port: int, logs: Path, shown: Shown
+) -> int:
+    async with _told_to_end() as end:
+        told = asyncio.create_task(end.wait())
+        engine_log = ("--engine-log", str(logs / "serve-engine.log"))
+        note(f"Loading {request.model} …", shown)
+        gateway, found = await start_gateway(key, engine_log, log_path=logs / "serve.log", host=host, port=port)
+        reached = "127.0.0.1" if host in {"0.0.0.0", "::"} else host  # noqa: S104 -- the user's own choice
+        base = f"http://{f'[{reached}]' if ':' in reached else reached}:{found}"
+        client = httpx2.AsyncClient(
+            base_url=base, headers={"X-API-Key": key}, timeout=CONTROL_TIMEOUT_S, trust_env=False
+        )
+        async with gateway, client:
+            loading = asyncio.create_task(load_model(client, request))
+            await asyncio.wait([loading, told], return_when=asyncio.FIRST_COMPLETED)
+            if not loading.done():
+                loading.cancel()
+                return exits.OK
+            served = _served(await loading, base, key if is_own_key else None, gateway.pid)
+            _show(served, shown)
+            gone = asyncio.create_task(_wait_gone(client))
+            await asyncio.wait([gone, told], return_when=asyncio.FIRST_COMPLETED)
+            if not told.done():
+                raise Unavailable(await gone, cure=f"See {logs / 'serve-engine.log'}.", code="engine_failed")
+            gone.cancel()
+            note("Ending …", shown)
+    return exits.OK
+
+
+@asynccontextmanager
+async def _told_to_end() -> AsyncIterator[asyncio.Event]:
+    """Yield what Ctrl-C and SIGTERM set, which end nothing by themselves meanwhile."""
+    loop, told = asyncio.get_running_loop(), asyncio.Event()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        loop.add_signal_handler(number, told.set)
+    try:
+        yield told
+    finally:
+        for number, handler in before.items():
+            loop.remove_signal_handler(number)
+            signal.signal(number, handler)
+
+
+async def _wait_gone(client: httpx2.AsyncClient) -> str:
+    """Return why nothing is served any more, as soon as that is so."""
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        try:
+            status = parse_status(await client.get("/v1/model/status"))
+        except (httpx2.HTTPError, ValueError) as error:
+            return f"The gateway does not answer any more: {error!r}."
+        if status.state != "ready":
+            return status.error or f"The model is {status.state}."
+
+
+def _served(status: ModelStatus, base: str, key: str | None, pid: int) -> Served:
+    engine = status.engine
+    return Served(
+        url=f"{base}/v1",
+        key=key,
+        model=status.model or "",
+        backend=status.backend_class or "",
+        engine=engine.name if engine is not None else "",
+        engine_version=engine.version if engine is not None else "",
+        engine_url=status.engine_url,
+        pid=pid,
+    )
+
+
+def _show(served: Served, shown: Shown) -> None:
+    if shown.json:
+        emit("served", served)
+        return
+    say(f"{served.model} is served by {served.engine} {served.engine_version}.")
+    say(f"url: {served.url}")
+    say(f"key: {served.key or 'the one that you gave'}")
+    note("Ctrl-C ends it. OpenAI's clients take both as OPENAI_BASE_URL and OPENAI_API_KEY.", shown)

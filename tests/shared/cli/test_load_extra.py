@@ -1,0 +1,38 @@
+"""`vlmhyperbench load` with fields besides its own: lengths made those of other clients, options of an engine."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.shared.cli.measuring import measured
+from vlmhyperbench.cli.load_flags import parse_extra_body
+from vlmhyperbench.load.bodies import OWN_FIELDS, Asked, make_bodies, make_turns
+from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_simulated.process import SimulatedProcess
+from vlmhyperbench_simulated.simulation import Simulation
+
+
+def test_every_request_holds_the_fields_that_were_given_besides(capsys: pytest.CaptureFixture[str]) -> None:
+    with SimulatedProcess(Simulation(tokens=4, usage="always")) as server:
+        given = {"extra_body": '{"top_k": 1, "metadata": {"who": "ä"}}', "ignore_eos": True}
+        data = measured(capsys, server.url, requests=3, concurrency=1, output_tokens=9, **given)
+    assert data["extra_body"] == {"top_k": 1, "metadata": {"who": "ä"}, "ignore_eos": True}
+    assert data["tokens"]["completion"] == 3 * 9
+    asked = Asked(model="m", prompt="?", extra_body=data["extra_body"])
+    turn = next(make_turns(asked, conversations=1, turns=1, seed=0))
+    for body in (next(make_bodies(asked, 1, [], seed=0)), turn.body):
+        assert data["extra_body"].items() <= json.loads(body).items()
+
+
+@pytest.mark.parametrize("name", OWN_FIELDS)
+def test_a_field_that_load_sets_itself_is_refused_by_its_name(name: str) -> None:
+    with pytest.raises(InvalidInput, match=rf"sets {name} itself"):
+        parse_extra_body(json.dumps({name: 1}), ignore_eos=False)
+
+
+@pytest.mark.parametrize("text", ["", "[1]", '{"a": 1, "a": 2}', '{"a": NaN}', '{"ignore_eos": false}'])
+def test_extra_fields_that_are_no_object_or_contradict_a_flag_are_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="--extra-body"):
+        parse_extra_body(text, ignore_eos=True)
