@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +12,8 @@ from vlmhyperbench.cli.following import find
 from vlmhyperbench.cli.output import emit, note, say, table
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.client import Client
-from vlmhyperbench.errors import InvalidInput, NotFound, NotReady, Unavailable
+from vlmhyperbench.client.steps import measures
+from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
 from vlmhyperbench.files import write_whole
 from vlmhyperbench.registry.documents import read_document
 from vlmhyperbench.registry.errors import RegistryError, RegistryErrors, field_of
@@ -122,13 +122,7 @@ def _fetch(client: Client, run_id: str) -> Samples:
     if not isinstance(run, RunDetail):
         cure = "Give two of its runs; `vlmhyperbench show` lists them."
         raise InvalidInput(f"{run_id} is an experiment.", cure=cure)
-    file = next((one for one in client.report(run.id).files if one.name == NAME), None)
-    if file is None:
-        raise NotReady(f"The report of {run.name} has no {NAME}.", cure="Run it again with this version.")
-    content = client.artifact_content(file.id)
-    if hashlib.sha256(content).hexdigest() != file.sha256:
-        raise Unavailable(f"{NAME} of {run.name} did not arrive as it was stored.", cure="Try again.")
-    return read_samples(content, what=f"{NAME} of {run.name}")
+    return client.do(measures(run))
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from vlmhyperbench.cli import exits
-from vlmhyperbench.errors import InvalidInput, Unavailable, VlmHyperBenchError
+from vlmhyperbench.errors import InvalidInput, VlmHyperBenchError
 
 _COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo:demo", "Start everything, compare two targets on document images, show the report."),
@@ -107,17 +107,15 @@ def _call(name: str, given: list[str]) -> int:
 
 
 def _import(name: str) -> Any:
+    from vlmhyperbench.extras import not_installed
+
     module, _, attribute = _COMMANDS[name][0].partition(":")
     try:
         return getattr(importlib.import_module(f"vlmhyperbench.cli.{module}"), attribute)
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("vlmhyperbench."):
             raise
-        raise Unavailable(
-            f"{name} needs the library {error.name}, which is not installed.",
-            cure="Install vlmhyperbench with the extras client, platform, embedded, scoring, reports and load.",
-            code="not_installed",
-        ) from error
+        raise not_installed(error, name) from error
 
 
 def _unknown(name: str) -> InvalidInput:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -14,13 +11,11 @@ from vlmhyperbench.cli.headline import print_table
 from vlmhyperbench.cli.output import emit, say
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.client import Client
+from vlmhyperbench.client.steps import main_file, save_files, store
 from vlmhyperbench.errors import InvalidInput, NotFound, NotReady, Unavailable
-from vlmhyperbench.files import write_whole
 from vlmhyperbench.local.supervisor.home import Home
-from vlmhyperbench.wire.artifacts import Artifact, Report
+from vlmhyperbench.wire.artifacts import Report
 from vlmhyperbench.wire.runs import ExperimentDetail, RunDetail
-
-_SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 def report(
@@ -85,9 +80,9 @@ def rewrite(file: Path, out: Path | None, format: Literal["html", "markdown"]) -
     drawings = {figure.name: to_svg(figure) for figure in document.figures}
     folder = out or Path(f"report-{document.id[:8]}")
     if format == "html":
-        _store(folder, {"report.html": to_html(document, drawings=drawings, thumbnails=thumbnails)})
+        store(folder, {"report.html": to_html(document, drawings=drawings, thumbnails=thumbnails)})
         return folder / "report.html"
-    _store(folder, markdown_files(document, drawings=drawings, thumbnails=thumbnails))
+    store(folder, markdown_files(document, drawings=drawings, thumbnails=thumbnails))
     return folder / "report.md"
 
 
@@ -97,21 +92,7 @@ def fetch(client: Client, found: Report, folder: Path) -> Path:
     Raises:
         Unavailable: the folder cannot be written, or a file did not arrive as it was stored.
     """
-    for file in found.files:
-        if _SLUG.fullmatch(file.name) is None:
-            raise Unavailable(f"The report has a file with an odd name: {file.name!r}.")
-        content = client.artifact_content(file.id)
-        if hashlib.sha256(content).hexdigest() != file.sha256:
-            raise Unavailable(f"{file.name} did not arrive as it was stored.", cure="Try again.")
-        _store(folder, {file.name: content})
-    main = main_file(found)
-    return folder / main.name if main else folder
-
-
-def main_file(found: Report) -> Artifact | None:
-    """Return the file of a report that a person opens."""
-    files = {file.name: file for file in found.files}
-    return next((files[name] for name in ("report.html", "report.md") if name in files), None)
+    return client.do(save_files(found, folder))
 
 
 def locate(client: Client, subject: RunDetail | ExperimentDetail) -> tuple[Path | None, str | None]:
@@ -125,15 +106,3 @@ def locate(client: Client, subject: RunDetail | ExperimentDetail) -> tuple[Path 
     path = Home.default().storage / main.storage_key
     address = f"{client.connection.url}/api/v1/artifacts/{main.id}/content"
     return path if path.is_file() else None, address
-
-
-def _store(folder: Path, files: Mapping[str, bytes]) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, content in files.items():
-            write_whole(folder / name, content)
-    except OSError as error:
-        raise Unavailable(
-            f"The report cannot be written into {folder}: {error.strerror or error}.",
-            cure="Free some space, or name another folder with --out.",
-        ) from error

@@ -1,5 +1,17 @@
 """The Python client: one surface, blocking in `Client` and asynchronous in `AsyncClient`."""
 
-from vlmhyperbench.client.clients import AsyncClient, Client
+from importlib.util import find_spec
 
-__all__ = ["AsyncClient", "Client"]
+for _library in ("httpx2", "websockets"):
+    if find_spec(_library) is None:
+        raise ModuleNotFoundError(f"The client needs {_library}: pip install 'vlmhyperbench[client]'", name=_library)
+
+from vlmhyperbench.client.clients import AsyncClient, Client  # noqa: E402 - what they need is there
+from vlmhyperbench.client.handles import (  # noqa: E402
+    AsyncExperimentHandle,
+    AsyncRunHandle,
+    ExperimentHandle,
+    RunHandle,
+)
+
+__all__ = ["AsyncClient", "AsyncExperimentHandle", "AsyncRunHandle", "Client", "ExperimentHandle", "RunHandle"]

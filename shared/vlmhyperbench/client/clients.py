@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Generic, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 from uuid import UUID
 
 import httpx2
@@ -17,19 +16,22 @@ import websockets.sync.client
 from vlmhyperbench.client import calls
 from vlmhyperbench.client.calls import Call
 from vlmhyperbench.client.connection import Connection, resolve
+from vlmhyperbench.client.handles import AsyncExperimentHandle, AsyncRunHandle, ExperimentHandle, RunHandle
 from vlmhyperbench.client.live import (
     CONNECTION_ERRORS,
     FIRST_PAUSE_S,
     LONGEST_PAUSE_S,
     MAX_MESSAGE_BYTES,
     Cursors,
+    Deadline,
     Live,
     fatal_of,
     given_up,
 )
+from vlmhyperbench.client.methods import AsyncResource, HandleLater, HandleNow, Later, Now, Resource
+from vlmhyperbench.client.steps import Steps, whole_id
 from vlmhyperbench.errors import Unavailable
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 _PREFIX = "/api/v1"
@@ -39,134 +41,88 @@ GIVE_UP_S = 60.0
 """How long a live feed is tried again before it raises."""
 
 
-class _SendsNow(Protocol):
-    def send(self, call: Call[T]) -> T: ...
-
-
-class _SendsLater(Protocol):
-    async def send(self, call: Call[T]) -> T: ...
-
-
-class _Now(Generic[P, T]):
-    """A method that sends a call and returns its answer."""
-
-    def __init__(self, build: Callable[P, Call[T]]) -> None:
-        self._build = build
-
-    def __get__(self, resource: _Resource, owner: type) -> Callable[P, T]:
-        @functools.wraps(self._build)
-        def method(*args: P.args, **kwargs: P.kwargs) -> T:
-            return resource.client.send(self._build(*args, **kwargs))
-
-        return method
-
-
-class _Later(Generic[P, T]):
-    """A coroutine method that sends a call and returns its answer."""
-
-    def __init__(self, build: Callable[P, Call[T]]) -> None:
-        self._build = build
-
-    def __get__(self, resource: _AsyncResource, owner: type) -> Callable[P, Coroutine[Any, Any, T]]:
-        @functools.wraps(self._build)
-        async def method(*args: P.args, **kwargs: P.kwargs) -> T:
-            return await resource.client.send(self._build(*args, **kwargs))
-
-        return method
-
-
-class _Resource:
-    def __init__(self, client: _SendsNow) -> None:
-        self.client = client
-
-
-class _AsyncResource:
-    def __init__(self, client: _SendsLater) -> None:
-        self.client = client
-
-
-class Runs(_Resource):
+class Runs(Resource):
     """Runs."""
 
-    create = _Now(calls.create_run)
-    rescore = _Now(calls.rescore_run)
-    rerun = _Now(calls.rerun_run)
-    import_ = _Now(calls.import_run)
-    get = _Now(calls.get_run)
-    list = _Now(calls.list_runs)
-    cancel = _Now(calls.cancel_run)
-    pause = _Now(calls.pause_run)
-    resume = _Now(calls.resume_run)
+    create = HandleNow(calls.create_run, RunHandle.bind)
+    rescore = HandleNow(calls.rescore_run, RunHandle.bind)
+    rerun = HandleNow(calls.rerun_run, RunHandle.bind)
+    import_ = HandleNow(calls.import_run, RunHandle.bind)
+    get = HandleNow(calls.get_run, RunHandle.bind)
+    list = Now(calls.list_runs)
+    cancel = Now(calls.cancel_run)
+    pause = Now(calls.pause_run)
+    resume = Now(calls.resume_run)
 
 
-class AsyncRuns(_AsyncResource):
+class AsyncRuns(AsyncResource):
     """Runs."""
 
-    create = _Later(calls.create_run)
-    rescore = _Later(calls.rescore_run)
-    rerun = _Later(calls.rerun_run)
-    import_ = _Later(calls.import_run)
-    get = _Later(calls.get_run)
-    list = _Later(calls.list_runs)
-    cancel = _Later(calls.cancel_run)
-    pause = _Later(calls.pause_run)
-    resume = _Later(calls.resume_run)
+    create = HandleLater(calls.create_run, AsyncRunHandle.bind)
+    rescore = HandleLater(calls.rescore_run, AsyncRunHandle.bind)
+    rerun = HandleLater(calls.rerun_run, AsyncRunHandle.bind)
+    import_ = HandleLater(calls.import_run, AsyncRunHandle.bind)
+    get = HandleLater(calls.get_run, AsyncRunHandle.bind)
+    list = Later(calls.list_runs)
+    cancel = Later(calls.cancel_run)
+    pause = Later(calls.pause_run)
+    resume = Later(calls.resume_run)
 
 
-class Experiments(_Resource):
+class Experiments(Resource):
     """Experiments."""
 
-    create = _Now(calls.create_experiment)
-    get = _Now(calls.get_experiment)
-    list = _Now(calls.list_experiments)
-    cancel = _Now(calls.cancel_experiment)
-    pause = _Now(calls.pause_experiment)
-    resume = _Now(calls.resume_experiment)
+    create = HandleNow(calls.create_experiment, ExperimentHandle.bind)
+    get = HandleNow(calls.get_experiment, ExperimentHandle.bind)
+    list = Now(calls.list_experiments)
+    cancel = Now(calls.cancel_experiment)
+    pause = Now(calls.pause_experiment)
+    resume = Now(calls.resume_experiment)
 
 
-class AsyncExperiments(_AsyncResource):
+class AsyncExperiments(AsyncResource):
     """Experiments."""
 
-    create = _Later(calls.create_experiment)
-    get = _Later(calls.get_experiment)
-    list = _Later(calls.list_experiments)
-    cancel = _Later(calls.cancel_experiment)
-    pause = _Later(calls.pause_experiment)
-    resume = _Later(calls.resume_experiment)
+    create = HandleLater(calls.create_experiment, AsyncExperimentHandle.bind)
+    get = HandleLater(calls.get_experiment, AsyncExperimentHandle.bind)
+    list = Later(calls.list_experiments)
+    cancel = Later(calls.cancel_experiment)
+    pause = Later(calls.pause_experiment)
+    resume = Later(calls.resume_experiment)
 
 
-class Api(_Resource):
+class Api(Resource):
     """Everything that has one or two calls."""
 
-    health = _Now(calls.health)
-    ready = _Now(calls.ready)
-    identify = _Now(calls.identify)
-    results = _Now(calls.list_results)
-    evaluation = _Now(calls.get_evaluation)
-    workers = _Now(calls.list_workers)
-    registry = _Now(calls.list_registry)
-    registry_entry = _Now(calls.get_registry_entry)
-    upload_answers = _Now(calls.upload_answers)
-    artifacts = _Now(calls.list_artifacts)
-    artifact_content = _Now(calls.artifact_content)
-    report = _Now(calls.get_report)
+    health = Now(calls.health)
+    ready = Now(calls.ready)
+    identify = Now(calls.identify)
+    results = Now(calls.list_results)
+    evaluation = Now(calls.get_evaluation)
+    workers = Now(calls.list_workers)
+    registry = Now(calls.list_registry)
+    registry_entry = Now(calls.get_registry_entry)
+    upload_answers = Now(calls.upload_answers)
+    artifacts = Now(calls.list_artifacts)
+    artifact_content = Now(calls.artifact_content)
+    report = Now(calls.get_report)
 
 
-class AsyncApi(_AsyncResource):
+class AsyncApi(AsyncResource):
     """Everything that has one or two calls."""
 
-    health = _Later(calls.health)
-    ready = _Later(calls.ready)
-    identify = _Later(calls.identify)
-    results = _Later(calls.list_results)
-    evaluation = _Later(calls.get_evaluation)
-    workers = _Later(calls.list_workers)
-    registry = _Later(calls.list_registry)
-    registry_entry = _Later(calls.get_registry_entry)
-    upload_answers = _Later(calls.upload_answers)
-    artifacts = _Later(calls.list_artifacts)
-    artifact_content = _Later(calls.artifact_content)
-    report = _Later(calls.get_report)
+    health = Later(calls.health)
+    ready = Later(calls.ready)
+    identify = Later(calls.identify)
+    results = Later(calls.list_results)
+    evaluation = Later(calls.get_evaluation)
+    workers = Later(calls.list_workers)
+    registry = Later(calls.list_registry)
+    registry_entry = Later(calls.get_registry_entry)
+    upload_answers = Later(calls.upload_answers)
+    artifacts = Later(calls.list_artifacts)
+    artifact_content = Later(calls.artifact_content)
+    report = Later(calls.get_report)
 
 
 class Client(Api):
@@ -211,16 +167,19 @@ class Client(Api):
         *,
         since: Mapping[UUID | str, int] | None = None,
         give_up_s: float = GIVE_UP_S,
+        timeout_s: float | None = None,
     ) -> Iterator[Live]:
-        """Follow runs or experiments for ever: a snapshot of each, then every event once, in order, and progress.
+        """Follow runs or experiments to their end: a snapshot of each, then every event once, in order, and progress.
 
         A broken connection is opened anew with the cursors; `since` starts after events that are known.
 
         Raises:
             Unavailable: the feed has not answered for `give_up_s` seconds.
+            NotReady: not all have ended after `timeout_s` seconds.
             Denied: the key is refused.
         """
-        cursors = Cursors(streams, since)
+        deadline = Deadline(timeout_s)
+        cursors = Cursors([self.do(whole_id(stream)) for stream in streams], since)
         pause, failing_since = FIRST_PAUSE_S, None
         while True:
             try:
@@ -231,11 +190,15 @@ class Client(Api):
                     proxy=None if self.connection.is_loopback else True,
                 ) as socket:
                     socket.send(cursors.subscription())
-                    for text in socket:
+                    while True:
+                        text = socket.recv(timeout=deadline.left_s())
                         pause, failing_since = FIRST_PAUSE_S, None
                         if (message := cursors.accept(text)) is not None:
                             yield message
+                        if cursors.is_over:
+                            return
             except CONNECTION_ERRORS as error:
+                deadline.left_s()
                 if (fatal := fatal_of(error)) is not None:
                     raise fatal from error
                 failing_since = failing_since or time.monotonic()
@@ -243,6 +206,20 @@ class Client(Api):
                     raise given_up(error, give_up_s) from error
             time.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_S)
+
+    def do(self, steps: Steps[T]) -> T:
+        """Send one call after the other, each made of the answers before it.
+
+        Raises:
+            VlmHyperBenchError: a call was refused, or what it answered cannot be used.
+        """
+        try:
+            call = next(steps)
+            while True:
+                call = steps.send(self.send(call))
+        except StopIteration as end:
+            found: T = end.value
+            return found
 
     def close(self) -> None:
         """Close the connections."""
@@ -294,14 +271,17 @@ class AsyncClient(AsyncApi):
         *,
         since: Mapping[UUID | str, int] | None = None,
         give_up_s: float = GIVE_UP_S,
+        timeout_s: float | None = None,
     ) -> AsyncIterator[Live]:
-        """Follow runs or experiments, as `Client.live` does.
+        """Follow runs or experiments to their end, as `Client.live` does.
 
         Raises:
             Unavailable: the feed has not answered for `give_up_s` seconds.
+            NotReady: not all have ended after `timeout_s` seconds.
             Denied: the key is refused.
         """
-        cursors = Cursors(streams, since)
+        deadline = Deadline(timeout_s)
+        cursors = Cursors([await self.do(whole_id(stream)) for stream in streams], since)
         pause, failing_since = FIRST_PAUSE_S, None
         while True:
             try:
@@ -312,11 +292,15 @@ class AsyncClient(AsyncApi):
                     proxy=None if self.connection.is_loopback else True,
                 ) as socket:
                     await socket.send(cursors.subscription())
-                    async for text in socket:
+                    while True:
+                        text = await asyncio.wait_for(socket.recv(), deadline.left_s())
                         pause, failing_since = FIRST_PAUSE_S, None
                         if (message := cursors.accept(text)) is not None:
                             yield message
+                        if cursors.is_over:
+                            return
             except CONNECTION_ERRORS as error:
+                deadline.left_s()
                 if (fatal := fatal_of(error)) is not None:
                     raise fatal from error
                 failing_since = failing_since or time.monotonic()
@@ -324,6 +308,20 @@ class AsyncClient(AsyncApi):
                     raise given_up(error, give_up_s) from error
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_S)
+
+    async def do(self, steps: Steps[T]) -> T:
+        """Send one call after the other, each made of the answers before it.
+
+        Raises:
+            VlmHyperBenchError: a call was refused, or what it answered cannot be used.
+        """
+        try:
+            call = next(steps)
+            while True:
+                call = steps.send(await self.send(call))
+        except StopIteration as end:
+            found: T = end.value
+            return found
 
     async def aclose(self) -> None:
         """Close the connections."""

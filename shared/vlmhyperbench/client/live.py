@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from pydantic import ValidationError
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
-from vlmhyperbench.errors import Denied, InvalidInput, Unavailable, VlmHyperBenchError
+from vlmhyperbench.domain.states import ExperimentState, RunState
+from vlmhyperbench.errors import Denied, InvalidInput, NotReady, Unavailable, VlmHyperBenchError
 from vlmhyperbench.wire.live import (
     BAD_MESSAGE,
     LIVE_MESSAGE,
@@ -26,6 +28,10 @@ Live = Snapshot | LiveEvent | LiveProgress | LiveRefusal
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 5.0
+_ENDS = frozenset(f"run.{state.lower()}" for state in RunState if state.is_terminal) | frozenset(
+    f"experiment.{state.lower()}" for state in ExperimentState if state.is_terminal
+)
+"""Events after which nothing more happens to a run or an experiment."""
 
 
 class Cursors:
@@ -34,6 +40,13 @@ class Cursors:
     def __init__(self, streams: Iterable[UUID | str], since: Mapping[UUID | str, int] | None = None) -> None:
         start = {UUID(str(stream)): seq for stream, seq in (since or {}).items()}
         self.seen = {UUID(str(stream)): start.get(UUID(str(stream)), 0) for stream in streams}
+        self._last: dict[UUID, int] = {}
+        """Stream that has ended → number of its last event."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether everything that is followed has ended, and every event of it was seen."""
+        return all(seq >= self._last.get(stream, seq + 1) for stream, seq in self.seen.items())
 
     def subscription(self) -> str:
         """Write the message that subscribes to everything after what was seen."""
@@ -50,6 +63,13 @@ class Cursors:
             message = LIVE_MESSAGE.validate_json(text)
         except ValidationError as error:
             raise Unavailable("The live feed sent what is not a message.") from error
+        match message:
+            case Snapshot(data={"finished_at": str()}):
+                self._last[message.stream] = message.seq
+            case LiveRefusal():
+                self._last[message.stream] = 0
+            case LiveEvent(event={"type": kind}) if kind in _ENDS:
+                self._last.setdefault(message.stream, message.seq)
         if isinstance(message, LiveEvent):
             seen = self.seen.get(message.stream, 0)
             if message.seq <= seen:
@@ -74,6 +94,31 @@ def fatal_of(error: Exception) -> VlmHyperBenchError | None:
 
 CONNECTION_ERRORS = (OSError, TimeoutError, WebSocketException, Unavailable)
 """What connecting anew may repair."""
+
+
+class Deadline:
+    """Until when something is waited for; without a limit, for ever."""
+
+    def __init__(self, timeout_s: float | None) -> None:
+        self._timeout_s = timeout_s
+        self._at = None if timeout_s is None else time.monotonic() + timeout_s
+
+    def left_s(self) -> float | None:
+        """Return how long may still be waited.
+
+        Raises:
+            NotReady: no longer.
+        """
+        if self._at is None:
+            return None
+        left = self._at - time.monotonic()
+        if left <= 0:
+            raise NotReady(
+                f"What is followed has not ended after {self._timeout_s:g} s; it goes on.",
+                cure="Follow it again, or give it more time.",
+                code="timeout",
+            )
+        return left
 
 
 def given_up(error: Exception, give_up_s: float) -> Unavailable:

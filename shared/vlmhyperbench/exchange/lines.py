@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from vlmhyperbench import extras
 from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
@@ -85,11 +86,7 @@ def cannot_read(path: Path, error: OSError) -> NotFound:
 
 def not_installed(error: ModuleNotFoundError) -> Unavailable:
     """Say which library reading needs."""
-    return Unavailable(
-        f"Reading this file needs the library {error.name}, which is not installed.",
-        cure="Install vlmhyperbench with the extra exchange.",
-        code="not_installed",
-    )
+    return extras.not_installed(error, "Reading this file", extra="exchange")
 
 
 def _decoded(line: bytes, path: Path, number: int) -> str:

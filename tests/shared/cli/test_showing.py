@@ -11,8 +11,8 @@ from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.headline import print_runs, print_scores, print_table
 from vlmhyperbench.cli.ls import run_table
 from vlmhyperbench.cli.output import complain, emit
-from vlmhyperbench.cli.progress import Lines, describe
 from vlmhyperbench.cli.watch import state_of
+from vlmhyperbench.client.progress import Lines, describe
 from vlmhyperbench.errors import Conflict, Denied, Fenced, InvalidInput, NotFound, PluginFailure, Unavailable
 from vlmhyperbench.registry.errors import RegistryError, RegistryErrors
 from vlmhyperbench.wire.live import Progress

@@ -13,7 +13,7 @@ from websockets.sync.server import ServerConnection, serve
 
 from vlmhyperbench.client import AsyncClient, Client
 from vlmhyperbench.client.live import Cursors
-from vlmhyperbench.errors import Denied, InvalidInput, Unavailable
+from vlmhyperbench.errors import Denied, InvalidInput, NotReady, Unavailable
 from vlmhyperbench.wire.live import LiveEvent
 
 pytestmark = pytest.mark.anyio
@@ -115,3 +115,56 @@ def test_an_event_that_was_seen_is_dropped() -> None:
 def test_what_is_no_message_is_not_trusted() -> None:
     with pytest.raises(Unavailable):
         Cursors([STREAM]).accept('{"type": "surprise"}')
+
+
+def _snapshot(seq: int, **data: object) -> str:
+    return json.dumps({"type": "snapshot", "stream": STREAM, "seq": seq, "kind": "run", "data": {"state": "X", **data}})
+
+
+def _ending(seq: int, kind: str = "run.succeeded") -> str:
+    return json.dumps({"type": "event", "stream": STREAM, "seq": seq, "event": {"type": kind}})
+
+
+def _saying(*messages: str) -> Callable[[ServerConnection, dict[str, Any]], None]:
+    """Send messages and keep the connection open, as the server does."""
+
+    def script(socket: ServerConnection, _: dict[str, Any]) -> None:
+        for message in messages:
+            socket.send(message)
+        for _ in socket:
+            pass
+
+    return script
+
+
+@pytest.mark.parametrize("kind", ["run.succeeded", "run.partial", "run.failed", "run.cancelled", "experiment.done"])
+def test_the_feed_ends_with_what_is_followed(kind: str) -> None:
+    with _server(_saying(_snapshot(1, finished_at=None), _ending(1, kind))) as url, Client(url, "k") as client:
+        assert len(list(client.live([STREAM]))) == 2
+
+
+def test_the_feed_of_what_has_ended_ends_after_the_events_that_were_not_seen() -> None:
+    ended = _snapshot(3, finished_at="2026-01-01T00:00:00Z")
+    with (
+        _server(_saying(ended), _saying(ended, _ending(2), _event(3), _event(4))) as url,
+        Client(url, "k") as client,
+    ):
+        assert len(list(client.live([STREAM], since={STREAM: 3}))) == 1
+        assert _seqs(client.live([STREAM], since={STREAM: 1}), 9) == [2, 3]
+
+
+def test_a_stream_that_does_not_exist_ends_the_feed() -> None:
+    refused = json.dumps({"type": "refused", "stream": STREAM, "code": "not_found", "message": "no"})
+    with _server(_saying(refused)) as url, Client(url, "k") as client:
+        assert len(list(client.live([STREAM]))) == 1
+
+
+async def test_a_feed_that_does_not_end_in_time_says_so() -> None:
+    opened = _snapshot(0, finished_at=None)
+    with _server(_saying(opened), _saying(opened)) as url:
+        with Client(url, "k") as client, pytest.raises(NotReady) as refused:
+            list(client.live([STREAM], timeout_s=0.3))
+        assert refused.value.code == "timeout"
+        async with AsyncClient(url, "k") as client:
+            with pytest.raises(NotReady):
+                _ = [message async for message in client.live([STREAM], timeout_s=0.3)]

