@@ -9,19 +9,15 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.inference_worker.test_drive import Start, ask, claimed, planned, remote, rows_of, runtime, start
-from tests.loadgen.driving import chat_body, respond, serving, whole, write_phases
-from vlmhyperbench.load.process import LoadProcess
+from tests.inference_worker.test_drive import Start, ask, claimed, remote, rows_of, runtime, start
+from tests.loadgen.driving import respond, serving, whole
 from vlmhyperbench.runtime import Runtime
-from vlmhyperbench_inference_worker.drive import KeyRefused, drive
-from vlmhyperbench_inference_worker.sink import Sink
-from vlmhyperbench_inference_worker.watch import Watch
-from vlmhyperbench_sdk.load import SEGMENT_ROWS, Endpoint, PhasePlan
+from vlmhyperbench_inference_worker.refusals import RequestRefused
+from vlmhyperbench_sdk.load import SEGMENT_ROWS
 
 __all__ = ["runtime", "start"]
 
@@ -74,46 +70,15 @@ async def test_samples_that_are_forbidden_one_after_the_other_are_error_rows_whe
     assert rows[1:] == [(n, "http_403") for n in range(1, last)]
 
 
-@pytest.mark.parametrize("status", [401, 403])
-async def test_an_endpoint_that_refuses_everything_refuses_the_key(
-    runtime: Runtime, start: Start, tmp_path: Path, status: int
+async def test_an_endpoint_that_refuses_the_key_ends_the_job_without_a_row(
+    runtime: Runtime, start: Start, tmp_path: Path
 ) -> None:
-    async with refusing(lambda _: status) as url:
+    async with refusing(lambda _: 401) as url:
         job, served = await claimed(runtime, 6), await start(remote(url))
-        with pytest.raises(KeyRefused, match="refuses the key"):
+        with pytest.raises(RequestRefused) as refused:
             await ask(job, served, tmp_path, requests=6)
+    assert refused.value.code == "endpoint_key_refused"
     assert await rows_of(job) == []
-
-
-@pytest.mark.parametrize("filtered", [(0, 1), (0, 1, 2, 3)], ids=["only-the-warm-up", "everything"])
-async def test_a_warm_up_that_is_forbidden_says_nothing_of_the_key_by_itself(
-    runtime: Runtime, start: Start, tmp_path: Path, filtered: tuple[int, ...]
-) -> None:
-    async with refusing(lambda number: 403 if number in filtered else 200) as url:
-        job, served = await claimed(runtime, 4), await start(remote(url))
-        warmup = await job.open_phase("warmup", params={}, count=2)
-        plans = PhasePlan(no=warmup, kind="warmup", count=2, params={}), PhasePlan(no=1, kind="accuracy", count=2)
-        write_phases(
-            tmp_path / "plan", Endpoint(url=served.measured.url), *plans, bodies=list(map(chat_body, range(4)))
-        )
-        sink = Sink(job.runtime.storage, run_id=job.run_id, claim_id=job.claim_id, folder=tmp_path)
-        async with Watch([]) as watch, await LoadProcess.start(tmp_path / "plan", tmp_path / "record") as process:
-            driving = drive(
-                job,
-                process,
-                serving=served,
-                sink=sink,
-                watch=watch,
-                record=tmp_path / "record",
-                planned=[replace(planned(n), phase=warmup if n < 2 else 1) for n in range(4)],
-                phase=1,
-            )
-            if 2 in filtered:
-                with pytest.raises(KeyRefused):
-                    await driving
-            else:
-                await driving
-    assert await rows_of(job) == [(0, "http_403"), (1, "http_403"), *([] if 2 in filtered else [(2, "ok"), (3, "ok")])]
 
 
 async def test_a_key_that_is_revoked_ends_the_job_with_what_was_answered_committed(
@@ -122,7 +87,7 @@ async def test_a_key_that_is_revoked_ends_the_job_with_what_was_answered_committ
     good, asked = 40, 2 * SEGMENT_ROWS + 1
     async with refusing(lambda number: 200 if number < good else 401) as url:
         job, served = await claimed(runtime, asked, shard=asked), await start(remote(url))
-        with pytest.raises(KeyRefused):
+        with pytest.raises(RequestRefused):
             await ask(job, served, tmp_path, requests=asked)
     rows = await rows_of(job)
     assert rows[:good] == [(n, "ok") for n in range(good)]

@@ -225,7 +225,7 @@ def test_what_came_before_a_cut_is_kept() -> None:
 def test_an_error_in_the_stream_is_the_answers_error(code: int | None, is_transient: bool) -> None:
     error = json.dumps({"error": {"message": "no memory", "code": code}}).encode()
     answer = read(chunk(event({"content": "a"})), chunk(b"data: " + error + b"\n\n"))
-    assert answer.error == "stream_error: no memory"
+    assert answer.error == "stream_error: no memory" + (f" [code={code}]" if code else "")
     assert answer.is_transient is is_transient
     assert answer.text == "a"
 

@@ -8,12 +8,15 @@ from uuid import UUID
 from pydantic import JsonValue, TypeAdapter
 
 from vlmhyperbench.bus import Progress as BusProgress
+from vlmhyperbench.db.failures import FailureCounts
 from vlmhyperbench.db.tallies import Tally
 from vlmhyperbench.db.views import ArtifactView, ExperimentView, JobView, PhaseView, RunView
+from vlmhyperbench.domain.failure_groups import group_failures
+from vlmhyperbench.domain.states import JobState
 from vlmhyperbench.domain.waiting import Wait
 from vlmhyperbench.wire.artifacts import Artifact
 from vlmhyperbench.wire.live import Progress
-from vlmhyperbench.wire.runs import Experiment, ExperimentDetail, Job, Phase, Run, RunDetail, WaitsFor
+from vlmhyperbench.wire.runs import Experiment, ExperimentDetail, Job, Phase, RequestError, Run, RunDetail, WaitsFor
 from vlmhyperbench_sdk.types import JsonObject
 
 _JSON: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
@@ -35,6 +38,7 @@ def run_detail_of(
     phases: Sequence[PhaseView],
     jobs: Sequence[JobView],
     tally: Tally,
+    failures: FailureCounts | None,
     progress: BusProgress | None,
     wait: Wait | None = None,
 ) -> RunDetail:
@@ -45,9 +49,22 @@ def run_detail_of(
             "spec": view.pinned_spec(),
             "phases": [Phase.model_validate(phase, from_attributes=True) for phase in phases],
             "jobs": [Job.model_validate(job, from_attributes=True) for job in jobs],
+            "errors": [*_told(jobs), *(errors_of(failures) if failures else [])],
             "progress": progress_of(progress) if progress is not None else None,
         }
     )
+
+
+def errors_of(counts: FailureCounts) -> list[RequestError]:
+    """Show what requests failed with, the most frequent first."""
+    groups = group_failures([(one.failed, one.failure, one.count) for one in counts.failures], ok=counts.ok)
+    return [RequestError.model_validate(group, from_attributes=True) for group in groups]
+
+
+def _told(jobs: Sequence[JobView]) -> list[RequestError]:
+    """Show what ended a job before a row was written."""
+    found = [job.outcome.get("error") for job in jobs if job.outcome and job.state is JobState.FAILED]
+    return [RequestError.model_validate(error) for error in found if error]
 
 
 def experiment_of(view: ExperimentView, run_states: Mapping[str, int], *, is_paused: bool) -> Experiment:

@@ -7,7 +7,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.bus import Progress
-from vlmhyperbench.db import experiments, jobs, phases, runs, tallies, waits
+from vlmhyperbench.db import experiments, failures, jobs, phases, runs, tallies, waits
 from vlmhyperbench.db.tallies import Tally
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.wire.runs import ExperimentDetail, RunDetail
@@ -31,11 +31,13 @@ async def read_run(
     if view is None:
         raise NotFound(f"There is no run {run_id}.", cure="List the runs to see which there are.")
     waiting = await waits.of_runs(session, [view], stale_s=stale_s) if stale_s is not None else {}
+    tally = (await tallies.of_runs(session, [run_id])).get(run_id, Tally())
     return run_detail_of(
         view,
         phases=await phases.of_run(session, run_id),
         jobs=await jobs.of_run(session, run_id),
-        tally=(await tallies.of_runs(session, [run_id])).get(run_id, Tally()),
+        tally=tally,
+        failures=await failures.of_run(session, run_id) if tally.failed else None,
         progress=None if view.state.is_terminal else progress,
         wait=waiting.get(run_id),
     )

@@ -11,15 +11,16 @@ from functools import partial
 from pathlib import Path
 
 from vlmhyperbench.domain.judging import PARAM
-from vlmhyperbench.domain.states import FactStatus, PhaseState
+from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.load.process import LoadProcess
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_inference_worker.live import Live
+from vlmhyperbench_inference_worker.refusals import RequestRefused
 from vlmhyperbench_inference_worker.requests import PlannedRequest
 from vlmhyperbench_inference_worker.serving import Serving
 from vlmhyperbench_inference_worker.sink import Sealed, Sink
 from vlmhyperbench_inference_worker.watch import Watch
-from vlmhyperbench_sdk.errors import InvalidInput, Unavailable
+from vlmhyperbench_sdk.errors import Unavailable
 from vlmhyperbench_sdk.load import EndLine, PhaseLine, ProgressLine, SegmentLine
 
 
@@ -27,12 +28,6 @@ class EngineLost(Unavailable):
     """The engine died, or nobody answers at its address; what it left unanswered is asked again by the next attempt."""
 
     code = "engine_lost"
-
-
-class KeyRefused(InvalidInput):
-    """The endpoint refuses the key; asking again cannot help."""
-
-    code = "endpoint_key_refused"
 
 
 @dataclass(slots=True)
@@ -45,8 +40,6 @@ class Driven:
     live: Live = field(default_factory=Live)
     has_answered: bool = False
     """The engine answered a request of this claim, of whatever phase."""
-    has_ok: bool = False
-    """One of these answers was ok: whoever answers takes the key."""
     ordinals: set[int] = field(default_factory=set)
     """Of the measured phase, committed by this claim."""
 
@@ -66,7 +59,7 @@ async def drive(
 
     Raises:
         EngineLost: the engine is gone; rows it could not answer are not written.
-        KeyRefused: the endpoint does not take the key; what it answered before is committed.
+        RequestRefused: the endpoint does not take the key any more; what it answered before is committed.
         Fenced: the claim is lost.
     """
     driven = Driven()
@@ -74,7 +67,7 @@ async def drive(
     for request in planned:
         by_phase.setdefault(request.phase, {})[request.ordinal] = request
     before_done, before_failed = job.job.done, job.job.failed
-    async with _ending(job, process):
+    async with ending(job, process):
         await process.ready(serving.measured.secrets)
         # No request has had any of its time yet, however long it took to write them.
         job.committed_at = time.monotonic()
@@ -120,16 +113,11 @@ async def _commit(
             lambda: sink.seal(path, planned, phase=line.phase, sha256=line.sha256, keep_unanswered=False)
         )
     await asyncio.to_thread(path.unlink)
-    is_whole = sealed is not None and len(sealed.rows) == len(planned) > 1
-    if sealed and _refuses_key(sealed, driven, is_aside=line.phase != phase, is_whole=is_whole):
-        raise KeyRefused(
-            f"The endpoint {serving.measured.url} refuses the key.",
-            cure="Correct the secret that the run, or its judge, names, then start the run again.",
-        )
+    if sealed and sealed.refusal:
+        raise RequestRefused(sealed.refusal, serving)
     if sealed:
         await job.append(sealed.chunk, sealed.rows)
         driven.has_answered |= sealed.unanswered < len(sealed.rows)
-        driven.has_ok |= any(row.status is FactStatus.OK for row in sealed.rows)
         if line.phase == phase:
             driven.live.add(sealed.rows)
             driven.ordinals.update(row.ordinal for row in sealed.rows)
@@ -138,18 +126,6 @@ async def _commit(
     if lost:
         reason = serving.status.error or "its process has ended, or nobody answers at its address"
         raise EngineLost(f"The engine at {serving.measured.url} does not answer any more: {reason}.")
-
-
-def _refuses_key(sealed: Sealed, driven: Driven, *, is_aside: bool, is_whole: bool) -> bool:
-    """Say whether the endpoint refuses the key itself; what it refuses to a single sample is that sample's error row.
-
-    401 to everything is said of the key, also of one that is no longer valid: the rest would only be rows alike. 403 is
-    said of a prompt too, by a filter of contents, which is quicker than an answer: of the key only where all of the
-    warm-up got it before, or all of the job gets it (`is_whole`).
-    """
-    if sealed.refusal == 403:
-        return not (driven.has_ok or is_aside) and (driven.has_answered or is_whole)
-    return sealed.refusal == 401
 
 
 async def _is_lost(serving: Serving, sealed: Sealed, driven: Driven) -> bool:
@@ -178,7 +154,7 @@ def _most(a: int | None, b: int | None) -> int | None:
 
 
 @asynccontextmanager
-async def _ending(job: ClaimedJob, process: LoadProcess) -> AsyncIterator[None]:
+async def ending(job: ClaimedJob, process: LoadProcess) -> AsyncIterator[None]:
     """Ask the load generator to end when the job is cancelled, drains or stops: what it has sealed still comes.
 
     Of a job that stops, what is under way is answered first, however slow: the answers that came first may be the

@@ -19,13 +19,14 @@ from vlmhyperbench.load.process import END_SECONDS, LoadProcess
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench.worker.devices import DeviceInfo
-from vlmhyperbench.worker.gateways import NAME_THE_KEY
 from vlmhyperbench_inference_worker import plan
-from vlmhyperbench_inference_worker.drive import Driven, EngineLost, KeyRefused, drive
+from vlmhyperbench_inference_worker.drive import Driven, EngineLost, drive
 from vlmhyperbench_inference_worker.files import PARQUET, add, store
 from vlmhyperbench_inference_worker.fleet import Fleet
 from vlmhyperbench_inference_worker.judging import read_judging
 from vlmhyperbench_inference_worker.phases import measured_kind, measured_params, open_phases
+from vlmhyperbench_inference_worker.probing import probe
+from vlmhyperbench_inference_worker.refusals import RequestRefused, check_refusals
 from vlmhyperbench_inference_worker.reserve import Reserve, end, folder_of
 from vlmhyperbench_inference_worker.reuse import keep_equal
 from vlmhyperbench_inference_worker.secrets import read_secrets
@@ -43,9 +44,12 @@ async def handle_generate(job: ClaimedJob, *, fleet: Fleet, reserve: Reserve, de
             return await _generate(job, fleet, reserve, watch, devices)
     except Fenced:
         raise
-    except (EngineLost, KeyRefused) as error:
+    except EngineLost as error:
         await fleet.discard()
         return outcome_of(error)
+    except RequestRefused as error:
+        await fleet.discard()
+        return Failed(code=error.code, message=str(error), permanent=True, error=error.told)
     except (InvalidInput, NotFound, Conflict, Unavailable) as error:
         return outcome_of(error)
     finally:
@@ -62,8 +66,7 @@ async def _generate(
     # By every job: names and files may be others than when the target was loaded.
     values = await asyncio.to_thread(read_secrets, job.settings.secrets_dir, _secret_names(work))
     async with AsyncExitStack() as stack:
-        process = await reserve.take()
-        stack.push_async_callback(_end_process, job, process)
+        reserve.refill()  # it starts while the target is loaded
         serving = await fleet.acquire(target_digest(work.spec), lambda: _load(job, work, values), secret_values=values)
         await job.set_resident(fleet.resident)
         engine = serving.engine
@@ -76,13 +79,14 @@ async def _generate(
             return Complete(data={"requests": 0})
         if job.stopping.is_set():
             return Stopped()
-        try:
-            return await _measure(job, work, serving, watch, process)
-        except KeyRefused as error:
-            if serving.measured.through == "gateway" or serving.shows_a_secret:
-                raise
-            message = f"The endpoint {serving.measured.url} was asked without a key and wants one."
-            raise KeyRefused(message, cure=NAME_THE_KEY) from error
+        await probe(job, work, serving, reserve)
+        if job.cancelled.is_set() or job.draining.is_set():
+            return Preempted()
+        if job.stopping.is_set():
+            return Stopped()
+        process = await reserve.take()
+        stack.push_async_callback(_end_process, job, process)
+        return await _measure(job, work, serving, watch, process)
 
 
 async def _measure(job: ClaimedJob, work: Work, serving: Serving, watch: Watch, process: LoadProcess) -> Outcome:
@@ -130,6 +134,7 @@ async def _measure(job: ClaimedJob, work: Work, serving: Serving, watch: Watch, 
         # Whatever stands in the order behind the last that was asked was never reached, readable or not.
         last = max((place for place, one in enumerate(work.missing, 1) if one in driven.ordinals), default=0)
         await _write_unreadable(job, work, sink, phase, work.missing[:last] if is_stopped else work.missing)
+    await check_refusals(job, serving, phase=phase, is_last=is_stopped or work.is_timed)
     if is_stopped:
         return Stopped()
     return await _complete(job, work, phase, requests=len(readable))

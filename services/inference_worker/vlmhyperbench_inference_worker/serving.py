@@ -58,6 +58,8 @@ class Serving:
         self._secrets: dict[str, str] = {}
         self._headers: dict[str, str] = {}
         self._is_closing = False
+        self.probed: set[str] = set()
+        """Options of requests that the target has answered: `probing` does not ask for them again."""
 
     @classmethod
     async def start(

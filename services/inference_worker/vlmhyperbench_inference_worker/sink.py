@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from vlmhyperbench.domain.failures import LOST_CONNECTION, UNREADABLE_SAMPLE, classify
+from vlmhyperbench.domain.causes import FailedRequest, failure_of, read_failure, rule_of
+from vlmhyperbench.domain.failures import LOST_CONNECTION, UNREADABLE_SAMPLE
 from vlmhyperbench.facts.append import NewChunk, NewFact
 from vlmhyperbench.facts.sealing import blank_row, seal
 from vlmhyperbench.logs import SecretMasker
@@ -31,8 +31,8 @@ class Sealed:
     rows: Sequence[NewFact]
     unanswered: int
     """Rows that the endpoint did not answer to the end: the connection failed or broke."""
-    refusal: Literal[401, 403] | None
-    """What the endpoint answered to all that was asked: only 401, or 403 too; None where a request got past that."""
+    refusal: FailedRequest | None
+    """What all of them got, where no request passes after it (a key that is refused)."""
     first_sent_ns: int | None
     last_end_ns: int | None
 
@@ -74,7 +74,7 @@ class Sink:
             raise ValueError(f"The segment {segment.name} is not the file that the load generator announced.")
         records = polars.read_parquet(data).to_dicts()
         for record in records:
-            for name in ("text", "reasoning"):
+            for name in ("text", "reasoning", "error"):
                 if record[name] is not None:
                     record[name] = self._masker.mask(record[name])
         rows = [_complete(record, planned[record["ordinal"]]) for record in records]
@@ -96,12 +96,10 @@ class Sink:
                 sample=stream_less.sample,
                 repeat=stream_less.repeat,
                 status="error",
-                error=reason,
+                error=f"{UNREADABLE_SAMPLE}: {reason}",
                 request_sha256=stream_less.request_sha256,
             )
-            row = _complete(blank, stream_less)
-            row["error_code"] = UNREADABLE_SAMPLE
-            rows.append(row)
+            rows.append(_complete(blank, stream_less))
         return self._store(rows, phase=phase)
 
     def _store(self, rows: list[dict[str, Any]], *, phase: int) -> Sealed:
@@ -117,26 +115,31 @@ class Sink:
             chunk=chunk,
             rows=facts,
             unanswered=sum(row["error_code"] in LOST_CONNECTION for row in rows),
-            refusal=_refusal({row["http_status"] for row in rows if row["status"] != "skipped"}),
+            refusal=_refusal([row for row in rows if row["status"] != "skipped"]),
             first_sent_ns=min(sent, default=None),
             last_end_ns=max(ended, default=None),
         )
 
 
-def _refusal(statuses: AbstractSet[int | None]) -> Literal[401, 403] | None:
-    if not statuses or not statuses <= {401, 403}:
-        return None
-    return 403 if 403 in statuses else 401
+def _refusal(rows: Sequence[Mapping[str, Any]]) -> FailedRequest | None:
+    failures = [_failed(row) for row in rows]
+    is_all = all(failed is not None and rule_of(failed).is_final for failed in failures)
+    return failures[0] if failures and is_all else None
+
+
+def _failed(record: Mapping[str, Any]) -> FailedRequest | None:
+    return read_failure(status=record["status"], http_status=record["http_status"], error=record["error"])
 
 
 def _complete(record: dict[str, Any], planned: PlannedRequest) -> dict[str, Any]:
     """Add to a record what was asked and whose failure it was."""
-    failed = classify(status=record["status"], http_status=record["http_status"], error=record["error"])
+    failed = _failed(record)
     return record | {
         "request_sha256": planned.request_sha256,
         "system_prompt": planned.prompt.system,
         "user_prompt": planned.prompt.user,
         "images": [image.sha256 for image in planned.images],
-        "failure": failed.failure if failed else None,
+        "error": failed.error if failed else record["error"],
+        "failure": failure_of(failed) if failed else None,
         "error_code": failed.code if failed else None,
     }

@@ -7,6 +7,7 @@ says `vlmhyperbench_sdk.completions`; the choice that was asked for is that with
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -37,6 +38,9 @@ _LEAST_ID_BYTES = 8
 _MOST_ALIKE = 1024
 _MESSAGE_CHARACTERS = 500
 _FINISH_CHARACTERS = 64
+_WORD_CHARACTERS = 64
+_WORD = re.compile(r"[^\w.-]", re.ASCII)
+"""What stands in no word of an error: neither do the marks that set words apart."""
 
 
 @dataclass(slots=True)
@@ -206,12 +210,14 @@ def read_whole(payload: bytes, at_ns: int) -> Answer:
 def read_refusal(status: int, payload: bytes) -> str:
     """Say in one line what an answer with an error status said."""
     message: object = None
+    stated: object = None
     with suppress(BadAnswer):
         document = _load(payload)
-        stated = document.get("error")
+        # SGLang says of the whole document what others say of its field `error`.
+        stated = document if document.get("object") == "error" else document.get("error")
         message = stated.get("message") if isinstance(stated, dict) else stated
         message = message or document.get("detail") or document.get("message")
-    return f"http_{status}: {_limit(message) if isinstance(message, str) else _show(payload)}"
+    return f"http_{status}: {_limit(message) if isinstance(message, str) else _show(payload)}{_words(stated)}"
 
 
 def _take_pieces(reading: _Reading, pieces: Pieces, kind: PlainKind) -> None:
@@ -323,7 +329,21 @@ def _stated_error(stated: object) -> tuple[str, bool]:
     if isinstance(stated, dict):
         message, code = stated.get("message"), stated.get("code")
     is_transient = not isinstance(code, int) or code == 429 or code >= 500
-    return f"stream_error: {_limit(message) if isinstance(message, str) else 'no message'}", is_transient
+    said = _limit(message) if isinstance(message, str) else "no message"
+    return f"stream_error: {said}{_words(stated)}", is_transient
+
+
+def _words(stated: object) -> str:
+    """Write what an error says of itself in words, as ` [code=…, type=…, param=…]`; nothing where it says none."""
+    if not isinstance(stated, dict):
+        return ""
+    said = [(name, stated.get(name)) for name in ("code", "type", "param")]
+    words = [f"{name}={_WORD.sub('_', str(word))[:_WORD_CHARACTERS]}" for name, word in said if _is_word(word)]
+    return f" [{', '.join(words)}]" if words else ""
+
+
+def _is_word(value: object) -> bool:
+    return bool(value) and isinstance(value, (str, int)) and not isinstance(value, bool)
 
 
 def _show(data: bytes) -> str:

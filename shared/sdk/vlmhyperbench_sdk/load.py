@@ -77,7 +77,7 @@ RECORD_COLUMNS: dict[str, str] = {
     "status": "str",  # ok | error | timeout | skipped (never sent: an earlier turn of its conversation failed)
     "http_status": "i4?",
     "finish_reason": "str?",
-    "error": "str?",
+    "error": "str?",  # code: message; of an error body also its words, at the end: [code=…, type=…, param=…]
     "tries": "i4",
     "prompt_tokens": "i4?",
     "completion_tokens": "i4?",

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from vlmhyperbench.load.search import SearchResult
     from vlmhyperbench.load.series import Repeats, Sweep
 
+MAX_ERRORS = 8
+"""Kinds of errors that are shown; the rest is in the JSON."""
 MOST_GROUPS = 8
 """Lines of one kind of groups; the rest is in the JSON."""
 
@@ -32,8 +34,8 @@ def print_result(result: LoadResult) -> None:
     say(f"{counts['ok']} of {counts['scheduled']} requests succeeded in {result.duration_s:.2f} s.")
     if silent := counts["ok_without_token"]:
         say(f"  {silent} of them without a token that anybody could see, which count as failed below")
-    for code, count in result.errors.items():
-        say(f"  {count} x {code}")
+    for group in result.failures[:MAX_ERRORS]:
+        say(f"  {group.in_words}")
     rows = [
         (name, *map(_number, (d.mean, d.p50, d.p90, d.p99, d.max)))
         for name, d in result.metrics.items()

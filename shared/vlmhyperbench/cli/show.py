@@ -14,6 +14,9 @@ from vlmhyperbench.client import Client
 from vlmhyperbench.domain.short_ids import short
 from vlmhyperbench.wire.runs import ExperimentDetail, RunDetail
 
+MAX_ERRORS = 10
+"""So many kinds of errors are shown; the others are in the JSON."""
+
 
 def show(subject_id: str, /, *, shown: Shown = HUMAN) -> int:
     """Show a run or an experiment.
@@ -49,6 +52,12 @@ def _show_run(subject: RunDetail) -> None:
         (job.kind, job.state.lower(), job.done, job.failed, job.attempts, _why(job.outcome)) for job in subject.jobs
     ]
     table(["job", "state", "done", "failed", "attempts", "outcome"], rows)
+    if subject.errors:
+        errors = [
+            (error.count, error.http_status, error.code, error.rule, error.cause, error.message)
+            for error in subject.errors[:MAX_ERRORS]
+        ]
+        table(["requests", "HTTP", "code", "rule", "cause", "what the server said"], errors)
 
 
 def _why(outcome: object) -> str | None:

@@ -9,8 +9,9 @@ from vlmhyperbench.cli.output import emit, note, say
 from vlmhyperbench.cli.report import locate
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.client import Client
+from vlmhyperbench.domain.failure_groups import FailureGroup
 from vlmhyperbench.domain.short_ids import short
-from vlmhyperbench.wire.runs import ExperimentDetail, Run, RunDetail
+from vlmhyperbench.wire.runs import ExperimentDetail, RequestError, Run, RunDetail
 
 
 def watch(subject_id: str, /, *, shown: Shown = HUMAN) -> int:
@@ -53,7 +54,8 @@ def ending(subject: RunDetail | ExperimentDetail) -> str:
     rows = f"{subject.done}/{subject.total} rows, {subject.failed} failed"
     stopped = f"; {_stopped(subject)}" if subject.stopping else ""
     waits = f"; waiting: {subject.waits_for.message}" if subject.waits_for else ""
-    return f"{subject.name} ({subject.id}): {state_of(subject)}{reason}; {rows}{stopped}{waits}"
+    error = f"\nmost frequent error: {say_failure(subject.errors[0])}" if subject.errors and not subject.reason else ""
+    return f"{subject.name} ({subject.id}): {state_of(subject)}{reason}; {rows}{stopped}{waits}{error}"
 
 
 def state_of(run: Run) -> str:
@@ -61,6 +63,11 @@ def state_of(run: Run) -> str:
     if run.state.is_terminal:
         return run.state.lower()
     return "cancelling" if run.is_cancelling else "paused" if run.is_paused else run.state.lower()
+
+
+def say_failure(error: RequestError) -> str:
+    """Say what requests failed with, how often, and whether that counts."""
+    return FailureGroup(**error.model_dump()).in_words
 
 
 def _stopped(subject: RunDetail) -> str:

@@ -40,6 +40,8 @@ class Failed:
     code: str
     message: str
     permanent: bool = False
+    error: JsonObject | None = None
+    """What a server said, as `RequestError` of the API has it, where no row of the run says it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

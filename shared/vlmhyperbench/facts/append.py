@@ -60,6 +60,7 @@ class NewFact:
     origin: Literal["live", "cached", "imported"] = "live"
     failure: Literal["model", "infrastructure"] | None = None
     error_code: str | None = None
+    error: str | None = None
     http_status: int | None = None
     finish_reason: str | None = None
     tries: int = 1

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from vlmhyperbench.analysis.performance import RequestTimes, times_of_record
+from vlmhyperbench.domain.causes import MAX_ERROR, clean
 from vlmhyperbench.domain.states import FactStatus
 from vlmhyperbench.facts.append import NewChunk, NewFact, chunk_key
 from vlmhyperbench.facts.schema import polars_schema, write_chunk
@@ -104,6 +105,7 @@ def _fact(row: Mapping[str, Any], place: int, origin: Origin) -> NewFact:
         status=FactStatus.OK if row["failure"] is None else FactStatus.ERROR,
         failure=row["failure"],
         error_code=row["error_code"],
+        error=None if row["failure"] is None or row["error"] is None else clean(row["error"], limit=MAX_ERROR),
         http_status=row["http_status"],
         finish_reason=row["finish_reason"],
         tries=row["tries"],

@@ -11,15 +11,21 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
+from vlmhyperbench.domain.causes import find_configuration_error, rule_of, say_refusal
 from vlmhyperbench.load.live import SoFar
 from vlmhyperbench.load.process import LoadProcess
-from vlmhyperbench.load.results import LoadResult, read_record, result_of
+from vlmhyperbench.load.results import LoadResult, read_failures, read_record, result_of
 from vlmhyperbench.load.validity import at_least
 from vlmhyperbench.load.workload import MEASURED_PHASE, Workload, write_load
 from vlmhyperbench_sdk.errors import InvalidInput, Unavailable
 from vlmhyperbench_sdk.load import EndLine, Endpoint, ProgressLine, SegmentLine
 from vlmhyperbench_sdk.memory import peak_rss_bytes
+
+if TYPE_CHECKING:
+    import polars as pl
 
 PILOT_REQUESTS = 8
 PILOT_SECONDS = 1.0
@@ -133,8 +139,10 @@ async def _measure_counted(workload: Workload, target: Target, control: Control,
                 control.watch(None)
         if end.outcome == "failed" or not any(record_folder.glob(f"{MEASURED_PHASE}-*.parquet")):
             raise _failure(end)
+        rows = read_record(record_folder)
+        _check_refusals(rows, target.endpoint.url)
         result = result_of(
-            read_record(record_folder),
+            rows,
             end,
             measured_phase=MEASURED_PHASE,
             scheduled=written.requests,
@@ -170,6 +178,21 @@ async def _with_count(workload: Workload, target: Target, control: Control) -> W
         count = min(4 * count, MOST_PILOT_REQUESTS)
     planned = math.ceil(rate * workload.duration_s * (SPARE if workload.is_at_least else 1.0))
     return dataclasses.replace(workload, requests=max(planned, workload.least_requests, streams), duration_s=None)
+
+
+def _check_refusals(rows: pl.DataFrame, url: str) -> None:
+    """See that the server takes the requests: of one that refuses them all there is nothing to measure.
+
+    Raises:
+        Unavailable: none was answered, for what the request asks for.
+    """
+    if (rows["status"] == "ok").any():
+        return
+    failed = find_configuration_error([(failed, count) for failed, _, count in read_failures(rows)], ok=0)
+    if failed is not None:
+        rule = rule_of(failed)
+        told = say_refusal(failed, urlsplit(url).netloc)
+        raise Unavailable(f"Nothing was measured: {told}", cure=rule.cure, code=f"endpoint_{rule.name}")
 
 
 def _failure(end: EndLine) -> Unavailable:

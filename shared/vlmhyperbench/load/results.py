@@ -11,6 +11,9 @@ import numpy as np
 
 from vlmhyperbench.analysis.performance import Distribution
 from vlmhyperbench.domain.arrivals import Instants, Process
+from vlmhyperbench.domain.causes import FailedRequest, failure_of, read_failure
+from vlmhyperbench.domain.failure_groups import FailureGroup, group_failures
+from vlmhyperbench.domain.failures import Failure
 from vlmhyperbench.load.times import Times, describe, times_of_frame
 from vlmhyperbench.load.validity import (
     ERROR_SHARE,
@@ -96,6 +99,8 @@ class LoadResult:
     requests: Mapping[str, int]
     errors: Mapping[str, int]
     """Code of the error → how often."""
+    failures: tuple[FailureGroup, ...]
+    """What the server said to those that failed, the most frequent first."""
     duration_s: float
     metrics: Mapping[str, Distribution | float | None]
     tokens: Mapping[str, int | str | None]
@@ -212,6 +217,7 @@ def result_of(
             "ok_without_token": ok.height - good.height,
         },
         errors=_count_errors(rows),
+        failures=tuple(group_failures(read_failures(rows), ok=ok.height)),
         duration_s=duration_s,
         metrics={
             **distributions,
@@ -292,6 +298,14 @@ def _duration_s(rows: pl.DataFrame) -> float:
 
 def _rate(count: int | None, duration_s: float) -> float | None:
     return count / duration_s if count is not None and duration_s > 0 else None
+
+
+def read_failures(rows: pl.DataFrame) -> list[tuple[FailedRequest, Failure, int]]:
+    """Read what requests failed with, and how often each."""
+    columns = ("status", "http_status", "error")
+    counted = rows.group_by(columns, maintain_order=True).len().iter_rows()
+    found = [(read_failure(status=status, http_status=code, error=error), n) for status, code, error, n in counted]
+    return [(failed, failure_of(failed), count) for failed, count in found if failed is not None]
 
 
 def _count_errors(rows: pl.DataFrame) -> dict[str, int]:

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from pydantic import Discriminator, Field, JsonValue, Tag
 
+from vlmhyperbench.domain.causes import Cause
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.states import ExperimentState, JobKind, JobState, PhaseState, RunState
 from vlmhyperbench.registry.choices import EvaluationChoices, name_tag
@@ -165,12 +166,29 @@ class Run(Output):
     finished_at: datetime | None
 
 
+class RequestError(Output):
+    """What requests of a run failed with; those whose messages differ in numbers only are counted together."""
+
+    message: str
+    """What the server said, bounded, without secrets and control characters."""
+    code: str
+    """The server's own code or type of the error; else the load generator's, such as `timeout`."""
+    http_status: int | None
+    rule: str
+    """Row of the table of causes."""
+    cause: Cause
+    """`configuration` and `infrastructure` never count against the model; `sample` and `model` do, by policy."""
+    count: int
+
+
 class RunDetail(Run):
     """A run with its pinned spec, phases, jobs and present progress."""
 
     spec: RunSpec
     phases: list[Phase]
     jobs: list[Job]
+    errors: list[RequestError] = Field(default_factory=list)
+    """What its requests failed with, the most frequent first; at most 100."""
     progress: Progress | None = None
     warnings: list[str] = Field(default_factory=list)
     """Said once, where it is submitted: what is allowed and rarely meant."""

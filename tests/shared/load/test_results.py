@@ -38,6 +38,7 @@ SCHEMA = {
     "turn": pl.Int32(),
     "stream": pl.Int32(),
     "status": pl.String(),
+    "http_status": pl.Int32(),
     "error": pl.String(),
     "scheduled_ns": pl.Int64(),
     "sent_ns": pl.Int64(),

@@ -31,6 +31,7 @@ class FactView:
     origin: str
     failure: str | None
     error_code: str | None
+    error: str | None
     http_status: int | None
     finish_reason: str | None
     tries: int

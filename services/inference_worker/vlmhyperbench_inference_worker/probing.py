@@ -1,0 +1,108 @@
+"""Ask one request before all others, with the run's own options: what is wrong for everybody is found before it counts.
+
+The probe's answer is no row of the run, and its time is nobody's. It goes through the same body writer and the same
+load generator as the samples do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from vlmhyperbench.data.cache import DatasetCache
+from vlmhyperbench.domain.causes import MAX_EVERYBODY, FailedRequest, read_failure, rule_of
+from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.logs import SecretMasker
+from vlmhyperbench.worker.claims import ClaimedJob
+from vlmhyperbench_inference_worker import plan
+from vlmhyperbench_inference_worker.drive import ending
+from vlmhyperbench_inference_worker.phases import Phases
+from vlmhyperbench_inference_worker.refusals import RequestRefused
+from vlmhyperbench_inference_worker.requests import PlannedRequest
+from vlmhyperbench_inference_worker.reserve import Reserve, end, folder_of
+from vlmhyperbench_inference_worker.serving import Serving
+from vlmhyperbench_inference_worker.work import Work, plan_requests
+from vlmhyperbench_sdk.load import PhasePlan
+
+MAX_PROBES = 3
+"""A prompt may be refused for itself; so many that are refused alike are not."""
+_PHASE = 0
+_OF_PROMPT = frozenset({"messages", "seed"})
+
+
+async def probe(job: ClaimedJob, work: Work, serving: Serving, reserve: Reserve) -> None:
+    """See that the target takes the run's requests; one that took such requests before is not asked again.
+
+    What is refused for its prompt, or not answered at all, says nothing: another sample is asked, or the run goes on.
+
+    Raises:
+        RequestRefused: the target refuses what every request of the run asks for.
+    """
+    asked = choose(work)
+    if not asked or options_of(asked[0]) in serving.probed:
+        return
+    refusals = []
+    for request in asked:
+        failed = await _ask(job, work, serving, reserve, request)
+        if failed is None:
+            serving.probed.add(options_of(request))
+            return
+        rule = rule_of(failed)
+        if rule.cause_where(1.0) == "configuration":
+            raise RequestRefused(failed, serving)
+        if rule.alone is None:
+            return
+        refusals.append(failed)
+    if all(rule_of(failed).alone_below == MAX_EVERYBODY for failed in refusals):
+        raise RequestRefused(refusals[0], serving)
+
+
+def choose(work: Work) -> list[PlannedRequest]:
+    """Choose samples to ask, one with images first where the run has any; those that are not measured come first."""
+    readable = [ordinal for ordinal in work.missing if work.sample_of(ordinal).error is None]
+    drawn = work.aside(len(work.samples), readable) if readable else []
+    drawn.sort(key=lambda ordinal: not work.sample_of(ordinal).images)
+    return plan_requests(work, drawn[:MAX_PROBES], phase=_PHASE)
+
+
+def options_of(request: PlannedRequest) -> str:
+    """Hash what a request has in common with the others of its run: everything but its prompt."""
+    common = {name: value for name, value in request.request.items() if name not in _OF_PROMPT}
+    return digest_of({**common, "has_images": bool(request.images)})
+
+
+async def _ask(
+    job: ClaimedJob, work: Work, serving: Serving, reserve: Reserve, request: PlannedRequest
+) -> FailedRequest | None:
+    """Ask one request and say how it failed; None where it was answered, or where nobody waited for the answer."""
+    process = await reserve.take()
+    # The next one starts meanwhile: the samples wait for it no longer than they would without a probe.
+    reserve.refill()
+    folder = folder_of(process)
+    phases = Phases(
+        plans=[PhasePlan(no=_PHASE, kind="warmup", count=1, params={"in_flight": 1})], requests=[request], schedules={}
+    )
+    cache = DatasetCache(job.settings.home / "cache" / "images")
+    try:
+        await plan.fill(folder / "plan", work, serving, phases=phases, storage=job.runtime.storage, cache=cache)
+        with job.loading(work.spec.limits.request_timeout_s * work.spec.limits.tries):
+            async with ending(job, process):
+                await process.ready(serving.measured.secrets)
+                await process.wait()
+        rows = await asyncio.to_thread(_read, sorted((folder / "record").glob("*.parquet")))
+    finally:
+        await end(process, term_s=0)
+    return _failed(rows[0], serving) if rows else None
+
+
+def _read(segments: Sequence[Path]) -> list[dict[str, Any]]:
+    import polars
+
+    return [row for path in segments for row in polars.read_parquet(path).to_dicts()]
+
+
+def _failed(row: dict[str, Any], serving: Serving) -> FailedRequest | None:
+    error = SecretMasker(serving.secret_values).mask(row["error"]) if row["error"] else None
+    return read_failure(status=row["status"], http_status=row["http_status"], error=error)

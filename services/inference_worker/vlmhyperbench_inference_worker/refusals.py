@@ -1,0 +1,65 @@
+"""A target that refuses what the run asks of everybody: an error of the run, told with the server's words."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from urllib.parse import urlsplit
+
+from vlmhyperbench.db import failures
+from vlmhyperbench.domain.causes import FailedRequest, find_configuration_error, rule_of, say_refusal, word_of
+from vlmhyperbench.domain.failure_groups import FailureGroup
+from vlmhyperbench.worker.claims import ClaimedJob
+from vlmhyperbench.worker.gateways import NAME_THE_KEY
+from vlmhyperbench_inference_worker.serving import Serving
+from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.types import JsonObject
+
+
+class RequestRefused(InvalidInput):
+    """The target refuses the requests of this run whatever their prompt is; asking again cannot help."""
+
+    code = "endpoint_refused"
+
+    def __init__(self, failed: FailedRequest, serving: Serving, *, has_rows: bool = False) -> None:
+        """Say what the server said; the code is `endpoint_` and the rule's name in the table of causes.
+
+        `has_rows`: rows of the run say it too, so that it is not told twice.
+        """
+        rule, measured = rule_of(failed), serving.measured
+        is_keyless = rule.name == "key_refused" and measured.through == "engine" and not serving.shows_a_secret
+        means = "the endpoint was asked without a key and wants one" if is_keyless else rule.means
+        super().__init__(
+            say_refusal(failed, urlsplit(serving.status.engine_url or measured.url).netloc, means),
+            cure=NAME_THE_KEY if is_keyless else rule.cure,
+            code=f"endpoint_{rule.name}",
+        )
+        said = FailureGroup(
+            message=failed.message,
+            code=word_of(failed),
+            http_status=failed.http_status,
+            rule=rule.name,
+            cause="configuration",
+            count=1,
+        )
+        self.told: JsonObject | None = None if has_rows else asdict(said)
+
+
+async def check_refusals(job: ClaimedJob, serving: Serving, *, phase: int, is_last: bool) -> None:
+    """Look at all rows of a phase once they are there; rows of a misconfigured run are no verdict on a model.
+
+    Args:
+        job: the claim, which has written its rows.
+        serving: what was asked.
+        phase: the phase whose rows are counted.
+        is_last: nobody will add rows to the phase; else it is looked at only if nothing is missing.
+
+    Raises:
+        RequestRefused: more requests got a refusal that is the configuration's than were answered.
+    """
+    async with job.runtime.database.transaction() as session:
+        counts = await failures.of_run(session, job.run_id, phase=phase)
+        if not counts.failures or not (is_last or counts.done >= await failures.planned(session, job.run_id, phase)):
+            return
+    found = find_configuration_error([(group.failed, group.count) for group in counts.failures], ok=counts.ok)
+    if found is not None:
+        raise RequestRefused(found, serving, has_rows=True)

@@ -1,0 +1,108 @@
+"""Count what failed of a run, by what was said: the most frequent first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from vlmhyperbench.domain.causes import FailedRequest, read_failure
+from vlmhyperbench.domain.failures import Failure
+from vlmhyperbench.domain.states import PHASES_UNCOUNTED
+
+MAX_GROUPS = 100
+"""So many kinds of errors are told apart; the others are the rarest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureCount:
+    """Requests that failed alike: their errors differ in numbers at most."""
+
+    error: str
+    """What one of them said: `code: message [words]`."""
+    error_code: str
+    http_status: int | None
+    failure: Failure
+    count: int
+
+    @property
+    def failed(self) -> FailedRequest:
+        """The failure as the table of causes takes it."""
+        is_whole = self.error.startswith(f"{self.error_code}:")
+        error = self.error if is_whole else f"{self.error_code}: {self.error}"
+        status = "timeout" if self.error_code == "timeout" else "error"
+        failed = read_failure(status=status, http_status=self.http_status, error=error)
+        assert failed is not None, "it is read as an error"  # noqa: S101
+        return failed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureCounts:
+    """What became of the requests that are there."""
+
+    ok: int
+    failures: Sequence[FailureCount]
+
+    @property
+    def done(self) -> int:
+        """All of them, as far as kinds of errors were told apart."""
+        return self.ok + sum(group.count for group in self.failures)
+
+
+async def of_run(session: AsyncSession, run_id: UUID, *, phase: int | None = None) -> FailureCounts:
+    """Count the rows of a run, own and kept; of one phase, or of all whose rows are answers of the run."""
+    values = {"run": run_id, "phase": phase, "uncounted": sorted(PHASES_UNCOUNTED)}
+    ok = int((await session.execute(text(_OK), values)).scalar_one())
+    found = await session.execute(text(_FAILED), values | {"limit": MAX_GROUPS})
+    groups = [
+        FailureCount(
+            error=row.error or "",
+            error_code=row.error_code,
+            http_status=row.http_status,
+            failure=row.failure,
+            count=row.requests,
+        )
+        for row in found
+    ]
+    return FailureCounts(ok=ok, failures=groups)
+
+
+async def planned(session: AsyncSession, run_id: UUID, phase: int) -> int:
+    """Count the requests that the jobs of a phase are to make together."""
+    return int((await session.execute(text(_PLANNED), {"run": run_id, "phase": phase})).scalar_one())
+
+
+_PLANNED = """
+SELECT coalesce(sum(range_end - range_start), 0) FROM job WHERE run_id = :run AND phase = :phase
+"""
+
+_ROWS = """
+WITH counted AS (
+    SELECT p.run_id, p.no FROM phase p JOIN run r ON r.id = p.run_id
+    WHERE p.run_id = :run AND CASE
+        WHEN CAST(:phase AS integer) IS NULL
+        THEN p.kind <> ALL(CAST(:uncounted AS text[])) AND (p.state <> 'VOID' OR r.state = 'FAILED')
+        ELSE p.no = :phase END
+), rows AS (
+    SELECT f.* FROM counted c JOIN fact f ON f.run_id = c.run_id AND f.phase = c.no
+    UNION ALL
+    SELECT f.* FROM kept_phase k JOIN fact f ON f.run_id = k.source_run_id AND f.phase = k.source_phase
+    WHERE k.run_id = :run AND (CAST(:phase AS integer) IS NULL OR k.phase = :phase)
+    UNION ALL
+    SELECT f.* FROM counted c JOIN kept_fact k ON k.run_id = c.run_id AND k.phase = c.no
+    JOIN fact f ON f.run_id = k.source_run_id AND f.phase = k.source_phase AND f.ordinal = k.source_ordinal
+)
+"""
+
+_OK = f"{_ROWS} SELECT count(*) FROM rows WHERE status = 'ok'"  # noqa: S608 - made of this module's own text
+
+_FAILED = f"""{_ROWS}
+SELECT min(error) AS error, coalesce(error_code, status) AS error_code, http_status,
+       coalesce(min(failure), 'infrastructure') AS failure, count(*) AS requests
+FROM rows WHERE status <> 'ok'
+GROUP BY 2, 3, regexp_replace(error, '[0-9]+', '#', 'g')
+ORDER BY count(*) DESC, 1 LIMIT :limit
+"""  # noqa: S608 - made of this module's own text

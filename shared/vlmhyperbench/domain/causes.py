@@ -1,0 +1,335 @@
+"""Why a request failed, and whom that is held against: one table of rules over what a server said.
+
+A rule is found by the HTTP status, by the words of the error body (`code`, `type`, `param`) and by its message; the
+first that fits counts. The share of the other requests that passed decides where the same words can mean either: what
+every request gets is a mistake in the request, what one of many gets lies in its prompt.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE, Failure
+
+Cause = Literal["configuration", "sample", "model", "infrastructure"]
+"""`configuration`: the request is wrong for everybody, which never counts against the model. `sample`: this prompt
+cannot be answered, which counts. `model`: it did not end in time, or said too much, which counts. `infrastructure`: a
+server or network was away or busy, which never counts."""
+
+MAX_CHARACTERS = 300
+"""Of an error's message, wherever it is shown or stored."""
+MAX_ERROR = 600
+"""Of a whole error: its code, its message, the words of its body."""
+MAX_EVERYBODY = 0.5
+"""Where fewer of the requests passed than this, the refusal of the others is held to be everybody's."""
+
+_BUSY = frozenset({408, 409, 421, 425, 429, 502, 503, 504})
+_SAID = re.compile(r" \[(?P<words>[a-z]+=[^\]]*)\]$")
+_OF_PROMPT = re.compile(r"^(body\.)?(messages|input|prompt|image|content)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedRequest:
+    """A request that failed, as its record says it."""
+
+    code: str
+    """The load generator's: `http_400`, `timeout`, `connection_lost` …"""
+    http_status: int | None
+    """Of the answer; of an error inside a stream the status that it states, if it states one."""
+    message: str
+    """What the server said, bounded and without control characters."""
+    words: Mapping[str, str]
+    """`code`, `type` and `param` of the error body, as far as it had them."""
+
+    @property
+    def error(self) -> str:
+        """The error as a record says it, of which the same failure can be read again."""
+        words = ", ".join(f"{name}={word}" for name, word in self.words.items())
+        return f"{self.code}: {self.message}" + (f" [{words}]" if words else "")
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether a server answered that it will not serve the request."""
+        return self.code.startswith("http_") or (self.code == "stream_error" and bool(self.words))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One row of the table. A rule without `statuses` fits every status from 400 on; without words, every body."""
+
+    name: str
+    means: str
+    cause: Cause
+    """Where others pass."""
+    alone: Cause | None = None
+    """Where too few others pass; None: the same."""
+    alone_below: float = 0.0
+    """`alone` holds where a smaller share passed; 0: only where none did."""
+    statuses: frozenset[int] = frozenset()
+    codes: frozenset[str] = frozenset()
+    """Values of the body's `code` or `type`."""
+    text: re.Pattern[str] | None = None
+    """Found in the message."""
+    names_option: bool = False
+    """The body's `param` is a field of the request other than the prompt."""
+    is_final: bool = False
+    """It is about the account: after one such answer no request passes any more."""
+    cure: str = ""
+
+    def fits(self, failed: FailedRequest) -> bool:
+        """Whether this rule is about such an answer."""
+        if self.statuses and failed.http_status not in self.statuses:
+            return False
+        if not (self.codes or self.text or self.names_option):
+            return True
+        said = {failed.words.get("code", ""), failed.words.get("type", "")}
+        is_named = self.names_option and "param" in failed.words and not _OF_PROMPT.match(failed.words["param"])
+        return bool(said & self.codes) or is_named or bool(self.text and self.text.search(failed.message))
+
+    def cause_where(self, passed: float) -> Cause:
+        """Whom it is held against, where this share of the requests passed."""
+        is_alone = passed < self.alone_below if self.alone_below else passed == 0
+        return self.alone if self.alone is not None and is_alone else self.cause
+
+
+def _text(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE)
+
+
+RULES = (
+    Rule(
+        name="key_refused",
+        means="the endpoint refuses the key, or wants one",
+        cause="configuration",
+        statuses=frozenset({401, 407}),
+        is_final=True,
+        cure="Correct the secret that the target names as its key, then start the run again.",
+    ),
+    Rule(
+        name="quota_used_up",
+        means="the account has no credit left",
+        cause="configuration",
+        statuses=frozenset({402, 403, 429}),
+        codes=frozenset(
+            {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "credit_balance_exhausted"}
+        ),
+        text=_text(r"exceeded your current quota|insufficient (credit|balance|funds|quota)|payment required"),
+        is_final=True,
+        cure="Look at the plan and the billing of the account that the key belongs to.",
+    ),
+    Rule(
+        name="busy",
+        means="the server is busy, away or limits the rate",
+        cause="infrastructure",
+        statuses=_BUSY,
+    ),
+    Rule(
+        name="content_refused",
+        means="a filter refuses the content of this prompt",
+        cause="sample",
+        codes=frozenset(
+            {"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation", "invalid_prompt"}
+        ),
+        text=_text(
+            r"content[ _](management )?(policy|filter)|flagged as potentially|safety (system|filter)|usage polic"
+        ),
+    ),
+    Rule(
+        name="output_limit",
+        means="max_tokens is more than the model may ever write",
+        cause="configuration",
+        text=_text(r"supports at most \d+ completion tokens|max_tokens=\d+ cannot be greater than max_model_len"),
+        cure="Lower max_tokens of the prompt's decoding.",
+    ),
+    Rule(
+        name="context_exceeded",
+        means="prompt and answer do not fit into the context",
+        cause="sample",
+        alone="configuration",
+        codes=frozenset({"context_length_exceeded", "exceed_context_size_error", "string_above_max_length"}),
+        text=_text(
+            r"context (length|size|window)|longer than the (maximum )?(model|context)|maximum (prompt|input) length"
+            r"|too many (input )?tokens|prompt is too long|exceeds? the (maximum )?(number of )?tokens"
+        ),
+        cure="Start the server with a longer context, or lower max_tokens or the size of the images.",
+    ),
+    Rule(
+        name="images_unsupported",
+        means="the model, or the server as it was started, takes no images",
+        cause="configuration",
+        text=_text(
+            r"(image|vision|multimodal)s?( inputs?)? (is|are) not supported|does not support (image|vision|multimodal)"
+            r"|only supports? text|not a multimodal model|at most 0 image|unsupported content type 'image"
+            r"|image_url is only supported by"
+        ),
+        cure="Name a model that reads images, or start the server with its vision part (llama.cpp: --mmproj).",
+    ),
+    Rule(
+        name="unreadable_image",
+        means="the server cannot read an image of this prompt, or takes fewer of them",
+        cause="sample",
+        alone="configuration",
+        codes=frozenset({"invalid_image", "invalid_image_format", "invalid_image_url", "image_parse_error"}),
+        text=_text(
+            r"(fail|cannot|could not|unable|error)[a-z]*( to)? (load|loading|decod|open|process|identify|pars|read)"
+            r"[a-z]* .{0,20}image|(invalid|corrupt[a-z]*|unsupported|malformed) image|at most \d+ image"
+        ),
+        cure="See whether the server reads this kind of image; the doctor names what it was sent.",
+    ),
+    Rule(
+        name="unknown_model",
+        means="the endpoint serves no model of this name",
+        cause="configuration",
+        codes=frozenset({"model_not_found", "model_not_available"}),
+        text=_text(
+            r"model\b.{0,200}\b(does not exist|not found|is not (available|served|loaded))"
+            r"|(unknown|no such|invalid) model|server is pinned to"
+        ),
+        cure="Correct the model's name; GET /v1/models of the endpoint lists those that it serves.",
+    ),
+    Rule(
+        name="unknown_field",
+        means="the endpoint does not know a field of the request, or does not take it for this model",
+        cause="configuration",
+        codes=frozenset({"unsupported_parameter", "unknown_parameter", "extra_forbidden", "unsupported_value"}),
+        text=_text(
+            r"unsupported (parameter|value)|(unknown|unexpected|unrecognized|unrecognised) (request )?"
+            r"(field|argument|parameter|keyword)|extra inputs are not permitted|not supported (with|by|for) this model"
+        ),
+        cure="Leave the field out, or give it the name that the endpoint knows (extra_body of the endpoint's options).",
+    ),
+    Rule(
+        name="unsupported_format",
+        means="the endpoint does not take this response_format, or its schema",
+        cause="configuration",
+        codes=frozenset({"invalid_json_schema"}),
+        text=_text(r"response_?format|json[ _]schema|\bgrammar\b|structured output|guided[ _]decoding"),
+        cure="Correct the task's response_format, or leave it out.",
+    ),
+    Rule(
+        name="option_refused",
+        means="the endpoint refuses an option of the request by its name",
+        cause="configuration",
+        names_option=True,
+        text=_text(r"^field '(?!messages)|'loc': \('body', '(?!messages)"),
+        cure="Correct that option of the decoding, or leave it out.",
+    ),
+    Rule(
+        name="wrong_address",
+        means="there is nothing at this path of the endpoint",
+        cause="infrastructure",
+        alone="configuration",
+        alone_below=MAX_EVERYBODY,
+        statuses=frozenset({404, 405, 410, 501}),
+        cure="Correct the endpoint's URL: it ends with /v1 where the server has /v1/chat/completions.",
+    ),
+    Rule(
+        name="forbidden",
+        means="the endpoint forbids it: the key may not, or a filter will not",
+        cause="infrastructure",
+        alone="configuration",
+        alone_below=MAX_EVERYBODY,
+        statuses=frozenset({403}),
+        cure="See what the key is allowed to ask for; where it is none, name one.",
+    ),
+    Rule(
+        name="refused",
+        means="any other refusal",
+        cause="sample",
+        alone="configuration",
+        alone_below=MAX_EVERYBODY,
+        statuses=frozenset(range(400, 500)),
+        cure="Correct the target, or the options of the run, as the endpoint's sentence says.",
+    ),
+)
+"""The table, in the order in which it is read."""
+
+SERVER_ERROR = Rule(name="server_error", means="the server failed, or the network did", cause="infrastructure")
+"""What no rule is about."""
+NOT_ENDED = Rule(name="not_ended", means="the answer did not end in time, or was too large", cause="model")
+UNREADABLE = Rule(
+    name=UNREADABLE_SAMPLE, means="the sample cannot be read, so nothing was sent", cause="infrastructure"
+)
+UNRULED = (NOT_ENDED, UNREADABLE, SERVER_ERROR)
+"""What is no refusal."""
+_OF_CODE = {"timeout": NOT_ENDED, "answer_too_large": NOT_ENDED, UNREADABLE_SAMPLE: UNREADABLE}
+
+
+def read_failure(*, status: str, http_status: int | None, error: str | None) -> FailedRequest | None:
+    """Read the record of one request; None where it is `ok`.
+
+    Args:
+        status: `ok`, `error` or `timeout`, as the load record says.
+        http_status: of the answer, None when there was none.
+        error: `code: message [code=…, type=…, param=…]` of the load record.
+    """
+    if status == "ok":
+        return None
+    code, _, told = (error or "").partition(":")
+    said = _SAID.search(told)
+    words = dict(word.partition("=")[::2] for word in said["words"].split(", ")) if said else {}
+    if http_status is None or http_status < 400:
+        http_status = int(words["code"]) if re.fullmatch("[45][0-9]{2}", words.get("code", "")) else None
+    return FailedRequest(
+        code="timeout" if status == "timeout" else code or "unknown",
+        http_status=http_status,
+        message=clean(told[: said.start()] if said else told),
+        words=words,
+    )
+
+
+def rule_of(failed: FailedRequest) -> Rule:
+    """Return the row of the table that is about this failure."""
+    if failed.code in _OF_CODE:
+        return _OF_CODE[failed.code]
+    return next((rule for rule in RULES if failed.is_refusal and rule.fits(failed)), SERVER_ERROR)
+
+
+def failure_of(failed: FailedRequest, *, passed: float = 1.0) -> Failure:
+    """Say whether it counts against the model, where this share of the requests passed."""
+    return "model" if rule_of(failed).cause_where(passed) in {"sample", "model"} else "infrastructure"
+
+
+def say_refusal(failed: FailedRequest, host: str, means: str | None = None) -> str:
+    """Say who refuses what every request asks for, why, and in which words."""
+    status = f"HTTP {failed.http_status}" if failed.http_status else failed.code
+    return f"{host} refuses the requests: {means or rule_of(failed).means}. It said ({status}): “{failed.message}”."
+
+
+def word_of(failed: FailedRequest) -> str:
+    """Return the server's own word for the error, or the load generator's where it has none."""
+    words = (failed.words.get("code", ""), failed.words.get("type", ""))
+    return next((word for word in words if word and not word.isdigit()), failed.code)
+
+
+def find_configuration_error(failures: Iterable[tuple[FailedRequest, int]], *, ok: int) -> FailedRequest | None:
+    """Return what shows that the run is misconfigured, if anything does: no score of such a run says anything.
+
+    That is a refusal that more requests got than were answered, and that the table holds against the configuration.
+
+    Args:
+        failures: what failed, and how often each; the first of a rule stands for it.
+        ok: how many requests were answered.
+    """
+    counts: dict[str, int] = {}
+    first: dict[str, FailedRequest] = {}
+    for failed, count in failures:
+        name = rule_of(failed).name
+        counts[name] = counts.get(name, 0) + count
+        first.setdefault(name, failed)
+    for name in sorted(counts, key=counts.__getitem__, reverse=True):
+        passed = ok / (ok + counts[name])
+        if passed < MAX_EVERYBODY and rule_of(first[name]).cause_where(passed) == "configuration":
+            return first[name]
+    return None
+
+
+def clean(text: str, *, limit: int = MAX_CHARACTERS) -> str:
+    """Return what a server said as one bounded line without control characters."""
+    shown = "".join(" " if unicodedata.category(character)[0] in "CZ" else character for character in text)
+    line = " ".join(shown.split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -1,0 +1,39 @@
+"""Refusals of real servers, and how they were recorded.
+
+`recorded.jsonl` has one answer a line: `source` is `recorded` for what the program `record` got of a server that ran
+(vLLM and transformers serve on CPU, llama.cpp through xllamacpp, each with the tiny model); else it says where the
+answer stands: the source code of SGLang, OpenAI's documentation, public reports. `rule`, `cause` (where others pass)
+and `alone` (where none does) are what a person says of it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """One answer and what it means."""
+
+    server: str
+    version: str
+    source: str
+    case: str
+    http_status: int
+    body: str
+    rule: str
+    cause: str
+    alone: str
+
+
+def refusals() -> list[Refusal]:
+    """Read all of them."""
+    lines = Path(__file__).with_name("recorded.jsonl").read_text(encoding="utf-8").splitlines()
+    return [Refusal(**json.loads(line)) for line in lines]
+
+
+def refusal(server: str, case: str) -> Refusal:
+    """Return the one of a server and a case."""
+    return next(one for one in refusals() if (one.server, one.case) == (server, case))

@@ -1,0 +1,96 @@
+"""Record what an OpenAI-compatible server answers to requests that it cannot serve, as JSON lines on stdout.
+
+Run it beside a server: `python -m tests.refusals.record URL --model NAME --server vllm --version 0.32.0`. What it
+prints is appended to `recorded.jsonl` by hand, where each line's `cause` is what a person says of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+PIXEL = base64.b64encode(
+    bytes.fromhex(
+        "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c4944415408d763f8ffff3f0005fe02fe"
+        "dccc59e70000000049454e44ae426082"
+    )
+).decode()
+MAX_KEPT_BYTES = 2000
+TIMEOUT_S = 20
+
+
+def cases(model: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield what is asked: name, path, body."""
+    chat = "/v1/chat/completions"
+    base: dict[str, Any] = {
+        "model": model,
+        "messages": [{"role": "user", "content": "How much is the total?"}],
+        "max_tokens": 4,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    yield "ok", chat, base
+    yield "image", chat, base | {"messages": [_shows(PIXEL)]}
+    yield "unknown model", chat, base | {"model": "no-such-model"}
+    yield "unknown model, whole", chat, {**base, "model": "no-such-model", "stream": False, "stream_options": None}
+    yield "unknown field", chat, base | {"frobnicate": True}
+    yield "wrong type", chat, base | {"max_tokens": "many"}
+    yield "value out of range", chat, base | {"temperature": -3}
+    yield "unknown response format", chat, base | {"response_format": {"type": "frob"}}
+    broken = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "frob"}}}
+    yield "broken schema", chat, base | {"response_format": broken}
+    yield "no messages", chat, {name: value for name, value in base.items() if name != "messages"}
+    yield "prompt too long", chat, base | {"messages": [{"role": "user", "content": "total " * 20_000}]}
+    yield "max_tokens too large", chat, base | {"max_tokens": 10_000_000}
+    yield "unreadable image", chat, base | {"messages": [_shows(base64.b64encode(b"no image").decode())]}
+    yield "wrong path", "/v1/chat/complete", base
+
+
+def _shows(image: str) -> dict[str, Any]:
+    url = {"url": f"data:image/png;base64,{image}"}
+    return {
+        "role": "user",
+        "content": [{"type": "image_url", "image_url": url}, {"type": "text", "text": "How much is the total?"}],
+    }
+
+
+def ask(url: str, body: dict[str, Any], key: str | None) -> tuple[int, str]:
+    """Send a request and return the status and the beginning of the answer; 0 where none came."""
+    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
+    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+            return answer.status, answer.read(MAX_KEPT_BYTES).decode("utf-8", "replace")
+    except urllib.error.HTTPError as error:
+        return error.code, error.read(MAX_KEPT_BYTES).decode("utf-8", "replace")
+    except OSError as error:
+        return 0, str(error)
+
+
+def main(arguments: list[str]) -> int:
+    """Read the command line, ask, print one line per case."""
+    parser = argparse.ArgumentParser(prog="python -m tests.refusals.record", description=__doc__)
+    parser.add_argument("url", help="http://HOST:PORT")
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--server", required=True, help="name of the server")
+    parser.add_argument("--version", required=True, help="its version")
+    parser.add_argument("--key", help="its key, if it wants one; then a wrong one is tried too")
+    given = parser.parse_args(arguments)
+    asked = [(name, path, body, given.key) for name, path, body in cases(given.model)]
+    if given.key:
+        asked += [("wrong key", asked[0][1], asked[0][2], "wrong"), ("no key", asked[0][1], asked[0][2], None)]
+    for name, path, body, key in asked:
+        status, text = ask(given.url + path, body, key)
+        line = {"server": given.server, "version": given.version, "case": name, "http_status": status, "body": text}
+        sys.stdout.write(json.dumps(line, ensure_ascii=False) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

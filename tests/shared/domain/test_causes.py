@@ -1,0 +1,182 @@
+"""The table of causes, against answers of real servers."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.loadgen.driving import chat_body, drive, respond, serving
+from tests.refusals import Refusal, refusals
+from vlmhyperbench.domain.causes import (
+    MAX_CHARACTERS,
+    RULES,
+    UNRULED,
+    FailedRequest,
+    clean,
+    failure_of,
+    find_configuration_error,
+    read_failure,
+    rule_of,
+    word_of,
+)
+
+ROOT = Path(__file__).parents[3]
+OTHERS_PASS, NONE_PASSES = 1.0, 0.0
+
+
+def failed(error: str, http_status: int | None = 400, status: str = "error") -> FailedRequest:
+    found = read_failure(status=status, http_status=http_status, error=error)
+    assert found is not None
+    return found
+
+
+UNKNOWN_MODEL = failed("http_404: no such model [code=model_not_found]", 404)
+UNKNOWN_REFUSAL = failed("http_400: this cannot be")
+TOO_LONG = failed("http_400: too long [code=context_length_exceeded]")
+KEY = failed("http_401: Unauthorized", 401)
+BUSY = failed("http_503: later", 503)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], FailedRequest]:
+    """What the load generator records of each answer, read as a worker reads it."""
+
+    async def ask() -> dict[tuple[str, str], FailedRequest]:
+        said = refusals()
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, _number: int) -> None:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = re.search(rb"(?i)content-length: *(\d+)", head)
+                asked = re.search(rb"question (\d+)", await reader.readexactly(int(length[1]) if length else 0))
+                one = said[int(asked[1]) if asked else 0]
+                kind = "text/event-stream" if one.http_status == 200 else "application/json"
+                writer.write(respond(one.body.encode(), status=f"{one.http_status} Said", media_type=kind))
+
+        async with serving(answer) as url:
+            folder = tmp_path_factory.mktemp("load")
+            driven = await drive(folder, url, bodies=[chat_body(number) for number in range(len(said))])
+        return {
+            (one.server, one.case): failed(row["error"], row["http_status"], row["status"])
+            for one, row in zip(said, driven.rows, strict=True)
+        }
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize("one", refusals(), ids=lambda one: f"{one.server}, {one.case}")
+def test_the_table_says_of_a_recorded_answer_what_a_person_says(
+    recorded: dict[tuple[str, str], FailedRequest], one: Refusal
+) -> None:
+    rule = rule_of(recorded[one.server, one.case])
+    assert (rule.name, rule.cause_where(OTHERS_PASS), rule.cause_where(NONE_PASSES)) == (one.rule, one.cause, one.alone)
+    # Whoever reads the stored error again reads the same.
+    again = recorded[one.server, one.case]
+    assert failed(again.error, again.http_status) == again
+
+
+def test_every_kind_of_server_is_recorded_or_documented() -> None:
+    sources = {one.server: one.source.partition(":")[0] for one in refusals()}
+    assert [server for server, source in sources.items() if source == "recorded"] == [
+        "vLLM",
+        "transformers serve",
+        "llama.cpp",
+    ]
+    assert {"SGLang", "OpenAI"} < set(sources)
+
+
+def test_the_page_for_users_has_the_table_in_its_order() -> None:
+    page = (ROOT / "docs" / "failures.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    told = [f"| `{one.name}` | {one.means} | {one.cause} | {one.alone or one.cause} |" for one in (*RULES, *UNRULED)]
+    assert rows == told
+
+
+def test_an_answer_is_no_failure() -> None:
+    assert read_failure(status="ok", http_status=200, error=None) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "http_status", "failure"),
+    [
+        ("http_400: no", 400, "model"),
+        ("http_413: too large", 413, "model"),
+        ("http_401: no", 401, "infrastructure"),
+        ("http_403: no", 403, "infrastructure"),
+        ("http_404: Not Found", 404, "infrastructure"),
+        ("http_429: slow down", 429, "infrastructure"),
+        ("http_500: oops", 500, "infrastructure"),
+        ("connect_failed: refused", None, "infrastructure"),
+        ("connection_lost: while a refusal came", 400, "infrastructure"),
+        ("incomplete_stream: no end", 200, "infrastructure"),
+        ("stream_error: no memory", 200, "infrastructure"),
+        ("stream_error: full [code=500]", 200, "infrastructure"),
+        ("bad_answer: its content is no text: {}", 200, "infrastructure"),
+        ("answer_too_large: 8 MiB", 200, "model"),
+        ("unreadable_sample: no image", None, "infrastructure"),
+        ("", None, "infrastructure"),
+    ],
+)
+def test_what_counts_against_the_model_where_others_pass(error: str, http_status: int | None, failure: str) -> None:
+    assert failure_of(failed(error, http_status)) == failure
+
+
+def test_a_generation_that_takes_too_long_counts_against_the_model() -> None:
+    slow = failed("timeout: 300 s", None, status="timeout")
+    assert (slow.code, failure_of(slow, passed=0.0)) == ("timeout", "model")
+
+
+@pytest.mark.parametrize(
+    ("passed", "failure"), [(0.0, "infrastructure"), (0.49, "infrastructure"), (0.5, "model"), (1.0, "model")]
+)
+def test_a_refusal_without_a_known_word_is_the_prompt_s_where_half_of_the_others_pass(
+    passed: float, failure: str
+) -> None:
+    assert failure_of(UNKNOWN_REFUSAL, passed=passed) == failure
+
+
+@pytest.mark.parametrize(("passed", "failure"), [(0.0, "infrastructure"), (0.01, "model")])
+def test_a_prompt_that_is_too_long_is_the_prompt_s_where_any_other_passes(passed: float, failure: str) -> None:
+    assert failure_of(TOO_LONG, passed=passed) == failure
+
+
+@pytest.mark.parametrize(
+    ("failures", "ok", "found"),
+    [
+        ([], 10, None),
+        ([(UNKNOWN_MODEL, 6)], 5, UNKNOWN_MODEL),
+        ([(UNKNOWN_MODEL, 5)], 5, None),
+        ([(UNKNOWN_REFUSAL, 10)], 0, UNKNOWN_REFUSAL),
+        ([(UNKNOWN_REFUSAL, 4), (failed("http_422: neither"), 2)], 5, UNKNOWN_REFUSAL),
+        ([(UNKNOWN_REFUSAL, 1)], 9, None),
+        ([(TOO_LONG, 10)], 0, TOO_LONG),
+        ([(TOO_LONG, 9)], 1, None),
+        ([(BUSY, 10)], 0, None),
+        ([(BUSY, 10), (KEY, 2)], 0, KEY),
+        ([(UNKNOWN_REFUSAL, 2), (KEY, 3)], 0, KEY),
+    ],
+)
+def test_a_run_is_misconfigured_where_more_requests_are_refused_alike_than_answered(
+    failures: list[tuple[FailedRequest, int]], ok: int, found: FailedRequest | None
+) -> None:
+    assert find_configuration_error(failures, ok=ok) == found
+
+
+def test_the_server_s_own_word_is_told_where_it_has_one() -> None:
+    assert word_of(UNKNOWN_MODEL) == "model_not_found"
+    assert word_of(failed("http_404: gone [code=404, type=NotFoundError]", 404)) == "NotFoundError"
+    assert word_of(KEY) == "http_401"
+
+
+def test_what_a_server_says_is_one_bounded_line_without_control_characters() -> None:
+    assert clean("a\x1b[31m\r\n\tb\u202e\ud800c") == "a [31m b c"
+    long = clean("x" * 1000)
+    assert (len(long), long[-1]) == (MAX_CHARACTERS, "…")
+
+
+def test_a_message_that_ends_like_words_of_an_error_is_read_once() -> None:
+    found = failed("http_400: see [code=fake] [code=real, param=model]")
+    assert (found.message, found.words) == ("see [code=fake]", {"code": "real", "param": "model"})
