@@ -151,7 +151,8 @@ async def _write_unreadable(job: ClaimedJob, work: Work, sink: Sink, phase: int,
     reasons = {ordinal: work.sample_of(ordinal).error for ordinal in ordinals}
     broken = {ordinal: reason for ordinal, reason in reasons.items() if reason is not None}
     if broken:
-        planned = zip(plan_requests(work, list(broken), phase=phase), broken.values(), strict=True)
+        requests = await plan_requests(work, list(broken), phase=phase)
+        planned = zip(requests, broken.values(), strict=True)
         sealed = await asyncio.to_thread(sink.unreadable, list(planned), phase=phase)
         await job.append(sealed.chunk, sealed.rows)
 
