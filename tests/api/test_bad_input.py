@@ -146,7 +146,8 @@ async def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_error(
 async def test_a_field_inside_an_entry_is_named_as_it_was_written_with_the_nearest_name(api: Served) -> None:
     entry = {"target": {"model": "simulated"}, "task": "synthetic-questions", "limts": {}}
     problem = (await api.http.post("/runs", json={"run": entry})).json()
-    assert [(one["field"], one["cure"]) for one in problem["errors"]] == [("body.run.limts", "Did you mean limits or limit?")]
+    found = [(one["field"], one["cure"]) for one in problem["errors"]]
+    assert found == [("body.run.limts", "Did you mean limits or limit?")]
 
 
 async def test_a_body_that_says_it_is_no_json_is_refused(api: Served) -> None:
