@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import io
 from pathlib import Path
 from uuid import UUID
@@ -12,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from tests.api.conftest import Served
 from tests.support.builders import SHA, Shard, add_shard, chunk_frame, new_fact, store_chunk
 from vlmhyperbench.data import manifest
+from vlmhyperbench.data.images import ImageInfo
 from vlmhyperbench.data.manifest import ManifestSample
 from vlmhyperbench.db import manifests, measures
 from vlmhyperbench.db.queries import table_of
@@ -23,6 +25,9 @@ pytestmark = pytest.mark.anyio
 
 EVALUATION = "e0123456789ab"
 
+IMAGE = ImageInfo(
+    sha256=hashlib.sha256(b"picture").hexdigest(), media_type="image/png", width=4, height=2, size_bytes=7
+)
 KINDS = ("receipt", "invoice", "passport")
 
 
@@ -54,10 +59,12 @@ async def _add_manifest(session: AsyncSession, api: Served, shard: Shard, sample
             key=f"key-{number}",
             question=f"question {number}?",
             references=(f"reference {number}",),
+            images=(IMAGE,) if number == 0 else (),
             metadata={"doc_class": KINDS[number % 3], "question_type": "field" if number < 3 else "text"},
         )
         for number in range(samples)
     ]
+    api.storage.put(IMAGE.storage_key, b"picture")
     manifest_id, data = manifest.write(asked)
     stored = api.storage.put(manifest.manifest_key(manifest_id), data)
     await manifests.add(
@@ -116,6 +123,19 @@ async def test_a_result_joins_question_answer_timing_and_measures(api: Served, t
     (measure,) = first["measures"]
     assert (measure["metric"], measure["profile"], measure["extractor"]) == ("anls", "paper", "strict")
     assert (measure["value"], measure["evaluation_id"]) == (1.0, EVALUATION)
+
+
+async def test_an_image_of_a_run_is_shown_to_its_project_alone(api: Served, tmp_path: Path) -> None:
+    run_id = await _measured_run(api, tmp_path)
+    path = f"/runs/{run_id}/images/{IMAGE.sha256}"
+    found = await api.http.get(path)
+    assert (found.status_code, found.content, found.headers["content-type"]) == (200, b"picture", "image/png")
+    assert found.headers["x-content-type-options"] == "nosniff"
+    stranger = {"X-API-Key": await api.add_key(project="other")}
+    other = f"/runs/{run_id}/images/{'0' * 64}"
+    answers = [await api.http.get(path, headers=stranger), await api.http.get(other)]
+    assert [(one.status_code, one.json()["code"]) for one in answers] == [(404, "not_found")] * 2
+    assert (await api.http.get(f"/runs/{run_id}/images/..%2f")).status_code in {404, 422}
 
 
 async def test_results_come_page_by_page_in_their_order(api: Served, tmp_path: Path) -> None:

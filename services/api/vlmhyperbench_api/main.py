@@ -22,6 +22,7 @@ from vlmhyperbench_api import (
     experiments,
     health,
     ids,
+    images,
     live,
     registry,
     reports,
@@ -43,6 +44,7 @@ _MAX_READERS = 2
 _ROUTERS = (
     health.router,
     runs.router,
+    images.router,
     answers.router,
     experiments.router,
     ids.router,

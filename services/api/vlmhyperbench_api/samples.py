@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from vlmhyperbench.data import manifest
+from vlmhyperbench.data.images import image_key
 from vlmhyperbench.db.results import ResultRow
 from vlmhyperbench.db.views import MeasureManifestView
 from vlmhyperbench.errors import NotFound
@@ -59,6 +60,13 @@ def asked(storage: Storage, storage_key: str, indices: Sequence[int]) -> dict[in
         )
         for row in frame.iter_rows(named=True)
     }
+
+
+def image_of(storage: Storage, storage_key: str, sha256: str) -> tuple[Path, str] | None:
+    """Return the file of an image and its type, where the manifest has it."""
+    images = _manifest(storage.path(storage_key)).select(pl.col("images").explode()).unnest("images")
+    found = images.filter(pl.col("sha256") == sha256)
+    return (storage.path(image_key(sha256)), found["media_type"][0]) if found.height else None
 
 
 def payloads(storage: Storage, rows: Sequence[ResultRow]) -> list[dict[str, str | None]]:

@@ -6,7 +6,8 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 from uuid import UUID
@@ -20,6 +21,7 @@ from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.client import Client
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.exchange.exported import ExportedRun, ExportedSample
+from vlmhyperbench.exchange.pictures import Pictures
 from vlmhyperbench.exchange.staging import Staging, staged
 from vlmhyperbench.files import STDOUT
 from vlmhyperbench.wire.results import Result
@@ -69,18 +71,21 @@ def export(
         place = _place(run, format, Path(folder) if out == STDOUT else out)
         with staged(place) as staging:
             counted = _Counted(client, run, shown)
+            pictures = Pictures(lambda sha256: client.image(run.id, sha256))
             if format == "hf":
                 from vlmhyperbench.exchange.as_huggingface import Hub, write_huggingface
 
                 hub = Hub(dataset=hub_dataset, task=hub_task, source=source_url)
                 write_huggingface(counted.run, hub, out=place, staging=staging)
             else:
-                _write(format, counted.run, counted.samples(), place, staging)
+                _write(format, counted.run, counted.samples(), place, staging, pictures)
         if out == STDOUT:
             with place.open("rb") as file:
                 shutil.copyfileobj(file, sys.stdout.buffer)
             sys.stdout.buffer.flush()
     warnings = _warnings(format, counted.run, hub_dataset)
+    if pictures.left_out:
+        warnings.append(f"Images that are only named, not included: {pictures.left_out}.")
     files = [str(path) for path in staging.files]
     if shown.json:
         answers = None if format == "hf" else counted.answers
@@ -121,18 +126,19 @@ def _write(
     samples: Iterable[ExportedSample],
     place: Path,
     staging: Staging,
+    pictures: Pictures,
 ) -> None:
     from vlmhyperbench.exchange.as_inspect import write_inspect
     from vlmhyperbench.exchange.as_jsonl import write_jsonl
     from vlmhyperbench.exchange.as_lm_eval import write_lm_eval
     from vlmhyperbench.exchange.as_tables import write_csv, write_parquet
 
-    writers = {
+    writers: dict[str, Callable[..., None]] = {
         "parquet": write_parquet,
         "jsonl": write_jsonl,
         "csv": write_csv,
         "lm-eval": write_lm_eval,
-        "inspect": write_inspect,
+        "inspect": partial(write_inspect, pictures=pictures),
     }
     writers[format](run, samples, out=place, staging=staging)
 

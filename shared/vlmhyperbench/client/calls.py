@@ -234,6 +234,11 @@ def artifact_content(artifact_id: Id) -> Call[bytes]:
     return Call(method="GET", path=f"/artifacts/{_id(artifact_id)}/content", read=bytes)
 
 
+def get_image(run_id: Id, sha256: str) -> Call[bytes]:
+    """Download an image that a run asked about."""
+    return Call(method="GET", path=f"/runs/{_id(run_id)}/images/{sha256}", read=bytes)
+
+
 def get_report(scope_id: Id) -> Call[Report]:
     """Read the newest report of a run or experiment."""
     return _get(f"/reports/{_id(scope_id)}", Report)

@@ -105,6 +105,7 @@ class Api(Resource):
     upload_answers = Now(calls.upload_answers)
     artifacts = Now(calls.list_artifacts)
     artifact_content = Now(calls.artifact_content)
+    image = Now(calls.get_image)
     report = Now(calls.get_report)
 
 
@@ -122,6 +123,7 @@ class AsyncApi(AsyncResource):
     upload_answers = Later(calls.upload_answers)
     artifacts = Later(calls.list_artifacts)
     artifact_content = Later(calls.artifact_content)
+    image = Later(calls.get_image)
     report = Later(calls.get_report)
 
 

@@ -47,6 +47,8 @@ class Answer:
     question: str | None = None
     references: tuple[str, ...] | None = None
     """Accepted answers; None where the file does not know them."""
+    image_urls: tuple[str, ...] = ()
+    """What was asked about: data URLs, `same:` and the name of an earlier one (`pictures`), or what stands there."""
     metadata: JsonObject = field(default_factory=dict)
     """What can group: class of document, subject …"""
     text: str | None = None
@@ -187,6 +189,7 @@ class _Row(_Strict):
     repeat: _Count = 0
     question: str | None = None
     references: list[str] | None = None
+    image_urls: list[str] = []
     metadata: dict[str, pydantic.JsonValue] = {}
     text: str | None
     reasoning: str | None = None
@@ -207,7 +210,8 @@ def _answer(line: str, place: str, beside: frozenset[str]) -> Answer:
     if row.text is None and not row.error:
         raise InvalidInput(f"{place}: there is neither a text nor an error.", cure="Say why there is no answer.")
     values = {name: getattr(row, name) for name in _WRITTEN}
-    return Answer(**{**values, "references": None if row.references is None else tuple(row.references)}, place=place)
+    references = None if row.references is None else tuple(row.references)
+    return Answer(**{**values, "references": references, "image_urls": tuple(row.image_urls)}, place=place)
 
 
 def _model(model: type[Model], line: str, place: str, beside: frozenset[str]) -> Model:

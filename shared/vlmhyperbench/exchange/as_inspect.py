@@ -1,7 +1,8 @@
 """Write a run as an `.eval` log: a zip with one JSON file per answer, which inspect_ai and its viewer open.
 
 Log version 2, as inspect_ai 0.3.285 writes and reads it. What a metric cannot score is NaN with a reason, which is how
-inspect_ai writes an unscored sample: its own metrics leave it out. Images are named by their SHA-256, not included.
+inspect_ai writes an unscored sample: its own metrics leave it out. Images are attachments of their samples, as
+inspect_ai writes them; beyond the bounds of `pictures` they are only named by their SHA-256.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Final
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.exchange.exported import ExportedRun, ExportedSample
 from vlmhyperbench.exchange.inspect_sample import Places, sample_of, summary_of
+from vlmhyperbench.exchange.pictures import Pictures
 from vlmhyperbench.exchange.staging import Staging
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
@@ -28,8 +30,15 @@ _MOMENT: Final = (1980, 1, 1, 0, 0, 0)
 """Of every file in the zip: equal runs give equal bytes."""
 
 
-def write_inspect(run: ExportedRun, samples: Iterable[ExportedSample], *, out: Path, staging: Staging) -> None:
-    """Write one file at `out`.
+def write_inspect(
+    run: ExportedRun,
+    samples: Iterable[ExportedSample],
+    *,
+    out: Path,
+    staging: Staging,
+    pictures: Pictures | None = None,
+) -> None:
+    """Write one file at `out`; without `pictures` images are only named.
 
     Raises:
         InvalidInput: the name does not end in `.eval`, by which inspect_ai knows its logs.
@@ -44,7 +53,8 @@ def write_inspect(run: ExportedRun, samples: Iterable[ExportedSample], *, out: P
         with summaries.open("w", encoding="utf-8") as file:
             for sample in samples:
                 place = places.of(sample)
-                whole = sample_of(run, sample, place)
+                shown = pictures.of(sample.images) if pictures is not None else {}
+                whole = sample_of(run, sample, place, shown)
                 file.write("," if totals.answers else "[")
                 file.write(_text(summary_of(whole)))
                 _add(archive, f"samples/{place.id}_epoch_{place.epoch}.json", whole)

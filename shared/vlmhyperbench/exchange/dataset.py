@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vlmhyperbench.errors import InvalidInput
-from vlmhyperbench.exchange.answers import Answer, read_answers
+from vlmhyperbench.exchange.answers import read_answers
+from vlmhyperbench.exchange.pictures import SAME, digest_of_url, image_of
 from vlmhyperbench_sdk.protocols import DatasetSource
 from vlmhyperbench_sdk.types import Sample
 
@@ -13,7 +14,8 @@ from vlmhyperbench_sdk.types import Sample
 class AnswersDataset:
     """Yield one sample per key of a file of answers, in the file's order; repeats are answers of one sample.
 
-    What is asked is what the first answer says that knows its references.
+    What is asked, and about which images, is what the first answer says that knows its references. The file is read
+    twice: no more of it is held than what tells its samples apart, and images that several samples share.
     """
 
     def __init__(self, source: DatasetSource) -> None:
@@ -22,15 +24,21 @@ class AnswersDataset:
         self._file = source.path
 
     def __iter__(self) -> Iterator[Sample]:
-        first: dict[str, Answer] = {}
+        asked: dict[str, tuple[bool, str]] = {}
+        shared: set[str] = set()
         for answer in read_answers(self._file).answers:
-            known = first.setdefault(answer.key, answer)
-            if known.references is None and answer.references is not None:
-                first[answer.key] = answer
-        for answer in first.values():
-            yield Sample(
-                key=answer.key,
-                question=answer.question or "",
-                references=answer.references or (),
-                metadata=answer.metadata,
-            )
+            has_references = answer.references is not None
+            if answer.key not in asked or (has_references and not asked[answer.key][0]):
+                asked[answer.key] = (has_references, answer.place)
+            shared.update(url.removeprefix(SAME) for url in answer.image_urls if url.startswith(SAME))
+        known: dict[str, str] = {}
+        for answer in read_answers(self._file).answers:
+            known |= {name: url for url in answer.image_urls if (name := digest_of_url(url)) in shared}
+            if asked[answer.key][1] == answer.place:
+                yield Sample(
+                    key=answer.key,
+                    question=answer.question or "",
+                    images=tuple(image_of(url, known) for url in answer.image_urls),
+                    references=answer.references or (),
+                    metadata=answer.metadata,
+                )

@@ -33,6 +33,7 @@ from vlmhyperbench.exchange.foreign import (
     text_in,
 )
 from vlmhyperbench.exchange.lines import cannot_read
+from vlmhyperbench.exchange.pictures import Budget
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 FORMAT: Final = "inspect"
@@ -77,6 +78,9 @@ class _Log:
     path: Path
     notes: list[str] = field(default_factory=list)
     odd: Counter[str] = field(default_factory=Counter)
+    pictures: Budget = field(default_factory=Budget)
+    pictured: set[str] = field(default_factory=set)
+    """Samples whose images an earlier epoch has."""
 
     def look_at(self, header: JsonObject, count: int) -> None:
         """Note what the header says of the samples that are there, or not."""
@@ -127,6 +131,8 @@ class _Log:
 
     def finish(self) -> None:
         self.notes += [f"{text}: {count}." for text, count in self.odd.items()]
+        if self.pictures.left_out:
+            self.notes.append(f"Images beyond what a file may hold were left out: {self.pictures.left_out}.")
 
     def answer(self, sample: JsonObject, place: str) -> Answer:
         """Turn a sample into an answer."""
@@ -148,11 +154,13 @@ class _Log:
         usage = object_in(output.get("usage"))
         latency_s = number_in(output.get("time"))
         stop = text_in(choice.get("stop_reason"))
+        key = text_in(own.get("key")) or key_of(sample["id"], place, "id")
         return Answer(
-            key=text_in(own.get("key")) or key_of(sample["id"], place, "id"),
+            key=key,
             repeat=epoch - 1,
             question=text_in(own.get("question")) or asked_in(sample.get("input")),
             references=_references(sample.get("target")),
+            image_urls=self.images(key, sample),
             metadata=metadata,
             text=_resolved(text, sample, place) if failure is None else None,
             reasoning=_reasoning(content),
@@ -164,6 +172,15 @@ class _Log:
             reported=self.scores(sample),
             place=place,
         )
+
+    def images(self, key: str, sample: JsonObject) -> tuple[str, ...]:
+        """Return the images of what the user said, once per sample; what the log left out is said by what is there."""
+        if key in self.pictured:
+            return ()
+        urls = [_attached(url, sample) for url in _images_in(sample.get("input"))]
+        if urls:
+            self.pictured.add(key)
+        return self.pictures.of(urls)
 
     def scores(self, sample: JsonObject) -> dict[str, float]:
         """Return the sample's scores as numbers, by scorer or `scorer/part`."""
@@ -261,6 +278,20 @@ def _resolved(text: str, sample: JsonObject, place: str) -> str:
     if not isinstance(found, str):
         raise InvalidInput(f"{place}: the answer is an attachment that the sample does not hold.", cure="Give the log.")
     return found
+
+
+def _images_in(asked: JsonValue) -> Iterator[str]:
+    """Yield the images of all messages of the user, in their order."""
+    for message in map(object_in, list_in(asked)):
+        if message.get("role") == "user":
+            for part in map(object_in, list_in(message.get("content"))):
+                if part.get("type") == "image":
+                    yield text_in(part.get("image")) or "nothing"
+
+
+def _attached(url: str, sample: JsonObject) -> str:
+    found = object_in(sample.get("attachments")).get(url.removeprefix(_ATTACHMENT))
+    return found if url.startswith(_ATTACHMENT) and isinstance(found, str) else url
 
 
 def _number(value: JsonValue) -> float | None:

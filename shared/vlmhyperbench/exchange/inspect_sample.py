@@ -46,16 +46,16 @@ class Places:
         return Place(id=name, epoch=epoch)
 
 
-def sample_of(run: ExportedRun, sample: ExportedSample, place: Place) -> JsonObject:
-    """Return the sample as `samples/<id>_epoch_<epoch>.json` has it."""
-    asked = _asked(sample, place)
+def sample_of(run: ExportedRun, sample: ExportedSample, place: Place, images: Mapping[str, str]) -> JsonObject:
+    """Return the sample as `samples/<id>_epoch_<epoch>.json` has it; `images` are data URLs by their hashes."""
+    asked = _asked(sample, place, images)
     answer = _answer(run, sample, place)
     latency_s = None if sample.latency_ms is None else sample.latency_ms / 1000
     failed: JsonObject = {"message": sample.failure, "traceback": "", "traceback_ansi": ""}
     return {
         "id": place.id,
         "epoch": place.epoch,
-        "input": asked if sample.system_prompt is not None else _user(sample),
+        "input": asked if sample.system_prompt is not None or images else _user(sample),
         "target": list(sample.references),
         "messages": [*asked, *([answer] if answer else [])],
         "output": _output(run, sample, answer, latency_s),
@@ -67,7 +67,7 @@ def sample_of(run: ExportedRun, sample: ExportedSample, place: Place) -> JsonObj
         "total_time": latency_s,
         "uuid": str(uuid.uuid5(uuid.UUID(run.id), f"{place.id}\n{place.epoch}")),
         "error": failed if sample.failure is not None else None,
-        "attachments": {},
+        "attachments": dict(images),
     }
 
 
@@ -77,7 +77,7 @@ def summary_of(whole: JsonObject) -> JsonObject:
     return {
         "id": whole["id"],
         "epoch": whole["epoch"],
-        "input": _thin(whole["input"]),
+        "input": _thin(_without_images(whole["input"])),
         "target": _thin(whole["target"]),
         "metadata": _thin(whole["metadata"]),
         "scores": {
@@ -94,11 +94,31 @@ def summary_of(whole: JsonObject) -> JsonObject:
     }
 
 
-def _asked(sample: ExportedSample, place: Place) -> list[JsonValue]:
+def _asked(sample: ExportedSample, place: Place, images: Mapping[str, str]) -> list[JsonValue]:
     messages: list[JsonValue] = []
     if sample.system_prompt is not None:
         messages.append({"role": "system", "content": sample.system_prompt, **_ids(place, "system", "input")})
-    return [*messages, {"role": "user", "content": _user(sample), **_ids(place, "user", "input")}]
+    content: JsonValue = _user(sample)
+    if images:
+        shown: list[JsonValue] = [_image(sha256) for sha256 in sample.images]
+        content = [*shown, {"type": "text", "text": _user(sample)}]
+    return [*messages, {"role": "user", "content": content, **_ids(place, "user", "input")}]
+
+
+def _image(sha256: str) -> JsonObject:
+    """Name an image as inspect_ai does in messages: its content stands once, among the sample's attachments."""
+    return {"type": "image", "image": f"attachment://{sha256}", "detail": "auto"}
+
+
+def _without_images(asked: JsonValue) -> JsonValue:
+    """Say where images are, as inspect_ai does in summaries, which have no attachments."""
+    if isinstance(asked, list):
+        return [_without_images(one) for one in asked]
+    if not isinstance(asked, Mapping):
+        return asked
+    if asked.get("type") == "image":
+        return {"type": "text", "text": "(Image)"}
+    return {**asked, "content": _without_images(asked["content"])} if "content" in asked else asked
 
 
 def _user(sample: ExportedSample) -> str:

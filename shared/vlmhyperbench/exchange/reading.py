@@ -194,6 +194,7 @@ def _fit(answer: Answer) -> Answer:
         answer,
         question=_shown(answer.question),
         references=None if references is None else tuple(map(_whole, references)),
+        image_urls=tuple(_shown(url) or "" for url in answer.image_urls),
         metadata=cast("JsonObject", _clean(answer.metadata)),
         text=None if answer.text is None else _whole(answer.text),
         reasoning=None if answer.reasoning is None else _whole(answer.reasoning),

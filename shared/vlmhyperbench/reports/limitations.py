@@ -76,7 +76,8 @@ def _of_quality(run: RunEvidence, counts: Counts) -> list[str]:
         rate, limit = percent(counts.truncation_rate), f"the limit of {run.spec.decoding.max_tokens} tokens"
         items.append(f"{rate} of the answers ended at {'a token limit' if is_imported else limit}.")
     if run.unreadable:
-        items.append(f"{plural(run.unreadable, 'sample')} of the data set could not be asked.")
+        what = "had an image or a text that was refused" if is_imported else "of the data set could not be asked"
+        items.append(f"{plural(run.unreadable, 'sample')} {what}.")
     reach = spread(run)
     if reach is not None and run.primary is not None and reach[0] != reach[1]:
         low, high = (write_number(end, digits_of(run.primary)) for end in reach)

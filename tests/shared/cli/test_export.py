@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -18,7 +19,10 @@ import polars
 import pytest
 
 from tests.shared.exchange.exported_run import HEADLINE, RUN, exported, result, results, run
+from tests.shared.exchange.reading import answers
+from tests.shared.reports.builders import thumbnail
 from vlmhyperbench.cli.main import main
+from vlmhyperbench.exchange.pictures import data_url
 from vlmhyperbench.wire.results import Result
 from vlmhyperbench.wire.runs import RunDetail
 from vlmhyperbench_sdk.types import JsonValue
@@ -35,15 +39,22 @@ class Api:
         self.run: RunDetail = run()
         self.results: Sequence[Result] = results()
         self.headline: JsonValue = HEADLINE
+        self.images: dict[str, bytes] = {}
         self.breaks_at: int | None = None
         """The row from which on a page is refused."""
         self.asked = threading.Event()
         self.stands_still = threading.Event()
 
-    def answer(self, path: str) -> tuple[int, JsonValue]:
+    def answer(self, path: str) -> tuple[int, JsonValue | bytes]:
         """Answer a request with a status and a body."""
         parts = urlsplit(path)
         match parts.path.removeprefix("/api/v1/").split("/"):
+            case ["ids", wanted] if wanted == str(self.run.id):
+                return 200, {"kind": "run", "id": wanted, "name": self.run.name}
+            case ["ids", wanted] if wanted == str(EXPERIMENT):
+                return 200, {"kind": "experiment", "id": wanted, "name": "two models"}
+            case ["runs", _, "images", wanted] if wanted in self.images:
+                return 200, self.images[wanted]
             case ["runs", wanted] if wanted == str(self.run.id):
                 return 200, self.run.model_dump(mode="json")
             case ["experiments", wanted] if wanted == str(EXPERIMENT):
@@ -79,7 +90,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             status, body = made.answer(self.path)
-            content = json.dumps(body).encode()
+            content = body if isinstance(body, bytes) else json.dumps(body).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(content)))
@@ -133,7 +144,26 @@ def test_the_envelope_names_files_answers_and_what_is_missing(
     envelope = json.loads(capsys.readouterr().out)
     assert envelope["kind"] == "export"
     assert envelope["data"] == {"run": str(RUN), "format": "inspect", "files": [str(out)], "answers": 4}
-    assert envelope["warnings"] == [f"anls: {exported().headline[0].gap}."]
+    assert envelope["warnings"][0] == f"anls: {exported().headline[0].gap}."
+
+
+def test_images_are_in_the_log_of_inspect_and_those_that_are_gone_are_told(
+    api: Api, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = thumbnail().data
+    there, gone = hashlib.sha256(data).hexdigest(), "0" * 64
+    api.images = {there: data}
+    api.results = [result(0, images=[there]), result(1, images=[there]), result(2, images=[there, gone])]
+    out = tmp_path / "log.eval"
+    assert main(["export", str(RUN), "--format", "inspect", "--out", str(out), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["warnings"][-1].endswith("not included: 2.")
+    found = answers(out)
+    assert [one.image_urls for one in found] == [
+        (data_url(data),),
+        (f"same:{hashlib.sha256(data_url(data).encode()).hexdigest()}",),
+        (),
+    ]
+    assert all(one.question for one in found)
 
 
 def test_all_pages_are_in_the_file_in_their_order(api: Api, tmp_path: Path) -> None:

@@ -22,10 +22,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from tests.shared.exchange.exported_run import RUN, exported, failed, measure, prompt, result, run, samples, spec
+from tests.shared.exchange.exported_run import IMAGE, RUN, exported, failed, measure, prompt, result, run, samples, spec
+from tests.shared.reports.builders import thumbnail
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.exchange.as_inspect import write_inspect
 from vlmhyperbench.exchange.exported import ExportedRun, ExportedSample
+from vlmhyperbench.exchange.pictures import Pictures, data_url
 from vlmhyperbench.exchange.staging import staged
 
 SCHEMA = json.loads((Path(__file__).parent / "data" / "inspect_log.schema.json").read_text())
@@ -42,6 +44,10 @@ json.dump({
     "samples": {f"{s.id}#{s.epoch}": {n: number(x.value) for n, x in s.scores.items()} for s in log.samples},
     "reasons": {f"{s.id}#{s.epoch}": {n: x.reason for n, x in s.scores.items()} for s in log.samples},
     "texts": {f"{s.id}#{s.epoch}": s.output.completion for s in log.samples},
+    "images": {
+        f"{s.id}#{s.epoch}": [p.image for m in s.input if m.role == "user" for p in m.content if p.type == "image"]
+        for s in read_eval_log(path, resolve_attachments=True).samples if not isinstance(s.input, str)
+    },
     "again": [read_eval_log_sample(path, s.id, s.epoch).id for s in log.samples],
     "summaries": {f"{s.id}#{s.epoch}": {n: number(x.value) for n, x in s.scores.items()} for s in summaries},
     "results": {s.name: s.metrics["value"].value for s in log.results.scores},
@@ -49,10 +55,16 @@ json.dump({
 """
 
 
-def _write(folder: Path, found: Iterable[ExportedSample] | None = None, header: ExportedRun | None = None) -> Path:
+def _write(
+    folder: Path,
+    found: Iterable[ExportedSample] | None = None,
+    header: ExportedRun | None = None,
+    pictures: Pictures | None = None,
+) -> Path:
     path = folder / "log.eval"
+    taken = found if found is not None else samples()
     with staged(path) as staging:
-        write_inspect(header or exported(), found if found is not None else samples(), out=path, staging=staging)
+        write_inspect(header or exported(), taken, out=path, staging=staging, pictures=pictures)
     return path
 
 
@@ -225,9 +237,10 @@ def test_inspect_itself_reads_every_score_as_we_wrote_it(tmp_path: Path) -> None
         result(4, "=cmd|' /C calc'!A0\x00\ud800", key="a\x00/../b", measures=[measure("anls", 1e-300)]),
         result(5, key="page/0", repeat=1, measures=[measure("anls", 0.1 + 0.2)]),
         failed(6),
+        result(7, key="seen", images=[IMAGE]),
     ]
     wanted = samples([*_plain(), *hostile])
-    path = _write(tmp_path, wanted)
+    path = _write(tmp_path, wanted, pictures=Pictures(lambda sha256: thumbnail().data if sha256 == IMAGE else b""))
     done = subprocess.run(
         [str(_python_with_inspect()), "-c", _READ, str(path)], check=True, capture_output=True, text=True, timeout=120
     )
@@ -241,6 +254,9 @@ def test_inspect_itself_reads_every_score_as_we_wrote_it(tmp_path: Path) -> None
     assert sorted(map(str, found["samples"].values())) == sorted(map(str, expected))
     assert found["summaries"] == found["samples"]
     assert sorted(found["texts"].values()) == sorted(one.text or "" for one in wanted)
+    shown = [images for images in found["images"].values() if images]
+    assert shown == [[data_url(thumbnail().data)]] * sum(bool(one.images) for one in wanted)
+    assert found["images"]["seen#1"] == shown[0]
     assert len(found["again"]) == len(wanted)
     assert found["reasons"]["page/2#1"] == {"anls": "invalid_output: no number", "exact_match": None}
     assert found["samples"]["page/0#2"] == {"anls": 0.1 + 0.2}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.shared.reports.builders import evidence, fact, run_spec
 from tests.shared.reports.timed import limits_of
 from vlmhyperbench.domain.scenarios import ScenarioSpec
-from vlmhyperbench.domain.specs import EndpointTarget
+from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget
 from vlmhyperbench.reports.records import PhaseEvidence
 from vlmhyperbench.reports.run_report import run_document
 from vlmhyperbench_text_metrics import ExactMatch
@@ -22,6 +22,14 @@ def test_limitations_follow_from_the_numbers() -> None:
     assert "The p99 rests on 3 requests" in said
     assert "shared the machine" in said
     assert "they are estimated" in said
+
+
+def test_samples_of_a_file_whose_images_were_refused_are_counted() -> None:
+    metrics = (ExactMatch(),)
+    target = ImportTarget(model_name="m", format="inspect", tool=None, answers="0" * 64, decoding={})
+    spec = run_spec(metrics=metrics, target=target)
+    said = limits_of(run_document(evidence([fact(0, "a", "a")], unreadable=1, metrics=metrics, spec=spec)))
+    assert "1 sample had an image or a text that was refused" in said
 
 
 def test_a_large_repeated_single_stream_run_against_an_endpoint_has_fewer_of_them() -> None:

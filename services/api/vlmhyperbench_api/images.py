@@ -1,0 +1,43 @@
+"""`/runs/…/images`: the images that a run asked about, as they are stored."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from fastapi import APIRouter
+from starlette.responses import FileResponse
+
+from vlmhyperbench.db import manifests, runs
+from vlmhyperbench.domain.base import Sha256
+from vlmhyperbench.errors import NotFound
+from vlmhyperbench_api.bodies import StrictRoute
+from vlmhyperbench_api.dependencies import RuntimeOf
+from vlmhyperbench_api.ids import RunId
+from vlmhyperbench_api.security import Principal, requires
+
+router = APIRouter(prefix="/runs", tags=["results"], route_class=StrictRoute)
+
+_HEADERS = {
+    "Content-Security-Policy": "sandbox; default-src 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "private, max-age=31536000, immutable",
+}
+"""What a stranger sent is shown as an image or not at all; its name is its content."""
+
+
+@router.get("/{run_id}/images/{sha256}", response_class=FileResponse)
+async def get_image(
+    run_id: RunId, sha256: Sha256, principal: Annotated[Principal, requires("run:read")], runtime: RuntimeOf
+) -> FileResponse:
+    """Download an image of the run's samples."""
+    from vlmhyperbench_api.samples import image_of  # polars is loaded by the first request that needs it
+
+    async with runtime.database.transaction() as session:
+        run = await runs.get(session, run_id, project_id=principal.project_id)
+        manifest = await manifests.get(session, run.manifest_id) if run is not None and run.manifest_id else None
+    found = await asyncio.to_thread(image_of, runtime.storage, manifest.storage_key, sha256) if manifest else None
+    if found is None:
+        raise NotFound(f"The run {run_id} has no image {sha256[:12]}….", cure="Take the hashes of /results.")
+    path, media_type = found
+    return FileResponse(path, media_type=media_type, headers={**_HEADERS, "ETag": f'"{sha256}"'})
