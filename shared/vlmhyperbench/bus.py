@@ -141,6 +141,11 @@ class Bus:
         except ValueError:
             return None
 
+    async def take_once(self, name: str, *, ttl_s: int) -> bool | None:
+        """Say whether nobody took this name within its time before, and take it; None where Redis does not say."""
+        taken = await self._call(self._redis.set(f"vlmhb:taken:{name}", "1", nx=True, ex=ttl_s), False)
+        return None if taken is False else bool(taken)
+
     async def push_wake(self) -> None:
         """Wake the scheduler; a lost wake costs one tick."""
 

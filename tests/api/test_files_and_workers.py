@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from tests.api.conftest import Served
 from tests.support.builders import add_worker
-from vlmhyperbench.db import artifacts
+from vlmhyperbench.db import artifacts, runs
 from vlmhyperbench_api.openapi import description
 
 pytestmark = pytest.mark.anyio
@@ -65,6 +65,17 @@ async def test_a_report_has_its_headline_and_files(api: Served) -> None:
     report = (await api.http.get(f"/reports/{run_id}")).json()
     assert (report["scope"], report["headline"]) == ("run", headline)
     assert [file["name"] for file in report["files"]] == ["report.html", "report.json"]
+
+
+async def test_a_report_in_one_format_alone_has_the_headline_too(api: Served) -> None:
+    run_id = await _run(api)
+    await _add_file(api, run_id, "report.html", b"x")
+    row = {"name": "a", "state": "SUCCEEDED", "ok": 3}
+    score = {"metric": "exact_match", "value": 1.0, "n": 3}
+    async with api.database.transaction() as session:
+        await runs.set_headline(session, UUID(run_id), {**row, "scores": [score]})
+    report = (await api.http.get(f"/reports/{run_id}")).json()
+    assert report["headline"] == {"rows": [{**row, "metrics": {"exact_match": {"value": 1.0, "n": 3}}}]}
 
 
 async def test_a_run_without_a_report_says_so(api: Served) -> None:

@@ -34,7 +34,7 @@ router = APIRouter(prefix="/artifacts", tags=["artifacts"], route_class=StrictRo
 
 Reader = Annotated[Principal, requires("artifact:read")]
 
-_REPORT_POLICY = (
+REPORT_POLICY = (
     "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 )
 """A report that is opened from the API runs in an origin of its own, and loads nothing."""
@@ -84,7 +84,7 @@ async def get_artifact_content(
         path,
         media_type=found.media_type,
         filename=found.name,
-        headers={"ETag": f'"{found.sha256}"', "Content-Security-Policy": _REPORT_POLICY},
+        headers={"ETag": f'"{found.sha256}"', "Content-Security-Policy": REPORT_POLICY},
     )
 
 

@@ -24,10 +24,12 @@ from vlmhyperbench_api import (
     ids,
     images,
     live,
+    pages,
     registry,
     reports,
     results,
     runs,
+    sessions,
     workers,
 )
 from vlmhyperbench_api.catalogue import Registries
@@ -55,6 +57,7 @@ _ROUTERS = (
     reports.router,
     artifacts.router,
     live.router,
+    sessions.router,
 )
 
 
@@ -80,7 +83,7 @@ def create_app(settings: Settings) -> FastAPI:
                 yield
                 hearing.cancel()
 
-    check_policies(_ROUTERS)
+    check_policies((*_ROUTERS, pages.router))
     app = FastAPI(
         title="VLMHyperBench",
         version=version("vlmhyperbench-api"),
@@ -93,6 +96,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     for router in _ROUTERS:
         app.include_router(router, prefix=PREFIX)
+    app.include_router(pages.router)
     errors.install(app)
     app.add_middleware(
         Limits, body_s=settings.timers.request_s, larger={f"{PREFIX}{answers.router.prefix}": MAX_ANSWERS_BYTES}

@@ -1,4 +1,4 @@
-"""`/reports`: the newest report of a run or experiment, with the headline of its `report.json`."""
+"""`/reports`: the newest report of a run or experiment, with its headline, whatever formats were asked for."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ from vlmhyperbench_api.dependencies import (
     write_cursor,
 )
 from vlmhyperbench_api.ids import ScopeId
-from vlmhyperbench_api.presenting import artifact_of
+from vlmhyperbench_api.presenting import artifact_of, json_of
 from vlmhyperbench_api.security import Principal, requires
+from vlmhyperbench_sdk.types import JsonObject
 
 router = APIRouter(prefix="/reports", tags=["reports"], route_class=StrictRoute)
 
@@ -55,27 +56,38 @@ async def list_reports(
 @router.get("/{scope_id}")
 async def get_report(scope_id: ScopeId, principal: Reader, session: Session, runtime: RuntimeOf) -> Report:
     """Read the newest report of a run or of an experiment."""
-    scope, has_ended, files = await _files(session, scope_id, principal)
+    scope, has_ended, files, stored = await _files(session, scope_id, principal)
     shown = [file for file in files if file.kind in {"report", "table", "resources", "reuse"}]
     if not any(file.kind == "report" for file in shown):
         if has_ended:
             raise NotFound(f"The {scope} {scope_id} ended without a report.", cure="Look at why it ended.")
         raise NotReady(f"The {scope} {scope_id} has no report yet.", cure="Wait until it has ended.", code="no_report")
+    headline = _row_of(stored) if stored is not None else None
     document = next((file for file in shown if file.name == "report.json"), None)
-    headline = await asyncio.to_thread(_headline, runtime, document) if document else None
+    if headline is None and document is not None:
+        headline = await asyncio.to_thread(_headline, runtime, document)
     return Report(scope=scope, id=scope_id, headline=headline, files=[artifact_of(file) for file in shown])
 
 
 async def _files(
     session: AsyncSession, scope_id: UUID, principal: Principal
-) -> tuple[Literal["run", "experiment"], bool, list[ArtifactView]]:
+) -> tuple[Literal["run", "experiment"], bool, list[ArtifactView], JsonObject | None]:
     run = await runs.get(session, scope_id, project_id=principal.project_id)
     if run is not None:
-        return "run", run.state.is_terminal, await artifacts.of_run(session, scope_id)
+        return "run", run.state.is_terminal, await artifacts.of_run(session, scope_id), run.headline
     experiment = await experiments.get(session, scope_id, project_id=principal.project_id)
     if experiment is not None:
-        return "experiment", experiment.state.is_terminal, await artifacts.of_experiment(session, scope_id)
+        return "experiment", experiment.state.is_terminal, await artifacts.of_experiment(session, scope_id), None
     raise NotFound(f"There is no run or experiment {scope_id}.", cure="List the runs to see which there are.")
+
+
+def _row_of(stored: JsonObject) -> JsonValue:
+    """Return a run's headline as `report.json` has it: its metrics by their names."""
+    row = json_of({name: value for name, value in stored.items() if name != "scores"})
+    scores = json_of(stored).get("scores")
+    found = [score for score in scores if isinstance(score, dict)] if isinstance(scores, list) else []
+    row["metrics"] = {str(one["metric"]): {k: v for k, v in one.items() if k != "metric"} for one in found}
+    return {"rows": [row]}
 
 
 def _headline(runtime: Runtime, document: ArtifactView) -> JsonValue | None:

@@ -52,10 +52,18 @@ class Policy:
             Unauthorised: no key, or one that is unknown, revoked or expired.
             Forbidden: the key lacks the scope.
         """
-        principal = await authenticate(connection)
+        principal = await self.principal(connection)
         if not principal.may(self.scope):
             raise Forbidden(f"The key lacks the scope {self.scope}.", cure="Use a key that has it.")
         return principal
+
+    async def principal(self, connection: HTTPConnection) -> Principal:
+        """Find who asks: the owner of the key.
+
+        Raises:
+            Unauthorised: no key, or one that is not valid.
+        """
+        return await authenticate(connection)
 
 
 class _Public:

@@ -14,7 +14,7 @@ from vlmhyperbench.cli.headline import print_table
 from vlmhyperbench.cli.output import emit, note, say
 from vlmhyperbench.cli.report import fetch
 from vlmhyperbench.cli.shown import HUMAN, Shown
-from vlmhyperbench.cli.stack import start
+from vlmhyperbench.cli.stack import say_page, start
 from vlmhyperbench.cli.watch import ending
 from vlmhyperbench.client import Client
 from vlmhyperbench.local.supervisor import control
@@ -49,7 +49,7 @@ def demo(
     note("Starting the stack …", shown)
     is_ours = start(home, settings, shown=shown, is_tied=not keep)
     try:
-        return _run(home, out, experiment, is_fresh=fresh, shown=shown)
+        return _run(home, out, experiment, is_fresh=fresh, is_kept=keep or not is_ours, shown=shown)
     except KeyboardInterrupt:
         note("\nInterrupted. Resume: vlmhyperbench demo")
         raise
@@ -58,12 +58,13 @@ def demo(
             _stop(home, shown)
 
 
-def _run(home: Home, out: Path | None, experiment: str, *, is_fresh: bool, shown: Shown) -> int:
+def _run(home: Home, out: Path | None, experiment: str, *, is_fresh: bool, is_kept: bool, shown: Shown) -> int:
     with Client(home.api_url(), home.api_key()) as client:
         created = _resume_or_create(client, experiment, is_fresh=is_fresh, shown=shown)
         if shown.json:
             emit("launch", created)
         note(f"{created.name}: {len(created.runs)} runs, experiment {created.id}", shown)
+        say_page(home, lambda line: note(line, shown))
         ended = follow(client, created, shown)
         code = outcome_code(ended)
         if code != exits.OK:
@@ -78,6 +79,8 @@ def _run(home: Home, out: Path | None, experiment: str, *, is_fresh: bool, shown
     else:
         print_table(found.headline)
         say(f"Open the report: {main}")
+        if is_kept:
+            say_page(home)
     return code
 
 

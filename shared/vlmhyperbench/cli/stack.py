@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -36,9 +37,10 @@ def up(
     started = start(home, settings, shown=shown, services=services)
     text = f"The stack is ready at {home.api_url()}." if started else f"The stack already runs at {home.api_url()}."
     if shown.json:
-        emit("stack", control.status(home), warnings=[] if started else [text])
+        emit("stack", _with_page(home), warnings=[] if started else [text])
     else:
         say(text)
+        say_page(home)
     return exits.OK
 
 
@@ -56,15 +58,17 @@ def down(*, shown: Shown = HUMAN) -> int:
 
 def status(*, shown: Shown = HUMAN) -> int:
     """Show each process of the embedded stack: pid, state, restarts, memory."""
-    found = control.status(Home(Settings.load().home))
+    home = Home(Settings.load().home)
+    found = control.status(home)
     problems = _problems()
     if shown.json:
-        emit("stack", found, warnings=problems)
+        emit("stack", _with_page(home), warnings=problems)
         return exits.OK if found.is_up else exits.SETUP
     if not found.is_up:
         say(f"No stack runs in {found.home}. Start one with `vlmhyperbench up`.")
         return exits.SETUP
     say(f"{found.url}  (home {found.home})")
+    say_page(home)
     rows = [(one.name, one.pid, one.state, one.restarts, _mebibytes(one.pss_bytes)) for one in found.processes]
     table(["process", "pid", "state", "restarts", "memory"], rows, right=["pid", "restarts", "memory"])
     say(f"memory of all processes (PSS): {_mebibytes(sum(one.pss_bytes or 0 for one in found.processes))}")
@@ -95,13 +99,43 @@ def start(home: Home, settings: Settings, *, shown: Shown, services: Sequence[st
     )
 
 
+def page_link(home: Home) -> str | None:
+    """Return an address that opens the stack's page in one browser, once; None where no API answers."""
+    from vlmhyperbench.client import Client
+
+    url, key = home.api_url(), home.api_key()
+    if url is None or key is None:
+        return None
+    try:
+        with Client(url, key) as client:
+            return url + client.browser_ticket().path
+    except VlmHyperBenchError:
+        return None
+
+
+def say_page(home: Home, tell: Callable[[str], None] = say) -> None:
+    """Print such an address, where there is one."""
+    link = page_link(home)
+    if link is not None:
+        tell(f"Open it in a browser (once, within ten minutes): {link}")
+
+
+def _with_page(home: Home) -> dict[str, object]:
+    found = control.status(home)
+    return {**asdict(found), "page": page_link(home) if found.is_up else None}
+
+
 def _serve(home: Home, settings: Settings, services: Sequence[str], shown: Shown) -> int:
     from vlmhyperbench.local.supervisor.__main__ import ALREADY_RUNS, serve
 
     def report(message: Mapping[str, str]) -> None:
         match message["event"]:
             case "ready":
-                emit("stack", dict(message)) if shown.json else say(f"The stack is ready at {message['url']}.")
+                if shown.json:
+                    emit("stack", {**message, "page": page_link(home)})
+                else:
+                    say(f"The stack is ready at {message['url']}.")
+                    say_page(home)
             case "failed":
                 note(f"error: {message['message']} {message['cure']}")
             case "starting":

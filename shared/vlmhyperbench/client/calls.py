@@ -31,6 +31,7 @@ from vlmhyperbench.wire.runs import (
     RunRerun,
     RunRescore,
 )
+from vlmhyperbench.wire.tickets import BrowserTicket
 from vlmhyperbench.wire.workers import Worker
 
 T = TypeVar("T")
@@ -242,6 +243,11 @@ def get_image(run_id: Id, sha256: str) -> Call[bytes]:
 def get_report(scope_id: Id) -> Call[Report]:
     """Read the newest report of a run or experiment."""
     return _get(f"/reports/{_id(scope_id)}", Report)
+
+
+def create_ticket() -> Call[BrowserTicket]:
+    """Make an address that opens the stack's page in one browser, once."""
+    return _post("/tickets", BrowserTicket)
 
 
 def _get(path: str, model: type[Model]) -> Call[Model]:

@@ -107,6 +107,7 @@ class Api(Resource):
     artifact_content = Now(calls.artifact_content)
     image = Now(calls.get_image)
     report = Now(calls.get_report)
+    browser_ticket = Now(calls.create_ticket)
 
 
 class AsyncApi(AsyncResource):
@@ -125,6 +126,7 @@ class AsyncApi(AsyncResource):
     artifact_content = Later(calls.artifact_content)
     image = Later(calls.get_image)
     report = Later(calls.get_report)
+    browser_ticket = Later(calls.create_ticket)
 
 
 class Client(Api):

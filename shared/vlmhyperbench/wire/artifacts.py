@@ -28,7 +28,7 @@ class Artifact(Output):
 
 
 class Report(Output):
-    """The newest report of a run or experiment: its files, and the headline of its `report.json`."""
+    """The newest report of a run or experiment: its files, and its headline."""
 
     scope: Literal["run", "experiment"]
     id: UUID

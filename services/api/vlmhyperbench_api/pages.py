@@ -1,0 +1,179 @@
+"""The stack's page in a browser: what runs, and the way to its reports. HTML without scripts, behind a session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from sqlalchemy.ext.asyncio import AsyncSession
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse
+
+from vlmhyperbench.data.images import image_key
+from vlmhyperbench.db import artifacts, experiments, manifests, runs, tallies, waits
+from vlmhyperbench.db.tallies import Tally
+from vlmhyperbench.db.views import ArtifactView
+from vlmhyperbench.domain.base import Sha256
+from vlmhyperbench.domain.tickets import SESSION_S
+from vlmhyperbench.errors import NotFound, VlmHyperBenchError
+from vlmhyperbench.runtime import Runtime
+from vlmhyperbench_api.artifacts import REPORT_POLICY
+from vlmhyperbench_api.dependencies import RuntimeOf, Session
+from vlmhyperbench_api.errors import status_of
+from vlmhyperbench_api.overview import Overview, RunLine, files_page, message_page, overview_page, page_policy
+from vlmhyperbench_api.presenting import run_of
+from vlmhyperbench_api.reading import read_experiment
+from vlmhyperbench_api.security import PUBLIC, Principal
+from vlmhyperbench_api.sessions import SIGN_IN, PagePolicy, cookie_name, open_session
+
+MAX_EXPERIMENTS = 20
+MAX_RUNS = 50
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+_FOR_GOOD = "private, max-age=31536000, immutable"
+"""What is named by its content never changes."""
+_SHOWN_FILES = frozenset({"report", "table", "resources", "reuse"})
+
+Reader = Annotated[Principal, Depends(PagePolicy("run:read"))]
+FileReader = Annotated[Principal, Depends(PagePolicy("artifact:read"))]
+
+
+class PageRoute(APIRoute):
+    """A route whose refusals are pages, too."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def page(request: Request) -> Response:
+            try:
+                response = await handle(request)
+            except VlmHyperBenchError as error:
+                response = _html(message_page(error.message, error.cure), status=status_of(error))
+            except RequestValidationError:
+                response = _html(message_page("There is no such page.", "Go back to the list."), status=404)
+            for name, value in _HEADERS.items():
+                response.headers.setdefault(name, value)
+            return response
+
+        return page
+
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+@router.get("/")
+async def show_overview(principal: Reader, session: Session, runtime: RuntimeOf) -> Response:
+    """Show what runs and what has run, the newest first."""
+    stale_s = runtime.settings.timers.stale_worker_s
+    project_id = principal.project_id
+    found = await experiments.page(session, project_id=project_id, limit=MAX_EXPERIMENTS)
+    details = [await read_experiment(session, one.id, project_id=project_id, stale_s=stale_s) for one in found]
+    single = [
+        run for run in await runs.page(session, project_id=project_id, limit=MAX_RUNS) if run.experiment_id is None
+    ]
+    counts = await tallies.of_runs(session, [run.id for run in single])
+    waiting = await waits.of_runs(session, single, stale_s=stale_s)
+    alone = [run_of(run, counts.get(run.id, Tally()), waiting.get(run.id)) for run in single]
+    shown = [*alone, *(run for one in details for run in one.runs)]
+    stages = {
+        run.id: progress
+        for run in shown
+        if not run.state.is_terminal and (progress := await runtime.bus.progress(run.id))
+    }
+    lines = {run.id: RunLine(run=run, progress=stages.get(run.id)) for run in shown}
+    return _html(
+        overview_page(
+            Overview(
+                experiments=[(one, [lines[run.id] for run in one.runs]) for one in details],
+                runs=[lines[run.id] for run in alone],
+            )
+        )
+    )
+
+
+@router.get(SIGN_IN, dependencies=[PUBLIC])
+async def sign_in(request: Request, ticket: Annotated[str, Query(max_length=300)] = "") -> Response:
+    """Turn a ticket into a session."""
+    cookie = await open_session(request, ticket)
+    response = RedirectResponse("/", status_code=303)
+    response.set_cookie(
+        cookie_name(request),
+        cookie,
+        max_age=SESSION_S,
+        httponly=True,
+        samesite="lax",  # a report is an origin of its own: its links to pages of documents come from elsewhere
+        secure=request.url.scheme == "https",
+    )
+    return response
+
+
+@router.get("/reports/{scope_id}")
+async def show_report(scope_id: UUID, principal: FileReader, session: Session, runtime: RuntimeOf) -> Response:
+    """Show the newest report of a run or an experiment, or else its files."""
+    name, files = await _files(session, scope_id, principal)
+    page = next((file for file in files if file.name == "report.html"), None)
+    if page is None:
+        shown = [file for file in files if file.kind in _SHOWN_FILES]
+        return _html(files_page(name, shown))
+    path = await asyncio.to_thread(runtime.storage.path, page.storage_key)
+    return FileResponse(path, media_type="text/html", headers={"Content-Security-Policy": REPORT_POLICY})
+
+
+@router.get("/files/{artifact_id}")
+async def download(artifact_id: UUID, principal: FileReader, session: Session, runtime: RuntimeOf) -> Response:
+    """Download one file."""
+    found = await artifacts.get(session, artifact_id, project_id=principal.project_id)
+    if found is None:
+        raise NotFound("There is no such file.", cure="Go back to the list.")
+    path = await asyncio.to_thread(runtime.storage.path, found.storage_key)
+    headers = {"Content-Security-Policy": REPORT_POLICY}
+    return FileResponse(path, media_type=found.media_type, filename=found.name, headers=headers)
+
+
+@router.get("/reports/{scope_id}/images/{sha256}")
+async def show_image(
+    scope_id: UUID, sha256: Sha256, principal: FileReader, session: Session, runtime: RuntimeOf
+) -> Response:
+    """Show a page of a document that the run, or a run of the experiment, asked about."""
+    run = await runs.get(session, scope_id, project_id=principal.project_id)
+    members = [run] if run is not None else []
+    if not members and await experiments.get(session, scope_id, project_id=principal.project_id) is not None:
+        members = await runs.of_experiment(session, scope_id)
+    for manifest_id in dict.fromkeys(member.manifest_id for member in members if member.manifest_id):
+        manifest = await manifests.get(session, manifest_id)
+        media_type = await asyncio.to_thread(_media_type, runtime, manifest.storage_key, sha256) if manifest else None
+        if media_type is not None:
+            path = await asyncio.to_thread(runtime.storage.path, image_key(sha256))
+            headers = {
+                "Content-Security-Policy": page_policy(),
+                "Cache-Control": "private, max-age=31536000, immutable",
+            }
+            return FileResponse(path, media_type=media_type, headers=headers)
+    raise NotFound("There is no such page of a document.", cure="Go back to the report.")
+
+
+async def _files(session: AsyncSession, scope_id: UUID, principal: Principal) -> tuple[str, list[ArtifactView]]:
+    run = await runs.get(session, scope_id, project_id=principal.project_id)
+    if run is not None:
+        return run.name, await artifacts.of_run(session, scope_id)
+    experiment = await experiments.get(session, scope_id, project_id=principal.project_id)
+    if experiment is not None:
+        return experiment.name, await artifacts.of_experiment(session, scope_id)
+    raise NotFound("There is no such run or experiment.", cure="Go back to the list.")
+
+
+def _media_type(runtime: Runtime, storage_key: str, sha256: str) -> str | None:
+    from vlmhyperbench_api.samples import media_type_of  # polars is loaded by the first request that needs it
+
+    return media_type_of(runtime.storage, storage_key, sha256)
+
+
+def _html(page: str, *, status: int = 200) -> HTMLResponse:
+    return HTMLResponse(page, status_code=status, headers={"Content-Security-Policy": page_policy()})

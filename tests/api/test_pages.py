@@ -1,0 +1,186 @@
+"""The stack's page: behind a session that one ticket opens, without scripts, and with reports that run apart."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import re
+from datetime import UTC, datetime
+from uuid import UUID
+
+import httpx2
+import polars
+import pytest
+from sqlalchemy import text
+
+from tests.api.conftest import Served
+from tests.api.test_files_and_workers import _add_file, _run
+from vlmhyperbench.data.images import image_key
+from vlmhyperbench.db import api_keys, manifests
+from vlmhyperbench.domain.api_keys import prefix_of
+
+pytestmark = pytest.mark.anyio
+NOWHERE = "00000000-0000-4000-8000-000000000000"
+PRIVATE = ("/", f"/reports/{NOWHERE}", f"/files/{NOWHERE}", f"/reports/{NOWHERE}/images/{'a' * 64}")
+
+
+async def _link(api: Served, key: str = "") -> str:
+    answer = await api.http.post("/tickets", headers={"X-API-Key": key} if key else {})
+    assert answer.status_code == 201
+    assert answer.json()["expires_at"] > datetime.now(UTC).isoformat()
+    return str(answer.json()["path"])
+
+
+def _browser(api: Served) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(base_url=api.url, trust_env=False, follow_redirects=True, timeout=30)
+
+
+@pytest.mark.parametrize("path", PRIVATE)
+async def test_without_a_session_there_is_the_way_in_and_no_data(api: Served, path: str) -> None:
+    await api.http.post("/runs", json={"run": "simulated-instant", "name": "secret-name"})
+    for headers in ({}, {"X-API-Key": api.key}, {"Cookie": "vlmhyperbench-8760=nonsense"}):
+        async with _browser(api) as browser:
+            answer = await browser.get(path, headers=headers)
+        assert answer.status_code == 401
+        assert answer.headers["content-type"] == "text/html; charset=utf-8"
+        assert "vlmhyperbench status" in answer.text
+        assert "secret-name" not in answer.text
+
+
+async def test_a_link_opens_one_session_and_the_key_s_scopes_bound_it(api: Served) -> None:
+    await api.http.post("/runs", json={"run": "simulated-instant", "name": "<b>mine</b>"})
+    link = await _link(api)
+    async with _browser(api) as browser:
+        answer = await browser.get(link)
+        assert (answer.status_code, answer.url.path, answer.url.query) == (200, "/", b"")
+        assert "&lt;b&gt;mine&lt;/b&gt;" in answer.text
+        assert (await browser.get("/")).status_code == 200
+        assert (await browser.get("/api/v1/runs")).status_code == 401, "the API itself wants a key"
+    async with _browser(api) as other:
+        assert (await other.get(link)).status_code == 401, "a link is good once"
+    narrow = await _link(api, await api.add_key("run:read"))
+    async with _browser(api) as browser:
+        assert (await browser.get(narrow)).status_code == 200
+        assert (await browser.get(f"/reports/{NOWHERE}")).status_code == 403
+    refused = await api.http.post("/tickets", headers={"X-API-Key": await api.add_key("registry:read")})
+    assert refused.status_code == 403
+
+
+async def test_the_cookie_is_for_this_site_alone_and_no_script_sees_it(api: Served) -> None:
+    async with _browser(api) as browser:
+        answer = await browser.get(await _link(api), follow_redirects=False)
+    cookie = answer.headers["set-cookie"].lower()
+    assert all(part in cookie for part in ("httponly", "samesite=lax", "path=/", "max-age=43200"))
+
+
+async def test_a_session_ends_with_its_key_and_forged_ones_never_begin(api: Served) -> None:
+    key = await api.add_key()
+    async with _browser(api) as browser:
+        await browser.get(await _link(api, key))
+        (name, value), *_ = browser.cookies.items()
+        assert (await browser.get("/")).status_code == 200
+        prefix, expires, nonce, signature = value.split(".")
+        later = f"{prefix}.{int(expires) + 1}.{nonce}.{signature}"
+        ticket = (await _link(api, key)).partition("ticket=")[2]
+        for forged in (later, ticket, value[:-1] + ("A" if value[-1] != "A" else "B")):
+            async with _browser(api) as stranger:
+                answer = await stranger.get("/", headers={"Cookie": f"{name}={forged}"})
+                assert answer.status_code == 401
+        async with api.database.transaction() as session:
+            await api_keys.revoke(session, prefix_of(key) or "")
+        assert (await browser.get("/")).status_code == 401
+        assert (await browser.get(f"/sign-in?ticket={ticket}")).status_code == 401
+
+
+async def test_the_page_runs_nothing_and_may_be_framed_by_nobody(api: Served) -> None:
+    async with _browser(api) as browser:
+        answer = await browser.get(await _link(api))
+    policy = answer.headers["content-security-policy"]
+    (style,) = re.findall(r"<style>(.*?)</style>", answer.text, re.DOTALL)
+    assert "<script" not in answer.text
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert hashlib.sha256(style.encode()).hexdigest() in _digests(policy)
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["referrer-policy"] == "no-referrer"
+
+
+def _digests(policy: str) -> list[str]:
+    return [base64.b64decode(found).hex() for found in re.findall(r"'sha256-([^']+)'", policy)]
+
+
+async def test_runs_show_state_progress_and_scores_and_the_page_reloads_while_one_is_open(api: Served) -> None:
+    run_id = await _run(api)
+    async with _browser(api) as browser:
+        open_page = (await browser.get(await _link(api))).text
+        assert 'http-equiv="refresh"' in open_page
+        assert ">queued</span>" in open_page
+        headline = {"scores": [{"metric": "exact_match", "value": 0.918, "ci_low": 0.9, "ci_high": 0.93, "n": 3}]}
+        async with api.database.transaction() as session:
+            await session.execute(
+                text("UPDATE run SET headline = CAST(:headline AS jsonb), total = 4 WHERE id = :id"),
+                {"headline": json.dumps(headline), "id": run_id},
+            )
+        page = (await browser.get("/")).text
+    assert f'href="/reports/{run_id}"' in page
+    assert "exact match" in page
+    assert "0.918" in page
+    assert "0.900 to 0.930" in page
+
+
+async def test_a_report_is_shown_in_an_origin_of_its_own_and_other_files_are_downloads(api: Served) -> None:
+    run_id = await _run(api)
+    async with _browser(api) as browser:
+        await browser.get(await _link(api))
+        assert "no report yet" in (await browser.get(f"/reports/{run_id}")).text
+        other = await _add_file(api, run_id, "report.md", b"# text")
+        assert f'href="/files/{other}"' in (await browser.get(f"/reports/{run_id}")).text
+        await _add_file(api, run_id, "report.html", b"<p>hello")
+        shown = await browser.get(f"/reports/{run_id}")
+        assert shown.text == "<p>hello"
+        assert shown.headers["content-security-policy"].startswith("sandbox allow-scripts; default-src 'none'")
+        assert "content-disposition" not in shown.headers
+        file = await browser.get(f"/files/{other}")
+        assert file.content == b"# text"
+        assert file.headers["content-disposition"].startswith("attachment")
+        assert (await browser.get("/reports/nonsense")).status_code == 404
+        assert (await browser.get(f"/files/{NOWHERE}")).status_code == 404
+    async with _browser(api) as stranger:
+        await stranger.get(await _link(api, await api.add_key(project="other")))
+        assert (await stranger.get(f"/reports/{run_id}")).status_code == 404
+        assert (await stranger.get(f"/files/{other}")).status_code == 404
+
+
+async def test_a_stored_image_is_shown_where_the_run_asked_about_it_and_nowhere_else(api: Served) -> None:
+    run_id = await _run(api)
+    asked, strange = (hashlib.sha256(content).hexdigest() for content in (b"asked", b"strange"))
+    for sha256, content in ((asked, b"asked"), (strange, b"strange")):
+        api.storage.put(image_key(sha256), content)
+    manifest = polars.DataFrame({"index": [0], "images": [[{"sha256": asked, "media_type": "image/png"}]]})
+    buffer = io.BytesIO()
+    manifest.write_parquet(buffer)
+    stored = api.storage.put(f"manifests/{run_id}.parquet", buffer.getvalue())
+    async with api.database.transaction() as session:
+        await manifests.add(
+            session,
+            manifest_id="9" * 64,
+            dataset_digest="d" * 64,
+            storage_key=stored.key,
+            size_bytes=stored.size_bytes,
+            samples=1,
+            unreadable=0,
+            group_columns=(),
+        )
+        await session.execute(
+            text("UPDATE run SET manifest_id = :manifest WHERE id = :id"), {"manifest": "9" * 64, "id": UUID(run_id)}
+        )
+    async with _browser(api) as browser:
+        await browser.get(await _link(api))
+        image = await browser.get(f"/reports/{run_id}/images/{asked}")
+        assert (image.status_code, image.content) == (200, b"asked")
+        assert image.headers["content-type"] == "image/png"
+        assert image.headers["x-content-type-options"] == "nosniff"
+        assert (await browser.get(f"/reports/{run_id}/images/{strange}")).status_code == 404
+        assert (await browser.get(f"/reports/{run_id}/images/..%2f..%2fx")).status_code == 404
