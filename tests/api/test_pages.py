@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import io
 import json
 import re
 from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import httpx2
@@ -17,9 +20,11 @@ from sqlalchemy import text
 
 from tests.api.conftest import Served
 from tests.api.test_files_and_workers import _add_file, _run
+from vlmhyperbench.cli.stack import page_link
 from vlmhyperbench.data.images import image_key
 from vlmhyperbench.db import api_keys, manifests
 from vlmhyperbench.domain.api_keys import prefix_of
+from vlmhyperbench.local.supervisor.home import Home
 
 pytestmark = pytest.mark.anyio
 NOWHERE = "00000000-0000-4000-8000-000000000000"
@@ -35,6 +40,20 @@ async def _link(api: Served, key: str = "") -> str:
 
 def _browser(api: Served) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(base_url=api.url, trust_env=False, follow_redirects=True, timeout=30)
+
+
+async def test_the_command_line_s_link_opens_the_page(api: Served, tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.run.mkdir(parents=True)
+    assert page_link(home) is None, "no stack ever ran there"
+    address = urlsplit(api.url)
+    home.settings_file.write_text(json.dumps({"api_host": address.hostname, "api_port": address.port}))
+    home.api_key_file.write_text(api.key)
+    link = await asyncio.to_thread(page_link, home)
+    async with _browser(api) as browser:
+        assert (await browser.get(str(link))).status_code == 200
+    home.api_key_file.write_text(api.key[:-1])
+    assert await asyncio.to_thread(page_link, home) is None
 
 
 @pytest.mark.parametrize("path", PRIVATE)
