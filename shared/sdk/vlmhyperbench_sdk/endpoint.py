@@ -154,7 +154,7 @@ def _plain_header(path: tuple[str, ...], name: str, value: JsonValue) -> Iterato
         message = f"its value has {len(value)} characters, not 1 to {MAX_HEADER_CHARACTERS}."
         yield OptionProblem(path=path, message=message, cure="Shorten it.")
     elif _CONFIDENTIAL.search(name) or _CREDENTIAL.match(value):
-        cure = "Store its value with `vlmhyperbench secret set NAME`, and write {secret: NAME}."
+        cure = "Store its value with `vlmhyperbench secret set NAME`; write {secret: NAME}, with --header secret:NAME."
         yield OptionProblem(path=path, message="a header that may hold a credential is given by name.", cure=cure)
 
 

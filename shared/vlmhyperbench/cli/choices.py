@@ -10,7 +10,7 @@ from pydantic import BaseModel, JsonValue
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.registry.errors import RegistryError, RegistryErrors, field_of
 from vlmhyperbench.registry.validation import validate
-from vlmhyperbench_sdk.jsontext import parse_object
+from vlmhyperbench_sdk.jsontext import parse_json, parse_object
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -27,6 +27,21 @@ def check(model: type[Model], given: Mapping[str, JsonValue]) -> Model:
             [RegistryError(field=field_of(one.path), message=one.message, cure=one.cure) for one in problems]
         )
     return choices
+
+
+def read_param(text: str) -> tuple[str, JsonValue]:
+    """Read NAME=VALUE; the value is JSON, or else text.
+
+    Raises:
+        InvalidInput: there is no `=`, or no name before it.
+    """
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise InvalidInput(f"{text!r} is no parameter.", cure="Write NAME=VALUE.", code="usage")
+    try:
+        return name, cast("JsonValue", parse_json(value))
+    except InvalidInput:
+        return name, value  # plain text needs no quotes
 
 
 def read_extractor(text: str) -> JsonValue:

@@ -8,6 +8,7 @@ from pathlib import Path
 from cyclopts import App
 
 from vlmhyperbench.cli import exits
+from vlmhyperbench.cli.adding import app as adding
 from vlmhyperbench.cli.output import emit, note, say, table
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.registry.errors import RegistryErrors
@@ -16,7 +17,8 @@ from vlmhyperbench.registry.roots import registry_roots
 from vlmhyperbench.registry.schemas import KINDS
 from vlmhyperbench.settings import Settings
 
-app = App(name="registry", help="List, show and validate registry entries.")
+app = App(name="registry", help="List, show, validate and add registry entries.")
+app.command(adding)
 
 
 @app.command(name="ls")

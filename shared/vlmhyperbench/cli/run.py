@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 from pydantic import JsonValue
 
+from vlmhyperbench.cli.adding import open_shelf
+from vlmhyperbench.cli.choices import check
+from vlmhyperbench.cli.output import note
+from vlmhyperbench.cli.run_flags import AskedFlags, TargetFlags
+from vlmhyperbench.cli.secret import check_stored
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.cli.watch import see_through
 from vlmhyperbench.client import Client
 from vlmhyperbench.errors import InvalidInput, NotFound
+from vlmhyperbench.registry.adding import Added
 from vlmhyperbench.registry.documents import read_document
 from vlmhyperbench.registry.errors import RegistryError, RegistryErrors, did_you_mean, field_of
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 from vlmhyperbench.registry.validation import validate
 from vlmhyperbench.wire.runs import ExperimentDetail, RunDetail
+from vlmhyperbench_sdk.gateway import KEY_PARAM, header_secrets
+
+_NO_TARGET = TargetFlags()
+_NOTHING_ASKED = AskedFlags()
 
 
 def run(
     subject: str | None = None,
     /,
     *,
-    model: str | None = None,
-    backend: str | None = None,
-    endpoint: str | None = None,
-    model_name: str | None = None,
-    task: str | None = None,
-    prompt: str | None = None,
-    scenario: str | None = None,
-    dataset: str | None = None,
-    limit: int | None = None,
-    secret: tuple[str, ...] = (),
+    target: TargetFlags = _NO_TARGET,
+    asked: AskedFlags = _NOTHING_ASKED,
+    secret: Annotated[tuple[str, ...], Parameter(negative=())] = (),
     name: str | None = None,
     priority: int = 0,
     detach: Annotated[bool, Parameter(negative=())] = False,
@@ -42,24 +46,18 @@ def run(
 
     Args:
         subject: Name of a registered experiment or run, or a YAML file with one; or leave it out and say --model or
-            --endpoint, and --task.
-        model: Registered model.
-        backend: One of the model's backends.
-        endpoint: OpenAI-compatible URL to measure instead of a model.
-        model_name: The model's name at the endpoint.
-        task: Registered task.
-        prompt: Registered prompt instead of the task's.
-        scenario: Registered scenario.
-        dataset: Registered data set instead of the task's.
-        limit: At most so many samples of --dataset.
+            --endpoint, and --task or --data.
+        target: Which target is asked, and how.
+        asked: What is asked, and how the answers are scored.
         secret: Name of a secret that the target needs; may be given several times.
         name: Name of what is submitted.
         priority: Higher goes first, -100 to 100.
         detach: Submit, print the id and return.
         shown: How the answer is shown.
     """
-    flags = {"model": model, "backend": backend, "endpoint": endpoint, "model_name": model_name, "task": task}
-    entry = _entry(subject, flags, prompt=prompt, scenario=scenario, dataset=dataset, limit=limit, secrets=secret)
+    entry = _entry(subject, target, asked, secrets=secret, shown=shown)
+    if isinstance(entry, RunEntry) and subject is None and name is None:
+        name = f"{target.model_name or target.model}, {entry.task}"[:200]
     with Client() as client:
         created = _submit(client, entry, name=name, priority=priority)
         return see_through(client, created, detach=detach, shown=shown)
@@ -82,64 +80,73 @@ def _submit(
 
 
 def _entry(
-    subject: str | None,
-    flags: dict[str, str | None],
-    *,
-    prompt: str | None,
-    scenario: str | None,
-    dataset: str | None,
-    limit: int | None,
-    secrets: tuple[str, ...],
+    subject: str | None, target: TargetFlags, asked: AskedFlags, *, secrets: tuple[str, ...], shown: Shown
 ) -> str | RunEntry | ExperimentEntry:
     """Turn the arguments into what is submitted.
 
     Raises:
         InvalidInput: both a subject and flags, neither, or flags that do not go together.
     """
-    given = {key: value for key, value in flags.items() if value is not None}
-    others = {"prompt": prompt, "scenario": scenario, "dataset": dataset, "limit": limit, "secrets": secrets}
     if subject is not None:
-        if given or any(value not in (None, ()) for value in others.values()):
+        if target.is_given or asked.is_given or secrets:
             raise InvalidInput(
                 "A registered name or a file says everything itself.",
                 cure="Leave out the flags, or the name.",
                 code="usage",
             )
         return read_entry(Path(subject)) if subject.endswith((".yaml", ".yml")) else subject
-    target: JsonValue = {**_target(given)}
-    if "task" not in given:
-        raise InvalidInput("A run needs a task.", cure="Say --task, for instance document-qa.", code="usage")
-    if limit is not None and dataset is None:
-        raise InvalidInput("--limit bounds --dataset.", cure="Say --dataset too.", code="usage")
-    chosen: dict[str, JsonValue] = {
-        "prompt": prompt,
-        "scenario": scenario,
-        "dataset": {"name": dataset, "limit": limit} if dataset is not None else None,
-        "secrets": list(secrets) or None,
-    }
-    entry, problems = validate(
-        RunEntry,
-        {"target": target, "task": given["task"], **{key: value for key, value in chosen.items() if value is not None}},
-    )
-    if entry is None:
-        raise RegistryErrors(
-            RegistryError(field=field_of(problem.path), message=problem.message, cure=problem.cure)
-            for problem in problems
-        )
-    return entry.model_copy(update={"name": f"{given.get('model') or given.get('model_name')}-{given['task']}"})
+    if asked.task is None and asked.data is None:
+        cure = "Say --task, for instance document-qa, or --data FILE.csv with --metric."
+        raise InvalidInput("A run needs a task.", cure=cure, code="usage")
+    if asked.data is not None and asked.dataset is not None:
+        raise InvalidInput("--data and --dataset both say what is asked.", cure="Leave out one.", code="usage")
+    choices: dict[str, JsonValue] = {**asked.choices(), "secrets": list(secrets) or None}
+    # What is malformed or missing is said before anything is written.
+    wanted = target.choice(target.model)
+    if not os.environ.get("VLMHB_API_URL"):  # another machine's secrets are its own
+        check_stored([*secrets, *_secrets_of(wanted.get("engine_params"))])
+    model, own = _add(target, asked, shown)
+    choices["target"] = target.choice(model)
+    choices["task"] = asked.task
+    if own is not None:
+        choices["task"] = asked.task or own.name
+        choices["dataset"] = own.name if asked.task is not None else None
+    return check(RunEntry, choices)
 
 
-def _target(given: dict[str, str]) -> dict[str, str | None]:
-    match given:
-        case {"model": model} if "endpoint" not in given:
-            return {"model": model, "backend": given.get("backend")}
-        case {"endpoint": url, "model_name": name} if "model" not in given:
-            return {"endpoint": url, "model_name": name}
-    raise InvalidInput(
-        "Say what to run: a registered name, a YAML file, --model, or --endpoint with --model-name.",
-        cure="See vlmhyperbench run --help; `vlmhyperbench registry ls` lists names.",
-        code="usage",
-    )
+def _add(target: TargetFlags, asked: AskedFlags, shown: Shown) -> tuple[str | None, Added | None]:
+    """Register the files that are named: return the model's name, and the data set or the task of the CSV.
+
+    Raises:
+        InvalidInput: the stack is another machine's, or a file is not what it should be.
+        NotFound: a file does not exist.
+        Conflict: the name that would be given stands for something else.
+    """
+    if target.mmproj is not None and target.model_file is None:
+        raise InvalidInput("--mmproj belongs to a GGUF file.", cure="Say --model FILE.gguf too.", code="usage")
+    if target.model_file is None and asked.data is None:
+        return target.model, None
+    shelf, added, model, own = open_shelf(), list[Added](), target.model, None
+    if asked.data is not None:
+        own = shelf.add_dataset(asked.data)
+        added.append(own)
+        if asked.task is None:
+            own = shelf.add_task(own.name, asked.metric, prompt=None)
+            added.append(own)
+    if target.model_file is not None:
+        note(f"Hashing {target.model_file} …", shown)
+        found = shelf.add_model(target.model_file, target.mmproj)
+        added.append(found)
+        model = found.name
+    for one in added:
+        note(f"  {one.kind}/{one.name}: {one.file}", shown)
+    return model, own
+
+
+def _secrets_of(params: JsonValue) -> list[str]:
+    found = params if isinstance(params, dict) else {}
+    key = found.get(KEY_PARAM)
+    return [*([key] if isinstance(key, str) else []), *header_secrets(found).values()]
 
 
 def read_entry(path: Path) -> RunEntry | ExperimentEntry:

@@ -133,7 +133,7 @@ def test_run_says_what_it_needs(arguments: tuple[str, ...], tmp_path: Path) -> N
         (("--model", "tiny-doc-vlm", "--task", "bad name!"), "task: "),
         (("--model", "a b", "--task", "x"), "target.model: "),
         (("--endpoint", "http://x", "--model-name", "", "--task", "x"), "target.model_name: "),
-        (("--model", "m", "--task", "x", "--dataset", "d", "--limit", "-5"), "dataset.limit: "),
+        (("--model", "m", "--task", "x", "--dataset", "d", "--limit", "-5"), "limit: "),
         (("simulated", "--limit", "0"), "Leave out the flags, or the name."),
     ],
 )

@@ -77,6 +77,19 @@ def test_a_number_that_json_does_not_know_stays_text(tmp_path: Path, number: str
     assert _samples(tmp_path)[0].metadata == {"answer_bbox": number}
 
 
+@pytest.mark.parametrize("separator", [";", ",", "\t"])
+def test_commas_and_tabs_separate_too_and_columns_of_ones_own_are_metadata(tmp_path: Path, separator: str) -> None:
+    header, row = ["question", "image", "answer", "my tag"], ["What?", "a.png", '"$1,234; or so"', "blue"]
+    [sample] = _samples(_write(tmp_path, separator.join(row), header=separator.join(header)))
+    assert (sample.question, sample.references, sample.metadata) == ("What?", ("$1,234; or so",), {"my tag": "blue"})
+    assert sample.images[0].path == tmp_path / "a.png"
+
+
+def test_questions_on_text_alone_need_no_column_of_images(tmp_path: Path) -> None:
+    [sample] = _samples(_write(tmp_path, "2 + 2?,4", header="question,answer"))
+    assert (sample.images, sample.metadata) == ((), {})
+
+
 def test_every_wrong_line_is_named_at_once(tmp_path: Path) -> None:
     file = _write(tmp_path, ROWS[0], "too;few", ROWS[1], "a;b;c;nul\0;e;f;g;h", ";;;;;;;")
     with pytest.raises(InvalidInput) as raised:
@@ -93,19 +106,20 @@ def test_a_thousand_wrong_lines_are_counted_not_printed(tmp_path: Path) -> None:
 
 
 def test_wrong_columns_are_named_with_the_nearest(tmp_path: Path) -> None:
-    file = _write(tmp_path, header="image_path;questions;answer;doc_clas;split;split;zzz")
+    file = _write(tmp_path, header="image_path;image;questions;answer;doc_clas;split;split;")
     with pytest.raises(InvalidInput) as raised:
         _samples(file)
     message = str(raised.value)
     assert "the column question is missing (is it 'questions'?)" in message
     assert "the column 'doc_clas' is not known (did you mean doc_class?)" in message
     assert "the column 'split' comes twice" in message
-    assert "the column 'zzz' is not known;" in message or "the column 'zzz' is not known." in message
+    assert "the columns image_path and image are one and the same" in message
+    assert "a column has no name" in message
 
 
 def test_an_empty_file_lacks_every_column(tmp_path: Path) -> None:
     (tmp_path / "annotation.csv").write_bytes(b"")
-    with pytest.raises(InvalidInput, match="image_path is missing; the column question is missing"):
+    with pytest.raises(InvalidInput, match="question is missing; the column answer is missing"):
         _samples(tmp_path)
 
 

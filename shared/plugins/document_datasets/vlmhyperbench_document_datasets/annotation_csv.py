@@ -1,7 +1,8 @@
 """The dataset `annotation_csv`: questions and answers in a CSV, images in files beside it.
 
-The file is `;`-separated UTF-8, with or without BOM, with the columns
-`data_index;split;image_path;question;answer;doc_class;question_type;answer_bbox`.
+The file is UTF-8, with or without BOM, separated by `;`, `,` or tabs, with the columns `question` and `answer`, and
+`image_path` (or `image`), `data_index`, `split`, `doc_class`, `question_type`, `answer_bbox` where there are such.
+Columns of any other name are metadata.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from vlmhyperbench_document_datasets.params import refuse, unknown_params
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
@@ -20,8 +22,11 @@ from vlmhyperbench_sdk.protocols import DatasetSource
 from vlmhyperbench_sdk.types import Image, JsonValue, Sample
 
 FILE_NAME = "annotation.csv"
-REQUIRED = ("image_path", "question", "answer")
+REQUIRED = ("question", "answer")
+IMAGE = ("image_path", "image")
+"""Names of the column of images; it has one of them."""
 OPTIONAL = ("data_index", "split", "doc_class", "question_type", "answer_bbox")
+SEPARATORS = (";", ",", "\t")
 MOST_ERRORS = 20
 """So many wrong lines are named; the rest are counted."""
 
@@ -38,8 +43,8 @@ class AnnotationCsv:
 
     `path` is the CSV or the folder that holds `annotation.csv`; image paths are relative to that folder, and a row
     without one is a question on text alone. The whole file is checked before the first sample; a missing or broken
-    image is not its business: the platform makes that sample an error and goes on. Metadata: `doc_class`,
-    `question_type`, `split`, `data_index`, `answer_bbox` (as JSON where it is JSON), each where the cell is not empty.
+    image is not its business: the platform makes that sample an error and goes on. Metadata is every other column, each
+    where the cell is not empty; `answer_bbox` as JSON where it is JSON.
     """
 
     def __init__(self, source: DatasetSource) -> None:
@@ -81,10 +86,10 @@ def _read(file: Path) -> Iterator[_Row]:
     """
     problems: list[str] = []
     with file.open(encoding="utf-8-sig", newline="") as lines:
-        reader = csv.reader(lines, delimiter=";", strict=True)
         line = 1
         """Where the row begins: a quote that is never closed takes the reader much further."""
         try:
+            reader = csv.reader(lines, delimiter=_separator(lines), strict=True)
             header = next(reader, [])
             _check_header(file, header)
             line, number = reader.line_num + 1, 0
@@ -103,6 +108,14 @@ def _read(file: Path) -> Iterator[_Row]:
         raise InvalidInput("\n".join(problems[:MOST_ERRORS]) + more, cure="Correct these lines.")
 
 
+def _separator(lines: IO[str]) -> str:
+    """Return what separates the columns of the first line: what makes the most of the known ones."""
+    first = lines.readline()
+    lines.seek(0)
+    known = {*REQUIRED, *IMAGE, *OPTIONAL}
+    return max(SEPARATORS, key=lambda one: len(known & {name.strip('"') for name in first.strip().split(one)}))
+
+
 def _not_utf8(file: Path) -> int:
     """Return the first line, from 1, that does not decode."""
     with file.open("rb") as lines:
@@ -115,15 +128,21 @@ def _check_header(file: Path, header: list[str]) -> None:
         if name not in header:
             near = difflib.get_close_matches(name, header, n=1)
             problems.append(f"the column {name} is missing" + (f" (is it {near[0]!r}?)" if near else ""))
+    if set(IMAGE) <= set(header):
+        problems.append(f"the columns {' and '.join(IMAGE)} are one and the same")
+    known = (*REQUIRED, *IMAGE, *OPTIONAL)
     for name in dict.fromkeys(header):
-        if name not in (*REQUIRED, *OPTIONAL):
-            near = difflib.get_close_matches(name, (*REQUIRED, *OPTIONAL), n=1)
-            problems.append(f"the column {name!r} is not known" + (f" (did you mean {near[0]}?)" if near else ""))
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.8) if name not in known else []
+        if near and near[0] not in header:
+            problems.append(f"the column {name!r} is not known (did you mean {near[0]}?)")
+        if not name.strip():
+            problems.append("a column has no name")
         if header.count(name) > 1:
             problems.append(f"the column {name!r} comes twice")
     if problems:
         raise InvalidInput(
-            f"{file}:1: {'; '.join(problems)}.", cure=f"Columns, separated by `;`: {', '.join((*REQUIRED, *OPTIONAL))}."
+            f"{file}:1: {'; '.join(problems)}.",
+            cure=f"The first line names the columns, separated by `;`, `,` or tabs: {', '.join(known)}, and your own.",
         )
 
 
@@ -132,20 +151,23 @@ def _wrong_with(cells: list[str], header: list[str]) -> str:
         return f"{len(cells)} cells instead of {len(header)}"
     if any("\0" in cell for cell in cells):
         return "a cell holds a NUL character"
-    if cells and not any(cells[header.index(name)].strip() for name in ("question", "image_path")):
+    if cells and not any(cells[header.index(name)].strip() for name in ("question", *IMAGE) if name in header):
         return "there is neither a question nor an image"
     return ""
 
 
 def _sample_of(row: _Row, folder: Path) -> Sample:
     cells = row.cells
-    metadata: dict[str, JsonValue] = {name: cells[name] for name in OPTIONAL if cells.get(name)}
+    metadata: dict[str, JsonValue] = {
+        name: cell for name, cell in cells.items() if cell and name not in (*REQUIRED, *IMAGE)
+    }
+    image = next((cells[name] for name in IMAGE if cells.get(name)), "")
     if "answer_bbox" in metadata:
         metadata["answer_bbox"] = _as_json(cells["answer_bbox"])
     return Sample(
         key=str(row.number),
         question=cells["question"],
-        images=(Image(path=folder / cells["image_path"]),) if cells["image_path"] else (),
+        images=(Image(path=folder / image),) if image else (),
         references=(cells["answer"],),
         metadata=metadata,
     )

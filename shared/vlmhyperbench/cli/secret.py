@@ -1,0 +1,133 @@
+"""`secret`: keys and tokens of this machine, one file of mode 0600 for each; no command ever shows a value."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+import sys
+from pathlib import Path
+
+from cyclopts import App
+
+from vlmhyperbench.cli import exits
+from vlmhyperbench.cli.output import emit, say, table
+from vlmhyperbench.cli.shown import HUMAN, Shown
+from vlmhyperbench.errors import InvalidInput, NotFound
+from vlmhyperbench.settings import Settings
+
+app = App(name="secret", help="Store, list and remove keys and tokens.")
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_MAX_BYTES = 16 * 1024
+
+
+@app.command(name="set")
+def set_(name: str, /, *, shown: Shown = HUMAN) -> int:
+    """Store a secret: its value is asked for, or read from stdin, and never an argument.
+
+    Args:
+        name: Name by which runs ask for it: letters, digits and `_`.
+        shown: How the answer is shown.
+    """
+    path = _path(name)
+    value = _ask(name)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    temporary = path.with_name(f".{name}.{os.getpid()}.tmp")
+    try:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(value)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    if shown.json:
+        emit("secret", {"name": name, "file": str(path)})
+    else:
+        say(f"The secret {name} is stored in {path}.")
+    return exits.OK
+
+
+@app.command(name="ls")
+def list_(*, shown: Shown = HUMAN) -> int:
+    """List the names of the secrets, and whether workers can use them.
+
+    Args:
+        shown: How the answer is shown.
+    """
+    folder = Settings.load().secrets_dir
+    files = sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name)) if folder.is_dir() else []
+    rows = [{"name": path.name, "problem": _problem(path)} for path in files]
+    if shown.json:
+        emit("secrets", rows)
+    else:
+        table(["name", "problem"], [list(row.values()) for row in rows])
+    return exits.OK
+
+
+@app.command
+def rm(name: str, /, *, shown: Shown = HUMAN) -> int:
+    """Remove a secret.
+
+    Args:
+        name: Name of the secret.
+        shown: How the answer is shown.
+    """
+    path = _path(name)
+    if not path.is_file():
+        raise NotFound(f"There is no secret {name}.", cure="`vlmhyperbench secret ls` lists them.", code="no_secret")
+    path.unlink()
+    if shown.json:
+        emit("secret", {"name": name, "file": None})
+    else:
+        say(f"The secret {name} is removed.")
+    return exits.OK
+
+
+def check_stored(names: list[str]) -> None:
+    """Refuse names of which this machine has no secret.
+
+    Raises:
+        InvalidInput: a name is none.
+        NotFound: there is no such secret.
+    """
+    for name in names:
+        if not _path(name).is_file():
+            raise NotFound(
+                f"There is no secret {name}.", cure=f"Run: vlmhyperbench secret set {name}", code="no_secret"
+            )
+
+
+def _path(name: str) -> Path:
+    if not _NAME.fullmatch(name):
+        # It may be the value, given by mistake: it is not repeated.
+        cure = "Choose a NAME of letters, digits and `_`, and run: vlmhyperbench secret set NAME"
+        raise InvalidInput("What is given is no name of a secret.", cure=cure, code="usage")
+    return Settings.load().secrets_dir / name
+
+
+def _problem(path: Path) -> str | None:
+    if path.is_symlink() or not path.is_file():
+        return "it is no regular file"
+    return f"others may read it: chmod 600 {path}" if path.stat().st_mode & 0o077 else None
+
+
+def _ask(name: str) -> str:
+    """Read a value, without showing it where somebody types it.
+
+    Raises:
+        InvalidInput: it is empty, too long, not one line of text, or there is none.
+    """
+    try:
+        if sys.stdin.isatty():
+            value = getpass.getpass(f"Value of {name}: ")
+        else:
+            value = sys.stdin.buffer.read(_MAX_BYTES + 1).decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput("The value is not UTF-8.", cure="Give one line of text.", code="usage") from error
+    except EOFError as error:
+        raise InvalidInput("There is no value.", cure="Type it, or pipe it in.", code="usage") from error
+    value = value.strip()
+    if not value or len(value.encode()) > _MAX_BYTES or any(ord(character) < 32 for character in value):
+        message = f"The value is empty, longer than {_MAX_BYTES} bytes, or more than one line."
+        raise InvalidInput(message, cure="Give one line of text.", code="usage")
+    return value

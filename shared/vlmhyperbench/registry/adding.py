@@ -1,0 +1,168 @@
+"""Entries that commands write for their user: a model's file, a CSV of questions, a metric, each as one YAML file.
+
+They go into one's own root. What a person wrote into such a file since stays, save what the command finds out anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import yaml
+from pydantic import JsonValue
+
+from vlmhyperbench.errors import Conflict, InvalidInput, NotFound
+from vlmhyperbench.registry.catalogue import SINGULAR, Catalogue
+from vlmhyperbench.registry.documents import read_document
+from vlmhyperbench.registry.errors import RegistryErrors
+from vlmhyperbench.registry.loading import SUFFIX
+
+GGUF_MAGIC: Final = b"GGUF"
+SCENARIOS: Final = ("offline", "single-stream", "multi-stream", "server", "interactive")
+"""What a task that a command makes may be driven by."""
+PLAIN_PROMPT: Final = "document-qa"
+"""The question as it is."""
+_NO_SLUG: Final = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Added:
+    """An entry that stands in one's own root now."""
+
+    kind: str
+    name: str
+    file: Path
+    is_new: bool
+    """False where the file already said the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shelf:
+    """Where a command adds entries: one's own root, and what is known already."""
+
+    root: Path
+    catalogue: Catalogue
+
+    def add_model(
+        self, weights: Path, mmproj: Path | None, *, name: str | None = None, backend: str = "llamacpp"
+    ) -> Added:
+        """Add GGUF weights with their hash, and the image projector that belongs to them.
+
+        Raises:
+            NotFound: a file does not exist.
+            InvalidInput: a file is no GGUF.
+            Conflict: the name stands for something else.
+        """
+        files = {"weights": weights, **({"mmproj": mmproj} if mmproj is not None else {})}
+        paths = {role: _existing(path) for role, path in files.items()}
+        folder = Path(os.path.commonpath([path.parent for path in paths.values()]))
+        found: dict[str, JsonValue] = {
+            "backends": [backend],
+            "path": str(folder),
+            "files": {role: str(path.relative_to(folder)) for role, path in paths.items()},
+            "sha256": {role: _gguf_sha256(path) for role, path in paths.items()},
+        }
+        return self._add("models", name or slug_of(weights.stem), found, same=("path", "files"))
+
+    def add_dataset(self, csv: Path, *, name: str | None = None) -> Added:
+        """Add a CSV of questions; whether its lines are right is said when it is read.
+
+        Raises:
+            NotFound: the file does not exist.
+            Conflict: the name stands for something else.
+        """
+        found: dict[str, JsonValue] = {"type": "annotation_csv", "path": str(_existing(csv))}
+        return self._add("datasets", name or slug_of(csv.stem), found, same=("type", "path"))
+
+    def add_task(self, dataset: str, metrics: Sequence[str], *, name: str | None = None, prompt: str | None) -> Added:
+        """Add a task that asks a data set's questions and scores the answers by these metrics.
+
+        Raises:
+            InvalidInput: there is no metric, and no such task either.
+            Conflict: the name stands for something else.
+        """
+        wanted = name or dataset
+        if not metrics and wanted not in self.catalogue.tasks:
+            cure = "Say --metric, for example --metric anls; `vlmhyperbench registry ls metrics` lists them."
+            raise InvalidInput("Nothing says how the answers are scored.", cure=cure, code="usage")
+        found: dict[str, JsonValue] = {"dataset": dataset}
+        if metrics:
+            found["metrics"] = list(metrics)
+        if prompt is not None or wanted not in self.catalogue.tasks:
+            found["prompt"] = prompt or PLAIN_PROMPT
+        if wanted not in self.catalogue.tasks:
+            found["scenarios"] = list(SCENARIOS)
+        return self._add("tasks", wanted, found, same=("dataset",))
+
+    def add_metric(self, class_path: str, *, name: str, profile: str, version: str) -> Added:
+        """Add a metric by the name of its entry point, or by its dotted path.
+
+        Raises:
+            Conflict: the name stands for something else.
+        """
+        found: dict[str, JsonValue] = {"class_path": class_path, "profile": profile, "version": version}
+        return self._add("metrics", name, found, same=("class_path",))
+
+    def _add(self, kind: str, name: str, found: Mapping[str, JsonValue], *, same: Sequence[str]) -> Added:
+        roots = self.catalogue.origins.get((kind, name), ())
+        file = self.root / kind / f"{name}{SUFFIX}"
+        if roots and self.root not in roots:
+            message = f"The name {name!r} is that of a {SINGULAR[kind]} that came with the product."
+            raise Conflict(message, cure="Choose another with --name.", code="name_taken")
+        known = _read(file) if file.exists() else {}
+        if known and any(known.get(key) != found.get(key) for key in same):
+            message = f"The name {name!r} is that of another {SINGULAR[kind]}, in {file}."
+            raise Conflict(message, cure="Choose another with --name, or remove that file.", code="name_taken")
+        merged = {**known, **found}
+        if merged != known:
+            _write(file, merged)
+        return Added(kind=kind, name=name, file=file, is_new=merged != known)
+
+
+def slug_of(text: str) -> str:
+    """Make a name of an entry out of a file's.
+
+    Raises:
+        InvalidInput: nothing of it can stand in one.
+    """
+    name = _NO_SLUG.sub("-", text).strip("._-")[:100]
+    if not name:
+        raise InvalidInput(f"No name can be made of {text!r}.", cure="Choose one with --name.", code="usage")
+    return name
+
+
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        raise NotFound(f"There is no file {path}.", cure="Correct the path.", code="no_file")
+    return path.absolute()
+
+
+def _gguf_sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        if file.read(len(GGUF_MAGIC)) != GGUF_MAGIC:
+            cure = "Give the weights themselves: a page or a pointer in their place means that the download failed."
+            raise InvalidInput(f"{path} is no GGUF file.", cure=cure, code="no_gguf")
+        file.seek(0)
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _read(file: Path) -> dict[str, JsonValue]:
+    document, errors = read_document(file, str(file))
+    if document is None:
+        raise RegistryErrors(errors)
+    return document.value
+
+
+def _write(file: Path, value: Mapping[str, JsonValue]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_text(yaml.safe_dump(dict(value), sort_keys=False, allow_unicode=True), encoding="utf-8")
+        temporary.replace(file)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,116 @@
+"""Entries that commands write: what stands in them, and whose names they leave alone."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from tests.shared.registry.writing import Shelf as Plugins
+from tests.shared.registry.writing import write
+from vlmhyperbench.errors import Conflict, InvalidInput, NotFound
+from vlmhyperbench.registry.adding import Shelf, slug_of
+from vlmhyperbench.registry.catalogue import Catalogue
+from vlmhyperbench.registry.errors import RegistryErrors
+from vlmhyperbench.registry.loading import read_catalogue
+
+
+def read(tmp_path: Path) -> Catalogue:
+    lower = tmp_path / "lower"
+    if not lower.exists():
+        write(lower, {"prompts/document-qa.yaml": 'user_prompt: "{{ question }}"\n'})
+    return read_catalogue([lower, tmp_path / "own"], plugins=Plugins())
+
+
+def shelf(tmp_path: Path) -> Shelf:
+    return Shelf(root=tmp_path / "own", catalogue=read(tmp_path))
+
+
+@pytest.fixture
+def weights(tmp_path: Path) -> Path:
+    (tmp_path / "models" / "eyes").mkdir(parents=True)
+    (tmp_path / "models" / "My Model.Q4.gguf").write_bytes(b"GGUF weights")
+    (tmp_path / "models" / "eyes" / "mmproj.gguf").write_bytes(b"GGUF eyes")
+    return tmp_path / "models" / "My Model.Q4.gguf"
+
+
+def test_a_model_s_files_are_registered_with_their_hashes(tmp_path: Path, weights: Path) -> None:
+    added = shelf(tmp_path).add_model(weights, weights.parent / "eyes" / "mmproj.gguf", backend="engine")
+    assert (added.kind, added.name, added.is_new) == ("models", "My-Model.Q4", True)
+    entry = read(tmp_path).models[added.name]
+    assert entry.path == str(weights.parent)
+    assert entry.files == {"weights": "My Model.Q4.gguf", "mmproj": "eyes/mmproj.gguf"}
+    assert entry.sha256["weights"] == hashlib.sha256(b"GGUF weights").hexdigest()
+
+
+def test_a_file_that_has_changed_gets_its_new_hash_and_what_was_written_beside_stays(
+    tmp_path: Path, weights: Path
+) -> None:
+    first = shelf(tmp_path).add_model(weights, None, backend="engine")
+    assert shelf(tmp_path).add_model(weights, None, backend="engine").is_new is False
+    first.file.write_text(first.file.read_text() + "engine_params: {n_ctx: 99}\n")
+    weights.write_bytes(b"GGUF other")
+    assert shelf(tmp_path).add_model(weights, None, backend="engine").is_new
+    entry = read(tmp_path).models[first.name]
+    assert entry.engine_params == {"n_ctx": 99}
+    assert entry.sha256["weights"] == hashlib.sha256(b"GGUF other").hexdigest()
+
+
+def test_what_is_no_gguf_or_no_file_is_refused(tmp_path: Path, weights: Path) -> None:
+    weights.write_bytes(b"<html>")
+    with pytest.raises(InvalidInput) as refused:
+        shelf(tmp_path).add_model(weights, None)
+    assert refused.value.code == "no_gguf"
+    with pytest.raises(NotFound):
+        shelf(tmp_path).add_model(tmp_path / "none.gguf", None)
+
+
+def test_names_that_are_taken_are_not_taken_over(tmp_path: Path, weights: Path) -> None:
+    with pytest.raises(Conflict) as refused:
+        shelf(tmp_path).add_model(weights, None, name="m")
+    assert refused.value.code == "name_taken"
+    shelf(tmp_path).add_model(weights, None, name="mine", backend="engine")
+    other = weights.with_name("other.gguf")
+    other.write_bytes(b"GGUF")
+    with pytest.raises(Conflict):
+        shelf(tmp_path).add_model(other, None, name="mine", backend="engine")
+
+
+def test_a_csv_becomes_a_data_set_and_a_task(tmp_path: Path) -> None:
+    csv = tmp_path / "mine.csv"
+    csv.write_text("question,answer\n2+2?,4\n")
+    data = shelf(tmp_path).add_dataset(csv)
+    task = shelf(tmp_path).add_task(data.name, ["cer"], prompt=None)
+    assert (data.name, task.name) == ("mine", "mine")
+    text = task.file.read_text()
+    assert "dataset: mine" in text
+    assert "- cer" in text
+    assert data.file.read_text() == f"type: annotation_csv\npath: {csv}\n"
+
+
+def test_a_task_needs_a_metric_unless_there_is_one_already(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput):
+        shelf(tmp_path).add_task("d", [], name="new", prompt=None)
+    own = tmp_path / "own" / "tasks"
+    own.mkdir(parents=True)
+    (own / "new.yaml").write_text("dataset: d\nprompt: p\nmetrics: [anls]\nreports: [html]\nscenarios: [single]\n")
+    assert shelf(tmp_path).add_task("d", [], name="new", prompt=None).is_new is False
+    shelf(tmp_path).add_task("d", ["cer"], name="new", prompt="document-qa")
+    task = read(tmp_path).tasks["new"]
+    assert (task.metrics, task.prompt, task.scenarios) == (("cer",), "document-qa", ("single",))
+
+
+def test_a_metric_is_registered_by_its_class(tmp_path: Path) -> None:
+    added = shelf(tmp_path).add_metric("anls", name="mine", profile="paper", version="2.0.0")
+    entry = read(tmp_path).metrics["mine"]
+    assert (entry.class_path, entry.profile, entry.version) == ("anls", "paper", "2.0.0")
+    added.file.write_text("class_path: [\n")
+    with pytest.raises(RegistryErrors):
+        shelf(tmp_path).add_metric("anls", name="mine", profile="paper", version="2.0.0")
+
+
+def test_names_are_made_of_what_a_file_is_called() -> None:
+    assert slug_of("Qwen2.5 VL (7B)") == "Qwen2.5-VL-7B"
+    with pytest.raises(InvalidInput):
+        slug_of("??")
