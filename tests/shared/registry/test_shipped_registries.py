@@ -51,7 +51,7 @@ def test_every_run_and_experiment_resolves(catalogue: Catalogue) -> None:
 
 def test_the_demo_compares_two_precisions_on_at_least_two_hundred_images(catalogue: Catalogue) -> None:
     (baseline, first), (_, second) = resolve_experiment(catalogue, catalogue.experiments["demo"])
-    assert baseline == "tiny-doc-vlm"
+    assert baseline == "tiny-doc-vlm · document-qa"
     assert _quantization(first) == "F16"
     assert _quantization(second) == "Q4_0"
     assert first.dataset == second.dataset
