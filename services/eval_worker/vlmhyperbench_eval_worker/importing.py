@@ -179,7 +179,7 @@ def rows_of(places: Places) -> Iterator[dict[str, Any]]:
 def _row(places: Places, ordinal: int, answer: Answer) -> dict[str, Any]:
     if answer.text is None:
         row = _blank(places, ordinal, answer.key, error=answer.error or "The file holds no text.")
-        row |= {"failure": "infrastructure", "error_code": FAILED_IN_FILE}
+        row |= {"failure": answer.failure or "infrastructure", "error_code": FAILED_IN_FILE}
     else:
         row = _blank(places, ordinal, answer.key, error=None) | {"text": answer.text}
     counted = answer.completion_tokens is not None

@@ -56,6 +56,8 @@ class Answer:
     reasoning: str | None = None
     error: str | None = None
     """Why there is no answer, as the file says."""
+    failure: Literal["model", "infrastructure"] | None = None
+    """Whose failure that is, where the file knows; else it is not the model's."""
     finish_reason: str | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
@@ -194,6 +196,7 @@ class _Row(_Strict):
     text: str | None
     reasoning: str | None = None
     error: str | None = None
+    failure: Literal["model", "infrastructure"] | None = None
     finish_reason: str | None = None
     prompt_tokens: _Count | None = None
     completion_tokens: _Count | None = None

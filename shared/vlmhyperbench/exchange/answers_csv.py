@@ -26,7 +26,7 @@ KNOWN: Final = frozenset(
     {
         *REQUIRED,
         *("status", "finish_reason", "error", "attempts", "prompt_tokens", "completion_tokens", "latency_ms"),
-        *("ttft_ms", "tpot_ms", "vram_peak_mb", "vram_delta_mb", "prompt_sha256", "started_at"),
+        *("ttft_ms", "tpot_ms", "vram_peak_mb", "vram_delta_mb", "prompt_sha256", "started_at", "repeat"),
     }
 )
 _BATCH_ROWS: Final = 1000
@@ -87,20 +87,23 @@ class _Reader:
                 columns[name].append(cell)
         for name in _TEXTS:
             if name in columns:
-                columns[name] = self._undo(columns[name])
+                columns[name], count = armed(columns[name])
+                self.armed += count
         for no, (line, _) in enumerate(batch):
             yield _answer({name: column[no] for name, column in columns.items()}, f"{self.path}:{line}")
 
-    def _undo(self, texts: list[str | None]) -> list[str | None]:
-        try:
-            import polars
-        except ModuleNotFoundError as error:
-            raise not_installed(error) from error
 
-        column = polars.Series(texts, dtype=polars.String)
-        is_disarmed = column.str.contains(DISARMED).to_list()
-        self.armed += sum(map(bool, is_disarmed))
-        return [text[1:] if text and is_one else text for text, is_one in zip(texts, is_disarmed, strict=True)]
+def armed(texts: list[str | None]) -> tuple[list[str | None], int]:
+    """Take the writer's apostrophes away, and say from how many texts."""
+    try:
+        import polars
+    except ModuleNotFoundError as error:
+        raise not_installed(error) from error
+
+    column = polars.Series(texts, dtype=polars.String)
+    is_disarmed = column.str.contains(DISARMED).to_list()
+    undone = [text[1:] if text and is_one else text for text, is_one in zip(texts, is_disarmed, strict=True)]
+    return undone, sum(map(bool, is_disarmed))
 
 
 def _answer(cells: dict[str, str | None], place: str) -> Answer:
@@ -113,6 +116,7 @@ def _answer(cells: dict[str, str | None], place: str) -> Answer:
         text = None  # a request that failed on its way may have left a part of an answer
     return Answer(
         key=key,
+        repeat=_count(cells, "repeat", place) or 0,
         text=text,
         error=error,
         finish_reason=cells.get("finish_reason"),

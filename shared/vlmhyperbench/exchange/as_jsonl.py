@@ -59,6 +59,7 @@ def _answer(run: ExportedRun, sample: ExportedSample) -> JsonObject:
         "text": sample.text,
         "reasoning": sample.reasoning,
         "error": sample.failure,
+        "failure": sample.blamed,
         "finish_reason": sample.finish_reason,
         "prompt_tokens": sample.prompt_tokens,
         "completion_tokens": sample.completion_tokens,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -44,7 +44,7 @@ def write_parquet(run: ExportedRun, samples: Iterable[ExportedSample], *, out: P
     parts = []
     for batch in _batches(samples):
         parts.append(staging.scratch(out))
-        polars.DataFrame([_row(sample) for sample in batch], schema=_schema()).write_parquet(parts[-1])
+        polars.DataFrame([_row(sample) for sample in batch], schema=parquet_schema()).write_parquet(parts[-1])
     header = json.dumps(run_fields(run), ensure_ascii=False, allow_nan=False)
     polars.scan_parquet(parts).sink_parquet(
         staging.file(out),
@@ -72,7 +72,8 @@ def write_csv(run: ExportedRun, samples: Iterable[ExportedSample], *, out: Path,
             file.write(csv_rows(polars.DataFrame(rows, schema=schema, orient="row")))
 
 
-def _schema() -> polars.Schema:
+def parquet_schema() -> polars.Schema:
+    """Return the columns of the Parquet file."""
     import polars
 
     measure = {
@@ -111,6 +112,11 @@ def _row(sample: ExportedSample) -> JsonObject:
     }
 
 
+def csv_columns() -> tuple[str, ...]:
+    """Return the columns of the CSV file."""
+    return tuple(_csv_schema())
+
+
 def _csv_schema() -> polars.Schema:
     import polars
 
@@ -118,7 +124,7 @@ def _csv_schema() -> polars.Schema:
     names = (
         *("run", "id", "repeat", *_GROUPS, "question", "reference", "model_answer", "status", "outcome", "error"),
         *("finish_reason", "prompt_tokens", "completion_tokens", "latency_ms", "metric", "profile", "version"),
-        *("extractor", "field_name", "value", "reason", "is_invalid", "evaluation_id"),
+        *("extractor", "field_name", "value", "reason", "is_invalid", "evaluation_id", "reasoning", "metadata"),
     )
     types: dict[str, polars.DataType] = {"latency_ms": polars.Float64(), "value": polars.Float64()}
     types |= {"is_invalid": polars.Boolean()}
@@ -136,7 +142,7 @@ def _csv_rows(run: ExportedRun, sample: ExportedSample) -> Iterator[tuple[object
         sample.repeat,
         *groups,
         _visible(sample.question),
-        _visible(references[0] if len(references) == 1 else json.dumps(list(references), ensure_ascii=False)),
+        _visible(_reference(references)),
         _visible(sample.text),
         sample.status,
         sample.outcome,
@@ -146,14 +152,22 @@ def _csv_rows(run: ExportedRun, sample: ExportedSample) -> Iterator[tuple[object
         sample.completion_tokens,
         sample.latency_ms,
     )
+    rest = (_visible(sample.reasoning), json.dumps(sample.metadata, ensure_ascii=False, allow_nan=False))
     for one in sample.measures:
         yield (
             *request,
             *(one.metric, one.profile, one.version, one.extractor, _visible(one.field), one.value),
             *(_visible(one.reason), one.is_invalid, one.evaluation_id),
+            *rest,
         )
     if not sample.measures:
-        yield (*request, *([None] * 9))
+        yield (*request, *([None] * 9), *rest)
+
+
+def _reference(references: Sequence[str]) -> str:
+    """Write one reference as it is, and several, none, or one that looks like a list as a list in JSON."""
+    is_plain = len(references) == 1 and not references[0].startswith("[")
+    return references[0] if is_plain else json.dumps(list(references), ensure_ascii=False)
 
 
 def _text(value: object) -> str | None:

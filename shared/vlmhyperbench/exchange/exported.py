@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from vlmhyperbench_sdk.types import JsonObject
 
+NOT_STORED = "the answer is not stored any more"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedScore:
@@ -144,9 +146,16 @@ class ExportedSample:
     def failure(self) -> str | None:
         """Why there is no answer, or None where there is one."""
         if self.status == "ok":
-            return None if self.text is not None else "the answer is not stored any more"
+            return None if self.text is not None else NOT_STORED
         parts = [part for part in (self.error_code, self.error) if part]
         return ": ".join(parts) or self.status
+
+    @property
+    def blamed(self) -> str | None:
+        """Whose failure it is that there is no answer: the `model`'s, or that of the `infrastructure`."""
+        if self.failure is None:
+            return None
+        return "model" if self.outcome == "model_failure" else "infrastructure"
 
     def whole(self, extractor: str) -> tuple[ExportedMeasure, ...]:
         """Measures of the whole answer, read by this extractor."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from vlmhyperbench.errors import InvalidInput
-from vlmhyperbench.exchange import answers_csv, inspect_log, lm_eval, openai_batch, vlmevalkit
+from vlmhyperbench.exchange import answers_csv, inspect_log, lm_eval, openai_batch, own_tables, vlmevalkit
 from vlmhyperbench.exchange.answers import MAX_KEY_CHARS, OWN, Answer, AnswersFile, only_once, read_answers
 from vlmhyperbench.exchange.archive import DAMAGES
 from vlmhyperbench.exchange.foreign import foreign_object
@@ -25,6 +25,8 @@ FORMATS: Final = {
     openai_batch.FORMAT: "output of the OpenAI Batch API",
     answers_csv.FORMAT: "our answers.csv",
     OWN: "our own export as JSON Lines",
+    own_tables.CSV: "our own export as CSV",
+    own_tables.PARQUET: "our own export as Parquet",
 }
 """What can be read."""
 
@@ -83,6 +85,10 @@ def read(
             file = openai_batch.read_openai_batch(path, requests=requests)
         case answers_csv.FORMAT:
             file = answers_csv.read_answers_csv(path)
+        case own_tables.CSV:
+            file = own_tables.read_csv(path)
+        case own_tables.PARQUET:
+            file = own_tables.read_parquet(path)
         case _:
             file = read_answers(path)
     checked = only_once(_fit(answer) for answer in file.answers)
@@ -104,6 +110,8 @@ def detect(path: Path) -> str:
         InvalidInput: it is of none.
     """
     head = head_of(path, _HEAD_BYTES)
+    if head.startswith(b"PAR1"):
+        return own_tables.PARQUET
     found = _of_zip(path, head) if head.startswith(b"PK") else _of_text(path, head)
     if found is None:
         known = "; ".join(f"{name} ({what})" for name, what in FORMATS.items())
@@ -135,6 +143,8 @@ def _of_text(path: Path, head: bytes) -> str | None:
     names = {name.strip('"') for name in re.split(r"[\t,;]", first)}
     if names >= {"index", "prediction"}:
         return vlmevalkit.FORMAT
+    if names >= own_tables.KNOWN_BY and ";" in first:
+        return own_tables.CSV
     return answers_csv.FORMAT if names >= set(answers_csv.REQUIRED) and ";" in first else None
 
 

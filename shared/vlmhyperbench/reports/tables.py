@@ -34,6 +34,7 @@ ANSWERS = (
     "vram_delta_mb",
     "prompt_sha256",
     "started_at",
+    "repeat",
 )
 SUMMARY = (
     "aggregator",
@@ -90,6 +91,7 @@ def answers_csv(run: RunEvidence) -> bytes:
         vram_delta_mb=None,
         prompt_sha256=_prompt_hashes(run.facts),
         started_at=started.dt.strftime("%Y-%m-%dT%H:%M:%S%.3f+00:00"),
+        repeat="repeat",
     )
     return _write(ANSWERS, rows)
 

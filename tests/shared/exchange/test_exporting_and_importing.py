@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import polars
 import pytest
 
-from tests.shared.exchange.exported_run import exported, measure, result, results, samples
+from tests.shared.exchange.exported_run import METRICS, exported, failed, measure, result, results, run, samples, spec
+from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.exchange.answers import read_answers, write_answers
 from vlmhyperbench.exchange.as_inspect import write_inspect
 from vlmhyperbench.exchange.as_jsonl import write_jsonl
 from vlmhyperbench.exchange.as_lm_eval import write_lm_eval
+from vlmhyperbench.exchange.as_tables import write_csv, write_parquet
 from vlmhyperbench.exchange.exported import ExportedSample
-from vlmhyperbench.exchange.exporting import clean
+from vlmhyperbench.exchange.exporting import clean, exported_samples
 from vlmhyperbench.exchange.reading import read
 from vlmhyperbench.exchange.staging import staged
 
@@ -70,3 +74,73 @@ def test_what_has_no_score_is_reported_by_none(tmp_path: Path) -> None:
         (path,) = folder.glob(name)
         unscored = next(one for one in read(path).answers if one.key == "page/2")
         assert dict(unscored.reported) == {"exact_match": 0.0}
+
+
+ODD = ["[1]", "=1", "\t", "'=1", "''-", "", "a;b", '"q"', "two\nlines\r\nand\rmore", " spaced ", "\u2028", "-5", "["]
+
+
+@pytest.mark.parametrize(
+    ("format_", "write"), [("vlmhyperbench-csv", write_csv), ("vlmhyperbench-parquet", write_parquet)]
+)
+def test_our_own_tables_come_back_whole(tmp_path: Path, format_: str, write: Callable[..., None]) -> None:
+    odd = [
+        result(
+            10 + no,
+            text,
+            key=f"{text}{no}",
+            question=text or None,
+            reasoning=text,
+            references=[text],
+            finish_reason="stop",
+        )
+        for no, text in enumerate(ODD)
+    ]
+    many = result(40, "x", references=ODD, measures=[measure("anls", 1.0), measure("anls", 0.5, field="total")])
+    none = result(41, "x", references=[], measures=[])
+    models = failed(42).model_copy(update={"outcome": "model_failure"})
+    wanted = samples([*results(), *odd, many, none, models, result(43, "x", repeat=1, key="page/0")])
+    path = tmp_path / "run"
+    with staged(path) as staging:
+        write(exported(), wanted, out=path, staging=staging)
+    file = read(path)
+    found = list(file.answers)
+    assert (file.format, len(found)) == (format_, len(wanted))
+    for back, one in zip(found, wanted, strict=True):
+        assert (back.key, back.repeat, back.text, back.references) == (one.key, one.repeat, one.text, one.references)
+        assert (back.question, back.reasoning, back.error) == (one.question, one.reasoning, one.failure)
+        assert (back.failure, back.finish_reason, back.latency_ms) == (one.blamed, one.finish_reason, one.latency_ms)
+        assert (back.prompt_tokens, back.completion_tokens) == (one.prompt_tokens, one.completion_tokens)
+        assert (dict(back.metadata), dict(back.reported)) == (dict(one.metadata), _reported(one))
+    assert {one.failure for one in found} == {None, "model", "infrastructure"}
+    assert write_answers(tmp_path / "neutral", read(path)) == len(wanted)
+    assert [one.failure for one in read_answers(tmp_path / "neutral").answers] == [one.blamed for one in wanted]
+
+
+def test_two_profiles_of_a_metric_come_back_under_both_names(tmp_path: Path) -> None:
+    metrics = tuple(METRICS[0].model_copy(update={"profile": profile}) for profile in ("paper", "strict"))
+    pinned = spec(metrics=metrics)
+    measures = [
+        measure("anls", value).model_copy(update={"profile": name}) for name, value in (("paper", 1), ("strict", 0))
+    ]
+    detail = run(pinned=pinned)
+    for write in (write_csv, write_parquet):
+        path = tmp_path / write.__name__
+        with staged(path) as staging:
+            write(exported(), exported_samples(detail, [[result(0, measures=measures)]]), out=path, staging=staging)
+        assert [dict(one.reported) for one in read(path).answers] == [{"anls@paper": 1.0, "anls@strict": 0.0}]
+
+
+@pytest.mark.parametrize(
+    "text", ["run;id;repeat;model_answer;outcome;metric;extractor;metadata\n", "PAR1", "PAR1" + "x" * 100 + "PAR1"]
+)
+def test_a_table_that_only_looks_like_ours_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "run"
+    path.write_text(text)
+    with pytest.raises(InvalidInput):
+        list(read(path).answers)
+
+
+def test_another_parquet_file_is_refused(tmp_path: Path) -> None:
+    polars.DataFrame({"a": [1]}).write_parquet(tmp_path / "a")
+    with pytest.raises(InvalidInput, match="no export of a run"):
+        read(tmp_path / "a")

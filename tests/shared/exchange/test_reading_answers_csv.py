@@ -47,12 +47,13 @@ def test_what_our_writer_disarms_is_armed_again(
 
 
 def test_every_column_is_read(tmp_path: Path) -> None:
-    rows = '1;"blue; ""dark""\nor so";ok;stop;;1;20;2;250.5;1;2;;;ab;2026-01-01\n2;;error;;timeout;3;;;;;;;;;\n'
+    rows = '1;"blue; ""dark""\nor so";ok;stop;;1;20;2;250.5;1;2;;;ab;2026-01-01;\n2;;error;;timeout;3;;;;;;;;;;1\n'
     file, (one, two) = taken(write(tmp_path / "answers.csv", f"\ufeff{HEADER}\n{rows}"))
     assert (file.format, file.model, file.notes) == ("answers-csv", None, [])
     assert (one.text, one.error, one.finish_reason) == ('blue; "dark"\nor so', None, "stop")
     assert (one.prompt_tokens, one.completion_tokens, one.latency_ms) == (20, 2, 250.5)
     assert (two.text, two.error, two.prompt_tokens, two.latency_ms) == (None, "timeout", None, None)
+    assert (one.repeat, two.repeat) == (0, 1)
     assert (one.place, two.place) == (f"{tmp_path}/answers.csv:2", f"{tmp_path}/answers.csv:4")
 
 

@@ -23,7 +23,7 @@ def test_answers_have_the_documented_columns_and_one_row_per_request() -> None:
     content = answers_csv(evidence())
     assert content.decode().splitlines()[0] == (
         "id;model_answer;status;finish_reason;error;attempts;prompt_tokens;completion_tokens;latency_ms;ttft_ms;tpot_ms;"
-        "vram_peak_mb;vram_delta_mb;prompt_sha256;started_at"
+        "vram_peak_mb;vram_delta_mb;prompt_sha256;started_at;repeat"
     )
     rows = _read(content)
     assert [row["id"] for row in rows] == ["s0", "s1", "s2", "s3", "s4", "s5"]

@@ -1,0 +1,212 @@
+"""Read our own exports as CSV and Parquet (`as_tables`): the same answers, references, failures and ids come back.
+
+CSV has a row per answer, metric, extractor and field, and rows of one answer stand together. The numbers that count are
+those of the whole answer by the run's first extractor: they become what the file reports.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.exchange.answers import Answer, AnswersFile
+from vlmhyperbench.exchange.answers_csv import armed
+from vlmhyperbench.exchange.as_tables import BATCH_ROWS, RUN_KEY, csv_columns, parquet_schema
+from vlmhyperbench.exchange.exported import NOT_STORED
+from vlmhyperbench.exchange.foreign import count_in, list_in, number_from, number_in, object_in, text_in
+from vlmhyperbench.exchange.lines import head_of, not_installed, rows_of
+from vlmhyperbench_sdk.jsontext import parse_json, parse_object
+from vlmhyperbench_sdk.types import JsonObject
+
+CSV: Final = "vlmhyperbench-csv"
+PARQUET: Final = "vlmhyperbench-parquet"
+KNOWN_BY: Final = frozenset({"run", "id", "repeat", "model_answer", "outcome", "metric", "extractor", "metadata"})
+"""Columns that tell such a CSV from all others."""
+_TEXTS: Final = frozenset(
+    {"id", "question", "reference", "model_answer", "error", "finish_reason", "reasoning", "field_name"}
+)
+_READ: Final = (
+    *("key", "repeat", "question", "status", "outcome", "error_code", "error", "finish_reason", "text", "reasoning"),
+    *("prompt_tokens", "completion_tokens", "latency_ms", "references", "metadata", "measures"),
+)
+
+
+def read_csv(path: Path) -> AnswersFile:
+    """Read a CSV export.
+
+    Raises:
+        NotFound: the file cannot be read.
+        InvalidInput: while answers are taken: it is none, or a row is wrong.
+    """
+    return AnswersFile(
+        format=CSV, tool=None, model=None, task=None, decoding={}, answers=_of_rows(path, _cells(path)), notes=[]
+    )
+
+
+def read_parquet(path: Path) -> AnswersFile:
+    """Read a Parquet export.
+
+    Raises:
+        NotFound: the file cannot be read.
+        InvalidInput: it is none; while answers are taken: a row is wrong.
+    """
+    try:
+        import polars
+    except ModuleNotFoundError as error:
+        raise not_installed(error) from error
+
+    head_of(path, 1)  # says so where the file is not there
+    try:
+        text = polars.read_parquet_metadata(path).get(RUN_KEY)
+        schema = polars.read_parquet_schema(path)
+    except (polars.exceptions.PolarsError, OSError) as error:
+        raise InvalidInput(f"{path} is no whole Parquet file: {str(error).splitlines()[0][:200]}.") from error
+    wanted = parquet_schema()
+    if text is None or any(schema.get(name) != wanted[name] for name in _READ):
+        cure = "Give what `export --format parquet` wrote."
+        raise InvalidInput(f"{path} is no export of a run as Parquet.", cure=cure)
+    run = parse_object(text, what=f"The metadata of {path}", any_text=True)
+    return AnswersFile(
+        format=PARQUET,
+        tool=text_in(run.get("tool")),
+        model=text_in(run.get("model")),
+        task=text_in(run.get("task")),
+        decoding=object_in(run.get("decoding")),
+        answers=_of_frames(path, next(iter(list_in(run.get("extractors"))), None)),
+        notes=[],
+    )
+
+
+def _of_frames(path: Path, first_extractor: object) -> Iterator[Answer]:
+    import polars
+
+    rows = polars.scan_parquet(path).select(_READ)
+    for at in itertools.count(0, BATCH_ROWS):
+        frame = rows.slice(at, BATCH_ROWS).collect()
+        if not frame.height:
+            return
+        for no, row in enumerate(frame.iter_rows(named=True), at):
+            yield _of_row(row, first_extractor, f"{path}!{no}")
+
+
+def _of_row(row: Mapping[str, Any], first_extractor: object, place: str) -> Answer:
+    told = ": ".join(part for part in (row["error_code"], row["error"]) if part)
+    failed = told or (NOT_STORED if row["status"] == "ok" else str(row["status"]))
+    whole = [one for one in row["measures"] or () if one and one["field"] is None]
+    return Answer(
+        key=_key(row["key"], place),
+        repeat=_repeat(row["repeat"], place),
+        question=row["question"],
+        references=tuple(one for one in row["references"] or () if one is not None),
+        metadata=_metadata(row["metadata"], place),
+        text=row["text"] if row["status"] == "ok" else None,
+        reasoning=row["reasoning"],
+        error=_error(row["text"] if row["status"] == "ok" else None, failed),
+        failure=_failure(row["outcome"]) if row["status"] != "ok" else None,
+        finish_reason=row["finish_reason"],
+        prompt_tokens=count_in(row["prompt_tokens"]),
+        completion_tokens=count_in(row["completion_tokens"]),
+        latency_ms=_positive(number_in(row["latency_ms"])),
+        reported={
+            str(one["key"]): number
+            for one in whole
+            if one["extractor"] == first_extractor and (number := number_in(one["value"])) is not None
+        },
+        place=place,
+    )
+
+
+def _cells(path: Path) -> Iterator[tuple[int, dict[str, str | None]]]:
+    """Yield the rows by column, armed again."""
+    rows = rows_of(path, ";")
+    line, header = next(rows, (1, []))
+    names = [cell or "" for cell in header]
+    if tuple(names) != csv_columns():
+        raise InvalidInput(f"{path}:{line}: the columns are not those of an export.", cure="Export the run again.")
+    while batch := list(itertools.islice(rows, BATCH_ROWS)):
+        for number, cells in batch:
+            if len(cells) != len(names):
+                raise InvalidInput(f"{path}:{number}: the row has {len(cells)} cells, and the header {len(names)}.")
+        columns = [list(column) for column in zip(*(cells for _, cells in batch), strict=True)]
+        columns = [armed(column)[0] if name in _TEXTS else column for name, column in zip(names, columns, strict=True)]
+        for at, (number, _) in enumerate(batch):
+            yield number, {name: column[at] for name, column in zip(names, columns, strict=True)}
+
+
+def _of_rows(path: Path, rows: Iterator[tuple[int, dict[str, str | None]]]) -> Iterator[Answer]:
+    first_extractor: str | None = None
+    for _, group in itertools.groupby(rows, key=lambda row: (row[1]["id"], row[1]["repeat"])):
+        ours = list(group)
+        first_extractor = first_extractor or next((cells["extractor"] for _, cells in ours if cells["extractor"]), None)
+        yield _of_group([cells for _, cells in ours], first_extractor, f"{path}:{ours[0][0]}")
+
+
+def _of_group(rows: Sequence[dict[str, str | None]], first_extractor: str | None, place: str) -> Answer:
+    cells = rows[0]
+    is_ok = cells["status"] == "ok"
+    return Answer(
+        key=_key(cells["id"], place),
+        repeat=_repeat(number_from(cells["repeat"]), place),
+        question=cells["question"],
+        references=_references(cells["reference"], place),
+        metadata=_metadata(cells["metadata"], place),
+        text=cells["model_answer"] if is_ok else None,
+        reasoning=cells["reasoning"],
+        error=_error(cells["model_answer"] if is_ok else None, cells["error"] or str(cells["status"])),
+        failure=None if is_ok else _failure(cells["outcome"]),
+        finish_reason=cells["finish_reason"],
+        prompt_tokens=count_in(number_from(cells["prompt_tokens"])),
+        completion_tokens=count_in(number_from(cells["completion_tokens"])),
+        latency_ms=_positive(number_from(cells["latency_ms"])),
+        reported=_reported([one for one in rows if one["extractor"] == first_extractor and one["field_name"] is None]),
+        place=place,
+    )
+
+
+def _reported(rows: Sequence[dict[str, str | None]]) -> dict[str, float]:
+    """Name scores as reports do: a metric that comes in two profiles by both."""
+    often = Counter(one["metric"] for one in rows)
+    named = ((one["metric"] if often[one["metric"]] == 1 else f"{one['metric']}@{one['profile']}", one) for one in rows)
+    return {name: value for name, one in named if name is not None and (value := number_from(one["value"])) is not None}
+
+
+def _references(cell: str | None, place: str) -> tuple[str, ...]:
+    if cell is None:
+        return ()
+    if not cell.startswith("["):
+        return (cell,)
+    found = parse_json(cell, what=f"{place}: the reference", any_text=True)
+    return tuple(str(one) for one in list_in(found))
+
+
+def _metadata(text: str | None, place: str) -> JsonObject:
+    return parse_object(text, what=f"{place}: the metadata", any_text=True) if text else {}
+
+
+def _error(text: str | None, told: str) -> str | None:
+    return told if text is None else None
+
+
+def _failure(outcome: str | None) -> Literal["model", "infrastructure"]:
+    return "model" if outcome == "model_failure" else "infrastructure"
+
+
+def _positive(value: float | None) -> float | None:
+    return value if value is not None and value >= 0 else None
+
+
+def _key(key: str | None, place: str) -> str:
+    if key is None:
+        raise InvalidInput(f"{place}: the id is empty.", cure="Give every row an id.")
+    return key
+
+
+def _repeat(value: float | None, place: str) -> int:
+    found = count_in(value)
+    if found is None:
+        raise InvalidInput(f"{place}: the repeat is no number from 0.", cure="Export the run again.")
+    return found
