@@ -116,7 +116,7 @@ def _plain_text(event: object) -> tuple[PlainKind, str] | None:
     if not isinstance(event, dict) or event.get("usage") or event.get("error"):
         return None
     choices = event.get("choices")
-    if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choices[0], dict):
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         return None
     choice = choices[0]
     if choice.get("index", 0) != 0:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 Part = Literal["delta", "message"]
@@ -72,7 +72,7 @@ class Choices:
             BadAnswer: it breaks the protocol.
         """
         said: dict[int, Said] = {}
-        for index, choice in _asked_choices(event, self._asked):
+        for index, choice in _asked_choices(event, self._asked).items():
             if index in self.finish_reasons:
                 continue
             delta = _part_of(choice, "delta")
@@ -105,7 +105,7 @@ def read_completion(document: Mapping[str, Any], asked: int = 1) -> list[Said]:
     Raises:
         BadAnswer: it breaks the protocol.
     """
-    found = dict(_asked_choices(document, asked))
+    found = _asked_choices(document, asked)
     answers = []
     for index in range(asked):
         choice = found.get(index)
@@ -223,13 +223,14 @@ def as_document(parsed: object) -> dict[str, Any]:
     return parsed
 
 
-def _indexed(document: Mapping[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the choices with their indexes; one without an index has that of its place."""
+def _indexed(document: Mapping[str, Any]) -> list[tuple[int, dict[str, Any]]]:
+    """Return the choices with their indexes; one without an index has that of its place."""
     choices = document.get("choices")
     if choices is None:
-        return
+        return []
     if not isinstance(choices, list):
         raise BadAnswer("its choices are no list")
+    found: list[tuple[int, dict[str, Any]]] = []
     for place, choice in enumerate(choices):
         if not isinstance(choice, dict):
             raise BadAnswer("a choice is no object")
@@ -238,17 +239,18 @@ def _indexed(document: Mapping[str, Any]) -> Iterator[tuple[int, dict[str, Any]]
             index = place
         elif type(index) is not int:
             raise BadAnswer("the index of a choice is no whole number")
-        yield index, choice
+        found.append((index, choice))
+    return found
 
 
-def _asked_choices(document: Mapping[str, Any], asked: int) -> Iterator[tuple[int, dict[str, Any]]]:
-    seen: set[int] = set()
+def _asked_choices(document: Mapping[str, Any], asked: int) -> dict[int, dict[str, Any]]:
+    found: dict[int, dict[str, Any]] = {}
     for index, choice in _indexed(document):
-        if index in seen:
+        if index in found:
             raise BadAnswer(f"two choices have the index {index}")
         if 0 <= index < asked:
-            seen.add(index)
-            yield index, choice
+            found[index] = choice
+    return found
 
 
 def _part_of(choice: Mapping[str, Any], part: Part) -> Mapping[str, Any] | None:

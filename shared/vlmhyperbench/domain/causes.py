@@ -254,9 +254,20 @@ NOT_ENDED = Rule(name="not_ended", means="the answer did not end in time, or was
 UNREADABLE = Rule(
     name=UNREADABLE_SAMPLE, means="the sample cannot be read, so nothing was sent", cause="infrastructure"
 )
-UNRULED = (NOT_ENDED, UNREADABLE, SERVER_ERROR)
+BAD_ANSWER = Rule(
+    name="bad_answer",
+    means="what the server sent is no answer by the protocol",
+    cause="infrastructure",
+    cure="See the page on what counts as an answer, and mend the server.",
+)
+UNRULED = (NOT_ENDED, UNREADABLE, BAD_ANSWER, SERVER_ERROR)
 """What is no refusal."""
-_OF_CODE = {"timeout": NOT_ENDED, "answer_too_large": NOT_ENDED, UNREADABLE_SAMPLE: UNREADABLE}
+_OF_CODE = {
+    "timeout": NOT_ENDED,
+    "answer_too_large": NOT_ENDED,
+    UNREADABLE_SAMPLE: UNREADABLE,
+    "bad_answer": BAD_ANSWER,
+}
 
 
 def read_failure(*, status: str, http_status: int | None, error: str | None) -> FailedRequest | None:

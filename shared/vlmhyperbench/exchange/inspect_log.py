@@ -34,6 +34,7 @@ from vlmhyperbench.exchange.foreign import (
 )
 from vlmhyperbench.exchange.lines import cannot_read
 from vlmhyperbench.exchange.pictures import Budget
+from vlmhyperbench_sdk.completions import CODE, token_count
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 FORMAT: Final = "inspect"
@@ -148,6 +149,8 @@ class _Log:
             self.odd["Samples that ended in an error though the model had answered"] += 1
         if len(choices) > 1:
             self.odd["Samples with several choices, of which the first is the answer"] += 1
+        if failure is None and not isinstance(content, str | list) and not isinstance(output.get("completion"), str):
+            failure = f"{CODE}: its content is neither a text nor a list of parts"
         text = text_in(output.get("completion")) or chat_text(content)
         metadata = dict(object_in(sample.get("metadata")))
         own = object_in(metadata.pop("vlmhyperbench", None))
@@ -167,7 +170,7 @@ class _Log:
             error=failure,
             finish_reason=_FINISH.get(stop, stop) if stop else None,
             prompt_tokens=_prompt_tokens(usage),
-            completion_tokens=count_in(usage.get("output_tokens")),
+            completion_tokens=token_count(usage.get("output_tokens")),
             latency_ms=latency_s * 1000 if latency_s is not None and latency_s >= 0 else None,
             reported=self.scores(sample),
             place=place,
@@ -265,10 +268,10 @@ def _reasoning(content: JsonValue) -> str | None:
 
 def _prompt_tokens(usage: JsonObject) -> int | None:
     """Return all tokens that were asked with: `input_tokens` leaves out those of the cache."""
-    read = count_in(usage.get("input_tokens"))
+    read = token_count(usage.get("input_tokens"))
     if read is None:
         return None
-    return read + sum(count_in(usage.get(f"input_tokens_cache_{name}")) or 0 for name in ("read", "write"))
+    return read + sum(token_count(usage.get(f"input_tokens_cache_{name}")) or 0 for name in ("read", "write"))
 
 
 def _resolved(text: str, sample: JsonObject, place: str) -> str:

@@ -145,6 +145,13 @@ def test_an_answer_of_a_sample_that_failed_later_does_not_count_and_is_noted(tmp
     assert file.notes == ["Samples that ended in an error though the model had answered: 1."]
 
 
+@pytest.mark.parametrize("message", [None, "yes", {}, {"content": 4}, {"content": None}, {"content": {"text": "yes"}}])
+def test_what_is_no_answer_is_a_failed_sample(tmp_path: Path, message: object) -> None:
+    output = {"choices": [{"message": message, "stop_reason": "stop"}], "usage": {"output_tokens": -1}}
+    (answer,) = answers(log(tmp_path / "a.eval", sample(output=output)))
+    assert (answer.text, str(answer.error).partition(":")[0], answer.completion_tokens) == (None, "bad_answer", None)
+
+
 def test_an_empty_answer_is_an_answer(tmp_path: Path) -> None:
     empty = {"choices": [{"message": {"content": ""}, "stop_reason": "unknown"}], "completion": ""}
     (answer,) = answers(log(tmp_path / "a.eval", sample(output=empty, target="")))
