@@ -260,6 +260,7 @@ def _claim() -> ClaimEvidence:
         anchor_wall_ns=1_767_225_600 * 1_000_000_000,
         started_at="2026-01-01T00:00:01Z",
         ended_at="2026-01-01T03:00:00Z",
+        disturbed_by=(),
     )
 
 

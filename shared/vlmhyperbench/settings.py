@@ -7,15 +7,24 @@ import os
 import socket
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
+from vlmhyperbench.domain.ground import parse_cores
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.files import write_whole
-from vlmhyperbench_sdk.gateway import FIRST_PARTY_ADAPTERS
 
 
 class Timers(BaseModel):
@@ -85,6 +94,10 @@ def default_home() -> Path:
     return (Path(data) if data.startswith("/") else Path.home() / ".local" / "share") / "vlmhyperbench"
 
 
+def _cores(given: object) -> object:
+    return parse_cores(given) if isinstance(given, str) else given
+
+
 class Settings(BaseSettings):
     """Settings of one process; `VLMHB_<NAME>`, nested ones as `VLMHB_TIMERS__LEASE_S`."""
 
@@ -122,11 +135,12 @@ class Settings(BaseSettings):
     """Endpoints on this machine may be measured; the embedded stack says yes."""
     allowed_target_hosts: frozenset[str] = frozenset()
     """Private hosts that may be measured; public addresses always may."""
-    allowed_adapters: frozenset[str] = frozenset()
-    """Distributions whose adapters may be imported beside the product's own; API and inference workers share it."""
     worker_name: str = Field(
         default_factory=socket.gethostname, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
     )
+    inference_cores: Annotated[frozenset[int], NoDecode, BeforeValidator(_cores)] = frozenset()
+    """Cores of an inference worker, its engine and its load generator, as the kernel lists them (`0-3,8`); empty: all.
+    Two workers of one machine measure at once only where their cores, and their devices, are apart."""
     timers: Timers = Timers()
 
     @property
@@ -134,11 +148,6 @@ class Settings(BaseSettings):
         """Base URL of the API, without a path."""
         host = f"[{self.api_host}]" if ":" in self.api_host else self.api_host
         return f"http://{host}:{self.api_port}"
-
-    @property
-    def adapters(self) -> frozenset[str]:
-        """Every distribution whose adapters may be imported."""
-        return self.allowed_adapters | frozenset(FIRST_PARTY_ADAPTERS)
 
     @property
     def stored_path(self) -> Path:

@@ -12,6 +12,7 @@ from vlmhyperbench.db import advancing, claims, experiments, finishing, jobs, ma
 from vlmhyperbench.db.claims import Assigned, Claimant
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.views import EventView, JobView, RunView
+from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.domain.outcomes import Cancelled, Complete, Outcome
 from vlmhyperbench.domain.placement import Placement, Reservation
 from vlmhyperbench.domain.planning import plan_experiment, plan_run
@@ -67,7 +68,10 @@ class EngineRoom:
                 added.append(run)
         return experiment.id, added
 
-    async def add_worker(self, kind: workers.WorkerKind = "inference", *, slots: int = 1, devices: int = 0) -> UUID:
+    async def add_worker(
+        self, kind: workers.WorkerKind = "inference", *, slots: int = 1, devices: int = 0, ground: Ground | None = None
+    ) -> UUID:
+        """Register a worker, on a machine of its own unless told otherwise."""
         worker_id = uuid4()
         new = [
             workers.NewDevice(no=no, kind="gpu", uuid=f"g{no}", name="gpu", memory_bytes=100) for no in range(devices)
@@ -86,6 +90,7 @@ class EngineRoom:
                 version="0",
                 labels={},
                 devices=new,
+                ground=ground or Ground(machine=str(worker_id)),
             )
         return worker_id
 

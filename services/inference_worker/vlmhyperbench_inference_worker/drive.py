@@ -37,6 +37,8 @@ class Driven:
     end: EndLine | None = None
     first_sent_ns: int | None = None
     last_end_ns: int | None = None
+    sending_until_ns: int | None = None
+    """Last end of an answer, of what stands aside too."""
     live: Live = field(default_factory=Live)
     has_answered: bool = False
     """The engine answered a request of this claim, of whatever phase."""
@@ -118,6 +120,7 @@ async def _commit(
     if sealed:
         await job.append(sealed.chunk, sealed.rows)
         driven.has_answered |= sealed.unanswered < len(sealed.rows)
+        driven.sending_until_ns = _most(driven.sending_until_ns, sealed.last_end_ns)
         if line.phase == phase:
             driven.live.add(sealed.rows)
             driven.ordinals.update(row.ordinal for row in sealed.rows)

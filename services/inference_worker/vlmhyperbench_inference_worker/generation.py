@@ -19,6 +19,7 @@ from vlmhyperbench.load.process import END_SECONDS, LoadProcess
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench.worker.devices import DeviceInfo
+from vlmhyperbench.worker.ground import ground
 from vlmhyperbench_inference_worker import plan
 from vlmhyperbench_inference_worker.drive import Driven, EngineLost, drive
 from vlmhyperbench_inference_worker.files import PARQUET, add, store
@@ -71,14 +72,21 @@ async def _generate(
         await job.set_resident(fleet.resident)
         engine = serving.engine
         watch.engine_pid = engine.pid if engine else None
+        stands_on = ground(devices, pids=[engine.pid] if engine and engine.pid is not None else [])
         await job.record_claim(
-            engine=asdict(engine) if engine else None, machine=machine(devices), measured_at=serving.measured.through
+            engine=asdict(engine) if engine else None,
+            machine=machine(devices),
+            measured_at=serving.measured.through,
+            cores=stands_on.cores,
         )
         work = await keep_equal(job, work, engine)
         if not work.missing:
             return Complete(data={"requests": 0})
         if job.stopping.is_set():
             return Stopped()
+        # Told before the first request: whoever is timed beside it must find it, even if this process is killed.
+        now_ns = time.monotonic_ns()
+        await job.record_claim(sending_from_ns=now_ns, anchor_monotonic_ns=now_ns, anchor_wall_ns=time.time_ns())
         await probe(job, work, serving, reserve)
         if job.cancelled.is_set() or job.draining.is_set():
             return Preempted()
@@ -151,8 +159,7 @@ async def _write_unreadable(job: ClaimedJob, work: Work, sink: Sink, phase: int,
     reasons = {ordinal: work.sample_of(ordinal).error for ordinal in ordinals}
     broken = {ordinal: reason for ordinal, reason in reasons.items() if reason is not None}
     if broken:
-        requests = await plan_requests(work, list(broken), phase=phase)
-        planned = zip(requests, broken.values(), strict=True)
+        planned = zip(plan_requests(work, list(broken), phase=phase), broken.values(), strict=True)
         sealed = await asyncio.to_thread(sink.unreadable, list(planned), phase=phase)
         await job.append(sealed.chunk, sealed.rows)
 
@@ -169,7 +176,6 @@ async def _load(job: ClaimedJob, work: Work, secret_values: Mapping[str, str]) -
             label=job.context.label,
             log_path=job.settings.home / "logs" / f"gateway-{job.context.name}.log",
             policy=_address_policy(job.settings),
-            adapters=_allowed_adapters(job.settings),
             lock_fds=job.context.lock_fds,
         )
 
@@ -177,10 +183,6 @@ async def _load(job: ClaimedJob, work: Work, secret_values: Mapping[str, str]) -
 def _address_policy(settings: Settings) -> list[str]:
     loopback = ["--allow-loopback"] if settings.allow_loopback_targets else []
     return loopback + [flag for host in sorted(settings.allowed_target_hosts) for flag in ("--allow-host", host)]
-
-
-def _allowed_adapters(settings: Settings) -> list[str]:
-    return [flag for name in sorted(settings.allowed_adapters) for flag in ("--allow-adapter", name)]
 
 
 def _secret_names(work: Work) -> list[str]:
@@ -217,6 +219,7 @@ async def _record_cost(job: ClaimedJob, driven: Driven, watch: Watch) -> None:
         # Of now: the load generator may have waited in reserve for hours, and the wall's clock been set meanwhile.
         anchor_monotonic_ns=time.monotonic_ns(),
         anchor_wall_ns=time.time_ns(),
+        sending_until_ns=driven.sending_until_ns or time.monotonic_ns(),
     )
     data = await asyncio.to_thread(watch.parquet)
     stored = await store(job, f"resources/{job.claim_id}.parquet", data, media_type=PARQUET)

@@ -13,6 +13,7 @@ from vlmhyperbench.runtime import service
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.claims import WorkerContext
 from vlmhyperbench.worker.devices import DeviceInfo
+from vlmhyperbench.worker.ground import pin
 from vlmhyperbench.worker.supervisor import run_worker
 from vlmhyperbench_inference_worker import nvml
 from vlmhyperbench_inference_worker.fleet import Fleet
@@ -38,6 +39,7 @@ def main() -> None:
 
 def serve(settings: Settings) -> None:
     """Run the worker until a signal ends it."""
+    pin(settings.inference_cores)  # before anything starts that is to inherit it
     fleet, reserve, found = Fleet(), Reserve(settings.home / "work" / settings.worker_name), devices()
     handlers = {JobKind.GENERATE: partial(handle_generate, fleet=fleet, reserve=reserve, devices=found)}
 

@@ -18,7 +18,7 @@ from vlmhyperbench.domain.judging import PARAM
 from vlmhyperbench.domain.states import JobKind, PhaseState
 from vlmhyperbench.errors import Conflict, NotFound
 from vlmhyperbench.facts.read import read_facts
-from vlmhyperbench.reports.records import ClaimEvidence, JudgeUse, PhaseEvidence
+from vlmhyperbench.reports.records import ClaimEvidence, Disturber, JudgeUse, PhaseEvidence
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.storage import Storage
 from vlmhyperbench_reporter.bundles import MeasureFile, RunBundle
@@ -56,7 +56,7 @@ async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
         measured = await measures.of_run(session, run_id)
     facts = await read_facts(runtime.database, runtime.storage, run_id, payload=PAYLOAD)
     claims += await _behind(runtime, facts, claims)
-    told = tuple(_claim(found) for found in claims)
+    told = await _tell(runtime, claims, project_id=run.project_id)
     facts, events = await read_events(runtime, run_id, facts, told)
     contents = await asyncio.to_thread(lambda: [_verified(runtime.storage, one) for one in measured])
     return RunBundle(
@@ -182,7 +182,31 @@ def _with_samples(facts: polars.DataFrame) -> polars.DataFrame:
     return facts.with_columns(polars.lit(None, dtype=kind).alias(name) for name, kind in missing.items())
 
 
-def _claim(found: evidence.ClaimOfJob) -> ClaimEvidence:
+async def _tell(
+    runtime: Runtime, claims: Sequence[evidence.ClaimOfJob], *, project_id: str
+) -> tuple[ClaimEvidence, ...]:
+    """Say what claims recorded, and what else sent requests on their machines meanwhile."""
+    async with runtime.database.transaction() as session:
+        others = await evidence.beside(session, [one.claim for one in claims if one.job.kind is JobKind.GENERATE])
+    return tuple(_claim(found, _disturbers(found, others, project_id)) for found in claims)
+
+
+def _disturbers(
+    found: evidence.ClaimOfJob, others: Sequence[evidence.Beside], project_id: str
+) -> tuple[Disturber, ...] | None:
+    own = evidence.sending_of(found.claim)
+    if own is None:
+        return None
+    return tuple(
+        Disturber(claim_id=other.sending.claim_id, run_id=str(other.run_id), run_name=other.run_name)
+        if other.project_id == project_id
+        else Disturber(claim_id=other.sending.claim_id, run_id=None, run_name=None)
+        for other in others
+        if own.is_disturbed_by(other.sending)
+    )
+
+
+def _claim(found: evidence.ClaimOfJob, disturbed_by: tuple[Disturber, ...] | None) -> ClaimEvidence:
     claim = found.claim
     return ClaimEvidence(
         id=str(claim.id),
@@ -199,6 +223,9 @@ def _claim(found: evidence.ClaimOfJob) -> ClaimEvidence:
         anchor_wall_ns=claim.anchor_wall_ns,
         started_at=_instant(claim.started_at),
         ended_at=_instant(claim.ended_at),
+        sending_from_ns=claim.sending_from_ns,
+        sending_until_ns=claim.sending_until_ns,
+        disturbed_by=disturbed_by,
     )
 
 

@@ -15,6 +15,7 @@ async def load(database: Database, *, stale_s: float) -> Window:
     async with database.transaction() as session:
         now = await scheduling.now(session)
         workers = await scheduling.workers(session, stale_s=stale_s)
+        inferring = await scheduling.inferring(session)
         assigned = await scheduling.assigned(session, limit=ASSIGNED_JOBS)
         free = [worker for worker in workers if worker.busy < worker.slots]
         waiting = await scheduling.waiting(
@@ -22,4 +23,4 @@ async def load(database: Database, *, stale_s: float) -> Window:
             frozenset(worker.kind for worker in free),
             limit=sum(worker.slots - worker.busy for worker in free),
         )
-    return Window(now=now, waiting=waiting, assigned=assigned, workers=workers)
+    return Window(now=now, waiting=waiting, assigned=assigned, workers=workers, inferring=inferring)

@@ -7,7 +7,7 @@ adds an event locks the run (or experiment) before the job.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from vlmhyperbench.db import claim_phases, events
 from vlmhyperbench.db.owners import Mark, job_event, lock_of_job
 from vlmhyperbench.db.views import JobView, view_of
+from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.domain.states import JobKind, RunEvent, RunState, next_run_state
 from vlmhyperbench.events import EventType
 from vlmhyperbench_sdk.types import JsonObject
@@ -48,6 +49,7 @@ class Claimant:
     host: str
     machine: JsonObject
     packages: Mapping[str, str]
+    ground: Ground | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +112,9 @@ async def claim(
         "machine": json.dumps(claimant.machine),
         "packages": json.dumps(dict(claimant.packages)),
         "run": job.run_id,
+        "machine_id": claimant.ground.machine if claimant.ground else None,
+        "cores": sorted(claimant.ground.cores) if claimant.ground else None,
+        "gpus": sorted(claimant.ground.gpus) if claimant.ground else None,
     }
     if (await session.execute(text(_REMEMBER), values | evidence)).one_or_none() is None:
         return job, Mark(owner.id, owner.event_seq)
@@ -162,6 +167,9 @@ async def record(
     anchor_monotonic_ns: int | None = None,
     anchor_wall_ns: int | None = None,
     measured_at: str | None = None,
+    cores: Collection[int] | None = None,
+    sending_from_ns: int | None = None,
+    sending_until_ns: int | None = None,
 ) -> None:
     """Add to what is remembered of a claim; what is None stays as it is. The caller holds the job."""
     documents = {"engine": engine, "machine": machine, "packages": packages, "client": client, "resources": resources}
@@ -169,6 +177,9 @@ async def record(
         "anchor_monotonic_ns": anchor_monotonic_ns,
         "anchor_wall_ns": anchor_wall_ns,
         "measured_at": measured_at,
+        "cores": None if cores is None else sorted(cores),
+        "sending_from_ns": sending_from_ns,
+        "sending_until_ns": sending_until_ns,
     }
     values = {name: None if value is None else json.dumps(dict(value)) for name, value in documents.items()}
     await session.execute(text(_RECORD), values | plain | {"claim": claim_id})
@@ -214,8 +225,9 @@ RETURNING *
 """
 
 _REMEMBER = """
-INSERT INTO claim (id, job_id, run_id, attempt_id, worker_id, host, boot_id, machine, packages)
-VALUES (:claim, :job, :run, :attempt, :worker, :host, :boot, CAST(:machine AS jsonb), CAST(:packages AS jsonb))
+INSERT INTO claim (id, job_id, run_id, attempt_id, worker_id, host, boot_id, machine, packages, machine_id, cores, gpus)
+VALUES (:claim, :job, :run, :attempt, :worker, :host, :boot, CAST(:machine AS jsonb), CAST(:packages AS jsonb),
+        :machine_id, CAST(:cores AS integer[]), CAST(:gpus AS varchar[]))
 ON CONFLICT (id) DO NOTHING
 RETURNING id
 """
@@ -250,7 +262,10 @@ UPDATE claim SET
   resources = COALESCE(CAST(:resources AS jsonb), resources),
   anchor_monotonic_ns = COALESCE(CAST(:anchor_monotonic_ns AS bigint), anchor_monotonic_ns),
   anchor_wall_ns = COALESCE(CAST(:anchor_wall_ns AS bigint), anchor_wall_ns),
-  measured_at = COALESCE(CAST(:measured_at AS varchar), measured_at)
+  measured_at = COALESCE(CAST(:measured_at AS varchar), measured_at),
+  cores = COALESCE(CAST(:cores AS integer[]), cores),
+  sending_from_ns = COALESCE(CAST(:sending_from_ns AS bigint), sending_from_ns),
+  sending_until_ns = COALESCE(CAST(:sending_until_ns AS bigint), sending_until_ns)
 WHERE id = :claim
 """
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement, Select, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db.queries import fetch_all, table_of
-from vlmhyperbench.db.tables import ClaimRow, JobRow
+from vlmhyperbench.db.tables import ClaimRow, JobRow, RunRow
 from vlmhyperbench.db.views import ClaimView, JobView
+from vlmhyperbench.domain.ground import Ground, Sending
 
 _CLAIM = table_of(ClaimRow)
 _JOB = table_of(JobRow)
+_RUN = table_of(RunRow)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +41,64 @@ async def of_experiment(session: AsyncSession, experiment_id: UUID) -> list[Clai
 async def of_claims(session: AsyncSession, claim_ids: Sequence[UUID]) -> list[ClaimOfJob]:
     """Read some claims, oldest first: those behind rows that were kept of other runs, say."""
     return await _read(session, _CLAIM.c.id.in_(claim_ids))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """A claim that sent requests on a machine, and whose it is."""
+
+    sending: Sending
+    run_id: UUID
+    run_name: str
+    project_id: str
+
+
+async def beside(session: AsyncSession, claims: Sequence[ClaimView]) -> list[Beside]:
+    """Read what sent requests on the machines of some claims while they were held: of every project, oldest first.
+
+    The claims are among them. Whether any of it disturbed a claim is for `domain.ground` to say.
+    """
+    machines = {claim.machine_id for claim in claims if claim.machine_id is not None}
+    if not machines:
+        return []
+    is_open = any(claim.ended_at is None for claim in claims)
+    until = None if is_open else max(claim.ended_at for claim in claims if claim.ended_at is not None)
+    statement = (
+        select(_CLAIM.c.id, _RUN.c.id.label("run_id"), _RUN.c.name, _RUN.c.project_id)
+        .join(_RUN, _RUN.c.id == _CLAIM.c.run_id)
+        .where(
+            _CLAIM.c.machine_id.in_(machines),
+            _CLAIM.c.sending_from_ns.is_not(None),
+            _CLAIM.c.started_at <= (func.now() if until is None else until),
+            or_(_CLAIM.c.ended_at.is_(None), _CLAIM.c.ended_at >= min(claim.started_at for claim in claims)),
+        )
+        .order_by(_CLAIM.c.started_at, _CLAIM.c.id)
+    )
+    found = (await session.execute(statement)).all()
+    known = {one.id: one for one in await fetch_all(session, ClaimView, _by_id([row.id for row in found]))}
+    return [
+        Beside(sending=sending, run_id=row.run_id, run_name=row.name, project_id=row.project_id)
+        for row in found
+        if (sending := sending_of(known[row.id])) is not None
+    ]
+
+
+def sending_of(claim: ClaimView) -> Sending | None:
+    """Say when and where a claim sent requests; None where it sent none, or nobody recorded it.
+
+    Of one that was killed the end is that of its claim: what came in between nobody knows.
+    """
+    if claim.machine_id is None or claim.sending_from_ns is None:
+        return None
+    until_ns = claim.sending_until_ns
+    if until_ns is None and claim.ended_at is not None and claim.anchor_wall_ns is not None:
+        until_ns = round(claim.ended_at.timestamp() * 1e9) - claim.anchor_wall_ns + (claim.anchor_monotonic_ns or 0)
+    ground = Ground(machine=claim.machine_id, gpus=frozenset(claim.gpus or ()), cores=frozenset(claim.cores or ()))
+    return Sending(claim_id=str(claim.id), ground=ground, from_ns=claim.sending_from_ns, until_ns=until_ns)
+
+
+def _by_id(ids: Sequence[UUID]) -> Select[Any]:
+    return select(_CLAIM).where(_CLAIM.c.id.in_(ids))
 
 
 async def _read(session: AsyncSession, condition: ColumnElement[bool]) -> list[ClaimOfJob]:

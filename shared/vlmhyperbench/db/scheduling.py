@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import text
+from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db import jobs
 from vlmhyperbench.db.owners import Mark, job_event, lock_of_job
-from vlmhyperbench.domain.placement import WORKER_KIND, DeviceNow, Placement, WorkerNow
+from vlmhyperbench.domain.ground import Ground
+from vlmhyperbench.domain.placement import WORKER_KIND, DeviceNow, Inferring, Placement, WorkerNow
 from vlmhyperbench.domain.scheduling import AssignedJob, WaitingJob
 from vlmhyperbench.domain.states import JobKind
 from vlmhyperbench.errors import Conflict
@@ -50,9 +52,19 @@ async def workers(session: AsyncSession, *, stale_s: float) -> tuple[WorkerNow, 
             busy=row.busy,
             resident=frozenset(row.resident),
             devices=tuple(devices[row.id]),
+            ground=_ground(row),
         )
         for row in found
     )
+
+
+async def inferring(session: AsyncSession) -> tuple[Inferring, ...]:
+    """Read which workers hold a GENERATE job, in whatever state they are."""
+    return tuple(Inferring(worker_id=row.id, ground=_ground(row)) for row in await session.execute(text(_INFERRING)))
+
+
+def _ground(row: Row[Any]) -> Ground:
+    return Ground(machine=row.machine, gpus=frozenset(row.gpus), cores=frozenset(row.cores or ()))
 
 
 async def assigned(session: AsyncSession, *, limit: int) -> tuple[AssignedJob, ...]:
@@ -133,13 +145,21 @@ SELECT d.worker_id, d.no, d.memory_bytes,
 FROM device d JOIN worker w ON w.id = d.worker_id WHERE w.state = 'LIVE' ORDER BY d.no
 """
 
-_WORKERS = """
-SELECT w.id, w.kind, w.queue, w.slots, w.resident,
+_GROUND = """COALESCE(w.machine_id, w.host) AS machine, w.cores,
+       ARRAY(SELECT d.uuid FROM device d WHERE d.worker_id = w.id AND d.kind = 'gpu') AS gpus"""
+
+_INFERRING = f"""
+SELECT DISTINCT w.id, {_GROUND} FROM job j JOIN worker w ON w.id = j.worker_id
+WHERE j.kind = 'GENERATE' AND j.state IN ('ASSIGNED', 'RUNNING')
+"""  # noqa: S608 - made of this module's own text
+
+_WORKERS = f"""
+SELECT w.id, w.kind, w.queue, w.slots, w.resident, {_GROUND},
        (SELECT count(*) FROM job j WHERE j.worker_id = w.id AND j.state IN ('ASSIGNED', 'RUNNING')) AS busy
 FROM worker w
 WHERE w.state = 'LIVE' AND w.last_seen_at > now() - make_interval(secs => :stale)
 ORDER BY w.queue, w.id
-"""
+"""  # noqa: S608 - as above
 
 _ASSIGNED = """
 SELECT j.id, j.attempt_id, j.worker_id, w.queue, j.assigned_at

@@ -23,6 +23,7 @@ async def of_runs(session: AsyncSession, runs: Sequence[RunView], *, stale_s: fl
         return {}
     jobs = await _open_jobs(session, waiting)
     workers = await scheduling.workers(session, stale_s=stale_s)
+    inferring = await scheduling.inferring(session)
     taken = (await session.execute(text(_BUSY))).all()
     waits = {}
     for run in waiting:
@@ -31,7 +32,7 @@ async def of_runs(session: AsyncSession, runs: Sequence[RunView], *, stale_s: fl
             Busy(worker_id=row.worker_id, run_id=row.run_id if row.project_id == run.project_id else None)
             for row in taken
         ]
-        wait = wait_of(run.id, jobs[run.id], is_paused=run.is_paused, workers=workers, busy=busy)
+        wait = wait_of(run.id, jobs[run.id], is_paused=run.is_paused, workers=workers, busy=busy, inferring=inferring)
         if wait is not None:
             waits[run.id] = wait
     return waits

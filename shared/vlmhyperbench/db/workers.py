@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from vlmhyperbench.db.queries import fetch_all, fetch_one, page_size, table_of
 from vlmhyperbench.db.tables import DeviceRow, WorkerRow
 from vlmhyperbench.db.views import DeviceView, WorkerView
+from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench_sdk.types import JsonObject
 
 _WORKER = table_of(WorkerRow)
@@ -48,6 +49,7 @@ async def register(
     version: str,
     labels: JsonObject,
     devices: Sequence[NewDevice] = (),
+    ground: Ground | None = None,
 ) -> WorkerView:
     """Add a LIVE worker with its devices; earlier boots of the same name, kind and host are GONE from here on."""
     await session.execute(
@@ -69,6 +71,8 @@ async def register(
             version=version,
             labels=dict(labels),
             resident=[],
+            machine_id=ground.machine if ground else None,
+            cores=sorted(ground.cores) if ground else None,
         )
     )
     if devices:

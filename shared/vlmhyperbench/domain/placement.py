@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
+from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.domain.states import JobKind
 
 WORKER_KIND: dict[JobKind, str] = {
@@ -42,6 +43,16 @@ class WorkerNow:
     """Digests of the targets that it holds loaded."""
     devices: tuple[DeviceNow, ...] = ()
     """Empty for workers of CPU jobs: there a slot is enough."""
+    ground: Ground
+    """What of its machine its inferences stand on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inferring:
+    """A worker that holds a GENERATE job, claimed or not, whether it is live or not."""
+
+    worker_id: UUID
+    ground: Ground
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +73,17 @@ class Placement:
     reservations: tuple[Reservation, ...] = ()
 
 
-def place(kind: JobKind, target_digest: str | None, workers: Iterable[WorkerNow]) -> Placement | None:
+def place(
+    kind: JobKind, target_digest: str | None, workers: Iterable[WorkerNow], inferring: Collection[Inferring] = ()
+) -> Placement | None:
     """Choose a worker with a free slot (and device): one that holds the target loaded, then the least busy.
 
-    Whatever is measured gets a whole device for itself. None where nothing is free.
+    Whatever is measured gets a whole device for itself, and ground that no other worker infers on: two inferences on
+    one machine would time each other. None where nothing is free.
     """
     fitting = [worker for worker in workers if worker.kind == WORKER_KIND[kind] and _has_room(worker)]
+    if kind is JobKind.GENERATE:
+        fitting = [worker for worker in fitting if _is_undisturbed(worker, inferring)]
     if not fitting:
         return None
     best = min(fitting, key=lambda worker: (target_digest not in worker.resident, worker.busy, worker.queue, worker.id))
@@ -77,6 +93,10 @@ def place(kind: JobKind, target_digest: str | None, workers: Iterable[WorkerNow]
 def _has_room(worker: WorkerNow) -> bool:
     has_device = not worker.devices or any(device.is_free for device in worker.devices)
     return worker.busy < worker.slots and has_device
+
+
+def _is_undisturbed(worker: WorkerNow, inferring: Iterable[Inferring]) -> bool:
+    return all(one.worker_id == worker.id or one.ground.is_apart_from(worker.ground) for one in inferring)
 
 
 def _reserve(worker: WorkerNow) -> tuple[Reservation, ...]:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import TypeAlias
 from uuid import UUID
 
-from vlmhyperbench.domain.placement import Placement, WorkerNow, place
+from vlmhyperbench.domain.placement import Inferring, Placement, WorkerNow, place
 from vlmhyperbench.domain.states import STAGE_OF, JobKind, JobState, RunEvent, RunState
 
 FAILS_WITHOUT_ROW = 3
@@ -49,6 +49,8 @@ class Window:
     assigned: tuple[AssignedJob, ...] = ()
     workers: tuple[WorkerNow, ...] = ()
     """Live ones only."""
+    inferring: tuple[Inferring, ...] = ()
+    """Of workers in any state: one that drains or died may still be sending."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,16 +90,20 @@ def decide(window: Window, *, unclaimed_s: float, ring_again_s: float = 1.0) -> 
             decisions.append(Requeue(job_id=job.id, attempt_id=job.attempt_id))
         elif age >= timedelta(seconds=ring_again_s):
             decisions.append(Ring(job_id=job.id, queue=job.queue))
+    inferring = list(window.inferring)
     full: set[JobKind] = set()
     for waiting in window.waiting:
         if waiting.kind in full:
             continue
-        placement = place(waiting.kind, waiting.target_digest, live.values())
+        placement = place(waiting.kind, waiting.target_digest, live.values(), inferring)
         if placement is None:
             full.add(waiting.kind)
             continue
         decisions.append(Assign(job_id=waiting.id, placement=placement))
-        live[placement.worker_id] = _occupied(live[placement.worker_id], placement)
+        taken = live[placement.worker_id]
+        live[taken.id] = _occupied(taken, placement)
+        if waiting.kind is JobKind.GENERATE:
+            inferring.append(Inferring(worker_id=taken.id, ground=taken.ground))
     return decisions
 
 

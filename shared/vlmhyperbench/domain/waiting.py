@@ -5,16 +5,16 @@ Whether a job could start is asked of `placement.place`, as the scheduler does; 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID
 
-from vlmhyperbench.domain.placement import WORKER_KIND, WorkerNow, place
+from vlmhyperbench.domain.placement import WORKER_KIND, Inferring, WorkerNow, place
 from vlmhyperbench.domain.short_ids import short
 from vlmhyperbench.domain.states import JobKind, JobState
 
-Code = Literal["paused", "retry", "run", "index", "no_worker", "busy", "device", "scheduler"]
+Code = Literal["paused", "retry", "run", "index", "no_worker", "busy", "device", "machine", "scheduler"]
 
 _ORDER = tuple(JobKind)
 
@@ -57,11 +57,17 @@ class Wait:
 
 
 def wait_of(
-    run_id: UUID, jobs: Sequence[OpenJob], *, is_paused: bool, workers: Sequence[WorkerNow], busy: Sequence[Busy]
+    run_id: UUID,
+    jobs: Sequence[OpenJob],
+    *,
+    is_paused: bool,
+    workers: Sequence[WorkerNow],
+    busy: Sequence[Busy],
+    inferring: Sequence[Inferring] = (),
 ) -> Wait | None:
     """Say what an open run waits for; None while one of its own jobs is given to a worker or runs.
 
-    `workers` are the live ones, and `busy` is what they work on.
+    `workers` are the live ones, `busy` is what they work on, and `inferring` who may send requests.
     """
     own = [job for job in jobs if not job.is_shared]
     if any(job.state is not JobState.READY for job in own):
@@ -84,22 +90,35 @@ def wait_of(
     if job.retry_in_s is not None and job.retry_in_s > 0:
         fault = f": {job.fault}" if job.fault else ""
         return Wait(code="retry", message=f"it is tried again in {job.retry_in_s:.0f} s after a failure{fault}")
-    return _worker_for(job, run_id, workers, busy)
+    return _worker_for(job, run_id, workers, busy, inferring)
 
 
-def _worker_for(job: OpenJob, run_id: UUID, workers: Sequence[WorkerNow], busy: Sequence[Busy]) -> Wait:
+def _worker_for(
+    job: OpenJob,
+    run_id: UUID,
+    workers: Sequence[WorkerNow],
+    busy: Sequence[Busy],
+    inferring: Sequence[Inferring],
+) -> Wait:
     """Say why no worker takes a job that could start."""
     kind = WORKER_KIND[job.kind]
     fitting = [worker for worker in workers if worker.kind == kind]
     if not fitting:
         return Wait(code="no_worker", message=f"no {kind} worker is running")
-    if place(job.kind, job.target_digest, workers) is not None:
+    if place(job.kind, job.target_digest, workers, inferring) is not None:
         return Wait(code="scheduler", message="a worker is free: the scheduler has yet to give it the job")
-    known = {worker.id for worker in fitting}
-    holders = [one for one in busy if one.worker_id in known and one.run_id not in {None, run_id}]
-    other = holders[0].run_id if holders else None
+    if place(job.kind, job.target_digest, workers) is not None:
+        other = _holder(busy, {one.worker_id for one in inferring}, run_id)
+        whose = f"run {short(other)}" if other else "another run"
+        return Wait(code="machine", message=f"{whose} is timed on the machine of the worker that is free", run_id=other)
+    other = _holder(busy, {worker.id for worker in fitting}, run_id)
     if all(worker.busy >= worker.slots for worker in fitting):
         works = f": {'it works' if len(fitting) == 1 else 'they work'} on run {short(other)}" if other else ""
         return Wait(code="busy", message=f"no {kind} worker is free{works}", run_id=other)
     owner = f"the device of run {short(other)}" if other else "a device that is free"
     return Wait(code="device", message=f"it waits for {owner}", run_id=other)
+
+
+def _holder(busy: Sequence[Busy], workers: Collection[UUID], run_id: UUID) -> UUID | None:
+    """Return another run that one of the workers works on."""
+    return next((one.run_id for one in busy if one.worker_id in workers and one.run_id not in {None, run_id}), None)

@@ -12,6 +12,8 @@ from vlmhyperbench.reports.extraction import spread
 from vlmhyperbench.reports.judging import UNJUDGED
 from vlmhyperbench.reports.performance import INTERRUPTED, PARTIAL, Performance
 from vlmhyperbench.reports.quality import digits_of
+from vlmhyperbench.reports.records import ClaimEvidence
+from vlmhyperbench.reports.spans import are_one_after_another, own_rows
 from vlmhyperbench.reports.stopping import STOPPED
 from vlmhyperbench.reports.wording import in_sentence, percent, plural, upper_first
 
@@ -24,9 +26,11 @@ _ALWAYS = (
     "Intervals say how far the value could lie on other samples drawn alike; they know nothing of wrong references.",
 )
 
+ONE_AFTER_ANOTHER = ", one after another"
+
 MEASURED_ONCE = (
-    "Each target was timed once, one after another, and scoring may have shared the machine meanwhile: differences of "
-    "speed that matter should be measured again."
+    "Each target was timed once{how}, and scoring may have shared the machine meanwhile: differences of speed that "
+    "matter should be measured again."
 )
 
 
@@ -36,14 +40,21 @@ def limitations(runs: Sequence[tuple[RunEvidence, Counts, Performance]]) -> Sect
     for run, counts, performance in runs:
         for item in (*_of_the_end(run), *_of_quality(run, counts), *_of_speed(run, performance)):
             found.setdefault(item, []).append(run.name)
-    timed = [run.name for run, _, performance in runs if performance.times.get("latency_ms")]
-    once = [MEASURED_ONCE] if len(timed) > 1 else []
+    timed = [run for run, _, performance in runs if performance.times.get("latency_ms")]
+    how = ONE_AFTER_ANOTHER if are_one_after_another([_sending(run) for run in timed]) else ""
+    once = [MEASURED_ONCE.format(how=how)] if len(timed) > 1 else []
     items = [
         upper_first(item) if len(names) == len(runs) else f"{', '.join(names)}: {item}" for item, names in found.items()
     ]
     return Section(
         name="limitations", title="Limitations", lead="", blocks=(Points(title="", items=(*_ALWAYS, *once, *items)),)
     )
+
+
+def _sending(run: RunEvidence) -> list[ClaimEvidence]:
+    """Claims that sent requests, so far as anybody knows."""
+    measured = set(own_rows(run.facts)["claim_id"].to_list())
+    return [claim for claim in run.generating if claim.id in measured or claim.sending_from_ns is not None]
 
 
 def _of_the_end(run: RunEvidence) -> list[str]:

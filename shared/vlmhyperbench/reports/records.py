@@ -11,6 +11,16 @@ from vlmhyperbench_sdk.types import JsonObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Disturber:
+    """An inference that ran beside a claim, on the same machine or device."""
+
+    claim_id: str
+    run_id: str | None
+    """None of another project's, whose runs are not named."""
+    run_name: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimEvidence:
     """What one claim recorded of the machine and the engine that answered."""
 
@@ -30,6 +40,11 @@ class ClaimEvidence:
     anchor_wall_ns: int | None = None
     started_at: str = ""
     ended_at: str = ""
+    sending_from_ns: int | None = None
+    """First request and last end by the machine's monotonic clock, what stands aside too; None where not recorded."""
+    sending_until_ns: int | None = None
+    disturbed_by: tuple[Disturber, ...] | None = None
+    """None where the claim did not record when, or on what, it sent."""
 
 
 def numbers(told: Iterable[JsonObject | None], name: str) -> list[float]:

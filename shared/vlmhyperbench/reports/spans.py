@@ -47,6 +47,22 @@ def on_one_clock(rows: polars.DataFrame, offsets: Mapping[str, int]) -> polars.D
     )
 
 
+def are_one_after_another(runs: Sequence[Sequence[ClaimEvidence]]) -> bool:
+    """Whether it is known that no two runs sent requests at one time, on whatever machines; `runs` are their claims."""
+    spans: list[tuple[int, int, int]] = []
+    for no, claims in enumerate(runs):
+        offsets = clock_offsets(claims)
+        for claim in claims:
+            if claim.sending_from_ns is None or claim.sending_until_ns is None or claim.id not in offsets:
+                return False
+            shift = offsets[claim.id]
+            spans.append((claim.sending_from_ns + shift, claim.sending_until_ns + shift, no))
+    spans.sort()
+    return all(
+        one[1] <= later[0] for place, one in enumerate(spans) for later in spans[place + 1 :] if one[2] != later[2]
+    )
+
+
 def grid_over(rows: polars.DataFrame) -> Grid | None:
     """Lay bins over the time from the first request scheduled to the last end; `rows` as `on_one_clock` gives them."""
     first, last = rows["scheduled_ns"].min(), rows["ended_ns"].max()

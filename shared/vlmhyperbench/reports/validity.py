@@ -25,15 +25,18 @@ from vlmhyperbench.load.validity import (
     judge_sends,
 )
 from vlmhyperbench.reports.document import Cell, Column, Table, Tone, write_number
-from vlmhyperbench.reports.records import ClaimEvidence, numbers
+from vlmhyperbench.reports.records import ClaimEvidence, Disturber, numbers
 from vlmhyperbench.reports.wording import listed, percent
 from vlmhyperbench_sdk.types import JsonObject
 
 INVALID = "INVALID"
 State = Literal["valid", "invalid", "not known"]
 _SHARES = {"error_share", "retried_share", "client_busy_share", "rate_error_share"}
+_COUNTS = {"unaccounted", "disturbers"}
+_SHORT_ID = 8
 _LABELS = {
     "unaccounted": "requests without a row",
+    "disturbers": "other inferences on its machine meanwhile",
     "error_share": "share of requests that failed",
     "retried_share": "share of requests that were tried again",
     "client_busy_share": "busiest measuring process, share of a core",
@@ -46,6 +49,7 @@ _LABELS = {
 }
 _SHORT = {
     "unaccounted": "no row",
+    "disturbers": "disturbed by",
     "error_share": "failed",
     "retried_share": "retried",
     "client_busy_share": "client busy",
@@ -58,6 +62,7 @@ _SHORT = {
 }
 _WHY = {
     "unaccounted": "{value} requests have no row",
+    "disturbers": "its machine was shared meanwhile with {disturbers}",
     "error_share": "{value} of the requests failed ({limit} may)",
     "retried_share": "{value} of the requests were tried again ({limit} may)",
     "client_busy_share": "a measuring process was busy for {value} of a core ({limit} may be)",
@@ -75,6 +80,8 @@ class Validity:
     """The gates of one run's speeds."""
 
     gates: tuple[Gate, ...]
+    disturbers: tuple[str, ...] = ()
+    """Other inferences on the same machine at the same time, in words."""
 
     @property
     def broken(self) -> tuple[Gate, ...]:
@@ -100,7 +107,12 @@ class Validity:
     def reasons(self) -> str:
         """Why the speeds are void, as part of a sentence; empty where they are not."""
         return listed(
-            [_WHY[gate.name].format(value=_number(gate, gate.value), limit=_limit(gate)) for gate in self.broken]
+            [
+                _WHY[gate.name].format(
+                    value=_number(gate, gate.value), limit=_limit(gate), disturbers=listed(list(self.disturbers))
+                )
+                for gate in self.broken
+            ]
         )
 
     def as_json(self) -> JsonObject:
@@ -111,6 +123,7 @@ class Validity:
                 {"name": gate.name, "ok": gate.ok, "value": gate.value, "limit": gate.limit, "is_least": gate.is_least}
                 for gate in self.gates
             ],
+            "disturbers": list(self.disturbers),
         }
 
 
@@ -137,11 +150,13 @@ def validity_of(
     failed = asked.filter(polars.col("status") != "ok").height
     retried = asked.filter(polars.col("tries") > 1).height
     sent = asked.filter(polars.col("sent_ns").is_not_null())
+    disturbers = _disturbers(claims)
     gates = [
         at_most("unaccounted", float(missing), 0.0),
         at_most("error_share", failed / asked.height if asked.height else None, ERROR_SHARE),
         at_most("retried_share", retried / asked.height if asked.height else None, ERROR_SHARE),
         at_most("client_busy_share", _busy_share(claims), MOST_BUSY_SHARE),
+        at_most("disturbers", None if disturbers is None else float(len(disturbers)), 0.0),
     ]
     if process is None:
         good = sent.filter(polars.col("status") == "ok")
@@ -156,7 +171,22 @@ def validity_of(
         if sent["claim_id"].n_unique() == 1:
             scheduled, instants = (asked[name].drop_nulls().to_numpy() for name in ("scheduled_ns", "sent_ns"))
             gates += judge_sends(process, scheduled, instants, cv=cv).gates
-    return Validity(gates=tuple(gates))
+    return Validity(gates=tuple(gates), disturbers=tuple(_in_words(one) for one in disturbers or ()))
+
+
+def _disturbers(claims: Sequence[ClaimEvidence]) -> list[Disturber] | None:
+    """Return each inference that disturbed one of the claims; None where one of them did not record it."""
+    told = [claim.disturbed_by for claim in claims]
+    if not told or None in told:
+        return None
+    return list(dict.fromkeys(one for found in told if found is not None for one in found))
+
+
+def _in_words(one: Disturber) -> str:
+    claim = f"claim {one.claim_id[:_SHORT_ID]}"
+    if one.run_id is None:
+        return f"a run of another project ({claim})"
+    return f"the run {one.run_name} ({one.run_id[:_SHORT_ID]}, {claim})"
 
 
 def validity_table(validities: Sequence[tuple[str, Validity]]) -> Table:
@@ -259,7 +289,7 @@ def _number(gate: Gate, value: float | None) -> str:
         return percent(value, digits=2 if value and value < 0.01 else 1)
     if gate.name == "sends_like_process_p" and value < gate.limit:
         return f"< {gate.limit:g}"
-    return write_number(value, 0) if gate.name == "unaccounted" else short(value)
+    return write_number(value, 0) if gate.name in _COUNTS else short(value)
 
 
 def _limit(gate: Gate) -> str:

@@ -126,7 +126,7 @@ class Headline(Output):
 class WaitsFor(Output):
     """Why nothing happens to an open run now."""
 
-    code: Literal["paused", "retry", "run", "index", "no_worker", "busy", "device", "scheduler"]
+    code: Literal["paused", "retry", "run", "index", "no_worker", "busy", "device", "machine", "scheduler"]
     message: str
     run_id: UUID | None = None
     """The run that is in the way."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -191,6 +191,9 @@ class ClaimedJob:
         anchor_monotonic_ns: int | None = None,
         anchor_wall_ns: int | None = None,
         measured_at: Literal["engine", "gateway"] | None = None,
+        cores: Collection[int] | None = None,
+        sending_from_ns: int | None = None,
+        sending_until_ns: int | None = None,
     ) -> None:
         """Store what cannot be recovered later. What is None stays as it is, so it can be told in steps.
 
@@ -209,6 +212,9 @@ class ClaimedJob:
                 anchor_monotonic_ns=anchor_monotonic_ns,
                 anchor_wall_ns=anchor_wall_ns,
                 measured_at=measured_at,
+                cores=cores,
+                sending_from_ns=sending_from_ns,
+                sending_until_ns=sending_until_ns,
             )
 
     async def set_resident(self, target_digests: Sequence[str]) -> None:

@@ -31,6 +31,7 @@ from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.children import CpuChildren, forget_credentials
 from vlmhyperbench.worker.claims import RETRY_S, ClaimedJob, Handler, WorkerContext
 from vlmhyperbench.worker.devices import DeviceInfo, lock_devices
+from vlmhyperbench.worker.ground import ground
 from vlmhyperbench.worker.leftovers import kill_leftovers, label
 from vlmhyperbench.worker.listening import keep_doorbell, open_door
 from vlmhyperbench.worker.presence import forget, has_died, present
@@ -124,6 +125,7 @@ class Worker:
             host=socket.gethostname(),
             machine={"system": platform.system(), "kernel": platform.release(), "cpu_threads": os.cpu_count()},
             packages={item.name: item.version for item in distributions()},
+            ground=ground(devices),
         )
 
     async def register(self) -> None:
@@ -151,6 +153,7 @@ class Worker:
                     version=version("vlmhyperbench"),
                     labels={},
                     devices=[workers.NewDevice(**asdict(device)) for device in self._devices],
+                    ground=self._claimant.ground,
                 )
         except Unavailable as error:
             _LOG.warning("worker.waits_for_database", reason=str(error))

@@ -11,7 +11,9 @@ from tests.shared.domain.builders_of_jobs import run_spec
 from tests.support.engine_room import EngineRoom
 from vlmhyperbench.db import experiments, runs, scheduling
 from vlmhyperbench.db.engine import Database
+from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.domain.outcomes import Complete, Failed
+from vlmhyperbench.domain.placement import Inferring
 from vlmhyperbench.domain.specs import StopRule
 from vlmhyperbench.domain.states import JobKind, JobState
 from vlmhyperbench.errors import Conflict
@@ -230,3 +232,42 @@ async def test_a_job_that_watches_others_may_run_once_they_do(room: EngineRoom) 
     assert await waiting(room, "evaluation") == [score.id]
     await room.finish(held, Failed(code="x", message="x"))
     assert await waiting(room, "evaluation") == []
+
+
+async def test_a_worker_stands_on_what_it_registered_with_and_on_its_host_where_it_told_nothing(
+    room: EngineRoom,
+) -> None:
+    ground = Ground(machine="boot", gpus=frozenset({"g0", "g1"}), cores=frozenset({2, 3}))
+    told, silent = await room.add_worker(devices=2, ground=ground), await room.add_worker()
+    await room.execute("UPDATE worker SET machine_id = NULL, cores = NULL WHERE id = :id", id=silent)
+    async with room.database.transaction() as session:
+        found = {worker.id: worker.ground for worker in await scheduling.workers(session, stale_s=30)}
+    assert found == {told: ground, silent: Ground(machine="here")}
+
+
+async def test_whoever_holds_an_inference_is_known_from_its_assignment_to_the_end_of_its_claim(
+    room: EngineRoom,
+) -> None:
+    _, [shard] = await room.shards(samples=1)
+    worker = await room.add_worker(ground=Ground(machine="boot", cores=frozenset({1})))
+    other = await room.add_worker("evaluation")
+
+    async def inferring() -> list[Inferring]:
+        async with room.database.transaction() as session:
+            return list(await scheduling.inferring(session))
+
+    assert await inferring() == []
+    attempt = await room.assign(shard.id, worker)
+    expected = [Inferring(worker_id=worker, ground=Ground(machine="boot", cores=frozenset({1})))]
+    assert await inferring() == expected
+    assert attempt is not None
+    held = await room.claim(shard.id, attempt, worker)
+    await room.execute("UPDATE worker SET state = 'GONE' WHERE id = :id", id=worker)
+    assert await inferring() == expected
+    assert held is not None
+    await room.append(held, [0])
+    await room.finish(held, Complete())
+    await room.advance()
+    [score] = await room.jobs_of(held.job.run_id or uuid4(), JobKind.SCORE)
+    assert await room.assign(score.id, other) is not None
+    assert await inferring() == []

@@ -10,6 +10,7 @@ from tests.shared.domain.builders_of_jobs import run_spec
 from tests.support.engine_room import EngineRoom
 from vlmhyperbench.db import experiments, waits
 from vlmhyperbench.db.engine import Database
+from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.domain.outcomes import Failed
 from vlmhyperbench.domain.states import JobKind
 from vlmhyperbench.domain.waiting import Wait
@@ -50,6 +51,17 @@ async def test_a_busy_worker_is_named_by_the_run_that_has_it(room: EngineRoom) -
     assert found.message.startswith("no inference worker is free")
     await room.execute("UPDATE job SET project_id = 'other' WHERE id = :id", id=shard.id)
     assert (await _wait(room, second.id)).run_id is None  # type: ignore[union-attr]
+
+
+async def test_a_free_worker_waits_for_the_other_inference_of_its_machine(room: EngineRoom) -> None:
+    first, [shard] = await room.shards()
+    second, _ = await room.shards()
+    machine = Ground(machine="one")
+    await room.take(shard.id, await room.add_worker(ground=machine))
+    await room.add_worker(ground=machine)
+    found = await _wait(room, second.id)
+    assert found is not None
+    assert (found.code, found.run_id) == ("machine", first.id)
 
 
 async def test_a_taken_device_is_waited_for(room: EngineRoom) -> None:

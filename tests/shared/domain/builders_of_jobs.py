@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
+from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.domain.judging import CLASS_PATH, Judging
 from vlmhyperbench.domain.placement import DeviceNow, WorkerNow
 from vlmhyperbench.domain.scenarios import ScenarioSpec
@@ -71,15 +72,19 @@ def worker_now(
     devices: tuple[DeviceNow, ...] = (),
     worker_id: UUID | None = None,
     queue: str = "q",
+    ground: Ground | None = None,
 ) -> WorkerNow:
+    """Make a live worker, on a machine of its own unless told otherwise."""
+    worker_id = worker_id or uuid4()
     return WorkerNow(
-        id=worker_id or uuid4(),
+        id=worker_id,
         kind=kind,
         queue=queue,
         slots=slots,
         busy=busy,
         resident=frozenset(resident),
         devices=devices,
+        ground=ground or Ground(machine=str(worker_id)),
     )
 
 

@@ -7,7 +7,8 @@ from uuid import UUID
 import pytest
 
 from tests.shared.domain.builders_of_jobs import device_now, worker_now
-from vlmhyperbench.domain.placement import WORKER_KIND, Reservation, place
+from vlmhyperbench.domain.ground import Ground
+from vlmhyperbench.domain.placement import WORKER_KIND, Inferring, Reservation, place
 from vlmhyperbench.domain.states import JobKind
 
 
@@ -52,3 +53,33 @@ def test_the_least_busy_of_equals_is_chosen() -> None:
 def test_ties_are_broken_by_queue_so_that_a_decision_can_be_repeated() -> None:
     first, second = worker_now(queue="a", worker_id=UUID(int=2)), worker_now(queue="b", worker_id=UUID(int=1))
     assert place(JobKind.GENERATE, None, [first, second]) == place(JobKind.GENERATE, None, [second, first])
+
+
+def _inferring(ground: Ground) -> Inferring:
+    return Inferring(worker_id=UUID(int=9), ground=ground)
+
+
+def test_a_worker_beside_another_that_infers_on_its_machine_is_given_nothing_to_time() -> None:
+    here, elsewhere = Ground(machine="a"), Ground(machine="b")
+    busy = [_inferring(here)]
+    assert place(JobKind.GENERATE, None, [worker_now(ground=here)], busy) is None
+    placement = place(JobKind.GENERATE, None, [worker_now(ground=here), worker_now(ground=elsewhere, queue="z")], busy)
+    assert placement is not None
+    assert placement.queue == "z"
+
+
+def test_workers_whose_cores_are_apart_may_infer_at_once() -> None:
+    low, high = (Ground(machine="a", cores=frozenset(cores)) for cores in ({0, 1}, {2, 3}))
+    assert place(JobKind.GENERATE, None, [worker_now(ground=high)], [_inferring(low)]) is not None
+    assert place(JobKind.GENERATE, None, [worker_now(ground=low)], [_inferring(low)]) is None
+
+
+def test_a_worker_is_not_in_its_own_way() -> None:
+    worker = worker_now(slots=2, busy=1, ground=Ground(machine="a"))
+    assert place(JobKind.GENERATE, None, [worker], [Inferring(worker_id=worker.id, ground=worker.ground)]) is not None
+
+
+@pytest.mark.parametrize("kind", [kind for kind in JobKind if kind is not JobKind.GENERATE])
+def test_what_times_nothing_is_placed_beside_an_inference(kind: JobKind) -> None:
+    here = Ground(machine="a")
+    assert place(kind, None, [worker_now(WORKER_KIND[kind], ground=here)], [_inferring(here)]) is not None

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.shared.domain.builders_of_jobs import NOW, device_now, worker_now
-from vlmhyperbench.domain.placement import WorkerNow
+from vlmhyperbench.domain.ground import Ground
+from vlmhyperbench.domain.placement import Inferring, WorkerNow
 from vlmhyperbench.domain.scheduling import (
     Assign,
     AssignedJob,
@@ -236,3 +237,18 @@ def test_a_judge_that_fails_takes_no_other_score_away() -> None:
     ]
     told = advance(run, jobs)
     assert told == [CloseInference(is_stopped=False), CloseJudging(), End(event=RunEvent.END_PARTIAL)]
+
+
+def test_of_two_idle_workers_on_one_machine_one_gets_a_job_to_time() -> None:
+    here = Ground(machine="a")
+    workers = (worker_now(queue="a", ground=here), worker_now(queue="b", ground=here))
+    window = Window(now=NOW, waiting=tuple(waiting(JobKind.GENERATE) for _ in range(2)), workers=workers)
+    assert [type(one) for one in decide(window, unclaimed_s=15)] == [Assign]
+
+
+def test_a_worker_that_died_over_its_job_keeps_its_machine_until_the_claim_has_ended() -> None:
+    here = Ground(machine="a")
+    window = Window(now=NOW, waiting=(waiting(JobKind.GENERATE),), workers=(worker_now(ground=here),))
+    gone = Inferring(worker_id=uuid4(), ground=here)
+    assert decide(replace(window, inferring=(gone,)), unclaimed_s=15) == []
+    assert [type(one) for one in decide(window, unclaimed_s=15)] == [Assign]

@@ -7,7 +7,8 @@ from uuid import UUID
 import pytest
 
 from tests.shared.domain.builders_of_jobs import device_now, worker_now
-from vlmhyperbench.domain.placement import WorkerNow
+from vlmhyperbench.domain.ground import Ground
+from vlmhyperbench.domain.placement import Inferring, WorkerNow
 from vlmhyperbench.domain.states import JobKind, JobState
 from vlmhyperbench.domain.waiting import Busy, OpenJob, Wait, wait_of
 
@@ -94,3 +95,18 @@ def test_a_run_that_needs_another_says_which() -> None:
     assert _wait(_job(is_blocked=True, needs_run=OTHER)) == Wait(
         code="run", message="the run 1f0c3a9e has to come further first", run_id=OTHER
     )
+
+
+def test_a_free_worker_beside_one_that_infers_waits_for_the_machine() -> None:
+    here = Ground(machine="a")
+    free, taken = worker_now(ground=here), worker_now(busy=1, ground=here)
+    inferring = [Inferring(worker_id=taken.id, ground=here)]
+
+    def found(*busy: Busy) -> Wait | None:
+        return wait_of(RUN, [_job()], is_paused=False, workers=[free, taken], busy=busy, inferring=inferring)
+
+    message = "run 1f0c3a9e is timed on the machine of the worker that is free"
+    assert found(_holder(taken)) == Wait(code="machine", message=message, run_id=OTHER)
+    unnamed = found(_holder(taken, None))
+    assert unnamed is not None
+    assert (unnamed.code, unnamed.run_id) == ("machine", None)

@@ -166,6 +166,9 @@ def claim(**changes: object) -> ClaimEvidence:
         "anchor_wall_ns": 1_000_000_000 * 1_000_000_000,
         "started_at": "2026-01-01T00:00:00Z",
         "ended_at": "2026-01-01T00:01:00Z",
+        "sending_from_ns": 0,
+        "sending_until_ns": 60 * 1_000_000_000,
+        "disturbed_by": (),
     }
     return ClaimEvidence(**(fields | changes))  # type: ignore[arg-type]
 

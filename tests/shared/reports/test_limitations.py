@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from tests.shared.reports.builders import evidence, fact, run_spec
+from tests.shared.reports.builders import claim, evidence, fact, run_spec
 from tests.shared.reports.timed import limits_of
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget
+from vlmhyperbench.reports.comparison_report import comparison_document
 from vlmhyperbench.reports.records import PhaseEvidence
 from vlmhyperbench.reports.run_report import run_document
 from vlmhyperbench_text_metrics import ExactMatch
@@ -62,3 +63,41 @@ def test_a_baseline_of_samples_that_are_measured_is_said() -> None:
     assert "what the streams cost each other looks smaller" in limits_of(run_document(evidence(spec=spec)))
     alone = run_spec(scenario=ScenarioSpec(kind="multi_stream", baseline_requests=2, requests=1))
     assert "cost each other" not in limits_of(run_document(evidence(spec=alone)))
+
+
+def _compared(*spans: tuple[int | None, int | None], **changes: object) -> str:
+    runs = [
+        evidence(
+            [fact(i, "a", "a", claim_id=f"c{no}") for i in range(3)],
+            name=f"run {no}",
+            id=f"r{no}",
+            claims=[claim(id=f"c{no}", sending_from_ns=start, sending_until_ns=end, **changes)],
+        )
+        for no, (start, end) in enumerate(spans)
+    ]
+    return limits_of(comparison_document("e", "demo", "DONE", runs))
+
+
+def test_runs_are_said_to_be_timed_one_after_another_only_where_they_were() -> None:
+    assert "timed once, one after another, and" in _compared((0, 10), (10, 20), (20, 30))
+    for spans in ([(0, 10), (9, 20)], [(0, 100), (10, 20), (30, 40)], [(0, 10), (20, None)], [(None, None), (0, 1)]):
+        said = _compared(*spans)
+        assert "timed once, and" in said
+        assert "one after another" not in said
+    assert "one after another" not in _compared((0, 10), (10, 20), anchor_wall_ns=None)
+
+
+def test_a_claim_that_sent_nothing_was_at_no_time() -> None:
+    runs = [
+        evidence([fact(0, "a", "a", claim_id="c0")], id="r0", claims=[claim(id="c0", sending_until_ns=10)]),
+        evidence(
+            [fact(0, "a", "a", claim_id="c1")],
+            id="r1",
+            name="other",
+            claims=[
+                claim(id="gone", job_id="gone", sending_from_ns=None, sending_until_ns=None),
+                claim(id="c1", sending_from_ns=10, sending_until_ns=20),
+            ],
+        ),
+    ]
+    assert "one after another" in limits_of(comparison_document("e", "demo", "DONE", runs))

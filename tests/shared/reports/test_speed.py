@@ -195,7 +195,8 @@ def test_a_comparison_names_the_runs_whose_speeds_are_void() -> None:
         ("late", "INVALID", "3 INVALID"),
     ]
     assert [column.title.replace("\u00a0", " ") for column in table_of(chapter, "validity").columns[2:]] == [
-        *("no row, ≤ 0", "failed, ≤ 0.1 %", "retried, ≤ 0.1 %", "client busy, ≤ 70 %", "sent late, mean, ms, ≤ 0.5"),
+        *("no row, ≤ 0", "failed, ≤ 0.1 %", "retried, ≤ 0.1 %", "client busy, ≤ 70 %", "disturbed by, ≤ 0"),
+        "sent late, mean, ms, ≤ 0.5",
         "of it in TTFT p99, ms, ≤ 1",
     ]
     assert {row[1] for row in table_of(chapter, "times").rows} == {"good", "late\u00a0· INVALID"}

@@ -11,7 +11,9 @@ from tests.shared.reports.builders import MS, claim, evidence, fact
 from tests.shared.reports.timed import CLIENT, cells_of, chapter_of, figures_of, scenario, table_of, timed
 from vlmhyperbench.domain.scenarios import ArrivalSpec
 from vlmhyperbench.reports.document import Table
+from vlmhyperbench.reports.json import to_json
 from vlmhyperbench.reports.performance import performance_of
+from vlmhyperbench.reports.records import Disturber
 from vlmhyperbench.reports.run_report import run_document
 
 
@@ -23,6 +25,7 @@ def test_a_run_whose_gates_all_hold_is_valid_and_nothing_is_said_to_be_void() ->
         ("share of requests that failed", "0.0 %", "at most 0.1 %", "holds"),
         ("share of requests that were tried again", "0.0 %", "at most 0.1 %", "holds"),
         ("busiest measuring process, share of a core", "25.0 %", "at most 70 %", "holds"),
+        ("other inferences on its machine meanwhile", "0", "at most 0", "holds"),
         ("mean from free to sent, ms", "0.1", "at most 0.5", "holds"),
         ("of it in the p99 of TTFT, ms", "0.1", "at most 1", "holds"),
     ]
@@ -36,7 +39,7 @@ def test_a_gate_that_does_not_hold_is_said_beside_every_number_that_it_voids() -
     late = replace(run, facts=run.facts.with_columns(sent_ns=polars.col("scheduled_ns") + 3 * MS))
     document = run_document(late)
     chapter = chapter_of(document)
-    assert cells_of(table_of(chapter, "validity"))[4:] == [
+    assert cells_of(table_of(chapter, "validity"))[5:] == [
         ("mean from free to sent, ms", "3", "at most 0.5", "INVALID"),
         ("of it in the p99 of TTFT, ms", "3", "at most 1", "INVALID"),
     ]
@@ -63,7 +66,7 @@ def test_answers_of_a_second_allow_a_client_of_ten_milliseconds_in_a_closed_loop
             sent_ns=polars.col("scheduled_ns") + polars.lit(9 * MS),
         ),
     )
-    assert [row[1:] for row in cells_of(table_of(chapter_of(run_document(slow)), "validity"))[4:]] == [
+    assert [row[1:] for row in cells_of(table_of(chapter_of(run_document(slow)), "validity"))[5:]] == [
         ("9", "at most 10", "holds"),
         ("9", "at most 10", "holds"),
     ]
@@ -80,7 +83,7 @@ def test_late_sends_that_are_rare_show_in_the_tail_alone() -> None:
             latency_ns=polars.lit(100 * MS),
         ),
     )
-    assert [row[1:] for row in cells_of(table_of(chapter_of(run_document(late)), "validity"))[4:]] == [
+    assert [row[1:] for row in cells_of(table_of(chapter_of(run_document(late)), "validity"))[5:]] == [
         ("0.533", "at most 1", "holds"),
         ("40", "at most 1", "INVALID"),
     ]
@@ -89,7 +92,7 @@ def test_late_sends_that_are_rare_show_in_the_tail_alone() -> None:
 def test_a_closed_loop_whose_answers_have_no_first_token_is_held_to_its_mean() -> None:
     run = timed()
     whole = replace(run, facts=run.facts.with_columns(ttft_user_ns=polars.lit(None, polars.Int64)))
-    assert [gate.name for gate in performance_of(whole).validity.gates[4:]] == ["send_lag_mean_ms"]
+    assert [gate.name for gate in performance_of(whole).validity.gates[5:]] == ["send_lag_mean_ms"]
 
 
 def test_what_no_claim_recorded_is_not_known_and_voids_nothing() -> None:
@@ -109,6 +112,46 @@ def test_one_claim_that_did_not_record_its_share_leaves_it_unknown() -> None:
     assert [gate.name for gate in performance.validity.unknown] == ["client_busy_share"]
     assert performance.cost is not None
     assert (performance.cost.recorded, performance.cost.claims, performance.cost.core_share) == (1, 2, None)
+
+
+ROWS = [fact(i, "a", "a") for i in range(3)]
+NEIGHBOUR = Disturber(claim_id="c1a1m000-1", run_id="r2222222-2", run_name="quiet")
+
+
+def test_another_inference_on_the_machine_voids_the_speeds_and_is_named() -> None:
+    stranger = Disturber(claim_id="c3c3c3c3-3", run_id=None, run_name=None)
+    run = evidence(ROWS, metrics=(), claims=[claim(client=CLIENT, disturbed_by=(NEIGHBOUR, stranger))])
+    performance = performance_of(run)
+    assert performance.state == "invalid"
+    assert performance.validity.disturbers == (
+        "the run quiet (r2222222, claim c1a1m000)",
+        "a run of another project (claim c3c3c3c3)",
+    )
+    document = run_document(run)
+    assert document.headline[0]["validity"] == "invalid"
+    for name in performance.validity.disturbers:
+        assert name in chapter_of(document).lead
+        assert name in document.verdict[1]
+        assert name in to_json(document).decode()
+    assert [tile.label for tile in document.tiles if tile.tone == "bad"] == [
+        "latency, p50\u00a0· INVALID",
+        "answers/s\u00a0· INVALID",
+    ]
+
+
+def test_one_inference_that_disturbed_two_shards_is_counted_once() -> None:
+    rows = [fact(0, "a", "a"), fact(1, "a", "a", claim_id="other")]
+    both = [claim(client=CLIENT, disturbed_by=(NEIGHBOUR,)), claim(id="other", job_id="b", disturbed_by=(NEIGHBOUR,))]
+    gates = {gate.name: gate.value for gate in performance_of(evidence(rows, claims=both)).validity.gates}
+    assert gates["disturbers"] == 1
+
+
+def test_where_no_claim_recorded_what_it_stood_on_nobody_knows_whether_it_was_disturbed() -> None:
+    rows = [fact(0, "a", "a"), fact(1, "a", "a", claim_id="other")]
+    both = [claim(client=CLIENT), claim(id="other", job_id="b", client=CLIENT, disturbed_by=None)]
+    performance = performance_of(evidence(rows, claims=both, metrics=()))
+    assert [gate.name for gate in performance.validity.unknown] == ["disturbers"]
+    assert performance.state == "not known"
 
 
 def test_samples_that_could_not_be_asked_are_no_failures_of_the_target() -> None:
@@ -139,7 +182,7 @@ def test_an_open_loop_is_held_against_its_schedule() -> None:
     rows = [fact(i, "a", "a", scheduled_ns=at, sent_ns=at, stream_end_ns=at + 20 * MS) for i, at in enumerate(instants)]
     run = evidence(rows, spec=spec, metrics=(), claims=[claim(client=CLIENT)])
     good = performance_of(run)
-    assert [gate.name for gate in good.validity.gates[4:]] == [
+    assert [gate.name for gate in good.validity.gates[5:]] == [
         *("send_lag_p99_ms", "rate_error_share", "dispersion_error", "sends_like_process_p"),
     ]
     assert good.validity.state == "valid"

@@ -70,6 +70,9 @@ class ClaimRow(SQLModel, table=True):
     """What cannot be recovered later, once per claim."""
 
     __tablename__ = "claim"
+    __table_args__ = (
+        Index("ix_claim_machine", "machine_id", "started_at", postgresql_where=text("sending_from_ns IS NOT NULL")),
+    )
 
     id: UUID = Field(primary_key=True)
     job_id: UUID = Field(foreign_key="job.id", index=True)
@@ -94,6 +97,16 @@ class ClaimRow(SQLModel, table=True):
     """`engine` or `gateway`: which URL was measured."""
     started_at: datetime = now_column()
     ended_at: datetime | None = instant_column()
+    machine_id: str | None = None
+    """Boot of the kernel that it ran on: containers of a host share it, and its monotonic clock."""
+    cores: list[int] | None = Field(default=None, sa_column=Column(ARRAY(Integer), nullable=True))
+    """Cores that its processes could run on, the engine's too."""
+    gpus: list[str] | None = Field(default=None, sa_column=Column(ARRAY(String), nullable=True))
+    """UUIDs of its worker's accelerators."""
+    sending_from_ns: int | None = bigint_column()
+    """Monotonic instant just before its first request; None where it sent none."""
+    sending_until_ns: int | None = bigint_column()
+    """Monotonic instant of the last end of an answer."""
 
 
 class WorkerRow(SQLModel, table=True):
@@ -121,6 +134,10 @@ class WorkerRow(SQLModel, table=True):
     """Target digests that are loaded now."""
     registered_at: datetime = now_column()
     last_seen_at: datetime = now_column()
+    machine_id: str | None = None
+    """Boot of the kernel that it runs on."""
+    cores: list[int] | None = Field(default=None, sa_column=Column(ARRAY(Integer), nullable=True))
+    """Cores that its processes may run on."""
 
 
 class DeviceRow(SQLModel, table=True):

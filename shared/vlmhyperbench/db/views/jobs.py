@@ -72,6 +72,11 @@ class ClaimView:
     measured_at: str | None
     started_at: datetime
     ended_at: datetime | None
+    machine_id: str | None
+    cores: tuple[int, ...] | None
+    gpus: tuple[str, ...] | None
+    sending_from_ns: int | None
+    sending_until_ns: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +99,8 @@ class WorkerView:
     resident: tuple[str, ...]
     registered_at: datetime
     last_seen_at: datetime
+    machine_id: str | None
+    cores: tuple[int, ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

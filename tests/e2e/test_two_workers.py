@@ -1,0 +1,122 @@
+"""Two inference workers on one machine: timed one after another, or at once where their cores are apart."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import pytest
+
+from tests.support.audit import audit
+from tests.support.stack import running_stack, until
+from vlmhyperbench.registry.schemas import ExperimentEntry
+
+SAMPLES = 150
+PIN = """
+import os, sys
+from vlmhyperbench.worker.ground import ground
+os.sched_setaffinity(0, {int(sys.argv[1])})
+print(*sorted(ground([]).cores))
+"""
+
+
+@pytest.fixture(scope="module")
+def registries(registries):
+    for name in ("steady-a", "steady-b"):
+        (registries / "models" / f"{name}.yaml").write_text(
+            "description: 25 ms an answer.\nbackends: [simulated]\n"
+            "engine_params: {ttft_ms: 20, gap_ms: 1, tokens: 6, usage: always}\n"
+        )
+    return registries
+
+
+@contextmanager
+def second_worker(stack, **environment):
+    """Start one more inference worker in the stack's home."""
+    log = (stack.home.logs / "second.log").open("ab")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "vlmhyperbench_inference_worker"],
+        env={**os.environ, "VLMHB_WORKER_NAME": "second", **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+    )
+    try:
+        live = "SELECT count(*) FROM worker WHERE kind = 'inference' AND state = 'LIVE'"
+        until(lambda: stack.query(live) == [(2,)], "second worker", 60)
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+        log.close()
+
+
+def compare_two(stack):
+    """Run an experiment of two targets and return its runs and what its report says."""
+    dataset = {"name": "synthetic-questions", "limit": SAMPLES}
+    matrix = {"targets": [{"model": "steady-a"}, {"model": "steady-b"}], "tasks": ["synthetic-questions"]}
+    entry = ExperimentEntry.model_validate({"matrix": matrix, "defaults": {"dataset": dataset}})
+    experiment = stack.wait_experiment(stack.client.experiments.create(entry).id)
+    runs = [stack.client.runs.get(run.id) for run in experiment.runs]
+    assert [run.state for run in runs] == ["SUCCEEDED"] * 2, stack.logs()
+    files = {item.name: item.id for item in stack.client.artifacts(experiment_id=experiment.id).items}
+    return runs, json.loads(stack.client.artifact_content(files["report.json"]))
+
+
+def windows(stack, runs):
+    """When each run sent, worker by worker; every claim's end is known."""
+    return stack.query(
+        "SELECT c.run_id, c.sending_from_ns, c.sending_until_ns, w.name FROM claim c "
+        "JOIN worker w ON w.id = c.worker_id JOIN job j ON j.id = c.job_id "
+        "WHERE j.kind = 'GENERATE' AND c.run_id = ANY(%s) ORDER BY c.sending_from_ns",
+        [run.id for run in runs],
+    )
+
+
+def disturbers(stack, run):
+    """How many inferences disturbed a run, by its own report."""
+    report = next(item.id for item in stack.client.artifacts(run_id=run.id).items if item.name == "report.json")
+    gates = json.loads(stack.client.artifact_content(report))["runs"][str(run.id)]["performance"]["validity"]["gates"]
+    return next(gate["value"] for gate in gates if gate["name"] == "disturbers")
+
+
+def test_two_workers_on_one_machine_are_measured_one_after_another(registries):
+    with running_stack(registries) as stack, second_worker(stack):
+        runs, report = compare_two(stack)
+        found = windows(stack, runs)
+        assert {run_id for run_id, *_ in found} == {run.id for run in runs}
+        for before, after in itertools.pairwise(found):
+            assert before[2] <= after[1]
+        assert [disturbers(stack, run) for run in runs] == [0, 0]
+        assert "one after another" in json.dumps(report)
+        audit(stack)
+
+
+def cores_apart():
+    """Two cores of this machine that share no arithmetic units; skips where there are none."""
+    told = {
+        core: set(
+            subprocess.run([sys.executable, "-c", PIN, str(core)], capture_output=True, check=True).stdout.split()
+        )
+        for core in sorted(os.sched_getaffinity(0))[:16]
+    }
+    apart = [(a, b) for a, b in itertools.combinations(told, 2) if told[a].isdisjoint(told[b])]
+    if not apart:
+        pytest.skip("this machine has no two cores that are apart")
+    return apart[0]
+
+
+def test_two_workers_with_cores_of_their_own_are_measured_at_once_and_count(registries):
+    low, high = cores_apart()
+    with (
+        running_stack(registries, VLMHB_INFERENCE_CORES=str(low)) as stack,
+        second_worker(stack, VLMHB_INFERENCE_CORES=str(high)),
+    ):
+        runs, report = compare_two(stack)
+        (_, _, first_end, first), (_, second_start, _, second) = windows(stack, runs)
+        assert {first, second} == {"inference", "second"}
+        assert second_start < first_end
+        assert "one after another" not in json.dumps(report)
+        assert [disturbers(stack, run) for run in runs] == [0, 0]
