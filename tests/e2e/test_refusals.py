@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.e2e.test_main_job import content
 from tests.loadgen.driving import respond, serving, whole
 from tests.refusals import Refusal, refusal
 from vlmhyperbench.cli import exits
@@ -132,6 +133,9 @@ def test_a_single_refusal_among_answers_counts_against_the_model_and_is_told(sta
     assert (error.rule, error.cause, error.count, error.http_status) == ("context_exceeded", "sample", 1, 400)
     (row,) = [one for one in stack.client.results(run_id=run.id, limit=50).items if one.status == "error"]
     assert row.measures[0].value == 0.0
+    report = json.loads(content(stack, run.id, "report.json"))
+    assert error.message[:60] in report["verdict"][2]
+    assert "errors" in [section["name"] for section in report["sections"]]
     assert main(["show", str(run.id)]) == exits.OK
     shown = capsys.readouterr().out
     assert error.message[:60] in shown

@@ -150,7 +150,8 @@ def test_a_turn_quotes_what_was_answered_about_the_page_that_all_are_about(stack
     run = measure(stack, scenario, limit=14, target=target, task="document-qa", dataset="synthetic-documents")
     assert (run.total, run.done) == (14, 14)
     rows = rows_of(stack, run, "interactive", "turn, stream, scheduled_ns, stream_end_ns")
-    talks = {turn: [heard for heard in Recorder.heard if len(heard) == 1 + 2 * turn] for turn in range(3)}
+    # The first that was heard is the probe.
+    talks = {turn: [heard for heard in Recorder.heard[1:] if len(heard) == 1 + 2 * turn] for turn in range(3)}
     assert [len(talks[turn]) for turn in range(3)] == [sum(row[0] == turn for row in rows) for turn in range(3)]
     for third in talks[2]:
         assert [message["role"] for message in third] == ["user", "assistant", "user", "assistant", "user"]

@@ -18,6 +18,7 @@ from tests.support.engine_room import EngineRoom
 from vlmhyperbench.data import manifest
 from vlmhyperbench.db import manifests
 from vlmhyperbench.db.views import JobView
+from vlmhyperbench.domain.judging import PARAM
 from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome
 from vlmhyperbench.domain.planning import target_digest
 from vlmhyperbench.domain.specs import EndpointTarget, MetricSpec, RunSpec
@@ -113,7 +114,8 @@ async def ask(runtime: Runtime, fleet: Fleet, tmp_path: Path) -> AsyncIterator[A
     async def ask_all(spec: RunSpec) -> list[Outcome]:
         run = await room.add_run(spec)
         await _index(room, runtime, run.id)
-        return [await do(job) for job in await room.jobs_of(run.id, JobKind.GENERATE)]
+        jobs = await room.jobs_of(run.id, JobKind.GENERATE)
+        return [await do(job) for job in sorted(jobs, key=lambda job: PARAM in job.params)]
 
     yield ask_all
     await reserve.close()

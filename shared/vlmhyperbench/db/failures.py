@@ -9,7 +9,7 @@ from uuid import UUID
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from vlmhyperbench.domain.causes import FailedRequest, read_failure
+from vlmhyperbench.domain.causes import FailedRequest, read_row
 from vlmhyperbench.domain.failures import Failure
 from vlmhyperbench.domain.states import PHASES_UNCOUNTED
 
@@ -31,12 +31,7 @@ class FailureCount:
     @property
     def failed(self) -> FailedRequest:
         """The failure as the table of causes takes it."""
-        is_whole = self.error.startswith(f"{self.error_code}:")
-        error = self.error if is_whole else f"{self.error_code}: {self.error}"
-        status = "timeout" if self.error_code == "timeout" else "error"
-        failed = read_failure(status=status, http_status=self.http_status, error=error)
-        assert failed is not None, "it is read as an error"  # noqa: S101
-        return failed
+        return read_row(error_code=self.error_code, http_status=self.http_status, error=self.error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -293,6 +293,15 @@ def read_failure(*, status: str, http_status: int | None, error: str | None) -> 
     )
 
 
+def read_row(*, error_code: str | None, http_status: int | None, error: str | None) -> FailedRequest:
+    """Read a stored row of a request that failed; one that another tool recorded may say anything."""
+    code, said = error_code or "unknown", error or ""
+    told = said if said.startswith(f"{code}:") else f"{code}: {said}"
+    failed = read_failure(status="timeout" if code == "timeout" else "error", http_status=http_status, error=told)
+    assert failed is not None, "it is read as an error"  # noqa: S101
+    return failed
+
+
 def rule_of(failed: FailedRequest) -> Rule:
     """Return the row of the table that is about this failure."""
     if failed.code in _OF_CODE:

@@ -21,6 +21,7 @@ from vlmhyperbench.reports.document import (
     Tile,
     write_number,
 )
+from vlmhyperbench.reports.errors import say_why_failed
 from vlmhyperbench.reports.evidence import RunEvidence, ScoredMetric
 from vlmhyperbench.reports.headline import final_state, finished_at, headline_row, run_data, tone_of
 from vlmhyperbench.reports.judging import judges_of
@@ -52,6 +53,12 @@ class _Summarised:
     by_group: dict[str, list[Quality]]
 
 
+def _gap(one: _Summarised) -> str:
+    """Say why a run's score does not rest on everything, or why it has none."""
+    why = say_why_failed(one.run)
+    return f"{one.run.name} has {why} " if why else incomplete(one.quality, one.counts, name=one.run.name)
+
+
 def comparison_document(experiment_id: str, name: str, state: str, runs: Sequence[RunEvidence]) -> Document:
     """Return the comparison of an experiment's runs, in their order; the first one of each data set is its baseline.
 
@@ -74,7 +81,7 @@ def comparison_document(experiment_id: str, name: str, state: str, runs: Sequenc
             paired,
             performances={one.run.id: one.performance for one in summarised},
             flips=[flip for flips in found for flip in flips],
-            gaps="".join(incomplete(one.quality, one.counts, name=one.run.name) for one in summarised),
+            gaps="".join(_gap(one) for one in summarised),
         ),
         tiles=_tiles(summarised, paired),
         sections=(

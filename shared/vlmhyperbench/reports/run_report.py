@@ -18,6 +18,7 @@ from vlmhyperbench.reports.answers import wrong_answers
 from vlmhyperbench.reports.clusters import cluster_table
 from vlmhyperbench.reports.counting import Counts, count, counts_table
 from vlmhyperbench.reports.document import Block, Document, Section, Tile, write_estimate, write_interval, write_number
+from vlmhyperbench.reports.errors import errors_section
 from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.extraction import extraction
 from vlmhyperbench.reports.fields import statistics_figures
@@ -80,6 +81,7 @@ def run_document(run: RunEvidence) -> Document:
             *extraction(run),
             *reported_scores(run),
             _mistakes(run, wrong, kinds),
+            *errors_section(run),
             samples_section([run], wrong=wrong),
             run_speed(run, performance),
             configuration(run),

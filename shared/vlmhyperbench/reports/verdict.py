@@ -9,6 +9,7 @@ from vlmhyperbench.reports import cases
 from vlmhyperbench.reports.counting import Counts
 from vlmhyperbench.reports.differences import Paired, why_they_disagree
 from vlmhyperbench.reports.document import write_number
+from vlmhyperbench.reports.errors import say_most_frequent, say_why_failed
 from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.performance import Performance
 from vlmhyperbench.reports.quality import Quality, digits_of
@@ -46,7 +47,7 @@ def run_verdict(
     return (
         say_stop(run) + incomplete(quality, counts) + _how_good(run, quality),
         _how_fast(run, performance),
-        _where_it_fails(quality, by_group, mistakes, counts),
+        _where_it_fails(run, quality, by_group, mistakes, counts),
     )
 
 
@@ -89,6 +90,8 @@ def incomplete(quality: Sequence[Quality], counts: Counts, *, name: str = "") ->
 
 
 def _how_good(run: RunEvidence, quality: list[Quality]) -> str:
+    if why := say_why_failed(run):
+        return f"{target_of(run.spec)} has {why}"
     if not quality or quality[0].value is None:
         return f"{target_of(run.spec)} has no score: nothing that it answered could be scored."
     first = quality[0]
@@ -131,7 +134,11 @@ def _how_fast(run: RunEvidence, performance: Performance) -> str:
 
 
 def _where_it_fails(
-    quality: list[Quality], by_group: Mapping[str, list[Quality]], mistakes: Mapping[str, int], counts: Counts
+    run: RunEvidence,
+    quality: list[Quality],
+    by_group: Mapping[str, list[Quality]],
+    mistakes: Mapping[str, int],
+    counts: Counts,
 ) -> str:
     clauses = []
     weakest = [found for column, rows in by_group.items() if (found := _weakest(column, rows, quality)) is not None]
@@ -154,6 +161,8 @@ def _where_it_fails(
         if number
     ]
     clauses.append(listed(failed) if failed else "no request failed")
+    if error := say_most_frequent(run):
+        clauses.append(error)
     if counts.truncated:
         clauses.append(f"{plural(counts.truncated, 'answer')} ended at the token limit")
     return upper_first("; ".join(clauses)) + "."

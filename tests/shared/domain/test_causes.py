@@ -20,6 +20,7 @@ from vlmhyperbench.domain.causes import (
     find_configuration_error,
     read_failure,
     rule_of,
+    say_refusal,
     word_of,
 )
 
@@ -169,6 +170,12 @@ def test_the_server_s_own_word_is_told_where_it_has_one() -> None:
     assert word_of(UNKNOWN_MODEL) == "model_not_found"
     assert word_of(failed("http_404: gone [code=404, type=NotFoundError]", 404)) == "NotFoundError"
     assert word_of(KEY) == "http_401"
+
+
+def test_who_refuses_is_told_with_the_status_and_the_words() -> None:
+    told = say_refusal(UNKNOWN_MODEL, "api.example:8000")
+    assert all(part in told for part in ("api.example:8000", "no model of this name", "HTTP 404", "no such model"))
+    assert "stream_error" in say_refusal(failed("stream_error: odd [type=x]", 200), "h", "it means nothing")
 
 
 def test_what_a_server_says_is_one_bounded_line_without_control_characters() -> None:

@@ -1,0 +1,43 @@
+"""Failures are counted by what was said."""
+
+from __future__ import annotations
+
+import pytest
+
+from vlmhyperbench.domain.causes import read_row
+from vlmhyperbench.domain.failure_groups import FailureGroup, group_failures
+
+
+def refused(error: str, http_status: int | None = 400, code: str = "http_400"):
+    return read_row(error_code=code, http_status=http_status, error=error)
+
+
+def test_messages_that_differ_in_numbers_only_are_one_group() -> None:
+    found = group_failures(
+        [(refused("http_400: no 1"), "model", 2), (refused("http_400: no 22"), "model", 3), (refused("x"), "model", 1)],
+        ok=100,
+    )
+    assert [(one.message, one.count) for one in found] == [("no 1", 5), ("x", 1)]
+
+
+@pytest.mark.parametrize(("ok", "cause"), [(4, "configuration"), (6, "sample")])
+def test_the_share_of_answers_decides_over_all_refusals_of_a_rule(ok: int, cause: str) -> None:
+    found = group_failures([(refused("a"), "model", 4), (refused("b"), "model", 2)], ok=ok)
+    assert {one.cause for one in found} == {cause}
+
+
+def test_what_no_rule_is_about_is_held_against_whom_its_row_says() -> None:
+    found = group_failures([(refused("odd", None, "failed_in_file"), "model", 1)], ok=0)
+    assert [(one.rule, one.cause) for one in found] == [("server_error", "model")]
+
+
+@pytest.mark.parametrize(
+    ("cause", "http_status", "told"),
+    [
+        ("sample", 400, "3 x HTTP 400, c (counts against the model): m"),
+        ("busy", None, "3 x c (busy, does not count against the model): m"),
+    ],
+)
+def test_a_group_is_told_in_one_line(cause, http_status, told) -> None:
+    group = FailureGroup(message="m", code="c", http_status=http_status, rule="r", cause=cause, count=3)
+    assert group.in_words == told
