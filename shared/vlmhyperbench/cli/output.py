@@ -68,17 +68,19 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, right: Se
     from rich import box
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
-        drawn.add_column(column, justify="right" if column in right else "left", overflow="fold")
+        drawn.add_column(Text(column), justify="right" if column in right else "left", overflow="fold")
     for row in rows:
-        drawn.add_row(*(_cell(value) for value in row))
+        drawn.add_row(*(Text(_cell(value)) for value in row))  # what looks like rich's markup is the text's own
     Console().print(drawn)
 
 
 def _cell(value: object) -> str:
-    return "–" if value is None else str(value)
+    """Write a cell on one line: lines and tabs of an answer would be rows and columns."""
+    return "–" if value is None else " ".join(str(value).split())
 
 
 def _part(part: object) -> dict[str, Any]:

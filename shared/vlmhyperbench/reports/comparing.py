@@ -17,6 +17,7 @@ from vlmhyperbench.analysis.parity import parity as compare_texts
 from vlmhyperbench.domain.identity import Measurement, kinds_of_machines, may_be_paired, measured_apart
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.domain.specs import DatasetSpec
+from vlmhyperbench.reports.datasets import DataSets, data_sets_of
 from vlmhyperbench.reports.differences import delta_table, lost_of, why_they_disagree
 from vlmhyperbench.reports.document import Cell, Column, Section, Table, write_number
 from vlmhyperbench.reports.parity import divergences, parity_table, say
@@ -43,6 +44,7 @@ class Comparison:
 
     baseline: Samples
     other: Samples
+    data_sets: DataSets
     deltas: dict[str, Delta]
     """By the metric's name."""
     flips: Flips | None
@@ -69,6 +71,7 @@ def compare(baseline: Samples, other: Samples, *, policy: GatePolicy | None = No
     return Comparison(
         baseline=baseline,
         other=other,
+        data_sets=data_sets_of(baseline, other),
         deltas=deltas,
         flips=_flips(first, theirs),
         parity=compare_texts(*texts),
@@ -106,8 +109,9 @@ def sections(comparisons: Sequence[Comparison]) -> list[Section]:
 
 
 def verdict(comparison: Comparison) -> str:
-    """Say in one or two sentences how the run stands."""
-    said = []
+    """Say how the run stands in some sentences, and first of what the numbers are, where that is not one data set."""
+    said = [comparison.data_sets.sentence] if comparison.data_sets.sentence else []
+    before = len(said)
     if comparison.is_met is not None:
         said.append("The gate is met." if comparison.is_met else "The gate is NOT met.")
     primary = next(iter(comparison.deltas.values()), None)
@@ -116,7 +120,8 @@ def verdict(comparison: Comparison) -> str:
     flips = comparison.flips
     if flips is not None:
         said.append(f"Of {plural(flips.pairs, 'answer')} {flips.broke} broke and {flips.mended} were mended.")
-    said = said or ["No metric is shared."]
+    if len(said) == before:
+        said.append("No metric is shared.")
     if comparison.parity.pairs:
         said.append(say(comparison.parity))
     return " ".join(said)
@@ -128,6 +133,7 @@ def rows(comparison: Comparison) -> dict[str, JsonValue]:
     return {
         "baseline": comparison.baseline.name,
         "other": comparison.other.name,
+        "data_sets": asdict(comparison.data_sets),
         "metrics": {
             key: {
                 **asdict(delta),

@@ -125,7 +125,7 @@ def _block(block: Block, images: Collection[str]) -> Iterator[str]:
 
 def _case(case: Case, images: Collection[str]) -> Iterator[str]:
     tags = " · ".join(escape(tag) for tag in (case.kind, *case.tags))
-    yield from (f"#### {escape(case.question)}", "", f"{tags} · `{case.key.replace('`', '')}`", "")
+    yield from (f"#### {escape(case.question)}", "", f"{tags} · {_code(case.key)}", "")
     for image in case.images:
         if image in images:
             yield from (f"![Page of the sample]({image_name(image)})", "")

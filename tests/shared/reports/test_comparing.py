@@ -240,8 +240,35 @@ def test_runs_of_two_data_sets_are_not_paired_though_their_keys_are_the_same() -
     compared = compare(samples(BASELINE), samples(other), policy=rules)
     assert (compared.deltas, compared.flips, compared.parity.pairs, compared.is_met) == ({}, None, 0, False)
     assert "no answers are paired" in compared.warnings[0]
+    name = f"{spec.dataset.name} {spec.dataset.version}"
+    assert compared.data_sets.sentence == (
+        f"Two data sets, {name} and receipts {spec.dataset.version}: 6 samples and 6 samples, of which none is shared. "
+        "6 keys of both are equal, but each numbers samples of its own."
+    )
+    assert f"against base: {compared.data_sets.sentence}" in f"receipts against base: {verdict(compared)}"
+    assert verdict(compare(samples(BASELINE), samples(other))).endswith("samples of its own. No metric is shared.")
+    assert rows(compared)["data_sets"] == {
+        "baseline": name,
+        "other": f"receipts {spec.dataset.version}",
+        "baseline_samples": 6,
+        "other_samples": 6,
+        "shared": 0,
+        "equal_keys": 6,
+        "is_pair": False,
+        "is_same": False,
+    }
     fewer = spec.model_copy(update={"dataset": spec.dataset.model_copy(update={"limit": 6, "version": "2.0.0"})})
-    cut = compare(samples(BASELINE), samples(run("cut", ["yes"] * 6, spec=fewer, manifest_id="8" * 64)))
+    cut = compare(samples(BASELINE), samples(run("cut", ["yes"] * 4, spec=fewer, manifest_id="8" * 64)))
+    assert verdict(cut).startswith(
+        f"Other samples of {name} and {spec.dataset.name} 2.0.0: 6 samples and 4 samples, of which 4 are shared. "
+    )
+    split = spec.dataset.model_copy(update={"split": "test", "revision": "main"})
+    parts = spec.model_copy(update={"dataset": split})
+    elsewhere = run("elsewhere", manifest_id="8" * 64, spec=parts)
+    assert f"{name}, split test, revision main" in compare(samples(BASELINE), samples(elsewhere)).data_sets.sentence
+    same = compare(samples(elsewhere), samples(run("again", ["yes"] * 2, spec=parts, manifest_id="9" * 64)))
+    assert same.data_sets.sentence.startswith(f"Other samples of {name}, split test, revision main: 6 samples and 2")
+    assert compare(samples(BASELINE), samples(BETTER)).data_sets.sentence == ""
     assert "not made on the same samples" in cut.warnings[0]
     assert list(cut.deltas) == ["exact_match", "cer"]
     for other_samples in ({"split": "test"}, {"params": {"tier": "dense"}}, {"path": "elsewhere"}, {"seed": 2}):
