@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from vlmhyperbench_openai.adapter import OpenAICompatible
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.protocols import Backend
 from vlmhyperbench_sdk.testing.backends import BackendCase, check_backend, check_translation
+from vlmhyperbench_sdk.testing.gateways import GatewayProcess
 from vlmhyperbench_simulated.adapter import Simulated
 from vlmhyperbench_simulated.process import SimulatedProcess
 from vlmhyperbench_simulated.simulation import Simulation
@@ -62,3 +64,24 @@ def test_llama_cpp_is_a_backend(tmp_path: Path) -> None:
 @pytest.mark.parametrize("backend", [Simulated(), OpenAICompatible(), LlamaCpp()], ids=lambda one: type(one).__name__)
 def test_translation_is_pure_and_total(backend: Backend) -> None:
     check_translation(backend)
+
+
+def test_llama_cpp_gives_several_choices_and_goes_on_after_the_end_where_it_is_asked_to() -> None:
+    files = {"weights": str(path("tiny-doc-vlm-f16.gguf"))}
+    load = LoadRequest(
+        model="tiny", backend_class="llamacpp", files=files, engine_params={"n_ctx": 512, "parallel": 2, "threads": 1}
+    )
+    case = BackendCase(load=load)
+    with GatewayProcess() as gateway:
+        assert gateway.load(load).status == 200
+        streamed = gateway.chat(case.request(n=2, stream=True, ignore_eos=True, max_tokens=20)).events()
+        assert streamed[-1] == "[DONE]"
+        choices = [choice for event in streamed[:-1] for choice in json.loads(event)["choices"]]
+        ended = {choice["index"]: choice["finish_reason"] for choice in choices if choice["finish_reason"]}
+        assert ended == {0: "length", 1: "length"}
+        assert {choice["index"] for choice in choices if choice["delta"].get("content")} == {0, 1}
+        whole = gateway.chat(case.request(repeat_penalty=1.1, ignore_eos=True, max_tokens=20)).json()
+        assert whole["usage"]["completion_tokens"] == 20
+        for field in ("min_tokens", "n_keep"):
+            refused = gateway.chat(case.request(**{field: 3}))
+            assert (refused.status, field in refused.body.decode()) == (400, True)

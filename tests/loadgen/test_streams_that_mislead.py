@@ -167,7 +167,7 @@ async def test_a_refusal_is_a_row_without_times(tmp_path: Path) -> None:
     measured = await measure(tmp_path, "every_fourth_fails")
     refused = [one for one in measured if one.row["http_status"] == 503]
     assert len(refused) == 1
-    assert refused[0].row["error"] == "http_503: A simulated failure."
+    assert refused[0].row["error"] == "http_503: A simulated failure. [code=simulated_failure, type=error]"
     assert refused[0].times.ttft_user_ns is None
     for one in measured:
         if one is not refused[0]:
