@@ -25,6 +25,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 from vlmhyperbench.domain.ground import parse_cores
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.files import write_whole
+from vlmhyperbench_sdk.gateway import FIRST_PARTY_ADAPTERS
 
 
 class Timers(BaseModel):
@@ -135,6 +136,8 @@ class Settings(BaseSettings):
     """Endpoints on this machine may be measured; the embedded stack says yes."""
     allowed_target_hosts: frozenset[str] = frozenset()
     """Private hosts that may be measured; public addresses always may."""
+    allowed_adapters: frozenset[str] = frozenset()
+    """Distributions whose adapters may be imported beside the product's own; API and inference workers share it."""
     worker_name: str = Field(
         default_factory=socket.gethostname, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
     )
@@ -148,6 +151,11 @@ class Settings(BaseSettings):
         """Base URL of the API, without a path."""
         host = f"[{self.api_host}]" if ":" in self.api_host else self.api_host
         return f"http://{host}:{self.api_port}"
+
+    @property
+    def adapters(self) -> frozenset[str]:
+        """Every distribution whose adapters may be imported."""
+        return self.allowed_adapters | frozenset(FIRST_PARTY_ADAPTERS)
 
     @property
     def stored_path(self) -> Path:

@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.api.conftest import Served
+from tests.api.conftest import Served, serving
+from vlmhyperbench.db.engine import Database
+from vlmhyperbench.settings import Settings
 
 pytestmark = pytest.mark.anyio
 ENDPOINT = {"endpoint": "https://a.example", "model_name": "m"}
@@ -144,7 +146,8 @@ async def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_error(
 async def test_a_field_inside_an_entry_is_named_as_it_was_written_with_the_nearest_name(api: Served) -> None:
     entry = {"target": {"model": "simulated"}, "task": "synthetic-questions", "limts": {}}
     problem = (await api.http.post("/runs", json={"run": entry})).json()
-    assert [(one["field"], one["cure"]) for one in problem["errors"]] == [("body.run.limts", "Did you mean limits?")]
+    found = [(one["field"], one["cure"]) for one in problem["errors"]]
+    assert found == [("body.run.limts", "Did you mean limits or limit?")]
 
 
 async def test_a_body_that_says_it_is_no_json_is_refused(api: Served) -> None:
@@ -207,6 +210,10 @@ async def test_a_number_in_a_query_is_written_in_digits(api: Served, limit: str)
             {"target": {"endpoint": "https://a.example", "model_name": "m", "backend_class": "../x"}},
             "target.backend_class",
         ),
+        ({"target": {**ENDPOINT, "backend_class": "a..b"}}, "target.backend_class"),
+        ({"target": {**ENDPOINT, "backend_class": "json:JSONDecoder"}}, "target.backend_class"),
+        ({"target": {**ENDPOINT, "backend_class": "subprocess.Popen"}}, "target.backend_class"),
+        ({"target": {**ENDPOINT, "backend_class": "no-such"}}, "target.backend_class"),
         ({"limits": {"tries": True}}, "limits.tries"),
     ],
 )
@@ -230,3 +237,13 @@ async def test_an_exclusion_that_excludes_nothing_is_named(api: Served) -> None:
     assert answer.status_code == 422, answer.text
     assert {"exclude.1", "exclude.2"} <= {error["field"] for error in answer.json()["errors"]}
     assert "exclude.0" not in {error["field"] for error in answer.json()["errors"]}
+
+
+async def test_an_adapter_is_taken_where_an_administrator_allows_it(settings: Settings, database: Database) -> None:
+    run = {"target": {**ENDPOINT, "backend_class": "json:JSONDecoder"}, "task": "document-qa"}
+    allowed = settings.model_copy(update={"allowed_adapters": frozenset({"JSON"})})
+    async with serving(allowed, database) as api:
+        assert (await api.http.post("/runs", json={"run": run})).status_code == 201
+    async with serving(settings, database) as api:
+        problem = (await api.http.post("/runs", json={"run": run})).json()
+        assert "VLMHB_ALLOWED_ADAPTERS" in problem["cure"]

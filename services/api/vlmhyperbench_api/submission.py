@@ -18,11 +18,12 @@ from vlmhyperbench.db.keeping import keep_answers
 from vlmhyperbench.db.views import RunView
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.planning import PlannedJob, plan_experiment, plan_rescoring, plan_run, target_digest
-from vlmhyperbench.domain.specs import RunSpec
+from vlmhyperbench.domain.specs import ImportTarget, RunSpec
 from vlmhyperbench.errors import Conflict, InvalidInput, NotFound
 from vlmhyperbench.exchange.answers import answers_key
 from vlmhyperbench.registry.importing import resolve_import
 from vlmhyperbench.registry.loading import Catalogue
+from vlmhyperbench.registry.plugins import InstalledPlugins
 from vlmhyperbench.registry.resolution import replaced_data, resolve_experiment, resolve_rescoring, resolve_run
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 from vlmhyperbench.runtime import Runtime
@@ -45,7 +46,7 @@ async def submit_run(
         InvalidInput: names that do not exist, or that do not go together; all errors at once.
         Conflict: the key was used with another body.
     """
-    created = await _submit(runtime, body, principal, key, partial(_resolve_run, catalogue, body))
+    created = await _submit(runtime, body, principal, key, partial(_resolve_run, runtime, catalogue, body))
     return created.model_copy(update={"warnings": _warnings(catalogue, "runs", body.run)})
 
 
@@ -98,7 +99,8 @@ async def submit_rescoring(
     """
 
     async def add(session: AsyncSession, parent: RunView, run_id: UUID) -> None:
-        spec = await asyncio.to_thread(resolve_rescoring, catalogue, RunSpec.model_validate(parent.spec), body)
+        kept_spec = RunSpec.model_validate(parent.spec)
+        spec = await asyncio.to_thread(resolve_rescoring, catalogue, kept_spec, body, plugins=_plugins(runtime))
         name = body.name or f"{parent.name}, re-scored"
         run = await _add_child(session, spec, [], parent, principal=principal, run_id=run_id, name=name, body=body)
         kept = await keep_answers(session, run, parent)
@@ -127,7 +129,7 @@ async def submit_rerun(
         failed = sum(one.failed for one in (await tallies.of_runs(session, [parent.id])).values())
         if body.retry_failed and not failed:
             raise Conflict("No request of the run failed.", cure="Leave out retry_failed.", code="nothing_failed")
-        name, spec = await asyncio.to_thread(_resolve_rerun, catalogue, parent, body)
+        name, spec = await asyncio.to_thread(_resolve_rerun, runtime, catalogue, parent, body)
         spec = await pin_baseline(session, spec, project_id=parent.project_id, experiment_id=parent.experiment_id)
         planned = plan_run(spec, is_fresh=body.force == "index")
         await _add_child(session, spec, planned, parent, principal=principal, run_id=run_id, name=name, body=body)
@@ -195,7 +197,7 @@ async def submit_experiment(
         known = await _claim(session, body, principal, key, "experiment", experiment_id)
         if known is not None:
             return await read_experiment(session, known, project_id=principal.project_id)
-        name, specs = await asyncio.to_thread(_resolve_experiment, catalogue, body)
+        name, specs = await asyncio.to_thread(_resolve_experiment, runtime, catalogue, body)
         await _add_experiment(
             session, specs, principal=principal, experiment_id=experiment_id, name=name, priority=body.priority
         )
@@ -217,25 +219,32 @@ def _warnings(catalogue: Catalogue, kind: str, wanted: str | RunEntry | Experime
     return replaced_data(catalogue, entry) if isinstance(entry, RunEntry | ExperimentEntry) else []
 
 
-def _resolve_run(catalogue: Catalogue, body: RunCreate) -> tuple[str, RunSpec]:
+def _resolve_run(runtime: Runtime, catalogue: Catalogue, body: RunCreate) -> tuple[str, RunSpec]:
     with _names_are_input():
         entry = catalogue.look_up(catalogue.runs, "runs", body.run) if isinstance(body.run, str) else body.run
-        return _name(body.name, body.run, entry), resolve_run(catalogue, entry)
+        return _name(body.name, body.run, entry), resolve_run(catalogue, entry, plugins=_plugins(runtime))
 
 
 def _resolve_import(runtime: Runtime, catalogue: Catalogue, body: RunImport, project_id: str) -> tuple[str, RunSpec]:
     with _names_are_input():
         found = read_summary(runtime.storage, project_id, body.answers)
-        spec = resolve_import(
-            catalogue, found, body, storage_path=f"{STORAGE_SCHEME}{answers_key(project_id, found.sha256)}"
-        )
+        path = f"{STORAGE_SCHEME}{answers_key(project_id, found.sha256)}"
+        spec = resolve_import(catalogue, found, body, storage_path=path, plugins=_plugins(runtime))
     return body.name or f"{spec.target.served_name}, imported", spec
 
 
-def _resolve_rerun(catalogue: Catalogue, parent: RunView, body: RunRerun) -> tuple[str, RunSpec]:
+def _plugins(runtime: Runtime) -> InstalledPlugins:
+    return InstalledPlugins(adapters=runtime.settings.adapters)
+
+
+def _resolve_rerun(runtime: Runtime, catalogue: Catalogue, parent: RunView, body: RunRerun) -> tuple[str, RunSpec]:
     spec = RunSpec.model_validate(parent.spec)
     if body.run is not None:
-        _, spec = _resolve_run(catalogue, RunCreate(run=body.run))
+        _, spec = _resolve_run(runtime, catalogue, RunCreate(run=body.run))
+    elif not isinstance(spec.target, ImportTarget):
+        problem = _plugins(runtime).problem_with("backends", spec.target.backend_class)
+        if problem is not None:
+            raise InvalidInput(f"The run cannot be asked again: {problem[0]}", cure=problem[1])
     with _names_are_input():  # said before anything is asked, not when it is scored
         for extractor in spec.extractors:
             open_extractor(extractor)
@@ -245,11 +254,13 @@ def _resolve_rerun(catalogue: Catalogue, parent: RunView, body: RunRerun) -> tup
     return body.name or f"{parent.name}, again", spec.model_copy(update={"reuse": keeps})
 
 
-def _resolve_experiment(catalogue: Catalogue, body: ExperimentCreate) -> tuple[str, list[tuple[str, RunSpec]]]:
+def _resolve_experiment(
+    runtime: Runtime, catalogue: Catalogue, body: ExperimentCreate
+) -> tuple[str, list[tuple[str, RunSpec]]]:
     with _names_are_input():
         wanted = body.experiment
         entry = catalogue.look_up(catalogue.experiments, "experiments", wanted) if isinstance(wanted, str) else wanted
-        return _name(body.name, wanted, entry), resolve_experiment(catalogue, entry)
+        return _name(body.name, wanted, entry), resolve_experiment(catalogue, entry, plugins=_plugins(runtime))
 
 
 def _name(given: str | None, wanted: str | RunEntry | ExperimentEntry, entry: RunEntry | ExperimentEntry) -> str:

@@ -159,7 +159,8 @@ async def _write_unreadable(job: ClaimedJob, work: Work, sink: Sink, phase: int,
     reasons = {ordinal: work.sample_of(ordinal).error for ordinal in ordinals}
     broken = {ordinal: reason for ordinal, reason in reasons.items() if reason is not None}
     if broken:
-        planned = zip(plan_requests(work, list(broken), phase=phase), broken.values(), strict=True)
+        requests = await plan_requests(work, list(broken), phase=phase)
+        planned = zip(requests, broken.values(), strict=True)
         sealed = await asyncio.to_thread(sink.unreadable, list(planned), phase=phase)
         await job.append(sealed.chunk, sealed.rows)
 
@@ -176,6 +177,7 @@ async def _load(job: ClaimedJob, work: Work, secret_values: Mapping[str, str]) -
             label=job.context.label,
             log_path=job.settings.home / "logs" / f"gateway-{job.context.name}.log",
             policy=_address_policy(job.settings),
+            adapters=_allowed_adapters(job.settings),
             lock_fds=job.context.lock_fds,
         )
 
@@ -183,6 +185,10 @@ async def _load(job: ClaimedJob, work: Work, secret_values: Mapping[str, str]) -
 def _address_policy(settings: Settings) -> list[str]:
     loopback = ["--allow-loopback"] if settings.allow_loopback_targets else []
     return loopback + [flag for host in sorted(settings.allowed_target_hosts) for flag in ("--allow-host", host)]
+
+
+def _allowed_adapters(settings: Settings) -> list[str]:
+    return [flag for name in sorted(settings.allowed_adapters) for flag in ("--allow-adapter", name)]
 
 
 def _secret_names(work: Work) -> list[str]:

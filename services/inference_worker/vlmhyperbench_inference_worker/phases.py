@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 
 from vlmhyperbench.domain.arrivals import Arrivals, Instants, draw_arrivals
@@ -62,9 +61,9 @@ async def open_phases(job: ClaimedJob, work: Work, ordinals: list[int], *, phase
         params: JsonObject = {"in_flight": streams}
         no = await job.open_phase(kind, params=params, count=len(asked))
         plans.append(PhasePlan(no=no, kind=kind, count=len(asked), params=params))
-        requests += plan_requests(work, asked, phase=no)
+        requests += await plan_requests(work, asked, phase=no)
     plans.append(PhasePlan(no=phase, kind=measured_kind(work), count=len(ordinals), params=measured_params(work)))
-    measured = await asyncio.to_thread(plan_requests, work, ordinals, phase=phase)
+    measured = await plan_requests(work, ordinals, phase=phase)
     requests += converse(measured, turns=scenario.turns) if scenario.kind == "interactive" else measured
     schedules = {}
     if scenario.arrivals is not None:

@@ -40,7 +40,7 @@ async def probe(job: ClaimedJob, work: Work, serving: Serving, reserve: Reserve)
     Raises:
         RequestRefused: the target refuses what every request of the run asks for.
     """
-    asked = choose(work)
+    asked = await choose(work)
     if not asked or options_of(asked[0]) in serving.probed:
         return
     refusals = []
@@ -59,12 +59,12 @@ async def probe(job: ClaimedJob, work: Work, serving: Serving, reserve: Reserve)
         raise RequestRefused(refusals[0], serving)
 
 
-def choose(work: Work) -> list[PlannedRequest]:
+async def choose(work: Work) -> list[PlannedRequest]:
     """Choose samples to ask, one with images first where the run has any; those that are not measured come first."""
     readable = [ordinal for ordinal in work.missing if work.sample_of(ordinal).error is None]
     drawn = work.aside(len(work.samples), readable) if readable else []
     drawn.sort(key=lambda ordinal: not work.sample_of(ordinal).images)
-    return plan_requests(work, drawn[:MAX_PROBES], phase=_PHASE)
+    return await plan_requests(work, drawn[:MAX_PROBES], phase=_PHASE)
 
 
 def options_of(request: PlannedRequest) -> str:

@@ -64,7 +64,7 @@ async def keep_equal(job: ClaimedJob, work: Work, engine: EngineIdentity | None)
     is_whole = not work.is_timed and work.spec.stop is None
     if phase is None or not is_whole or not (work.has_parent or work.takes_cached):
         return work
-    requests = plan_requests(work, work.missing, phase=phase)
+    requests = await plan_requests(work, work.missing, phase=phase)
     known = await _read(job, work, engine, requests)
     decisions = [decide(known, one, key=work.samples[one.sample].key) for one in requests]
     rows = [_row(job.run_id, phase, one.ordinal, one.source) for one in decisions if one.source is not None]

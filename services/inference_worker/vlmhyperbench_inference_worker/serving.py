@@ -56,6 +56,7 @@ class Serving:
         self._bodies: Child | None = None
         self._bodies_lock = asyncio.Lock()
         self._secrets: dict[str, str] = {}
+        self._adapters: tuple[str, ...] = ()
         self._headers: dict[str, str] = {}
         self._is_closing = False
         self.probed: set[str] = set()
@@ -72,9 +73,10 @@ class Serving:
         label: Mapping[str, str],
         log_path: Path,
         policy: Sequence[str] = (),
+        adapters: Sequence[str] = (),
         lock_fds: Sequence[int] = (),
     ) -> Self:
-        """Start a gateway and load the target into it; `policy` are its flags for addresses of endpoints.
+        """Start a gateway and load the target into it; `policy` and `adapters` are its flags for what may be used.
 
         Raises:
             NotFound: a model file is missing.
@@ -84,12 +86,14 @@ class Serving:
         """
         files = await asyncio.to_thread(_verified, target) if isinstance(target, ModelTarget) else {}
         key = secrets.token_urlsafe(32)
-        gateway, port = await start_gateway(key, policy, label=label, log_path=log_path, lock_fds=lock_fds)
+        flags = [*policy, *adapters]
+        gateway, port = await start_gateway(key, flags, label=label, log_path=log_path, lock_fds=lock_fds)
         client = httpx2.AsyncClient(
             base_url=f"http://127.0.0.1:{port}", headers={"X-API-Key": key}, timeout=CONTROL_TIMEOUT_S, trust_env=False
         )
         serving = cls(digest, gateway, client, key)
         serving._secrets = dict(secret_values)
+        serving._adapters = tuple(adapters)
         try:
             await serving._load(target, files, load_timeout_s)
         except BaseException:
@@ -198,7 +202,7 @@ class Serving:
 
     async def _bodies_child(self) -> Child:
         if self._bodies is None or self._bodies.returncode is not None:
-            self._bodies = await start_child([sys.executable, "-m", "vlmhyperbench_gateway.bodies"])
+            self._bodies = await start_child([sys.executable, "-m", "vlmhyperbench_gateway.bodies", *self._adapters])
         return self._bodies
 
     async def _load(self, target: ModelTarget | EndpointTarget, files: Mapping[str, str], timeout_s: float) -> None:

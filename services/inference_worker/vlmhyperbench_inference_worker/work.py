@@ -12,10 +12,10 @@ from uuid import UUID
 from vlmhyperbench.analysis.sequential import request_order
 from vlmhyperbench.data import manifest
 from vlmhyperbench.db import claims, manifests, runs
-from vlmhyperbench.domain.prompts import render
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.worker.claims import ClaimedJob
+from vlmhyperbench_inference_worker.rendering import render_prompts
 from vlmhyperbench_inference_worker.requests import ImageRef, PlannedRequest, chat_request, options_of, request_digest
 from vlmhyperbench_sdk.types import Prompt
 
@@ -90,16 +90,27 @@ async def read_work(job: ClaimedJob) -> Work:
     return Work(spec=spec, samples=samples, missing=missing, parent_run_id=run.parent_run_id)
 
 
-def plan_requests(work: Work, ordinals: list[int], *, phase: int) -> list[PlannedRequest]:
-    """Render the requests of ordinals, in their order."""
-    return [_plan(work, phase, ordinal) for ordinal in ordinals]
+async def plan_requests(work: Work, ordinals: Sequence[int], *, phase: int) -> list[PlannedRequest]:
+    """Render the requests of ordinals, in their order.
 
-
-def _plan(work: Work, phase: int, ordinal: int) -> PlannedRequest:
-    sample, spec, repeat = work.sample_of(ordinal), work.spec, ordinal // len(work.samples)
+    Raises:
+        InvalidInput: a template is wrong, asks for what a sample lacks, or takes too much time or memory.
+        Unavailable: the child died.
+    """
+    samples = [work.sample_of(ordinal) for ordinal in ordinals]
     # What cannot be asked has no prompt either: a template may need what the sample lacks.
-    is_askable = sample.error is None
-    prompt = render(spec.prompt, question=sample.question, metadata=sample.metadata) if is_askable else Prompt(user="")
+    askable = [sample for sample in samples if sample.error is None]
+    rendered = iter(await render_prompts(work.spec.prompt, askable))
+    prompts = [next(rendered) if sample.error is None else Prompt(user="") for sample in samples]
+    return await asyncio.to_thread(_plan_all, work, phase, ordinals, prompts)
+
+
+def _plan_all(work: Work, phase: int, ordinals: Sequence[int], prompts: Sequence[Prompt]) -> list[PlannedRequest]:
+    return [_plan(work, phase, ordinal, prompt) for ordinal, prompt in zip(ordinals, prompts, strict=True)]
+
+
+def _plan(work: Work, phase: int, ordinal: int, prompt: Prompt) -> PlannedRequest:
+    sample, spec, repeat = work.sample_of(ordinal), work.spec, ordinal // len(work.samples)
     images = tuple(ImageRef(sha256=image.sha256, media_type=image.media_type) for image in sample.images)
     request = chat_request(
         model=work.served_name,

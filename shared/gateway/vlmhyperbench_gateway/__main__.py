@@ -36,13 +36,14 @@ def _serve(args: argparse.Namespace, key: str, listening: socket.socket) -> None
     from vlmhyperbench.logs import configure_logging, hide
     from vlmhyperbench.logs.clients import quiet_client_errors, raise_open_files
     from vlmhyperbench_gateway.app import make_app
-    from vlmhyperbench_gateway.settings import FIRST_PARTY, GatewaySettings
+    from vlmhyperbench_gateway.settings import GatewaySettings
+    from vlmhyperbench_sdk.gateway import FIRST_PARTY_ADAPTERS
     from vlmhyperbench_sdk.net import UrlPolicy
 
     settings = GatewaySettings(
         key=key,
         engine_python=args.engine_python,
-        adapters=(*FIRST_PARTY, *args.allow_adapter),
+        adapters=(*FIRST_PARTY_ADAPTERS, *args.allow_adapter),
         data_root=args.data_root,
         url_policy=UrlPolicy(allow_loopback=args.allow_loopback, allow_hosts=frozenset(args.allow_host)),
         max_in_flight=args.max_in_flight,

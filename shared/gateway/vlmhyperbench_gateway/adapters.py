@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection
-from importlib.metadata import entry_points
 
 from vlmhyperbench.errors import InvalidInput, PluginFailure
 from vlmhyperbench_sdk import discovery
@@ -21,7 +19,7 @@ def load_adapter(name: str, allowed: Collection[str]) -> Backend:
         NotFound: nobody registers the name; the nearest are offered.
         PluginFailure: it cannot be imported, or is no backend.
     """
-    _check_allowed(name, {_normalise(distribution) for distribution in allowed})
+    _check_allowed(name, allowed)
     kind = discovery.load("backends", name)
     try:
         made = kind()
@@ -53,19 +51,10 @@ def write_json(value: JsonValue) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
 
-def _check_allowed(name: str, allowed: set[str]) -> None:
-    if "." in name or ":" in name:
-        owners = {_normalise(re.split(r"[.:]", name, maxsplit=1)[0])}
-    else:
-        points = entry_points(group="vlmhyperbench.backends", name=name)
-        owners = {_normalise(point.dist.name) for point in points if point.dist is not None}
-    for owner in sorted(owners - allowed):
+def _check_allowed(name: str, allowed: Collection[str]) -> None:
+    for owner in sorted(discovery.owners("backends", name) - {discovery.normalise(one) for one in allowed}):
         raise InvalidInput(
             f"The adapter {name!r} comes from {owner}, which is not on the allow-list.",
             cure="Allow the distribution where the gateway is started.",
             code="adapter_not_allowed",
         )
-
-
-def _normalise(distribution: str) -> str:
-    return re.sub(r"[-_.]+", "-", distribution).lower()

@@ -24,7 +24,7 @@ import numpy as np
 from vlmhyperbench.errors import InvalidInput, NotFound, VlmHyperBenchError
 from vlmhyperbench_gateway.adapters import load_adapter, to_bytes, write_json
 from vlmhyperbench_gateway.images import map_images, to_data_url
-from vlmhyperbench_gateway.settings import FIRST_PARTY
+from vlmhyperbench_sdk.gateway import FIRST_PARTY_ADAPTERS
 from vlmhyperbench_sdk.protocols import Backend
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
@@ -40,7 +40,7 @@ def main() -> int:
     """Answer lines until stdin closes."""
     parser = argparse.ArgumentParser(prog="python -m vlmhyperbench_gateway.bodies", description=__doc__)
     parser.add_argument("--allow-adapter", action="append", default=[], metavar="DISTRIBUTION")
-    allowed = (*FIRST_PARTY, *parser.parse_args().allow_adapter)
+    allowed = (*FIRST_PARTY_ADAPTERS, *parser.parse_args().allow_adapter)
     for line in sys.stdin:
         print(json.dumps(_answer(line, allowed)), flush=True)
     return 0

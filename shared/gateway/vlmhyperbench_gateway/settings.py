@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from vlmhyperbench_sdk.gateway import FIRST_PARTY_ADAPTERS
 from vlmhyperbench_sdk.net import UrlPolicy
-
-FIRST_PARTY = ("vlmhyperbench-llamacpp", "vlmhyperbench-openai", "vlmhyperbench-simulated")
-"""Distributions whose adapters may be imported unless told otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +17,7 @@ class GatewaySettings:
     """What clients send as `X-API-Key` or bearer."""
     engine_python: str
     """The interpreter of the engine's own environment."""
-    adapters: tuple[str, ...] = FIRST_PARTY
+    adapters: tuple[str, ...] = FIRST_PARTY_ADAPTERS
     """Distributions whose adapters may be imported."""
     data_root: Path | None = None
     """Images may be named as files below it."""

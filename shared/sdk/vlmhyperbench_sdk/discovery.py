@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import re
 from collections import defaultdict
 from importlib.metadata import EntryPoint, entry_points
 from typing import Literal
@@ -40,6 +41,19 @@ def load(group: Group, name: str) -> type:
         owners = ", ".join(sorted(point.dist.name for point in found if point.dist))
         raise Conflict(f"The name {name!r} in {group} is registered by {owners}.", cure="Uninstall all but one.")
     return _import(found[0].value, name)
+
+
+def owners(group: Group, name: str) -> frozenset[str]:
+    """Distributions behind a registered name, or the top package of a dotted path, in their normalised form."""
+    if "." in name or ":" in name:
+        return frozenset({normalise(re.split(r"[.:]", name, maxsplit=1)[0])})
+    points = _by_name(group).get(name, [])
+    return frozenset(normalise(point.dist.name) for point in points if point.dist is not None)
+
+
+def normalise(distribution: str) -> str:
+    """Write the name of a distribution in the one form that compares (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
 def _by_name(group: Group) -> dict[str, list[EntryPoint]]:

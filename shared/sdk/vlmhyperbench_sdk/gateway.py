@@ -19,6 +19,10 @@ KEY_PARAM = "api_key_secret"
 """The one of `LoadRequest.engine_params` that names the key of an endpoint."""
 
 
+FIRST_PARTY_ADAPTERS = ("vlmhyperbench-llamacpp", "vlmhyperbench-openai", "vlmhyperbench-simulated")
+"""Distributions whose adapters may be imported unless an operator allows others too."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadRequest:
     """Body of `POST /v1/model/load`. `env` holds secret values: it lives in memory and leaves with unload."""

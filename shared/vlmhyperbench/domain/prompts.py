@@ -1,19 +1,23 @@
 """What is really sent: the prompt of one sample, rendered from sandboxed templates; pure.
 
 A template sees `question` and `metadata`, nothing else. It cannot call anything, reach an attribute of a Python object,
-assign, include or nest loops, so what it costs is bounded by its own length and the sample's; what it makes is cut off
-at `LONGEST_PROMPT`. Data is never rendered again.
+assign, include or nest loops; what it makes is cut off at `LONGEST_PROMPT`. Data is never rendered again.
+
+A chain of filters can still double a text at every link, so only a template of `is_linear` is rendered by whoever must
+go on; `worker.rendering` renders the others in a child with bounded time and memory. Compiling evaluates nothing.
 """
 
 from __future__ import annotations
 
 import difflib
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
 from jinja2 import StrictUndefined, Template, TemplateError, TemplateSyntaxError, Undefined, nodes
+from jinja2.compiler import CodeGenerator, Frame
 from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pydantic import JsonValue
@@ -38,6 +42,18 @@ TESTS: Final = (
     *("iterable", "le", "lower", "lt", "mapping", "ne", "none", "number", "odd", "sequence", "string", "true"),
     *("undefined", "upper"),
 )
+_LINEAR_FILTERS: Final = frozenset(
+    {"capitalize", "count", "d", "default", "first", "last", "length", "lower", "tojson", "trim", "upper"}
+)
+"""What they make is at most a few times as long as what they are given; of a chain, `tojson` alone could double it."""
+_LINEAR_NODES: Final = (
+    *(nodes.Template, nodes.Output, nodes.TemplateData, nodes.Name, nodes.Const, nodes.Getattr, nodes.Getitem),
+    *(nodes.Filter, nodes.Test, nodes.Compare, nodes.Operand, nodes.If, nodes.CondExpr, nodes.And, nodes.Or, nodes.Not),
+)
+_MOST_WORKING: Final = 100
+"""Filters, tests and comparisons of a linear template: each may read the whole sample."""
+_CORRECT: Final = "Correct the template, or the samples' metadata."
+_SIMPLER: Final = "Write a simpler template."
 _LOOP_ATTRIBUTES: Final = frozenset({"index", "index0", "first", "last", "length"})
 _NODES: Final = (
     *(nodes.Template, nodes.Output, nodes.TemplateData, nodes.Name, nodes.Const, nodes.Getattr, nodes.Getitem),
@@ -78,26 +94,40 @@ def render(spec: PromptSpec, *, question: str, metadata: JsonObject) -> Prompt:
     )
 
 
+def is_linear(spec: PromptSpec) -> bool:
+    """Say whether rendering takes time and memory in proportion to the templates and the sample, whatever they hold.
+
+    Such a template has no loop, builds no list, and joins no filters to a chain that could multiply. Wrong templates
+    count as linear: they are refused before anything is rendered.
+    """
+    return all(_is_linear(source) for _, source in _sources(spec))
+
+
 def check_templates(spec: PromptSpec) -> list[tuple[tuple[str, ...], str]]:
     """Say what is wrong with a prompt's templates: (path of the field, message), empty where nothing is."""
-    fields: list[tuple[tuple[str, ...], str | None]] = [
-        (("user_prompt",), spec.user_prompt),
-        (("system_prompt",), spec.system_prompt),
-        (("fixed_prompt",), spec.fixed_prompt),
-        (("fixed_system_prompt",), spec.fixed_system_prompt),
-    ]
-    for name, text in spec.type_mapping.items():
-        fields.append((("type_mapping", name, "user_prompt"), text.user_prompt))
-        fields.append((("type_mapping", name, "system_prompt"), text.system_prompt))
-    wrong: list[tuple[tuple[str, ...], str]] = []
-    for path, source in fields:
-        if source is None:
-            continue
-        try:
-            _compile(source)
-        except InvalidInput as error:
-            wrong.append((path, error.message))
-    return wrong
+    found = ((path, _problem_of(source)) for path, source in _sources(spec))
+    return [(path, problem) for path, problem in found if problem is not None]
+
+
+def _problem_of(source: str) -> str | None:
+    try:
+        _compile(source)
+    except InvalidInput as error:
+        return error.message
+    return None
+
+
+def _sources(spec: PromptSpec) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Every template of a prompt with the path of its field."""
+    for name in ("user_prompt", "system_prompt", "fixed_prompt", "fixed_system_prompt"):
+        source = getattr(spec, name)
+        if source is not None:
+            yield (name,), source
+    for kind, text in spec.type_mapping.items():
+        for name in ("user_prompt", "system_prompt"):
+            source = getattr(text, name)
+            if source is not None:
+                yield ("type_mapping", kind, name), source
 
 
 def _mapping_of(spec: PromptSpec, metadata: JsonObject) -> PromptText:
@@ -121,9 +151,18 @@ def _fill(prompt: str, field: str, source: str, values: Mapping[str, object]) ->
             if length > LONGEST_PROMPT:
                 raise InvalidInput(f"it is longer than {LONGEST_PROMPT} characters")
             pieces.append(piece)
+        text = "".join(pieces)
+        text.encode()
+    except UnicodeEncodeError as error:
+        message = f"The {field} of {prompt!r} holds half a surrogate pair, which no request can carry."
+        raise InvalidInput(message, cure="Correct the template or the sample.", code="prompt") from error
+    except (RecursionError, MemoryError) as error:
+        message = f"The {field} of {prompt!r} cannot be rendered: it takes too much memory."
+        raise InvalidInput(message, cure=_SIMPLER, code="prompt") from error
     except (InvalidInput, TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
-        raise InvalidInput(f"The {field} of {prompt!r} cannot be rendered: {error}.", code="prompt") from error
-    return "".join(pieces)
+        message = f"The {field} of {prompt!r} cannot be rendered: {error}."
+        raise InvalidInput(message, cure=_CORRECT, code="prompt") from error
+    return text
 
 
 @lru_cache(maxsize=256)
@@ -131,7 +170,7 @@ def _compile(source: str) -> Template:
     if len(source) > LONGEST_TEMPLATE:
         raise InvalidInput(f"a template is longer than {LONGEST_TEMPLATE} characters")
     try:
-        tree = _SANDBOX.parse(source)
+        tree = _parse(source)
         problems = list(_problems(tree, inside_loop=False))
         if problems:
             raise InvalidInput("; ".join(problems))
@@ -142,6 +181,32 @@ def _compile(source: str) -> Template:
         raise InvalidInput(f"line {error.lineno}: {error.message}") from error
 
 
+def _parse(source: str) -> nodes.Template:
+    try:
+        return _SANDBOX.parse(source)
+    except ValueError as error:
+        raise InvalidInput("a number has too many digits, or an escape is none") from error
+
+
+@lru_cache(maxsize=256)
+def _is_linear(source: str) -> bool:
+    try:
+        tree = _SANDBOX.parse(source[: LONGEST_TEMPLATE + 1])
+        found = list(tree.find_all(nodes.Node))
+    except (TemplateSyntaxError, ValueError, RecursionError, SyntaxError, MemoryError):
+        return True
+    working = sum(isinstance(node, (nodes.Filter, nodes.Test, nodes.Compare)) for node in found)
+    return working <= _MOST_WORKING and not any(_may_multiply(node) for node in found)
+
+
+def _may_multiply(node: nodes.Node) -> bool:
+    """A loop, a value that is built of values, and a filter whose result may be much longer than what it is given."""
+    if not isinstance(node, nodes.Filter):
+        return not isinstance(node, _LINEAR_NODES)
+    is_doubling = node.name == "tojson" and any(inner.name == "tojson" for inner in node.find_all(nodes.Filter))
+    return node.name not in _LINEAR_FILTERS or is_doubling or (node.name == "trim" and bool(node.args or node.kwargs))
+
+
 def _problems(node: nodes.Node, *, inside_loop: bool, bound: frozenset[str] = VARIABLES) -> Iterator[str]:
     """Walk the syntax tree and name everything that a template may not do."""
     if not isinstance(node, _NODES):
@@ -150,6 +215,8 @@ def _problems(node: nodes.Node, *, inside_loop: bool, bound: frozenset[str] = VA
         return
     if isinstance(node, nodes.Name) and node.ctx == "load" and node.name not in bound:
         yield f"line {node.lineno}: there is no variable {node.name!r}, only question and metadata"
+    if isinstance(node, nodes.Const) and not _is_plain(node.value):
+        yield f"line {node.lineno}: a number is not finite, or a text holds half a surrogate pair"
     if isinstance(node, nodes.For):
         if inside_loop or node.recursive:
             yield f"line {node.lineno}: a loop in a loop is not allowed in a prompt"
@@ -159,8 +226,26 @@ def _problems(node: nodes.Node, *, inside_loop: bool, bound: frozenset[str] = VA
         yield from _problems(child, inside_loop=inside_loop, bound=bound)
 
 
+def _is_plain(value: object) -> bool:
+    """Whether a constant is what every request can carry."""
+    if isinstance(value, str):
+        return not any("\ud800" <= character <= "\udfff" for character in value)
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+class _Generator(CodeGenerator):
+    """Compiles a template without evaluating a part of it: constants may be what never ends."""
+
+    def _output_child_to_const(self, node: nodes.Expr, frame: Frame, finalize: Any) -> str:
+        if isinstance(node, nodes.TemplateData):
+            return super()._output_child_to_const(node, frame, finalize)
+        raise nodes.Impossible
+
+
 class _Sandbox(ImmutableSandboxedEnvironment):
     """Reaches keys of mappings and items of sequences, never an attribute of an object."""
+
+    code_generator_class = _Generator
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         if isinstance(obj, Mapping) and attribute in obj:
@@ -208,7 +293,7 @@ def _replace(text: str, old: str, new: str) -> str:
 
 
 def _make_sandbox() -> _Sandbox:
-    sandbox = _Sandbox(undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True)
+    sandbox = _Sandbox(undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True, optimized=False)
     own: dict[str, Callable[..., str]] = {"join": _join, "replace": _replace, "tojson": _json}
     sandbox.filters = {name: own.get(name, sandbox.filters[name]) for name in FILTERS}
     sandbox.tests = {name: test for name, test in sandbox.tests.items() if name in TESTS}

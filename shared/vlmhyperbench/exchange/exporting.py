@@ -12,7 +12,7 @@ from importlib.metadata import version
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from vlmhyperbench.domain.prompts import render
+from vlmhyperbench.domain.prompts import is_linear, render
 from vlmhyperbench.domain.specs import ExtractorSpec, ImportTarget, MetricSpec, PromptSpec, RunSpec
 from vlmhyperbench.errors import Conflict, InvalidInput, NotFound, NotReady
 from vlmhyperbench.exchange.exported import ExportedMeasure, ExportedRun, ExportedSample, ExportedScore
@@ -195,8 +195,11 @@ def _read(texts: list[str], extractor: ExtractorSpec) -> Sequence[str | None] | 
 
 
 def _prompts(spec: RunSpec, question: str | None, metadata: JsonObject) -> tuple[str | None, str | None]:
-    """Return what was asked, where the API's columns are enough to know: it has no metadata but short texts."""
-    if question is None or isinstance(spec.target, ImportTarget) or _needs_metadata(spec.prompt):
+    """Return what was asked, where the API's columns are enough to know: it has no metadata but short texts.
+
+    A template that is not linear is left out as well: it is rendered with bounds where the run was asked, not here.
+    """
+    if question is None or isinstance(spec.target, ImportTarget) or not _is_known(spec.prompt):
         return None, None
     kinds: JsonObject = {name: metadata[name] for name in _TYPED_BY if name in metadata}
     try:
@@ -204,6 +207,10 @@ def _prompts(spec: RunSpec, question: str | None, metadata: JsonObject) -> tuple
     except InvalidInput:
         return None, None
     return prompt.system, prompt.user
+
+
+def _is_known(prompt: PromptSpec) -> bool:
+    return is_linear(prompt) and not _needs_metadata(prompt)
 
 
 def _needs_metadata(prompt: PromptSpec) -> bool:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Protocol, get_args
 
 from vlmhyperbench.domain.specs import PackageRef
 from vlmhyperbench.registry.errors import did_you_mean
-from vlmhyperbench_sdk.discovery import Group, names
+from vlmhyperbench_sdk.discovery import Group, names, normalise, owners
 
 BUILT_IN_REPORTS = frozenset({"markdown", "html", "json", "csv"})
 
@@ -31,6 +31,10 @@ class Plugins(Protocol):
 class InstalledPlugins:
     """The plugins of this Python environment, as they are when the first question is asked."""
 
+    def __init__(self, *, adapters: Collection[str] | None = None) -> None:
+        """`adapters`: distributions from which backends may come; None where nobody is to be measured here."""
+        self._adapters = None if adapters is None else {normalise(distribution) for distribution in adapters}
+
     @cached_property
     def _points(self) -> Mapping[str, Sequence[EntryPoint]]:
         found: dict[str, list[EntryPoint]] = defaultdict(list)
@@ -43,15 +47,22 @@ class InstalledPlugins:
         return self._points.get(f"{group}:{name}", ())
 
     def problem_with(self, group: Group, name: str) -> tuple[str, str] | None:
+        if group == "backends" and self._adapters is not None:
+            for owner in sorted(owners(group, name) - self._adapters):
+                cure = f"Have an administrator add {owner} to VLMHB_ALLOWED_ADAPTERS."
+                return f"the adapter {name!r} comes from {owner}, which is not on the allow-list.", cure
         if "." in name or ":" in name:
-            top = name.partition(":")[0].partition(".")[0]
-            if top.isidentifier() and importlib.util.find_spec(top) is not None:
+            parts = name.replace(":", ".").split(".")
+            if len(parts) < 2 or name.count(":") > 1 or not all(part.isidentifier() for part in parts):
+                return f"{name!r} is no dotted path.", "Write package.module:Class."
+            top = parts[0]
+            if importlib.util.find_spec(top) is not None:
                 return None
             return f"the package {top!r} of the dotted path {name!r} is not installed.", f"Install {top}."
         found = self._registered(group, name)
         if len({point.value for point in found}) > 1:
-            owners = ", ".join(sorted(point.dist.name for point in found if point.dist))
-            return f"{name!r} is registered by more than one package: {owners}.", "Uninstall all but one."
+            several = ", ".join(sorted(point.dist.name for point in found if point.dist))
+            return f"{name!r} is registered by more than one package: {several}.", "Uninstall all but one."
         if found or name in _built_in(group):
             return None
         return f"no {group[:-1]} is registered as {name!r}.", did_you_mean(name, {*names(group), *_built_in(group)})

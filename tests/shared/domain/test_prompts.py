@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vlmhyperbench.domain.prompts import LONGEST_PROMPT, LONGEST_TEMPLATE, check_templates, render
+from vlmhyperbench.domain.prompts import LONGEST_PROMPT, LONGEST_TEMPLATE, check_templates, is_linear, render
 from vlmhyperbench.domain.specs import PromptSpec, PromptText
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.types import JsonObject, Prompt
@@ -154,3 +156,88 @@ def test_every_wrong_template_of_a_prompt_is_named() -> None:
         ("type_mapping", "b", "system_prompt"),
     ]
     assert check_templates(_prompt()) == []
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ 1e999 }}",
+        "{{ -1e999 }}",
+        "{{ " + "1" * 5000 + " }}",
+        '{{ "\\ud800" }}',
+        "{{ metadata['\\udfff'] }}",
+        "{{ 'x' | default(1e999) }}",
+    ],
+)
+def test_a_constant_that_no_request_can_carry_is_refused_before_anything_is_rendered(template: str) -> None:
+    spec = _prompt(template)
+    assert [path for path, _ in check_templates(spec)] == [("user_prompt",)]
+    with pytest.raises(InvalidInput) as raised:
+        render(spec, question="", metadata={})
+    assert (raised.value.code, bool(raised.value.cure)) == ("prompt", True)
+
+
+def test_half_a_surrogate_pair_in_a_sample_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="half a surrogate pair") as raised:
+        _user("{{ question }}", question="\ud800")
+    assert (raised.value.code, bool(raised.value.cure)) == ("prompt", True)
+
+
+def test_a_value_that_cannot_be_an_integer_is_refused() -> None:
+    for value in (1e308, "1e999", "9" * 5000, "x"):
+        _user("{{ metadata.x | int }}", metadata={"x": value})
+    with pytest.raises(InvalidInput):
+        _user("{{ metadata.x + metadata.y }}", metadata={"x": 1, "y": "z"})
+
+
+def test_metadata_that_is_nested_too_deeply_to_be_written_is_refused() -> None:
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(InvalidInput, match="too much memory"):
+        _user("{{ metadata.x | tojson }}", metadata={"x": deep})
+
+
+def test_compiling_a_template_evaluates_none_of_its_constants() -> None:
+    endless = "{{ '\"' " + "| tojson " * 60 + "}}"
+    assert check_templates(_prompt(endless)) == []
+    assert check_templates(_prompt("{{ 1 | round(1000000000, 'ceil') }}")) == []
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "plain",
+        "{{ question }}",
+        "{% if metadata.kind == 'total' and question is defined %}{{ question | trim | upper }}{% else %}-{% endif %}",
+        "{{ metadata.json_schema | tojson }}",
+        "{{ metadata['items'][0] | default('-') | lower }}",
+        "{{ not question }}",
+        "{{ question if metadata.x else '' }}",
+        "{{ ",
+        "{{ " + "1" * 5000 + " }}",
+    ],
+)
+def test_a_template_without_loops_lists_and_doubling_is_linear(template: str) -> None:
+    assert is_linear(_prompt(template))
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% for x in metadata.x %}{% endfor %}",
+        "{{ [question, question] }}",
+        "{{ question ~ question }}",
+        "{{ question + question }}",
+        "{{ question | tojson | tojson }}",
+        "{{ question | tojson | upper | tojson }}",
+        "{{ metadata | string }}",
+        "{{ question | replace('a', question) }}",
+        "{{ question | trim(question) }}",
+        "{{ 1 | round(9) }}",
+        "{{ question | upper }}" * 101,
+    ],
+)
+def test_a_template_whose_cost_could_grow_is_not_linear(template: str) -> None:
+    assert not is_linear(_prompt("{{ question }}", system_prompt=template))
+    assert not is_linear(_prompt("{{ question }}", type_mapping={"a": {"user_prompt": template}}))
