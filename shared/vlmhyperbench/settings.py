@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from vlmhyperbench.domain.ground import parse_cores
 from vlmhyperbench.errors import InvalidInput
@@ -171,10 +171,14 @@ class Settings(BaseSettings):
         """
         try:
             return cls()
+        except SettingsError as error:  # one that is JSON is none
+            cure = "Write JSON, as docs/configuration.md shows, or unset it."
+            raise InvalidInput(f"The settings are wrong: {error}.", cure=cure) from error
         except ValidationError as error:
             found = "; ".join(
-                f"VLMHB_{'__'.join(str(part) for part in item['loc']).upper()}: {item['msg']}"
+                f"{_variable(item['loc'])}: {item['msg']}"
                 for item in error.errors(include_input=False, include_url=False)
+                if item["type"] != "default_factory_not_called"  # it rests on another that is wrong
             )
             raise InvalidInput(f"The settings are wrong: {found}.", cure="Correct or unset them.") from error
 
@@ -188,6 +192,11 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the library's signature
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return init_settings, env_settings, _StoredSource(settings_cls)
+
+
+def _variable(location: tuple[int | str, ...]) -> str:
+    name = "__".join(str(part) for part in location).upper()
+    return name if name.startswith("VLMHB_") else f"VLMHB_{name}"
 
 
 class _StoredSource(PydanticBaseSettingsSource):

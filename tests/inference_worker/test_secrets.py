@@ -1,5 +1,7 @@
 """Secrets come from 0600 files by name, and everything else is refused with its cure."""
 
+from pathlib import Path
+
 import pytest
 
 from vlmhyperbench_inference_worker.secrets import read_secrets
@@ -46,3 +48,12 @@ def test_what_is_no_header_value_is_refused(tmp_path, text):
     write(tmp_path, "bad", text)
     with pytest.raises(InvalidInput, match="control characters"):
         read_secrets(tmp_path, ["bad"])
+
+
+def test_a_secret_that_is_not_utf8_is_refused_without_its_value(tmp_path: Path) -> None:
+    (tmp_path / "KEY").write_bytes(b"\xff\xfesecret")
+    (tmp_path / "KEY").chmod(0o600)
+    with pytest.raises(InvalidInput, match="not UTF-8") as raised:
+        read_secrets(tmp_path, ["KEY"])
+    assert raised.value.cure
+    assert "secret" not in raised.value.message.replace("The secret 'KEY'", "")

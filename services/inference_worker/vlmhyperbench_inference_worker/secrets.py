@@ -36,7 +36,14 @@ def _read(folder: Path, name: str) -> str:
         raise InvalidInput(f"The secret {name!r} may be read by others.", cure=f"Run: chmod 600 {path}")
     if status.st_size > _MAX_BYTES:
         raise InvalidInput(f"The secret {name!r} is larger than {_MAX_BYTES} bytes.", cure="Store only the value.")
-    value = path.read_text(encoding="utf-8").strip()
+    try:
+        value = path.read_text(encoding="utf-8").strip()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"The secret {name!r} is not UTF-8.", cure=f"Write its text to {path} as UTF-8.") from error
+    except OSError as error:
+        raise InvalidInput(
+            f"The secret {name!r} cannot be read: {error.strerror}.", cure=f"Run: chmod 600 {path}"
+        ) from error
     if not value or any(ord(character) < 32 for character in value):
         raise InvalidInput(f"The secret {name!r} is empty or holds control characters.", cure="Store one line of text.")
     return value

@@ -66,11 +66,11 @@ def _by_name(group: Group) -> dict[str, list[EntryPoint]]:
 
 def _import(path: str, name: str) -> type:
     module, _, attribute = path.partition(":") if ":" in path else path.rpartition(".")
-    if not module or not attribute:
+    if not all(part.isidentifier() for part in (*module.split("."), attribute)):
         raise InvalidInput(f"{path!r} is not a dotted path to a class.", cure="Write package.module:Class.")
     try:
         loaded = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:
         raise PluginFailure(f"The plugin {name!r} ({path}) cannot be imported: {error}.") from error
     if not isinstance(loaded, type):
         raise PluginFailure(f"The plugin {name!r} ({path}) is not a class.")

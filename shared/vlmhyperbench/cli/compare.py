@@ -10,6 +10,7 @@ from vlmhyperbench.analysis.gates import GatePolicy
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.following import find
 from vlmhyperbench.cli.output import emit, note, say, table
+from vlmhyperbench.cli.paths import exists, is_dir, is_file
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.client import Client
 from vlmhyperbench.client.steps import measures
@@ -101,13 +102,13 @@ def _read(wanted: Sequence[str]) -> list[Samples]:
     found: dict[str, Samples] = {}
     ids = []
     for one in wanted:
-        path = Path(one) / NAME if Path(one).is_dir() else Path(one)
-        if path.is_file():
+        path = Path(one) / NAME if is_dir(Path(one)) else Path(one)
+        if is_file(path):
             try:
                 found[one] = read_samples(path.read_bytes(), what=str(path))
             except OSError as error:
                 raise NotFound(f"{path} cannot be read: {error.strerror}.") from error
-        elif os.sep in one or one.endswith(".parquet") or Path(one).exists():
+        elif os.sep in one or one.endswith(".parquet") or exists(Path(one)):
             raise NotFound(f"There is no file {path}.", cure=f"Give a run's id, or the {NAME} of its report.")
         else:
             ids.append(one)

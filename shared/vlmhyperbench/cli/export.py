@@ -17,6 +17,7 @@ from cyclopts import Parameter
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.following import find
 from vlmhyperbench.cli.output import emit, note, say
+from vlmhyperbench.cli.paths import is_dir
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.client import Client
 from vlmhyperbench.errors import InvalidInput, NotFound
@@ -178,7 +179,7 @@ def _place(run: RunDetail, format: Format, out: Path | None) -> Path:  # noqa: A
     name = f"{re.sub(r'[^A-Za-z0-9._-]+', '-', run.name).strip('.-')[:80] or 'run'}-{str(run.id)[:8]}{ending}"
     if out is None:
         return Path(name)
-    return out / name if out.is_dir() else out
+    return out / name if is_dir(out) else out
 
 
 def _warnings(format: Format, run: ExportedRun, hub_dataset: str | None) -> list[str]:  # noqa: A002

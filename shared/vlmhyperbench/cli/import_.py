@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from vlmhyperbench.cli.choices import check, read_extractor
 from vlmhyperbench.cli.output import note
+from vlmhyperbench.cli.paths import is_file
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.cli.watch import see_through
 from vlmhyperbench.client import Client
@@ -61,7 +62,7 @@ def import_(
         detach: Submit, print the id and return.
         shown: How the answer is shown.
     """
-    if not file.is_file():
+    if not is_file(file):
         raise NotFound(f"{file} is no file.", cure="Name what the other tool wrote.")
     given: dict[str, JsonValue] = {
         "model": model,

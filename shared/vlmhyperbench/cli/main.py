@@ -5,15 +5,19 @@ Only the command that is called is imported, and the argument parser only for a 
 
 from __future__ import annotations
 
+import errno
 import importlib
+import io
 import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TextIO
 
 from vlmhyperbench.cli import exits
-from vlmhyperbench.errors import InvalidInput, VlmHyperBenchError
+from vlmhyperbench.errors import InvalidInput, Unavailable, VlmHyperBenchError
+
+_CANNOT_WRITE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 _COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo:demo", "Start everything, compare two targets on document images, show the report."),
@@ -63,18 +67,56 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; the console script exits with it."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     signal.signal(signal.SIGTERM, _terminate)
+    _escape_what_cannot_be_encoded()
     try:
-        return _dispatch(given)
+        code = _dispatch(given)
+        sys.stdout.flush()
     except VlmHyperBenchError as error:
-        from vlmhyperbench.cli.output import complain
-
-        complain(error, as_json="--json" in given)
-        return exits.code_of(error)
+        return _complain(error, given)
     except KeyboardInterrupt as error:
         return exits.code_of_interrupt(error)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what exits now has nobody to write to
+        _write_nowhere(sys.stdout)
         return exits.UNEXPECTED
+    except OSError as error:
+        if error.errno in _CANNOT_WRITE:
+            _write_nowhere(sys.stdout)
+        return _complain(_of_the_system(error), given)
+    return code
+
+
+def _of_the_system(error: OSError) -> VlmHyperBenchError:
+    """Say what the system refused; a name that it cannot even look up is the caller's mistake."""
+    if error.errno in _CANNOT_WRITE:
+        message = f"The output cannot be written: {error.strerror}."
+        return Unavailable(message, cure="Free some space, or write elsewhere.", code="output")
+    where = f"{str(error.filename)[:200]}: " if error.filename is not None else ""
+    message = f"{where}{error.strerror or error}."
+    if error.errno == errno.ENAMETOOLONG:
+        return InvalidInput(message, cure="Correct the name.")
+    return Unavailable(message, cure="Correct the path or its permissions.")
+
+
+def _complain(error: VlmHyperBenchError, given: Sequence[str]) -> int:
+    from vlmhyperbench.cli.output import complain
+
+    try:
+        complain(error, as_json="--json" in given)
+    except OSError:
+        _write_nowhere(sys.stderr)
+    return exits.code_of(error)
+
+
+def _write_nowhere(stream: TextIO) -> None:
+    """Give what is still to be written to the null device: nobody is there to read it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _escape_what_cannot_be_encoded() -> None:
+    """Write what a terminal's encoding lacks as its escape: an ASCII terminal shows every answer."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _dispatch(given: list[str]) -> int:

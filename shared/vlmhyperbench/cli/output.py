@@ -1,4 +1,8 @@
-"""What every command prints: data on stdout (text, or one JSON envelope), progress and complaints on stderr."""
+"""What every command prints: data on stdout (text, or one JSON envelope), progress and complaints on stderr.
+
+Text may hold names of files, of models and of runs, and what models said: everything that is printed for people goes
+through `visible`, so that nothing in it moves the cursor, paints the screen or turns the line. JSON escapes by itself.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any
 
+from vlmhyperbench.domain.visible import visible
 from vlmhyperbench.errors import VlmHyperBenchError
 
 if TYPE_CHECKING:
@@ -27,18 +32,23 @@ def emit(
 ) -> None:
     """Print the envelope that every command prints with `--json`, on one line."""
     envelope = {"schema": SCHEMA, "kind": kind, "data": _plain(data), "next": next_cursor, "warnings": list(warnings)}
-    print(json.dumps(envelope, ensure_ascii=False, allow_nan=False), flush=True)
+    text = json.dumps(envelope, ensure_ascii=False, allow_nan=False)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:  # a terminal of another encoding, or half a surrogate pair
+        text = json.dumps(envelope, allow_nan=False)
+    print(text, flush=True)
 
 
 def say(text: str = "") -> None:
     """Print a line of the answer."""
-    print(text, flush=True)
+    print(visible(text), flush=True)
 
 
 def note(text: str, shown: Shown | None = None) -> None:
     """Print a line of progress on stderr."""
     if shown is None or not shown.quiet:
-        print(text, file=sys.stderr, flush=True)
+        print(visible(text), file=sys.stderr, flush=True)
 
 
 def complain(error: VlmHyperBenchError, *, as_json: bool) -> None:
@@ -48,14 +58,14 @@ def complain(error: VlmHyperBenchError, *, as_json: bool) -> None:
         data = {"code": error.code, "message": error.message, "cure": error.cure, "errors": parts}
         emit("error", data)
     headline = error.message if not parts else f"{len(parts)} thing{'s are' if len(parts) > 1 else ' is'} wrong:"
-    print(f"error: {headline}", file=sys.stderr)
+    note(f"error: {headline}")
     for part in parts:
         where = ":".join(str(part[name]) for name in ("file", "line") if part[name])
         field = f" {part['field']}:" if part["field"] else ""
         cure = f" {part['cure']}" if part["cure"] else ""
-        print(f"  {where + ':' if where else '-'}{field} {part['message']}{cure}", file=sys.stderr)
-    if error.cure:
-        print(f"  {error.cure}", file=sys.stderr, flush=True)
+        note(f"  {where + ':' if where else '-'}{field} {part['message']}{cure}")
+    if error.cure and error.cure not in [part["cure"] for part in parts]:
+        note(f"  {error.cure}")
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[str] = ()) -> None:
@@ -80,7 +90,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, right: Se
 
 def _cell(value: object) -> str:
     """Write a cell on one line: lines and tabs of an answer would be rows and columns."""
-    return "–" if value is None else " ".join(str(value).split())
+    return "–" if value is None else visible(" ".join(str(value).split()), keep="")
 
 
 def _part(part: object) -> dict[str, Any]:

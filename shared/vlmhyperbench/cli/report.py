@@ -9,6 +9,7 @@ from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.following import find
 from vlmhyperbench.cli.headline import print_table
 from vlmhyperbench.cli.output import emit, say
+from vlmhyperbench.cli.paths import is_file
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.client import Client
 from vlmhyperbench.client.steps import main_file, save_files, store
@@ -36,7 +37,7 @@ def report(
         shown: How the answer is shown.
     """
     file = Path(subject)
-    if file.is_file():
+    if is_file(file):
         main = rewrite(file, out, format or "html")
         if shown.json:
             emit("report", {"folder": str(main.parent), "open": str(main)})
@@ -73,7 +74,7 @@ def rewrite(file: Path, out: Path | None, format: Literal["html", "markdown"]) -
     try:
         document = from_json(file.read_bytes())
         beside = {image: file.with_name(image_name(image)) for image in document.images}
-        pictures = {image: read_thumbnail(path.read_bytes()) for image, path in beside.items() if path.is_file()}
+        pictures = {image: read_thumbnail(path.read_bytes()) for image, path in beside.items() if is_file(path)}
     except OSError as error:
         raise Unavailable(f"{file} cannot be read: {error.strerror or error}.") from error
     thumbnails = {image: picture for image, picture in pictures.items() if picture is not None}
@@ -105,4 +106,4 @@ def locate(client: Client, subject: RunDetail | ExperimentDetail) -> tuple[Path 
         return None, None
     path = Home.default().storage / main.storage_key
     address = f"{client.connection.url}/api/v1/artifacts/{main.id}/content"
-    return path if path.is_file() else None, address
+    return path if is_file(path) else None, address

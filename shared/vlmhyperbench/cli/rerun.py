@@ -11,6 +11,7 @@ from vlmhyperbench.cli.run import read_entry
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.cli.watch import see_through
 from vlmhyperbench.client import Client
+from vlmhyperbench.client.refusals import checked
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.registry.schemas import RunEntry
 from vlmhyperbench.wire.runs import RunRerun, RunRescore
@@ -46,9 +47,10 @@ def rerun(
         raise InvalidInput("--only-evaluate asks no model.", cure="Leave out the other flags.", code="usage")
     with Client() as client:
         if only_evaluate:
-            created = client.runs.rescore(run_id, RunRescore(name=name) if name is not None else RunRescore())
+            created = client.runs.rescore(run_id, checked(RunRescore, {"name": name} if name is not None else {}))
         else:
-            choices = RunRerun(run=_entry(run), force=force, retry_failed=retry_failed, name=name)
+            given = {"run": _entry(run), "force": force, "retry_failed": retry_failed, "name": name}
+            choices = checked(RunRerun, given)
             created = client.runs.rerun(run_id, choices)
         return see_through(client, created, detach=detach, shown=shown)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -15,7 +14,8 @@ from cyclopts import Parameter
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.output import emit, say
 from vlmhyperbench.cli.shown import HUMAN, Shown
-from vlmhyperbench.errors import InvalidInput, NotFound
+from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.exchange.lines import lines_of
 from vlmhyperbench.scoring.measuring import measure_all
 from vlmhyperbench.scoring.metrics import construct_metric
 from vlmhyperbench_sdk.jsontext import compact_json, parse_json, parse_object
@@ -57,10 +57,9 @@ def score(
     opened = _open(metric, param)
     scores: list[dict[str, JsonValue]] = []
     totals = Totals()
-    with _lines(file) as lines:
-        rows = _rows(lines, str(file))
-        while batch := list(islice(rows, BATCH_ROWS)):
-            scores += _measure(opened, batch, totals)
+    rows = _rows(file)
+    while batch := list(islice(rows, BATCH_ROWS)):
+        scores += _measure(opened, batch, totals)
     if not scores:
         raise InvalidInput(f"{file} has no rows.", cure="Give one JSON object per line.")
     aggregate = totals.aggregate(opened)
@@ -115,37 +114,19 @@ def _param(text: str) -> tuple[str, JsonValue]:
     if not equals or not name.isidentifier():
         raise InvalidInput(f"{text!r} is no parameter.", cure="Write --param NAME=VALUE.", code="usage")
     if value.startswith("@"):
-        with _lines(Path(value[1:])) as lines:
-            value = "".join(lines)
+        value = "".join(line for _, line in lines_of(Path(value[1:])))
     try:
         return name, parse_json(value)
     except InvalidInput:
         return name, value  # plain text needs no quotes
 
 
-@contextmanager
-def _lines(path: Path) -> Iterator[Iterator[str]]:
-    """Open a text file.
-
-    Raises:
-        NotFound: it cannot be opened.
-        InvalidInput: it is not UTF-8.
-    """
-    try:
-        with path.open(encoding="utf-8-sig", newline="\n") as file:
-            yield iter(file)
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"{path} is not UTF-8: {error.reason}.", cure="Save it as UTF-8.") from error
-    except OSError as error:
-        raise NotFound(f"{path} cannot be read: {error.strerror}.", cure="Correct the path.") from error
-
-
-def _rows(lines: Iterator[str], name: str) -> Iterator[Row]:
+def _rows(path: Path) -> Iterator[Row]:
     seen: dict[str | int, int] = {}
-    for no, line in enumerate(lines, 1):
+    for no, line in lines_of(path):
         if not line.strip():
             continue
-        where = f"{name}:{no}"
+        where = f"{path}:{no}"
         row = parse_object(line, what=where, any_text=True)
         missing = [field for field in _FIELDS[:3] if field not in row]
         if missing:

@@ -20,6 +20,7 @@ from pydantic import JsonValue
 
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.output import emit, note, say
+from vlmhyperbench.cli.paths import is_file
 from vlmhyperbench.cli.registry import open_catalogue
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.data import weights
@@ -146,7 +147,7 @@ def _request(
 
 
 def _file(path: Path) -> str:
-    if not path.is_file():
+    if not is_file(path):
         raise NotFound(f"There is no file {path}.", cure="Correct the path; a registered model is named without one.")
     return str(path.absolute())
 

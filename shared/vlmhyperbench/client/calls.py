@@ -10,7 +10,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, TypeAdapter
 
-from vlmhyperbench.client.refusals import refusal_of
+from vlmhyperbench.client.refusals import checked, refusal_of
 from vlmhyperbench.domain.short_ids import ids_from
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 from vlmhyperbench.wire.answers import Answers, RunImport
@@ -88,7 +88,8 @@ def create_run(
     run: str | RunEntry, *, name: str | None = None, priority: int = 0, idempotency_key: str | None = None
 ) -> Call[RunDetail]:
     """Submit a run: the name of a registry entry, or an entry."""
-    return _post("/runs", RunDetail, RunCreate(run=run, name=name, priority=priority), idempotency_key)
+    body = checked(RunCreate, {"run": run, "name": name, "priority": priority})
+    return _post("/runs", RunDetail, body, idempotency_key)
 
 
 def rescore_run(
@@ -150,7 +151,7 @@ def create_experiment(
     idempotency_key: str | None = None,
 ) -> Call[ExperimentDetail]:
     """Submit an experiment: the name of a registry entry, or an entry."""
-    body = ExperimentCreate(experiment=experiment, name=name, priority=priority)
+    body = checked(ExperimentCreate, {"experiment": experiment, "name": name, "priority": priority})
     return _post("/experiments", ExperimentDetail, body, idempotency_key)
 
 

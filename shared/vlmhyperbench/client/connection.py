@@ -11,6 +11,9 @@ from urllib.parse import urlsplit
 from vlmhyperbench.errors import InvalidInput, Unavailable
 from vlmhyperbench.local.supervisor.home import Home
 
+_MAX_KEY = 4096
+"""Characters of a key's file that are read."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
@@ -60,19 +63,30 @@ def resolve(url: str | None = None, api_key: str | None = None, *, home: Home | 
             cure="Start one with `vlmhyperbench up`, or set VLMHB_API_URL.",
             code="no_stack",
         )
-    parts = urlsplit(address)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
+    if not _is_address(address):
         raise InvalidInput(f"{address!r} is not an address of an API.", cure="Write http://host:port.")
     key = api_key or os.environ.get("VLMHB_API_KEY") or _read(os.environ.get("VLMHB_API_KEY_FILE")) or stack.api_key()
     if not key:
         raise Unavailable("There is no API key.", cure="Set VLMHB_API_KEY_FILE or VLMHB_API_KEY.", code="no_key")
+    if not key.isascii() or not key.isprintable():
+        message = "The API key holds characters that no key has."
+        raise InvalidInput(message, cure="Correct VLMHB_API_KEY, or the file that VLMHB_API_KEY_FILE names.")
     return Connection(url=address.rstrip("/"), api_key=key)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _read(path: str | None) -> str | None:
     if not path:
         return None
     try:
-        return Path(path).read_text(encoding="utf-8").strip() or None
+        with Path(path).open(encoding="utf-8") as file:
+            return file.read(_MAX_KEY).strip() or None
     except (OSError, UnicodeDecodeError) as error:
         raise Unavailable(f"The key file {path} cannot be read: {error}.", code="no_key") from error

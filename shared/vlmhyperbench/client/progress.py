@@ -11,6 +11,7 @@ from uuid import UUID
 
 from vlmhyperbench.client.live import Live
 from vlmhyperbench.domain.states import RunState
+from vlmhyperbench.domain.visible import visible
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.wire.live import LiveEvent, LiveProgress, LiveRefusal, Progress, Snapshot, Speeds
 
@@ -116,9 +117,11 @@ class LiveBars:
 
     def _task(self, run_id: UUID) -> TaskID:
         """Return the bar of a run (or of an experiment's own report), made when there is something to show."""
+        from rich.markup import escape
+
         if run_id not in self._tasks:
             name = self._names.get(run_id, str(run_id))
-            self._tasks[run_id] = self._bars.add_task(name, total=None, stage="queued", pace="")
+            self._tasks[run_id] = self._bars.add_task(escape(name), total=None, stage="queued", pace="")
         return self._tasks[run_id]
 
 
@@ -161,6 +164,7 @@ def watching(progress: Progressing, names: Mapping[UUID, str]) -> Iterator[Displ
 @contextmanager
 def open_display(names: Mapping[UUID, str], *, is_quiet: bool) -> Iterator[Display]:
     """Choose how progress is shown."""
+    names = {run_id: visible(name, keep="") for run_id, name in names.items()}
     if is_quiet:
         yield Silent()
     elif not sys.stderr.isatty():

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from pydantic import ValidationError
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from vlmhyperbench.errors import Conflict, Denied, InvalidInput, NotFound, Unavailable, VlmHyperBenchError
+from vlmhyperbench.registry.errors import field_of
+from vlmhyperbench.registry.validation import problems_of
 from vlmhyperbench.wire.problems import Problem, ProblemItem
+
+Body = TypeVar("Body", bound=BaseModel)
 
 _CLASS_OF: dict[int, type[VlmHyperBenchError]] = {
     401: Denied,
@@ -25,6 +32,21 @@ class RefusedInput(InvalidInput):
     def __init__(self, message: str, *, cure: str, code: str, errors: list[ProblemItem]) -> None:
         super().__init__(message, cure=cure, code=code)
         self.errors = errors
+
+
+def checked(model: type[Body], values: Mapping[str, Any]) -> Body:
+    """Make a body before it is sent.
+
+    Raises:
+        RefusedInput: a value is none; every error, with its field.
+    """
+    try:
+        return model.model_validate(dict(values))
+    except ValidationError as error:
+        problems = problems_of(model, dict(values), error.errors(include_url=False))
+        items = [ProblemItem(message=one.message, field=field_of(one.path) or None, cure=one.cure) for one in problems]
+        message = "; ".join(f"{item.field}: {item.message}" if item.field else item.message for item in items)
+        raise RefusedInput(message, cure=items[0].cure, code="invalid_input", errors=items) from error
 
 
 def refusal_of(status: int, body: bytes) -> VlmHyperBenchError:

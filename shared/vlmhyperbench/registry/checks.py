@@ -9,7 +9,7 @@ from typing import Final
 
 from vlmhyperbench.domain import judging
 from vlmhyperbench.domain.prompts import check_templates
-from vlmhyperbench.domain.specs import PromptSpec
+from vlmhyperbench.domain.specs import MetricSpec, PromptSpec
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.errors import RegistryError, field_of
 from vlmhyperbench.registry.metrics import pin_judge
@@ -67,7 +67,7 @@ def check_catalogue(
 
 def _package(references: References, name: str, run_mode: RunMode) -> None:
     source = references.catalogue.packages[name].source
-    if run_mode == "prod" and isinstance(source, LocalSource):
+    if run_mode == "prod" and (isinstance(source, LocalSource) or (isinstance(source, GitSource) and source.is_local)):
         cure = f"Put it into {name}.dev.yaml, and a pinned source here."
         references.say(("source",), "a local source is not used in prod.", cure)
 
@@ -152,8 +152,12 @@ def _task(references: References, name: str) -> None:
     task = catalogue.tasks[name]
     references.find(catalogue.datasets, "datasets", task.dataset, ("dataset",))
     references.find(catalogue.prompts, "prompts", task.prompt, ("prompt",))
+    seen: list[MetricSpec] = []
     for no, metric in enumerate(task.metrics):
         found = references.metric(metric, ("metrics", no))
+        if found is not None and found in seen:
+            references.say(("metrics", no), f"{metric!r} is {found.label}, which is named already.", "Remove one.")
+        seen += [found] if found is not None else []
         if found is not None and task.supported_metrics and found.name not in task.supported_metrics:
             references.say(("metrics", no), f"{found.name!r} is not among its supported metrics.", "Add it there.")
     for no, extractor in enumerate(task.extractors):

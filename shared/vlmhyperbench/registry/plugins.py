@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
@@ -10,6 +9,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Protocol, get_args
 
 from vlmhyperbench.domain.specs import PackageRef
+from vlmhyperbench.registry.classes import problem_with_class
 from vlmhyperbench.registry.errors import did_you_mean
 from vlmhyperbench_sdk.discovery import Group, names, normalise, owners
 
@@ -55,15 +55,14 @@ class InstalledPlugins:
             parts = name.replace(":", ".").split(".")
             if len(parts) < 2 or name.count(":") > 1 or not all(part.isidentifier() for part in parts):
                 return f"{name!r} is no dotted path.", "Write package.module:Class."
-            top = parts[0]
-            if importlib.util.find_spec(top) is not None:
-                return None
-            return f"the package {top!r} of the dotted path {name!r} is not installed.", f"Install {top}."
+            return problem_with_class(name)
         found = self._registered(group, name)
         if len({point.value for point in found}) > 1:
             several = ", ".join(sorted(point.dist.name for point in found if point.dist))
             return f"{name!r} is registered by more than one package: {several}.", "Uninstall all but one."
-        if found or name in _built_in(group):
+        if found:
+            return problem_with_class(found[0].value)
+        if name in _built_in(group):
             return None
         return f"no {group[:-1]} is registered as {name!r}.", did_you_mean(name, {*names(group), *_built_in(group)})
 

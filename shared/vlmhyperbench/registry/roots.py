@@ -19,7 +19,7 @@ def registry_roots(named: Path | None, home: Path) -> tuple[Path, ...]:
         NotFound: the first is no folder.
     """
     places = [named] if named is not None else builtin_places()
-    found = next((place for place in places if place.is_dir()), None)
+    found = next((place for place in places if _is_dir(place)), None)
     if found is None:
         raise NotFound(
             f"There are no registries at {' or '.join(map(str, places))}.",
@@ -39,3 +39,10 @@ def builtin_places() -> list[Path]:
     """Return where the product's own entries may be: inside the installed package, or beside its checkout."""
     room = Path(__file__).resolve().parent
     return [room / "builtin", room.parents[2] / FOLDER]
+
+
+def _is_dir(place: Path) -> bool:
+    try:
+        return place.is_dir()
+    except OSError:  # a name that is too long, or a folder that may not be read
+        return False

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from vlmhyperbench.domain.base import Refused, Sha256
 from vlmhyperbench.domain.scenarios import ScenarioFields, ScenarioKind
@@ -28,6 +28,7 @@ from vlmhyperbench.registry.choices import (
     TargetChoice,
     name_tag,
 )
+from vlmhyperbench.registry.sources import Argument, check_git_ref, check_git_url
 from vlmhyperbench.registry.values import Params, PluginName, RelativePath, Semver, Slug, Strict
 
 
@@ -44,7 +45,7 @@ class LocalSource(Strict):
     """A folder; refused in the run mode `prod`."""
 
     type: Literal["local"]
-    path: str
+    path: Argument
     editable: bool = False
 
 
@@ -52,8 +53,13 @@ class GitSource(Strict):
     """A git repository; a `ref` that is no commit is warned of."""
 
     type: Literal["git"]
-    url: str
-    ref: str
+    url: Annotated[str, AfterValidator(check_git_url)]
+    ref: Annotated[str, AfterValidator(check_git_ref)]
+
+    @property
+    def is_local(self) -> bool:
+        """The repository is a folder of this machine."""
+        return self.url.startswith("file://")
 
 
 class PypiSource(Strict):
@@ -61,7 +67,7 @@ class PypiSource(Strict):
 
     type: Literal["pypi"]
     name: Slug
-    version: str
+    version: Argument
 
 
 class PackageEntry(Entry):

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Generic, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from vlmhyperbench.domain.base import Refused, StrictNumbers
+from vlmhyperbench.domain.visible import HIDDEN
 
 Item = TypeVar("Item")
 
-_HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-
 
 def _shown(text: str) -> str:
-    if _HIDDEN.search(text):
+    if HIDDEN.search(text):
         message = (
             "it holds a character that is not shown (a control, half a surrogate pair, or one that turns the line)"
         )

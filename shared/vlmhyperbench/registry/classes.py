@@ -1,0 +1,70 @@
+"""Whether a dotted path leads to a class, told from the source: nothing of a plugin is imported to know it."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from vlmhyperbench.registry.errors import did_you_mean
+
+
+def problem_with_class(path: str) -> tuple[str, str] | None:
+    """Say why `package.module:Class` cannot be there, and the cure; None where it is, or where only a binary knows."""
+    module, _, attribute = path.partition(":") if ":" in path else path.rpartition(".")
+    parts = module.split(".")
+    try:
+        spec = importlib.util.find_spec(parts[0])
+    except ValueError:
+        spec = None
+    if spec is None:
+        return f"the package {parts[0]!r} of the dotted path {path!r} is not installed.", f"Install {parts[0]}."
+    roots = list(spec.submodule_search_locations or ())
+    source = Path(spec.origin or "") if len(parts) == 1 else _source_of([Path(root) for root in roots], parts[1:])
+    if source is None:
+        return f"the package {parts[0]!r} has no module {module!r}.", "Write package.module:Class."
+    if source.suffix != ".py" or not source.is_file():
+        return None
+    names = _names_in(source)
+    if names is None or attribute.partition(".")[0] in names:
+        return None
+    return f"the module {module!r} has no class {attribute!r}.", did_you_mean(attribute, names)
+
+
+def _source_of(roots: list[Path], parts: list[str]) -> Path | None:
+    """Return the file of a module inside a package, or None where there is none."""
+    for root in roots:
+        place = root.joinpath(*parts)
+        for source in (place.with_name(f"{place.name}.py"), place / "__init__.py"):
+            if source.is_file():
+                return source
+        for binary in place.parent.glob(f"{place.name}.*.so"):
+            return binary
+    return None
+
+
+@lru_cache(maxsize=256)
+def _names_in(source: Path) -> frozenset[str] | None:
+    """Names that a module defines or imports; None where it makes them as it runs."""
+    try:
+        tree = ast.parse(source.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return None
+    names = frozenset(_defined(tree.body))
+    return None if names & {"*", "__getattr__"} else names
+
+
+def _defined(body: list[ast.stmt]) -> Iterator[str]:
+    for node in body:
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield name
+            case ast.Import(names=names) | ast.ImportFrom(names=names):
+                yield from (one.asname or one.name.partition(".")[0] for one in names)
+            case ast.If() | ast.Try() | ast.With():
+                for part in ast.iter_child_nodes(node):
+                    yield from _defined([part] if isinstance(part, ast.stmt) else getattr(part, "body", []))
+            case _:
+                yield from (part.id for part in ast.walk(node) if isinstance(part, ast.Name))

@@ -1,0 +1,54 @@
+"""Where packages come from, checked before an installer is called: git runs programs that an address or a ref names."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field
+
+from vlmhyperbench.domain.base import Refused
+
+_URL: Final = re.compile(r"(https|ssh|git|file)://[A-Za-z0-9._~:/@%+,=-]+")
+_SCP: Final = re.compile(r"[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:[A-Za-z0-9._~/+-]+")
+"""`git@host:path`, which is ssh."""
+_REF: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/+-]{0,199}")
+
+
+def check_git_url(url: str) -> str:
+    """Return an address that git only fetches from.
+
+    Raises:
+        Refused: it names another transport (`ext::` runs a command), reads as an option, or holds a password.
+    """
+    if len(url) > 2000 or not (_URL.fullmatch(url) or _SCP.fullmatch(url)):
+        message = f"{url[:80]!r} is no address of a git repository"
+        raise Refused(message, cure="Write https://host/path, ssh://user@host/path or git@host:path.")
+    scheme, _, rest = url.partition("://")
+    host = rest.partition("/")[0]
+    if host.startswith("-") or "@-" in host or (_SCP.fullmatch(url) and "@-" in url):
+        raise Refused(f"the host of {url[:80]!r} reads as an option", cure="Name a host.")
+    if scheme in {"https", "git"} and "@" in host:
+        raise Refused("the address holds a user or a password", cure="Leave it out; git asks its credential helper.")
+    return url
+
+
+def check_git_ref(ref: str) -> str:
+    """Return a branch, a tag or a commit.
+
+    Raises:
+        Refused: it reads as an option (`--upload-pack=…` runs a command), or git has no such names.
+    """
+    if not _REF.fullmatch(ref) or ".." in ref or ref.endswith((".lock", "/", ".")):
+        raise Refused(f"{ref[:80]!r} is no git ref", cure="Write a commit, a tag or a branch.")
+    return ref
+
+
+def _check_argument(text: str) -> str:
+    if text.startswith("-") or not text.isprintable():
+        raise Refused(f"{text[:80]!r} reads as an option of an installer", cure="Begin with a letter or a digit.")
+    return text
+
+
+Argument = Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(_check_argument)]
+"""A text that becomes an argument of an installer."""
