@@ -15,7 +15,7 @@ export UV_NO_PROGRESS = 1
 # Compiled once, not by every process at its start: many environments forbid Python to keep what it compiles.
 export UV_COMPILE_BYTECODE = 1
 .DEFAULT_GOAL := help
-.PHONY: coverage help demo setup platform test training parity ci lint types imports format up down wheels e2e bench bench-loadgen sanitize fuzz pins clean
+.PHONY: coverage help demo setup platform test training parity clients ci lint types imports format up down wheels e2e bench bench-loadgen sanitize fuzz pins clean
 
 help:  ## Say what each verb does.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -86,12 +86,16 @@ parity: $(VENV)/.dev .venvs/engines/transformers .venvs/engines/vllm  ## Ask eve
 	cd shared/plugins/tiny_doc_vlm && $(CURDIR)/$(BIN)/python -m training.parity --environments $(CURDIR)/.venvs/engines \
 		--questions $(QUESTIONS) $(NEED)
 
+clients: $(VENV)/.dev .venvs/engines/vllm .venvs/engines/sglang  ## Let other load generators run against the gateway.
+	@mkdir -p .venvs/engines/tokenizer && $(BIN)/python benchmarks/loadgen_conformance/tokenizer.py .venvs/engines/tokenizer
+	LOADGEN_PEERS=$(CURDIR)/.venvs/engines VLMHB_NEED_CLIENTS=$(NEED) $(BIN)/pytest -q -rs tests/engines
+
 training: $(VENV)/.dev .venvs/engines/training  ## What needs torch: a run that was cut, exports to the byte.
 	cd shared/plugins/tiny_doc_vlm && OMP_NUM_THREADS=1 PYTHONPATH=.:../document_datasets:../../sdk $(CURDIR)/.venvs/engines/training/bin/python \
 		-m pytest -q -c /dev/null --rootdir=. --confcutdir=. tests/test_training_network.py
 
 ci: NEED := --need-all
-ci: lint types imports wheels coverage test training parity  ## What every change must pass.
+ci: lint types imports wheels coverage test training parity clients  ## What every change must pass.
 
 bench: $(VENV)/.dev  ## Print the figures, as a table; never part of a verdict.
 	$(BIN)/python -m benchmarks.run

@@ -16,6 +16,9 @@ compile() {
 compile uv.txt requirements/uv.in
 compile platform.txt --all-extras "${projects[@]}" requirements/build.in
 compile dev.txt --all-extras -c requirements/platform.txt "${projects[@]}" requirements/dev.in
+# Of SGLang only its compiled client is used, which needs none of its dependencies.
+"$uv" pip compile --quiet --no-deps --generate-hashes --no-header --no-annotate --python-version 3.11 --upgrade \
+    --output-file requirements/engines/sglang.txt requirements/engines/sglang.in
 # Engines run on one kind of machine, with a torch that is not in the registry.
 if [ -n "${PIP_FIND_LINKS:-}" ]; then
     for engine in transformers vllm training; do

@@ -15,6 +15,6 @@ JSON = Shown(json=True, quiet=True)
 
 def measured(capsys: pytest.CaptureFixture[str], url: str, **arguments: Any) -> dict[str, Any]:
     """Run `load --json` and return its data."""
-    load(url, model="m", shown=JSON, **arguments)
+    load(url, shown=JSON, **{"model": "m", **arguments})
     data: dict[str, Any] = json.loads(capsys.readouterr().out)["data"]
     return data
