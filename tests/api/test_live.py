@@ -249,7 +249,7 @@ def test_of_progress_only_the_newest_is_kept_for_a_slow_client() -> None:
 
 
 async def test_a_follower_is_told_what_a_run_waits_for(api: Served) -> None:
-    run_id = await _add_run(api.database)
+    run_id = (await api.http.post("/runs", json={"run": "simulated-instant"})).json()["id"]
     async with await _follow(api, **{run_id: 1}) as socket:
         assert (await _next(socket))["type"] == "snapshot"
         told = await _next(socket)

@@ -130,7 +130,8 @@ class Feed:
             stale_s = self._runtime.settings.timers.stale_worker_s
             waiting = await waits.of_runs(session, found, stale_s=stale_s)
         for run in found:
-            message = waiting[run.id].message if run.id in waiting else ""
+            wait = waiting.get(run.id)
+            message = wait.message if wait is not None and wait.code != "scheduler" else ""  # that passes by itself
             if message and self._waits.get(run.id) != message:
                 self._tell(Progress(run_id=run.id, stage="waiting", done=0, total=run.total, waits_for=message))
             self._waits[run.id] = message

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 from uuid import UUID
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, JsonValue, TypeAdapter
 
 from vlmhyperbench.client.refusals import checked, refusal_of
 from vlmhyperbench.domain.short_ids import ids_from
@@ -85,9 +85,17 @@ def ready() -> Call[Ready]:
 
 
 def create_run(
-    run: str | RunEntry, *, name: str | None = None, priority: int = 0, idempotency_key: str | None = None
+    run: str | RunEntry | Mapping[str, JsonValue],
+    *,
+    name: str | None = None,
+    priority: int = 0,
+    idempotency_key: str | None = None,
 ) -> Call[RunDetail]:
-    """Submit a run: the name of a registry entry, or an entry."""
+    """Submit a run: the name of a registry entry, or an entry, which may be written as a dictionary.
+
+    Raises:
+        RefusedInput: the dictionary is no entry of a run; every error, with its field.
+    """
     body = checked(RunCreate, {"run": run, "name": name, "priority": priority})
     return _post("/runs", RunDetail, body, idempotency_key)
 
@@ -144,13 +152,17 @@ def resume_run(run_id: Id) -> Call[RunDetail]:
 
 
 def create_experiment(
-    experiment: str | ExperimentEntry,
+    experiment: str | ExperimentEntry | Mapping[str, JsonValue],
     *,
     name: str | None = None,
     priority: int = 0,
     idempotency_key: str | None = None,
 ) -> Call[ExperimentDetail]:
-    """Submit an experiment: the name of a registry entry, or an entry."""
+    """Submit an experiment: the name of a registry entry, or an entry, which may be written as a dictionary.
+
+    Raises:
+        RefusedInput: the dictionary is no entry of an experiment; every error, with its field.
+    """
     body = checked(ExperimentCreate, {"experiment": experiment, "name": name, "priority": priority})
     return _post("/experiments", ExperimentDetail, body, idempotency_key)
 

@@ -136,7 +136,7 @@ def show(message: Live, display: Display) -> None:
             display.state(message.stream, state)
             for progress in message.progress:
                 display.progress(progress)
-            if isinstance(waits_for, dict):
+            if isinstance(waits_for, dict) and waits_for["code"] != "scheduler":  # that passes within a second
                 why = str(waits_for["message"])
                 display.progress(Progress(run_id=message.stream, stage="waiting", done=0, waits_for=why))
         case LiveEvent(event={"type": str(kind)}) if kind.startswith("run.") and kind[4:].upper() in _STATES:

@@ -1,0 +1,24 @@
+"""The code that pages show, as it stands there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def snippets(page: Path) -> list[str]:
+    """Return every Python block of a page, with its line numbers kept for tracebacks."""
+    text = page.read_text(encoding="utf-8")
+    return ["\n" * text[: found.start(1)].count("\n") + found[1] for found in _BLOCK.finditer(text)]
+
+
+def execute(page: Path, **names: object) -> dict[str, object]:
+    """Run the Python blocks of a page one after the other, and return the names that they leave."""
+    found = snippets(page)
+    assert found, f"{page} has no Python."
+    space: dict[str, object] = {"__name__": page.stem, **names}
+    for code in found:
+        exec(compile(code, str(page), "exec"), space)
+    return space
