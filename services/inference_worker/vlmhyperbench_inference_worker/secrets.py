@@ -30,7 +30,7 @@ def _read(folder: Path, name: str) -> str:
     try:
         status = path.lstat()
     except OSError as error:
-        cure = f"Write its value to {path} with mode 0600 on the worker's machine."
+        cure = f"Run `vlmhyperbench secret set {name}` on the worker's machine, or write {path} with mode 0600."
         raise NotFound(f"The secret {name!r} does not exist on this worker.", cure=cure) from error
     if not stat.S_ISREG(status.st_mode) or stat.S_IMODE(status.st_mode) & 0o077:
         raise InvalidInput(f"The secret {name!r} may be read by others.", cure=f"Run: chmod 600 {path}")

@@ -200,7 +200,7 @@ RULES = (
             r"unsupported (parameter|value)|(unknown|unexpected|unrecognized|unrecognised) (request )?"
             r"(field|argument|parameter|keyword)|extra inputs are not permitted|not supported (with|by|for) this model"
         ),
-        cure="Leave the field out, or give it the name that the endpoint knows (extra_body of the endpoint's options).",
+        cure="Leave it out with omit (--omit FIELD), or set max_tokens_field (--max-tokens-field max_completion_tokens).",
     ),
     Rule(
         name="unsupported_format",

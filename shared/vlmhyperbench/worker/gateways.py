@@ -20,7 +20,9 @@ from vlmhyperbench_sdk.gateway import KEY_PARAM, EngineIdentity, LoadRequest, Mo
 START_TIMEOUT_S = 30.0
 CONTROL_TIMEOUT_S = 10.0
 KEY_VARIABLE = "VLMHB_GATEWAY_KEY"
-NAME_THE_KEY = f"Set {KEY_PARAM} in the engine_params of the target to the name of its secret."
+NAME_THE_KEY = (
+    f"Set {KEY_PARAM} in the engine_params of the target to the name of its secret; `run` takes it by --api-key."
+)
 """Cure where an endpoint wants a key and none is its own; a judge has a target too."""
 
 
