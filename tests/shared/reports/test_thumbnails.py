@@ -10,7 +10,8 @@ import zlib
 import pytest
 from PIL import Image
 
-from vlmhyperbench.reports.thumbnails import MAX_BYTES, make_thumbnail, read_thumbnail
+from vlmhyperbench.reports import thumbnails
+from vlmhyperbench.reports.thumbnails import MAX_BYTES, make_thumbnail, make_thumbnails, read_thumbnail
 
 
 def _encoded(image: Image.Image, kind: str = "PNG") -> bytes:
@@ -35,7 +36,34 @@ def test_noise_shrinks_until_it_fits() -> None:
     thumbnail = make_thumbnail(_encoded(_noise(900)))
     assert thumbnail is not None
     assert len(thumbnail.data) <= MAX_BYTES
-    assert thumbnail.width < 560
+    assert thumbnail.width < 900
+
+
+def test_a_page_of_a_document_stays_large_enough_to_read() -> None:
+    page = Image.new("L", (1240, 1754), "white")
+    for y in range(80, 1680, 32):
+        page.paste(0, (80, y, 1100, y + 14))
+    thumbnail = make_thumbnail(_encoded(page))
+    assert thumbnail is not None
+    assert thumbnail.height == 1600
+    assert len(thumbnail.data) <= MAX_BYTES
+
+
+def test_pages_beyond_those_of_cases_are_shrunk_while_they_are_small_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thumbnails, "MAX_COUNT", 2)
+    monkeypatch.setattr(thumbnails, "MAX_FURTHER_PIXELS", 250)
+    page = _encoded(Image.new("RGB", (10, 10)))
+    pages = {"a": _encoded(Image.new("RGB", (400, 400))), "b": b"none", "c": page, "d": page, "e": page}
+    assert list(make_thumbnails(pages)) == ["a", "c", "d"]
+
+
+def test_all_pictures_together_fit_their_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thumbnails, "MAX_COUNT", 2)
+    monkeypatch.setattr(thumbnails, "MAX_TOTAL_BYTES", 2 * MAX_BYTES)
+    page = _encoded(_noise(300))
+    found = make_thumbnails({str(i): page for i in range(6)})
+    assert 2 <= len(found) < 6
+    assert sum(len(one.data) for one in found.values()) <= 2 * MAX_BYTES
 
 
 def test_what_is_no_image_has_no_picture() -> None:

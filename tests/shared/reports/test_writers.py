@@ -34,7 +34,8 @@ from vlmhyperbench.reports.json import to_json
 from vlmhyperbench.reports.markdown import escape, image_name, to_markdown
 from vlmhyperbench.reports.plots import to_plotly, to_svg
 from vlmhyperbench.reports.run_report import run_document
-from vlmhyperbench.reports.thumbnails import Thumbnail
+from vlmhyperbench.reports.sample_table import MAX_BYTES as MAX_SAMPLE_BYTES
+from vlmhyperbench.reports.thumbnails import MAX_TOTAL_BYTES, Thumbnail
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> | `x` **b** [l](http://evil) {{ 7*7 }} $m$"
 
@@ -207,9 +208,16 @@ def test_a_page_of_a_case_is_shown_or_named() -> None:
     assert 'class="crisp"' in page
 
 
-def test_the_page_fits_its_budget_with_every_image_it_may_show() -> None:
-    full = Thumbnail(data=b"x" * 20_000, width=560, height=400)
-    assert len(_html(run_document(evidence()))) + 30 * len(full.data_url) < MAX_BYTES / 3, "most of it is left to text"
+def test_the_page_fits_its_budget_with_every_image_and_sample_it_may_have() -> None:
+    page = len(_html(run_document(evidence())))
+    packed = MAX_SAMPLE_BYTES * 4 / 3, MAX_TOTAL_BYTES * 4 / 3
+    assert page + sum(packed) < MAX_BYTES, "base 64 takes a third more, even where nothing can be compressed"
+
+
+def test_a_page_that_two_cases_show_lies_in_the_file_once() -> None:
+    page = _html(run_document(evidence([fact(i, "no", "yes") for i in range(2)])), {PAGES[0]: thumbnail()})
+    assert page.count(thumbnail().data_url) == 1
+    assert page.count("<img data-again") == 1
 
 
 def test_intervals_are_drawn_on_their_scale() -> None:
