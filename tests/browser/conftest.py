@@ -15,8 +15,9 @@ _ARGUMENTS = (
 )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Start one for a module: while Playwright is open no asynchronous test can run in the same process."""
     path = shutil.which("chromium")
     if path is None:
         assert not os.environ.get("VLMHB_NEED_BROWSER"), "CI needs chromium."
