@@ -143,8 +143,9 @@ def parse_extra_body(text: str | None, *, ignore_eos: bool) -> JsonObject:
                 "messages": "Give --prompt, --prompt-tokens, --image or --images.",
                 "max_tokens": "Give --output-tokens.",
                 "max_completion_tokens": "Give --output-tokens.",
+                "n": "Leave n out: load reads one choice of each answer.",
             }.get(name, f"Leave {name} out.")
-            raise InvalidInput(f"--extra-body: load sets {name} itself, or reads answers without it.", cure=cure)
+            raise InvalidInput(f"--extra-body: load sets {name} itself.", cure=cure)
     if ignore_eos:
         if fields.get("ignore_eos", True) is not True:
             raise InvalidInput("--ignore-eos and --extra-body contradict each other.", cure="Give one of them.")

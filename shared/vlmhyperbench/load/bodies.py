@@ -24,7 +24,7 @@ OWN_FIELDS = (
     "stream_options",
     "n",
 )
-"""Fields that a load sets itself, or that would change what it reads: it reads one choice of each answer."""
+"""Fields that a load sets itself; `n` stays 1, for it reads one choice of each answer."""
 
 _MARK = "@@the prompt@@"
 _ANSWER = "@@an answer of the model@@"
