@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -50,6 +50,12 @@ class IndexResult:
 def index_in_child(spec: DatasetSpec, limits: Limits, storage_url: str) -> IndexResult:
     """Do `index` with storage opened here."""
     return index(spec, limits, open_storage(storage_url))
+
+
+def index_in_bounds(spec: dict[str, JsonValue], limits: dict[str, JsonValue], storage_url: str) -> dict[str, JsonValue]:
+    """Do `index` where arguments and result are JSON."""
+    found = index(DatasetSpec.model_validate(spec), Limits.model_validate(limits), open_storage(storage_url))
+    return asdict(found)
 
 
 def index(spec: DatasetSpec, limits: Limits, storage: Storage) -> IndexResult:

@@ -9,21 +9,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from vlmhyperbench.bounded import Bounds, run_bounded
 from vlmhyperbench.data import manifest
 from vlmhyperbench.db import claims, manifests, runs
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted, outcome_of
 from vlmhyperbench.domain.specs import DatasetSpec, ImportTarget, RunSpec
-from vlmhyperbench.errors import Conflict, Fenced, InvalidInput, NotFound, VlmHyperBenchError
+from vlmhyperbench.errors import Conflict, Fenced, InvalidInput, NotFound, PluginFailure, VlmHyperBenchError
 from vlmhyperbench.exchange.answers import Answer, answers_key, read_answers
+from vlmhyperbench.exchange.foreign import count_in, list_in
+from vlmhyperbench.exchange.lines import lines_of
 from vlmhyperbench.facts.sealing import blank_row, seal
 from vlmhyperbench.worker.claims import ClaimedJob
+from vlmhyperbench_sdk.jsontext import parse_object
+from vlmhyperbench_sdk.types import JsonObject
 
 CHUNK_ROWS = 1000
+CHUNK_BYTES = 16 * 1024**2
+BOUNDS = Bounds(memory_bytes=3 * 1024**3, cpu_s=3600, wall_s=7200)
+"""Of reading a file beside its samples."""
 NOT_IN_FILE = "not_in_file"
 FAILED_IN_FILE = "failed_in_file"
 _SHOWN_KEYS = 5
@@ -65,12 +72,15 @@ async def handle_import(job: ClaimedJob) -> Outcome:
 
 
 async def _import(job: ClaimedJob) -> Outcome:
-    places, dataset = await _read_places(job)
-    checked = await asyncio.to_thread(check_keys, places, dataset)
-    rows, total = rows_of(places), len(places.missing)
+    asked = await _asked(job)
     no = done = 0
     with tempfile.TemporaryDirectory(prefix="vlmhb-import-") as folder:
-        while batch := await asyncio.to_thread(lambda: list(islice(rows, CHUNK_ROWS))):
+        checked = await run_bounded(take, asked, folder, what="the file of answers", bounds=BOUNDS)
+        if not isinstance(checked, dict):
+            raise PluginFailure("The process that read the file of answers gave no answer.")
+        total = len(list_in(asked["missing"]))
+        for part in range(count_in(checked["parts"]) or 0):
+            batch = await asyncio.to_thread(_batch, _part(folder, part))
             if job.draining.is_set() or job.cancelled.is_set():
                 return Preempted()
             sealing = partial(
@@ -79,7 +89,7 @@ async def _import(job: ClaimedJob) -> Outcome:
                 batch,
                 run_id=job.run_id,
                 claim_id=job.claim_id,
-                phase=places.phase,
+                phase=asked["phase"],
                 no=no,
                 folder=Path(folder),
                 origin="imported",
@@ -91,14 +101,15 @@ async def _import(job: ClaimedJob) -> Outcome:
     return Complete(
         data={
             "requests": 0,
-            "phase": places.phase,
-            "answers_of_no_sample": checked.left_out,
-            "answers_of_other_references": checked.differing,
+            "phase": asked["phase"],
+            "answers_of_no_sample": checked["left_out"],
+            "answers_of_other_references": checked["differing"],
         }
     )
 
 
-async def _read_places(job: ClaimedJob) -> tuple[Places, DatasetSpec]:
+async def _asked(job: ClaimedJob) -> dict[str, Any]:
+    """Say as JSON what the child is to read, and what of it is wanted."""
     async with job.runtime.database.transaction() as session:
         run = await runs.get(session, job.run_id)
         found = await manifests.get(session, run.manifest_id or "") if run else None
@@ -109,16 +120,54 @@ async def _read_places(job: ClaimedJob) -> tuple[Places, DatasetSpec]:
     if not isinstance(spec.target, ImportTarget):
         raise Conflict("The run's target is no file of answers.")
     storage = job.runtime.storage
-    frame = await asyncio.to_thread(lambda: manifest.read(storage.path(found.storage_key)))
+    return {
+        "file": str(storage.path(answers_key(job.job.project_id, spec.target.answers))),
+        "manifest": str(storage.path(found.storage_key)),
+        "dataset": spec.dataset.model_dump(mode="json"),
+        "phase": job.job.phase,
+        "missing": sorted(missing),
+        "answers": spec.target.answers,
+    }
+
+
+def take(asked: dict[str, Any], folder: str) -> JsonObject:
+    """Check a file and write the rows that are wanted, in files of a bounded size: work for a bounded child."""
+    frame = manifest.read(Path(asked["manifest"]))
     places = Places(
-        file=storage.path(answers_key(job.job.project_id, spec.target.answers)),
-        phase=job.job.phase,
+        file=Path(asked["file"]),
+        phase=asked["phase"],
         samples=dict(zip(frame["key"].to_list(), frame["index"].to_list(), strict=True)),
         references=[set(map(_plain, known or ())) for known in frame["references"].to_list()],
-        missing=frozenset(missing),
-        answers=spec.target.answers,
+        missing=frozenset(asked["missing"]),
+        answers=asked["answers"],
     )
-    return places, spec.dataset
+    checked = check_keys(places, DatasetSpec.model_validate(asked["dataset"]))
+    no = -1
+    for no, lines in enumerate(_parts(rows_of(places))):
+        _part(folder, no).write_text("".join(lines), encoding="utf-8")
+    return {"left_out": checked.left_out, "differing": checked.differing, "parts": no + 1}
+
+
+def _part(folder: str, no: int) -> Path:
+    return Path(folder) / f"{no}.jsonl"
+
+
+def _parts(rows: Iterator[dict[str, Any]]) -> Iterator[list[str]]:
+    """Write rows as lines, so many or so large at once as become a chunk."""
+    lines: list[str] = []
+    size = 0
+    for row in rows:
+        lines.append(json.dumps(row) + "\n")
+        size += len(lines[-1])
+        if len(lines) == CHUNK_ROWS or size > CHUNK_BYTES:
+            yield lines
+            lines, size = [], 0
+    if lines:
+        yield lines
+
+
+def _batch(path: Path) -> list[dict[str, Any]]:
+    return [parse_object(line, what=f"{path.name}:{no}", any_text=True) for no, line in lines_of(path)]
 
 
 def check_keys(places: Places, dataset: DatasetSpec) -> Checked:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 
+from pydantic import TypeAdapter
+
+from vlmhyperbench.bounded import Bounds, run_bounded
 from vlmhyperbench.data.manifest import manifest_key
 from vlmhyperbench.db import manifests
 from vlmhyperbench.db.views import SampleManifestView
 from vlmhyperbench.domain.outcomes import Complete, Outcome, outcome_of
-from vlmhyperbench.domain.specs import DatasetSpec, Limits
+from vlmhyperbench.domain.specs import ANSWERS_DATASET, DatasetSpec, Limits
 from vlmhyperbench.errors import Fenced, VlmHyperBenchError
 from vlmhyperbench.worker.claims import ClaimedJob
-from vlmhyperbench_eval_worker.enumerating import IndexResult, index_in_child
+from vlmhyperbench_eval_worker.enumerating import IndexResult, index_in_bounds, index_in_child
+
+BOUNDS = Bounds(memory_bytes=4 * 1024**3, cpu_s=3600, wall_s=7200)
+"""Of enumerating a file of answers: its questions and the images that its samples share."""
 
 
 async def handle_index(job: ClaimedJob) -> Outcome:
@@ -32,7 +38,12 @@ async def _index(job: ClaimedJob) -> Outcome:
     if known is not None:
         return _complete(known.id, known.samples, known.unreadable)
     await job.progress(done=0, total=spec.limit)
-    result = await job.run_cpu(index_in_child, spec, limits, job.settings.storage_url)
+    if spec.type == ANSWERS_DATASET:  # what strangers wrote, read by our own code
+        asked = spec.model_dump(mode="json"), limits.model_dump(mode="json"), job.settings.storage_url
+        told = await run_bounded(index_in_bounds, *asked, what="the file of answers", bounds=BOUNDS)
+        result = TypeAdapter(IndexResult).validate_python(told)
+    else:
+        result = await job.run_cpu(index_in_child, spec, limits, job.settings.storage_url)
     await _commit(job, result, digest)
     await job.progress(done=result.samples, total=result.samples)
     return _complete(result.manifest_id, result.samples, result.unreadable)

@@ -1,0 +1,74 @@
+"""Rows of an imported file come out of a bounded process, in parts of a bounded size."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vlmhyperbench.bounded import TOO_MUCH, Bounds, run_bounded
+from vlmhyperbench.data import manifest
+from vlmhyperbench.data.manifest import ManifestSample
+from vlmhyperbench.domain.specs import ANSWERS_DATASET, DatasetSpec
+from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.exchange.answers import Answer, AnswersFile, write_answers
+from vlmhyperbench_eval_worker.importing import take
+
+MIB = 2**20
+
+
+def _asked(folder: Path, *answers: Answer) -> dict[str, Any]:
+    file = AnswersFile(format="x", tool=None, model=None, task=None, decoding={}, answers=iter(answers))
+    write_answers(folder / "answers.jsonl", file)
+    keys = dict.fromkeys(one.key for one in answers)
+    samples = [ManifestSample(index=no, key=key, question="?", references=("x",)) for no, key in enumerate(keys)]
+    (folder / "manifest").write_bytes(manifest.write(samples)[1])
+    dataset = DatasetSpec(name="d", version="1", type=ANSWERS_DATASET, path=str(folder / "answers.jsonl"))
+    return {
+        "file": str(folder / "answers.jsonl"),
+        "manifest": str(folder / "manifest"),
+        "answers": "0" * 64,
+        "dataset": dataset.model_dump(mode="json"),
+        "phase": 1,
+        "missing": list(range(len(keys))),
+    }
+
+
+def _taken(folder: Path, asked: dict[str, Any], bounds: Bounds | None = None) -> tuple[Any, list[dict[str, Any]]]:
+    out = folder / "out"
+    out.mkdir()
+    told = asyncio.run(run_bounded(take, asked, str(out), what="it", bounds=bounds))
+    texts = [(out / f"{no}.jsonl").read_text() for no in range(len(list(out.iterdir())))]
+    return told, [json.loads(line) for text in texts for line in text.splitlines()]
+
+
+def test_rows_say_what_the_file_says_and_whose_failure_it_is(tmp_path: Path) -> None:
+    answers = [
+        Answer(key="a", text="x", references=("x",), reported={"acc": 1.0}),
+        Answer(key="b", error="refused", failure="model"),
+        Answer(key="c", error="timed out"),
+    ]
+    told, rows = _taken(tmp_path, _asked(tmp_path, *answers))
+    assert told == {"left_out": 0, "differing": 0, "parts": 1}
+    assert [(row["ordinal"], row["status"], row["text"], row.get("failure")) for row in rows] == [
+        (0, "ok", "x", None),
+        (1, "error", None, "model"),
+        (2, "error", None, "infrastructure"),
+    ]
+
+
+def test_parts_are_bounded_by_rows_and_by_size(tmp_path: Path) -> None:
+    large = [Answer(key=f"large {no}", text="x" * (9 * MIB)) for no in range(3)]
+    small = [Answer(key=f"small {no}", text="x") for no in range(1500)]
+    told, rows = _taken(tmp_path, _asked(tmp_path, *large, *small))
+    assert (told["parts"], len(rows)) == (3, 1503)
+
+
+def test_a_file_that_takes_too_much_memory_fails_its_import(tmp_path: Path) -> None:
+    asked = _asked(tmp_path, Answer(key="a", text="x" * (32 * MIB)))
+    with pytest.raises(InvalidInput) as refused:
+        _taken(tmp_path, asked, Bounds(memory_bytes=48 * MIB))
+    assert refused.value.code == TOO_MUCH
