@@ -200,7 +200,7 @@ RULES = (
             r"unsupported (parameter|value)|(unknown|unexpected|unrecognized|unrecognised) (request )?"
             r"(field|argument|parameter|keyword)|extra inputs are not permitted|not supported (with|by|for) this model"
         ),
-        cure="Leave it out with omit (--omit FIELD), or set max_tokens_field (--max-tokens-field max_completion_tokens).",
+        cure="Leave it out with omit (--omit FIELD), or rename it with max_tokens_field (--max-tokens-field NAME).",
     ),
     Rule(
         name="unsupported_format",
