@@ -109,15 +109,15 @@ def _keyword_problems(
     elif keyword in _NAMED:
         if not isinstance(value, dict):
             yield f"{place} is no object", "Write schemas by name."
-            return
-        for name, part in value.items():
-            yield from _problems(part, f"{place}.{name[:100]}", root=root, depth=inner)
+        else:
+            for name, part in value.items():
+                yield from _problems(part, f"{place}.{name[:100]}", root=root, depth=inner)
     elif keyword in _SEVERAL:
         if not isinstance(value, list) or not value:
             yield f"{place} is no list of schemas", "Write at least one schema."
-            return
-        for no, part in enumerate(value):
-            yield from _problems(part, f"{place}.{no}", root=root, depth=inner)
+        else:
+            for no, part in enumerate(value):
+                yield from _problems(part, f"{place}.{no}", root=root, depth=inner)
     elif (problem := _leaf_problem(keyword, value, root)) is not None:
         yield f"{place} {problem[0]}", problem[1]
 
