@@ -1,0 +1,111 @@
+"""How far runs are: rows of their own inference, and those that they keep of others, each once."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from sqlalchemy import insert
+
+from tests.shared.domain.builders_of_jobs import run_spec
+from tests.support.engine_room import EngineRoom, Held
+from vlmhyperbench.db import claims, tallies
+from vlmhyperbench.db.engine import Database
+from vlmhyperbench.db.queries import table_of
+from vlmhyperbench.db.tables import KeptFactRow, KeptPhaseRow
+from vlmhyperbench.db.tallies import Tally
+from vlmhyperbench.domain.outcomes import Complete
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def room(fresh_database: Database) -> EngineRoom:
+    return EngineRoom(fresh_database)
+
+
+async def tally(room: EngineRoom, *run_ids: UUID) -> dict[UUID, Tally]:
+    async with room.database.transaction() as session:
+        return await tallies.of_runs(session, run_ids)
+
+
+async def answered(room: EngineRoom, ordinals: list[int], *, errors: int = 0) -> tuple[UUID, Held]:
+    """Make a run of four samples of which some are answered, the last ones with errors."""
+    run, [shard] = await room.shards(samples=4)
+    held = await room.take(shard.id, await room.add_worker())
+    await room.append(held, ordinals)
+    values = {"run": run.id, "first": len(ordinals) - errors}
+    await room.execute("UPDATE fact SET status = 'error' WHERE run_id = :run AND ordinal >= :first", **values)
+    await room.execute("UPDATE job SET failed = :errors WHERE id = :job", errors=errors, job=shard.id)
+    return run.id, held
+
+
+async def keep(room: EngineRoom, run_id: UUID, source: UUID, ordinals: list[int] | None = None) -> None:
+    """Let a run keep a phase of another, or single rows of it."""
+    async with room.database.transaction() as session:
+        place = {"run_id": run_id, "phase": 9, "source_run_id": source, "source_phase": 1}
+        if ordinals is None:
+            await session.execute(insert(table_of(KeptPhaseRow)).values(**place))
+        else:
+            rows = [{**place, "ordinal": one, "source_ordinal": one} for one in ordinals]
+            await session.execute(insert(table_of(KeptFactRow)), rows)
+
+
+async def test_the_rows_of_all_shards_are_counted_and_those_of_other_runs_are_not(room: EngineRoom) -> None:
+    run, shards = await room.shards(run_spec(samples_per_shard=2), samples=4)
+    for shard in shards:
+        await room.append(await room.take(shard.id, await room.add_worker()), [shard.range_start or 0])
+    other, _ = await answered(room, [0, 1, 2], errors=1)
+    assert await tally(room, run.id, other) == {run.id: Tally(done=2), other: Tally(done=3, failed=1)}
+    assert await tally(room, other) == {other: Tally(done=3, failed=1)}
+    assert await tally(room) == {}
+
+
+async def test_what_a_judge_answers_is_no_row_of_the_inference(room: EngineRoom) -> None:
+    run_id, held = await answered(room, [0, 1])
+    shards = claims.Shards(done=2, failed=0, total=4)
+    async with room.database.transaction() as session:
+        assert await claims.other_shards(session, run_id, UUID(int=0)) == shards
+        assert (await claims.other_shards(session, run_id, held.job.id)).done == 0
+    await room.execute('UPDATE job SET params = \'{"judge": "x"}\' WHERE id = :id', id=held.job.id)
+    assert await tally(room, run_id) == {}
+    async with room.database.transaction() as session:
+        assert (await claims.other_shards(session, run_id, UUID(int=0))).done == 0
+
+
+async def test_jobs_that_write_no_facts_count_nothing(room: EngineRoom) -> None:
+    run_id, held = await answered(room, [0, 1, 2, 3])
+    await room.finish(held, Complete())
+    await room.execute("UPDATE job SET done = 7, failed = 7 WHERE run_id = :run AND kind <> 'GENERATE'", run=run_id)
+    assert await tally(room, run_id) == {run_id: Tally(done=4)}
+
+
+async def test_a_phase_that_is_kept_counts_with_its_errors(room: EngineRoom) -> None:
+    source, _ = await answered(room, [0, 1, 2], errors=2)
+    child, _ = await room.shards(samples=4)
+    await keep(room, child.id, source)
+    assert await tally(room, child.id) == {child.id: Tally(done=3, failed=2)}
+
+
+async def test_single_rows_beside_a_kept_phase_count_with_their_errors(room: EngineRoom) -> None:
+    parent, _ = await answered(room, [0, 1], errors=0)
+    child, _ = await room.shards(samples=4)
+    await keep(room, child.id, parent)
+    older, _ = await answered(room, [0, 1, 2, 3], errors=1)
+    await keep(room, child.id, older, [2, 3])
+    assert await tally(room, child.id) == {child.id: Tally(done=4, failed=1)}
+
+
+async def test_the_head_of_a_stream_says_how_far_it_goes_and_whether_it_is_open(room: EngineRoom) -> None:
+    run_id, _ = await answered(room, [0])
+    async with room.database.transaction() as session:
+        found = await tallies.heads(session, [run_id, UUID(int=0)])
+    assert list(found) == [run_id]
+    assert (found[run_id].seq, found[run_id].is_open, found[run_id].total) == (
+        len(await room.events(run_id)),
+        True,
+        4,
+    )
+    await room.execute("UPDATE run SET finished_at = now() WHERE id = :id", id=run_id)
+    async with room.database.transaction() as session:
+        assert not (await tallies.heads(session, [run_id]))[run_id].is_open
