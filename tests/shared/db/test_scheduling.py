@@ -13,7 +13,7 @@ from vlmhyperbench.db import experiments, runs, scheduling
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.domain.outcomes import Complete, Failed
-from vlmhyperbench.domain.placement import Inferring
+from vlmhyperbench.domain.placement import Inferring, Placement, Reservation
 from vlmhyperbench.domain.specs import StopRule
 from vlmhyperbench.domain.states import JobKind, JobState
 from vlmhyperbench.errors import Conflict
@@ -271,3 +271,55 @@ async def test_whoever_holds_an_inference_is_known_from_its_assignment_to_the_en
     [score] = await room.jobs_of(held.job.run_id or uuid4(), JobKind.SCORE)
     assert await room.assign(score.id, other) is not None
     assert await inferring() == []
+
+
+async def _reserve(room: EngineRoom, worker: UUID, *, size: int, exclusive: bool) -> bool:
+    """Give a new job to a worker with a part of its device; say whether it was reserved."""
+    _, [shard] = await room.shards(samples=1)
+    reservation = Reservation(device=0, bytes=size, is_exclusive=exclusive)
+    placement = Placement(worker_id=worker, queue="q", reservations=(reservation,))
+    try:
+        async with room.database.transaction() as session:
+            return await scheduling.assign(session, shard.id, placement, attempt_id=uuid4()) is not None
+    except Conflict:
+        return False
+
+
+async def test_who_is_alone_on_a_device_stays_alone_however_little_it_takes(room: EngineRoom) -> None:
+    worker = await room.add_worker(slots=9, devices=1)
+    assert await _reserve(room, worker, size=10, exclusive=True)
+    assert not await _reserve(room, worker, size=10, exclusive=False)
+    assert not await _reserve(room, worker, size=10, exclusive=True)
+
+
+async def test_who_shares_a_device_shares_its_memory_and_keeps_those_out_who_want_it_alone(room: EngineRoom) -> None:
+    worker = await room.add_worker(slots=9, devices=1)
+    assert await _reserve(room, worker, size=60, exclusive=False)
+    assert not await _reserve(room, worker, size=10, exclusive=True)
+    assert not await _reserve(room, worker, size=41, exclusive=False)
+    assert await _reserve(room, worker, size=40, exclusive=False)
+
+
+async def test_a_job_that_was_claimed_meanwhile_is_not_taken_back(room: EngineRoom) -> None:
+    _, [shard] = await room.shards()
+    worker = await room.add_worker()
+    attempt = await room.assign(shard.id, worker)
+    assert attempt is not None
+    held = await room.claim(shard.id, attempt, worker)
+    assert held is not None
+    async with room.database.transaction() as session:
+        assert await scheduling.requeue(session, shard.id, attempt_id=attempt) is None
+    now = await room.job(shard.id)
+    assert (now.state, now.claim_id) == (JobState.RUNNING, held.claim_id)
+
+
+async def test_a_lease_that_has_just_run_out_is_given_a_grace(room: EngineRoom) -> None:
+    _, [shard] = await room.shards()
+    await room.take(shard.id, await room.add_worker())
+    await room.let_lease_expire(shard.id)
+    for grace_s, found in ((3600.0, []), (5.0, [shard.id])):
+        async with room.database.transaction() as session:
+            expired = await scheduling.expired(session, grace_s=grace_s, limit=9)
+        assert [one.job_id for one in expired] == found
+    await room.reap(grace_s=3600.0)
+    assert (await room.job(shard.id)).state is JobState.RUNNING
