@@ -303,6 +303,21 @@ async def test_what_a_claim_recorded_is_told_in_steps(room: EngineRoom) -> None:
     assert await room.scalar("SELECT measured_at FROM claim WHERE id = :id", id=held.claim_id) == "engine"
 
 
+async def test_what_a_claim_records_is_said_of_no_earlier_claim_of_its_job(room: EngineRoom) -> None:
+    _, [shard] = await room.shards()
+    first = await room.take(shard.id, await room.add_worker())
+    await _lose(room, first)
+    second = await room.take(shard.id, await room.add_worker())
+    async with room.database.transaction() as session:
+        await claims.record(session, second.claim_id, engine={"name": "new"}, sending_from_ns=7)
+    for held, told in ((first, (None, None)), (second, ("new", 7))):
+        found = [
+            await room.scalar(f"SELECT {column} FROM claim WHERE id = :id", id=held.claim_id)
+            for column in ("engine ->> 'name'", "sending_from_ns")
+        ]
+        assert tuple(found) == told
+
+
 async def test_the_other_shards_are_summed_up(room: EngineRoom) -> None:
     run, shards = await room.shards(run_spec(samples_per_shard=2), samples=4)
     held = await room.take(shards[0].id, await room.add_worker())
