@@ -9,8 +9,9 @@ import pytest
 
 from tests.shared.domain.builders_of_jobs import run_spec
 from tests.support.engine_room import EngineRoom, Held
-from vlmhyperbench.db import claim_phases, claims, runs
+from vlmhyperbench.db import claim_phases, claims, finishing, runs
 from vlmhyperbench.db.engine import Database
+from vlmhyperbench.db.owners import lock_of_job
 from vlmhyperbench.domain.outcomes import STORAGE_FULL, Cancelled, Complete, Failed, Preempted, Stopped
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.domain.states import JobState, PhaseState, RunState
@@ -316,6 +317,45 @@ async def test_what_a_claim_records_is_said_of_no_earlier_claim_of_its_job(room:
             for column in ("engine ->> 'name'", "sending_from_ns")
         ]
         assert tuple(found) == told
+
+
+async def test_a_claim_that_was_renewed_before_it_could_be_reaped_goes_on(room: EngineRoom) -> None:
+    _, [shard] = await room.shards()
+    held = await room.take(shard.id, await room.add_worker())
+    async with room.database.transaction() as session:
+        owner = await lock_of_job(session, shard.id)
+        assert owner is not None
+        assert await finishing.expire(session, owner, shard.id, grace_s=0, draw=0) is None
+    now = await room.job(shard.id)
+    assert (now.state, now.claim_id) == (JobState.RUNNING, held.claim_id)
+
+
+async def test_however_a_claim_ends_its_device_is_free_and_its_end_is_known(room: EngineRoom) -> None:
+    for outcome in (Preempted(), Failed(code="x", message="x", permanent=True), None):
+        _, [shard] = await room.shards()
+        worker = await room.add_worker(devices=1)
+        attempt = await room.assign(shard.id, worker, device=0)
+        assert attempt is not None
+        held = await room.claim(shard.id, attempt, worker)
+        assert held is not None
+        assert await room.scalar("SELECT count(*) FROM reservation") == 1
+        if outcome is None:
+            await _lose(room, held)
+        else:
+            await room.finish(held, outcome)
+        assert await room.scalar("SELECT count(*) FROM reservation") == 0
+        assert await room.scalar("SELECT ended_at IS NOT NULL FROM claim WHERE id = :id", id=held.claim_id)
+
+
+async def test_rows_that_stand_aside_forgive_no_failure(room: EngineRoom) -> None:
+    _, [shard] = await room.shards()
+    held = await room.take(shard.id, await room.add_worker())
+    await room.execute("UPDATE job SET fails = 2 WHERE id = :id", id=shard.id)
+    no = await _open(room, held, "warmup")
+    await room.append(held, [0], phase=no)
+    assert (await room.job(shard.id)).fails == 2
+    await room.append(held, [0], phase=1)
+    assert (await room.job(shard.id)).fails == 0
 
 
 async def test_the_other_shards_are_summed_up(room: EngineRoom) -> None:
