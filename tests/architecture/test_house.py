@@ -123,3 +123,20 @@ def test_every_pin_has_a_hash():
         pins = re.findall(r"^[a-z0-9][\w.\-\[\]]*==", text, flags=re.MULTILINE | re.IGNORECASE)
         assert pins
         assert len(re.findall(r"--hash=sha256:", text)) >= len(pins)
+
+
+def test_decision_records_are_numbered_without_gaps_and_their_titles_say_the_number():
+    records = sorted((ROOT / "docs/decisions").glob("*.md"))
+    for number, path in enumerate(records, start=1):
+        assert path.name.startswith(f"{number:04}-"), path.name
+        assert path.read_text().startswith(f"# {number}. "), path.name
+
+
+def test_every_link_between_pages_leads_to_a_file():
+    dead = [
+        (str(path), link)
+        for path in _files("*.md")
+        for link in re.findall(r"\]\(([^)\s]+)\)", path.read_text())
+        if not re.match(r"[a-z]+:|#", link) and not (path.parent / link.split("#")[0]).exists()
+    ]
+    assert not dead
