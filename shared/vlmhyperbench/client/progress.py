@@ -105,7 +105,7 @@ class LiveBars:
     def progress(self, progress: Progress) -> None:
         """Move the bar, or say why it stands still."""
         if progress.waits_for is not None:
-            self._bars.update(self._task(progress.run_id), pace=describe(progress))
+            self._bars.update(self._task(progress.run_id), pace=visible(describe(progress), keep=""))
             return
         self._bars.update(
             self._task(progress.run_id),
@@ -117,11 +117,9 @@ class LiveBars:
 
     def _task(self, run_id: UUID) -> TaskID:
         """Return the bar of a run (or of an experiment's own report), made when there is something to show."""
-        from rich.markup import escape
-
         if run_id not in self._tasks:
             name = self._names.get(run_id, str(run_id))
-            self._tasks[run_id] = self._bars.add_task(escape(name), total=None, stage="queued", pace="")
+            self._tasks[run_id] = self._bars.add_task(visible(name, keep=""), total=None, stage="queued", pace="")
         return self._tasks[run_id]
 
 
@@ -153,19 +151,10 @@ Progressing = bool | Callable[[Progress], None]
 
 @contextmanager
 def watching(progress: Progressing, names: Mapping[UUID, str]) -> Iterator[Display]:
-    """Choose how progress is shown to a caller."""
+    """Choose how progress is shown; `names` is what the runs are called."""
     if callable(progress):
         yield Telling(progress)
-    else:
-        with open_display(names, is_quiet=not progress) as display:
-            yield display
-
-
-@contextmanager
-def open_display(names: Mapping[UUID, str], *, is_quiet: bool) -> Iterator[Display]:
-    """Choose how progress is shown."""
-    names = {run_id: visible(name, keep="") for run_id, name in names.items()}
-    if is_quiet:
+    elif not progress:
         yield Silent()
     elif not sys.stderr.isatty():
         yield Lines(names)
@@ -175,11 +164,11 @@ def open_display(names: Mapping[UUID, str], *, is_quiet: bool) -> Iterator[Displ
         from rich.progress import Progress as Bars
 
         columns = (
-            TextColumn("{task.description}"),
-            TextColumn("[cyan]{task.fields[stage]}"),
+            TextColumn("{task.description}", markup=False),
+            TextColumn("{task.fields[stage]}", style="cyan", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[pace]}"),
+            TextColumn("{task.fields[pace]}", markup=False),
             TimeElapsedColumn(),
         )
         with Bars(*columns, console=Console(stderr=True)) as bars:
@@ -187,7 +176,7 @@ def open_display(names: Mapping[UUID, str], *, is_quiet: bool) -> Iterator[Displ
 
 
 def _note(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    print(visible(text, keep=""), file=sys.stderr, flush=True)
 
 
 def describe(progress: Progress) -> str:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import io
 import json
+import sys
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -12,7 +14,7 @@ from vlmhyperbench.cli.headline import print_runs, print_scores, print_table
 from vlmhyperbench.cli.ls import run_table
 from vlmhyperbench.cli.output import complain, emit
 from vlmhyperbench.cli.watch import state_of
-from vlmhyperbench.client.progress import Lines, describe
+from vlmhyperbench.client.progress import Lines, describe, watching
 from vlmhyperbench.errors import Conflict, Denied, Fenced, InvalidInput, NotFound, PluginFailure, Unavailable
 from vlmhyperbench.registry.errors import RegistryError, RegistryErrors
 from vlmhyperbench.wire.live import Progress
@@ -42,6 +44,20 @@ def test_lines_are_printed_at_changes_and_at_the_end_not_at_every_message(capsys
         lines.state(RUN, "RUNNING")
     printed = capsys.readouterr().err.splitlines()
     assert printed == ["mine: inference 0/200 (0%)", "mine: inference 200/200 (100%)", "mine: running"]
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_what_a_server_said_is_shown_as_it_is_and_obeyed_by_nobody(
+    monkeypatch: pytest.MonkeyPatch, is_terminal: bool
+) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: is_terminal)
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("COLUMNS", "300")
+    with watching(True, {RUN: "mine"}) as display:
+        display.progress(Progress(run_id=RUN, stage="waiting", done=0, waits_for="it said \x1b[2J[/b]"))
+    assert "waiting: it said \\x1b[2J[/b]" in screen.getvalue()
+    assert "\x1b[2J" not in screen.getvalue()
 
 
 def test_the_comparison_table_shows_values_with_intervals(capsys: pytest.CaptureFixture[str]) -> None:
