@@ -58,11 +58,14 @@ async def list_experiments(
     found = await rows.page(
         session, project_id=principal.project_id, after=after.key if after else None, limit=limit, state=state
     )
-    states = await tallies.run_states(session, [one.id for one in found])
-    paused = await tallies.paused(session, [one.id for one in found])
+    states = await tallies.run_states(session, [experiment.id for experiment in found])
+    paused = await tallies.paused(session, [experiment.id for experiment in found])
     last = found[-1] if len(found) == limit else None
     return Page[Experiment](
-        items=[experiment_of(one, states.get(one.id, {}), is_paused=one.id in paused) for one in found],
+        items=[
+            experiment_of(experiment, states.get(experiment.id, {}), is_paused=experiment.id in paused)
+            for experiment in found
+        ],
         next=write_cursor(After(at=last.created_at, id=last.id)) if last else None,
     )
 

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Depends
 from starlette.requests import HTTPConnection
 
 from vlmhyperbench.db import ids
-from vlmhyperbench.db.ids import Kind, Named
-from vlmhyperbench.domain.short_ids import ids_from
+from vlmhyperbench.db.ids import Named
+from vlmhyperbench.domain.short_ids import NamedKind, ids_from
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.wire.ids import Identified
 from vlmhyperbench_api.bodies import StrictRoute
@@ -33,7 +33,7 @@ async def identify(
     return Identified(kind=found.kind, id=found.id, name=found.name)
 
 
-async def resolve(connection: HTTPConnection, given: str, *kinds: Kind) -> UUID:
+async def resolve(connection: HTTPConnection, given: str, *kinds: NamedKind) -> UUID:
     """Return the id that its digits stand for; a whole one is not looked up.
 
     Raises:
@@ -46,7 +46,7 @@ async def resolve(connection: HTTPConnection, given: str, *kinds: Kind) -> UUID:
     return (await _find(connection, await authenticate(connection), given, kinds)).id
 
 
-async def _find(connection: HTTPConnection, principal: Principal, given: str, kinds: tuple[Kind, ...]) -> Named:
+async def _find(connection: HTTPConnection, principal: Principal, given: str, kinds: tuple[NamedKind, ...]) -> Named:
     first, last = ids_from(given)
     async with runtime_of(connection).database.transaction() as session:
         found = await ids.between(
@@ -55,7 +55,7 @@ async def _find(connection: HTTPConnection, principal: Principal, given: str, ki
     if not found:
         raise NotFound(f"There is no {' or '.join(kinds)} {given}.", cure="List them to see which there are.")
     if len(found) > 1:
-        candidates = ", ".join(f"{one.kind} {one.id} ({one.name})" for one in found[:MAX_CANDIDATES])
+        candidates = ", ".join(f"{named.kind} {named.id} ({named.name})" for named in found[:MAX_CANDIDATES])
         more = ", and more" if len(found) > MAX_CANDIDATES else ""
         message = f"{given!r} is the beginning of several ids: {candidates}{more}."
         raise InvalidInput(message, cure="Give more of its digits.", code="ambiguous_id")

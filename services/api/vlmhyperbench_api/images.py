@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Annotated
 
 from fastapi import APIRouter
+from sqlalchemy.ext.asyncio import AsyncSession
 from starlette.responses import FileResponse
 
 from vlmhyperbench.db import manifests, runs
+from vlmhyperbench.db.views import RunView
 from vlmhyperbench.domain.base import Sha256
 from vlmhyperbench.errors import NotFound
+from vlmhyperbench.runtime import Runtime
 from vlmhyperbench_api.bodies import StrictRoute
-from vlmhyperbench_api.dependencies import RuntimeOf
+from vlmhyperbench_api.dependencies import RuntimeOf, Session
 from vlmhyperbench_api.ids import RunId
 from vlmhyperbench_api.security import Principal, requires
 
@@ -28,16 +32,30 @@ _HEADERS = {
 
 @router.get("/{run_id}/images/{sha256}", response_class=FileResponse)
 async def get_image(
-    run_id: RunId, sha256: Sha256, principal: Annotated[Principal, requires("run:read")], runtime: RuntimeOf
+    run_id: RunId,
+    sha256: Sha256,
+    principal: Annotated[Principal, requires("run:read")],
+    session: Session,
+    runtime: RuntimeOf,
 ) -> FileResponse:
     """Download an image of the run's samples."""
-    from vlmhyperbench_api.samples import image_of  # polars is loaded by the first request that needs it
-
-    async with runtime.database.transaction() as session:
-        run = await runs.get(session, run_id, project_id=principal.project_id)
-        manifest = await manifests.get(session, run.manifest_id) if run is not None and run.manifest_id else None
-    found = await asyncio.to_thread(image_of, runtime.storage, manifest.storage_key, sha256) if manifest else None
+    run = await runs.get(session, run_id, project_id=principal.project_id)
+    found = await image_of_runs(session, runtime, [run] if run is not None else [], sha256)
     if found is None:
         raise NotFound(f"The run {run_id} has no image {sha256[:12]}….", cure="Take the hashes of /results.")
-    path, media_type = found
-    return FileResponse(path, media_type=media_type, headers={**_HEADERS, "ETag": f'"{sha256}"'})
+    return found
+
+
+async def image_of_runs(
+    session: AsyncSession, runtime: Runtime, asking: Iterable[RunView], sha256: str
+) -> FileResponse | None:
+    """Answer with an image that one of these runs asks about; None where none of them does."""
+    from vlmhyperbench_api.samples import image_of  # polars is loaded by the first request that needs it
+
+    for manifest_id in dict.fromkeys(run.manifest_id for run in asking if run.manifest_id):
+        manifest = await manifests.get(session, manifest_id)
+        found = await asyncio.to_thread(image_of, runtime.storage, manifest.storage_key, sha256) if manifest else None
+        if found is not None:
+            path, media_type = found
+            return FileResponse(path, media_type=media_type, headers={**_HEADERS, "ETag": f'"{sha256}"'})
+    return None

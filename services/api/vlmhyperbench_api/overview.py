@@ -47,11 +47,11 @@ class RunLine:
         found = self.run.headline.scores[:2] if self.run.headline else []
         return [
             (
-                one.metric.replace("_", " "),
-                "–" if one.value is None else f"{one.value:.3f}",
-                f"{one.ci_low:.3f} to {one.ci_high:.3f}" if one.ci_low is not None and one.ci_high is not None else "",
+                score.metric.replace("_", " "),
+                "–" if score.value is None else f"{score.value:.3f}",
+                "" if score.ci_low is None or score.ci_high is None else f"{score.ci_low:.3f} to {score.ci_high:.3f}",
             )
-            for one in found
+            for score in found
         ]
 
 

@@ -13,17 +13,16 @@ from fastapi.routing import APIRoute
 from sqlalchemy.ext.asyncio import AsyncSession
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse
 
-from vlmhyperbench.data.images import image_key
-from vlmhyperbench.db import artifacts, experiments, manifests, runs, tallies, waits
+from vlmhyperbench.db import artifacts, experiments, runs, tallies, waits
 from vlmhyperbench.db.tallies import Tally
 from vlmhyperbench.db.views import ArtifactView
 from vlmhyperbench.domain.base import Sha256
 from vlmhyperbench.domain.tickets import SESSION_S
 from vlmhyperbench.errors import NotFound, VlmHyperBenchError
-from vlmhyperbench.runtime import Runtime
-from vlmhyperbench_api.artifacts import REPORT_POLICY
+from vlmhyperbench_api.artifacts import REPORT_FILES, REPORT_POLICY
 from vlmhyperbench_api.dependencies import RuntimeOf, Session
 from vlmhyperbench_api.errors import status_of
+from vlmhyperbench_api.images import image_of_runs
 from vlmhyperbench_api.overview import Overview, RunLine, files_page, message_page, overview_page, page_policy
 from vlmhyperbench_api.presenting import run_of
 from vlmhyperbench_api.reading import read_experiment
@@ -37,9 +36,6 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-_FOR_GOOD = "private, max-age=31536000, immutable"
-"""What is named by its content never changes."""
-_SHOWN_FILES = frozenset({"report", "table", "resources", "reuse"})
 
 Reader = Annotated[Principal, Depends(PagePolicy("run:read"))]
 FileReader = Annotated[Principal, Depends(PagePolicy("artifact:read"))]
@@ -74,14 +70,16 @@ async def show_overview(principal: Reader, session: Session, runtime: RuntimeOf)
     stale_s = runtime.settings.timers.stale_worker_s
     project_id = principal.project_id
     found = await experiments.page(session, project_id=project_id, limit=MAX_EXPERIMENTS)
-    details = [await read_experiment(session, one.id, project_id=project_id, stale_s=stale_s) for one in found]
+    details = [
+        await read_experiment(session, experiment.id, project_id=project_id, stale_s=stale_s) for experiment in found
+    ]
     single = [
         run for run in await runs.page(session, project_id=project_id, limit=MAX_RUNS) if run.experiment_id is None
     ]
     counts = await tallies.of_runs(session, [run.id for run in single])
     waiting = await waits.of_runs(session, single, stale_s=stale_s)
     alone = [run_of(run, counts.get(run.id, Tally()), waiting.get(run.id)) for run in single]
-    shown = [*alone, *(run for one in details for run in one.runs)]
+    shown = [*alone, *(run for experiment in details for run in experiment.runs)]
     stages = {
         run.id: progress
         for run in shown
@@ -91,7 +89,7 @@ async def show_overview(principal: Reader, session: Session, runtime: RuntimeOf)
     return _html(
         overview_page(
             Overview(
-                experiments=[(one, [lines[run.id] for run in one.runs]) for one in details],
+                experiments=[(experiment, [lines[run.id] for run in experiment.runs]) for experiment in details],
                 runs=[lines[run.id] for run in alone],
             )
         )
@@ -120,7 +118,7 @@ async def show_report(scope_id: UUID, principal: FileReader, session: Session, r
     name, files = await _files(session, scope_id, principal)
     page = next((file for file in files if file.name == "report.html"), None)
     if page is None:
-        shown = [file for file in files if file.kind in _SHOWN_FILES]
+        shown = [file for file in files if file.kind in REPORT_FILES]
         return _html(files_page(name, shown))
     path = await asyncio.to_thread(runtime.storage.path, page.storage_key)
     return FileResponse(path, media_type="text/html", headers={"Content-Security-Policy": REPORT_POLICY})
@@ -146,17 +144,10 @@ async def show_image(
     members = [run] if run is not None else []
     if not members and await experiments.get(session, scope_id, project_id=principal.project_id) is not None:
         members = await runs.of_experiment(session, scope_id)
-    for manifest_id in dict.fromkeys(member.manifest_id for member in members if member.manifest_id):
-        manifest = await manifests.get(session, manifest_id)
-        media_type = await asyncio.to_thread(_media_type, runtime, manifest.storage_key, sha256) if manifest else None
-        if media_type is not None:
-            path = await asyncio.to_thread(runtime.storage.path, image_key(sha256))
-            headers = {
-                "Content-Security-Policy": page_policy(),
-                "Cache-Control": "private, max-age=31536000, immutable",
-            }
-            return FileResponse(path, media_type=media_type, headers=headers)
-    raise NotFound("There is no such page of a document.", cure="Go back to the report.")
+    found = await image_of_runs(session, runtime, members, sha256)
+    if found is None:
+        raise NotFound("There is no such page of a document.", cure="Go back to the report.")
+    return found
 
 
 async def _files(session: AsyncSession, scope_id: UUID, principal: Principal) -> tuple[str, list[ArtifactView]]:
@@ -167,12 +158,6 @@ async def _files(session: AsyncSession, scope_id: UUID, principal: Principal) ->
     if experiment is not None:
         return experiment.name, await artifacts.of_experiment(session, scope_id)
     raise NotFound("There is no such run or experiment.", cure="Go back to the list.")
-
-
-def _media_type(runtime: Runtime, storage_key: str, sha256: str) -> str | None:
-    from vlmhyperbench_api.samples import media_type_of  # polars is loaded by the first request that needs it
-
-    return media_type_of(runtime.storage, storage_key, sha256)
 
 
 def _html(page: str, *, status: int = 200) -> HTMLResponse:

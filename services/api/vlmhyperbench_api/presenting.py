@@ -57,7 +57,7 @@ def run_detail_of(
 
 def errors_of(counts: FailureCounts) -> list[RequestError]:
     """Show what requests failed with, the most frequent first."""
-    groups = group_failures([(one.failed, one.failure, one.count) for one in counts.failures], ok=counts.ok)
+    groups = group_failures([(group.failed, group.failure, group.count) for group in counts.failures], ok=counts.ok)
     return [RequestError.model_validate(group, from_attributes=True) for group in groups]
 
 

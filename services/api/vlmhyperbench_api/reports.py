@@ -17,6 +17,7 @@ from vlmhyperbench.errors import NotFound, NotReady
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.wire.artifacts import Artifact, Report
 from vlmhyperbench.wire.base import Page
+from vlmhyperbench_api.artifacts import REPORT_FILES
 from vlmhyperbench_api.bodies import StrictRoute
 from vlmhyperbench_api.dependencies import (
     After,
@@ -57,7 +58,7 @@ async def list_reports(
 async def get_report(scope_id: ScopeId, principal: Reader, session: Session, runtime: RuntimeOf) -> Report:
     """Read the newest report of a run or of an experiment."""
     scope, has_ended, files, stored = await _files(session, scope_id, principal)
-    shown = [file for file in files if file.kind in {"report", "table", "resources", "reuse"}]
+    shown = [file for file in files if file.kind in REPORT_FILES]
     if not any(file.kind == "report" for file in shown):
         if has_ended:
             raise NotFound(f"The {scope} {scope_id} ended without a report.", cure="Look at why it ended.")
@@ -86,7 +87,7 @@ def _row_of(stored: JsonObject) -> JsonValue:
     row = json_of({name: value for name, value in stored.items() if name != "scores"})
     scores = json_of(stored).get("scores")
     found = [score for score in scores if isinstance(score, dict)] if isinstance(scores, list) else []
-    row["metrics"] = {str(one["metric"]): {k: v for k, v in one.items() if k != "metric"} for one in found}
+    row["metrics"] = {str(score["metric"]): {k: v for k, v in score.items() if k != "metric"} for score in found}
     return {"rows": [row]}
 
 

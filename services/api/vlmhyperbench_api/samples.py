@@ -46,13 +46,6 @@ def samples_where(storage: Storage, storage_key: str, filters: Mapping[str, str]
     return indices
 
 
-def media_type_of(storage: Storage, storage_key: str, sha256: str) -> str | None:
-    """Return the media type of an image that a sample shows; None where no sample does."""
-    images = _manifest(storage.path(storage_key))["images"].explode().drop_nulls().struct.unnest()
-    found = images.filter(pl.col("sha256") == sha256)["media_type"]
-    return str(found[0]) if found.len() else None
-
-
 def asked(storage: Storage, storage_key: str, indices: Sequence[int]) -> dict[int, Asked]:
     """Read some rows of a sample manifest."""
     frame = _manifest(storage.path(storage_key)).filter(pl.col("index").is_in(list(set(indices))))

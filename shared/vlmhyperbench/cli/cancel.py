@@ -7,7 +7,7 @@ from vlmhyperbench.cli.following import find
 from vlmhyperbench.cli.output import emit, say
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.client import Client
-from vlmhyperbench.wire.runs import ExperimentDetail, RunDetail
+from vlmhyperbench.wire.runs import ExperimentDetail
 
 
 def cancel(subject_id: str, /, *, shown: Shown = HUMAN) -> int:
@@ -18,12 +18,7 @@ def cancel(subject_id: str, /, *, shown: Shown = HUMAN) -> int:
         shown: How the answer is shown.
     """
     with Client() as client:
-        subject = find(client, subject_id)
-        cancelled: RunDetail | ExperimentDetail
-        if isinstance(subject, ExperimentDetail):
-            cancelled = client.experiments.cancel(subject.id)
-        else:
-            cancelled = client.runs.cancel(subject.id)
+        cancelled = find(client, subject_id).cancel()
     if shown.json:
         emit("experiment" if isinstance(cancelled, ExperimentDetail) else "run", cancelled)
     elif cancelled.state.is_terminal:

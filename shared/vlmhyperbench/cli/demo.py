@@ -9,18 +9,18 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from vlmhyperbench.cli import exits
-from vlmhyperbench.cli.following import follow, outcome_code
+from vlmhyperbench.cli.following import outcome_code
 from vlmhyperbench.cli.headline import print_table
 from vlmhyperbench.cli.output import emit, note, say
 from vlmhyperbench.cli.report import fetch
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.cli.stack import say_page, start
 from vlmhyperbench.cli.watch import ending
-from vlmhyperbench.client import Client
+from vlmhyperbench.client import Client, ExperimentHandle
+from vlmhyperbench.domain.short_ids import short
 from vlmhyperbench.local.supervisor import control
 from vlmhyperbench.local.supervisor.home import Home
 from vlmhyperbench.settings import Settings
-from vlmhyperbench.wire.runs import ExperimentDetail
 
 EXPERIMENT = "demo"
 
@@ -65,7 +65,7 @@ def _run(home: Home, out: Path | None, experiment: str, *, is_fresh: bool, is_ke
             emit("launch", created)
         note(f"{created.name}: {len(created.runs)} runs, experiment {created.id}", shown)
         say_page(home, lambda line: note(line, shown))
-        ended = follow(client, created, shown)
+        ended = created.wait(progress=shown.progress)
         code = outcome_code(ended)
         if code != exits.OK:
             say(ending(ended))
@@ -73,7 +73,7 @@ def _run(home: Home, out: Path | None, experiment: str, *, is_fresh: bool, is_ke
                 say("  " + ending(client.runs.get(run.id)))
             return code
         found = client.report(ended.id)
-        main = fetch(client, found, out or home.root / "reports" / f"demo-{str(ended.id)[:8]}")
+        main = fetch(client, found, out or home.root / "reports" / f"demo-{short(ended.id)}")
     if shown.json:
         emit("done", {"experiment": ended.model_dump(mode="json"), "headline": found.headline, "report": str(main)})
     else:
@@ -84,7 +84,7 @@ def _run(home: Home, out: Path | None, experiment: str, *, is_fresh: bool, is_ke
     return code
 
 
-def _resume_or_create(client: Client, experiment: str, *, is_fresh: bool, shown: Shown) -> ExperimentDetail:
+def _resume_or_create(client: Client, experiment: str, *, is_fresh: bool, shown: Shown) -> ExperimentHandle:
     """Return the demo that was interrupted, or a new one."""
     for earlier in client.experiments.list(state="OPEN").items:
         if earlier.name != experiment or earlier.is_cancelling:

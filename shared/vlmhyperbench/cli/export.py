@@ -20,6 +20,7 @@ from vlmhyperbench.cli.output import emit, note, say
 from vlmhyperbench.cli.paths import is_dir
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.client import Client
+from vlmhyperbench.domain.short_ids import short
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.exchange.exported import ExportedRun, ExportedSample
 from vlmhyperbench.exchange.pictures import Pictures
@@ -175,8 +176,8 @@ def _pages(client: Client, run_id: UUID) -> Iterator[list[Result]]:
 def _place(run: RunDetail, format: Format, out: Path | None) -> Path:  # noqa: A002
     ending = _ENDINGS.get(format)
     if ending is None:
-        return out or Path(f"export-{str(run.id)[:8]}")
-    name = f"{re.sub(r'[^A-Za-z0-9._-]+', '-', run.name).strip('.-')[:80] or 'run'}-{str(run.id)[:8]}{ending}"
+        return out or Path(f"export-{short(run.id)}")
+    name = f"{re.sub(r'[^A-Za-z0-9._-]+', '-', run.name).strip('.-')[:80] or 'run'}-{short(run.id)}{ending}"
     if out is None:
         return Path(name)
     return out / name if is_dir(out) else out

@@ -1,16 +1,13 @@
-"""Follow a run or an experiment over the live feed until it has ended: what `run`, `watch` and `demo` share."""
+"""Find a run or an experiment, and say how it ended: what the commands about one share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from uuid import UUID
 
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.output import note
-from vlmhyperbench.cli.shown import Shown
-from vlmhyperbench.client import Client
-from vlmhyperbench.client.progress import open_display, show
+from vlmhyperbench.client import Client, ExperimentHandle, RunHandle
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.wire.runs import ExperimentDetail, RunDetail
 
@@ -18,7 +15,7 @@ ERROR_RATE_LIMIT = 0.05
 """Share of requests without an answer above which a finished run exits with 4."""
 
 
-def find(client: Client, wanted: str) -> RunDetail | ExperimentDetail:
+def find(client: Client, wanted: str) -> RunHandle | ExperimentHandle:
     """Read the run or experiment of an id, whole or by its first digits.
 
     Raises:
@@ -32,21 +29,6 @@ def find(client: Client, wanted: str) -> RunDetail | ExperimentDetail:
         case "experiment":
             return client.experiments.get(found.id)
     raise InvalidInput(f"{wanted} is a file, {found.name}.", cure="Name a run or an experiment: `vlmhyperbench ls`.")
-
-
-def follow(client: Client, subject: RunDetail | ExperimentDetail, shown: Shown) -> RunDetail | ExperimentDetail:
-    """Show progress until the subject has ended, and return how it ended.
-
-    Raises:
-        Unavailable: the live feed does not come back.
-    """
-    runs = subject.runs if isinstance(subject, ExperimentDetail) else [subject]
-    since: dict[UUID | str, int] = {subject.id: subject.event_seq, **{run.id: run.event_seq for run in runs}}
-    names = {run.id: run.name for run in runs} | {subject.id: subject.name}
-    with open_display(names, is_quiet=shown.quiet or shown.json) as display:
-        for message in client.live(since, since=since):
-            show(message, display)
-    return find(client, str(subject.id))
 
 
 def outcome_code(subject: RunDetail | ExperimentDetail) -> int:

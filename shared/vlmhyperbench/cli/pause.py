@@ -7,7 +7,7 @@ from vlmhyperbench.cli.following import find
 from vlmhyperbench.cli.output import emit, say
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.client import Client
-from vlmhyperbench.wire.runs import ExperimentDetail, RunDetail
+from vlmhyperbench.wire.runs import ExperimentDetail
 
 
 def pause(subject_id: str, /, *, shown: Shown = HUMAN) -> int:
@@ -31,11 +31,9 @@ def resume(subject_id: str, /, *, shown: Shown = HUMAN) -> int:
 
 
 def _set_paused(subject_id: str, *, is_paused: bool, shown: Shown) -> int:
-    found: RunDetail | ExperimentDetail
     with Client() as client:
         subject = find(client, subject_id)
-        resource = client.experiments if isinstance(subject, ExperimentDetail) else client.runs
-        found = resource.pause(subject.id) if is_paused else resource.resume(subject.id)
+        found = subject.pause() if is_paused else subject.resume()
     if shown.json:
         emit("experiment" if isinstance(found, ExperimentDetail) else "run", found)
     elif found.state.is_terminal:

@@ -13,6 +13,7 @@ from vlmhyperbench.cli.paths import is_file
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.client import Client
 from vlmhyperbench.client.steps import main_file, save_files, store
+from vlmhyperbench.domain.short_ids import short
 from vlmhyperbench.errors import InvalidInput, NotFound, NotReady, Unavailable
 from vlmhyperbench.local.supervisor.home import Home
 from vlmhyperbench.wire.artifacts import Report
@@ -48,7 +49,7 @@ def report(
         raise InvalidInput(f"There is no file {subject}.", cure="Name a report.json, or an id without --format.")
     with Client() as client:
         found = client.report(find(client, subject).id)
-        folder = out or Path(f"report-{str(found.id)[:8]}")
+        folder = out or Path(f"report-{short(found.id)}")
         main = fetch(client, found, folder)
     if shown.json:
         emit("report", {"report": found.model_dump(mode="json"), "folder": str(folder), "open": str(main)})

@@ -16,14 +16,13 @@ from vlmhyperbench.cli.run_flags import AskedFlags, TargetFlags
 from vlmhyperbench.cli.secret import check_stored
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.cli.watch import see_through
-from vlmhyperbench.client import Client
+from vlmhyperbench.client import Client, ExperimentHandle, RunHandle
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.registry.adding import Added
 from vlmhyperbench.registry.documents import read_document
 from vlmhyperbench.registry.errors import RegistryError, RegistryErrors, did_you_mean, field_of
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 from vlmhyperbench.registry.validation import validate
-from vlmhyperbench.wire.runs import ExperimentDetail, RunDetail
 from vlmhyperbench_sdk.gateway import KEY_PARAM, header_secrets
 
 _NO_TARGET = TargetFlags()
@@ -65,12 +64,12 @@ def run(
 
 def _submit(
     client: Client, entry: str | RunEntry | ExperimentEntry, *, name: str | None, priority: int
-) -> RunDetail | ExperimentDetail:
+) -> RunHandle | ExperimentHandle:
     if isinstance(entry, ExperimentEntry):
         return client.experiments.create(entry, name=name, priority=priority)
     if isinstance(entry, RunEntry):
         return client.runs.create(entry, name=name, priority=priority)
-    known = {kind: [one.name for one in client.registry(kind).items] for kind in ("experiments", "runs")}
+    known = {kind: [entry.name for entry in client.registry(kind).items] for kind in ("experiments", "runs")}
     if entry in known["experiments"]:
         return client.experiments.create(entry, name=name, priority=priority)
     if entry in known["runs"]:
@@ -138,8 +137,8 @@ def _add(target: TargetFlags, asked: AskedFlags, shown: Shown) -> tuple[str | No
         found = shelf.add_model(target.model_file, target.mmproj)
         added.append(found)
         model = found.name
-    for one in added:
-        note(f"  {one.kind}/{one.name}: {one.file}", shown)
+    for entry in added:
+        note(f"  {entry.kind}/{entry.name}: {entry.file}", shown)
     return model, own
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import os
 import re
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.output import emit, say, table
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.errors import InvalidInput, NotFound
+from vlmhyperbench.files import write_whole
 from vlmhyperbench.settings import Settings
 
 app = App(name="secret", help="Store, list and remove keys and tokens.")
@@ -33,13 +33,7 @@ def set_(name: str, /, *, shown: Shown = HUMAN) -> int:
     path = _path(name)
     value = _ask(name)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    temporary = path.with_name(f".{name}.{os.getpid()}.tmp")
-    try:
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write(value)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_whole(path, value.encode(), mode=0o600)
     if shown.json:
         emit("secret", {"name": name, "file": str(path)})
     else:

@@ -18,5 +18,10 @@ class Shown:
     quiet: Annotated[bool, Parameter(name=["--quiet", "-q"], negative=())] = False
     """Print no progress."""
 
+    @property
+    def progress(self) -> bool:
+        """Whether bars or lines of progress are shown."""
+        return not (self.json or self.quiet)
+
 
 HUMAN = Shown()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from vlmhyperbench.cli import exits
-from vlmhyperbench.cli.following import detaching, find, follow, outcome_code
+from vlmhyperbench.cli.following import detaching, find, outcome_code
 from vlmhyperbench.cli.headline import print_runs, print_scores
 from vlmhyperbench.cli.output import emit, note, say
 from vlmhyperbench.cli.report import locate
 from vlmhyperbench.cli.shown import HUMAN, Shown
-from vlmhyperbench.client import Client
+from vlmhyperbench.client import Client, ExperimentHandle, RunHandle
 from vlmhyperbench.domain.failure_groups import FailureGroup
 from vlmhyperbench.domain.short_ids import short
 from vlmhyperbench.wire.runs import ExperimentDetail, RequestError, Run, RunDetail
@@ -24,7 +24,7 @@ def watch(subject_id: str, /, *, shown: Shown = HUMAN) -> int:
     with Client() as client:
         subject = find(client, subject_id)
         with detaching(subject):
-            ended = follow(client, subject, shown)
+            ended = subject.wait(progress=shown.progress)
         return conclude(client, ended, shown)
 
 
@@ -75,7 +75,7 @@ def _stopped(subject: RunDetail) -> str:
     return f"{told.get('rule')} was {told.get('state')} after {told.get('samples')} of {told.get('of')} samples"
 
 
-def see_through(client: Client, created: RunDetail | ExperimentDetail, *, detach: bool, shown: Shown) -> int:
+def see_through(client: Client, created: RunHandle | ExperimentHandle, *, detach: bool, shown: Shown) -> int:
     """Say what was submitted, and follow it until it ends unless `detach` is asked for; return the exit code."""
     for warning in created.warnings:
         note(f"warning: {warning}", shown)
@@ -88,5 +88,5 @@ def see_through(client: Client, created: RunDetail | ExperimentDetail, *, detach
             say(str(created.id))
         return exits.OK
     with detaching(created):
-        ended = follow(client, created, shown)
+        ended = created.wait(progress=shown.progress)
     return conclude(client, ended, shown)

@@ -12,19 +12,19 @@ from vlmhyperbench.client import calls, steps
 from vlmhyperbench.client.live import Live
 from vlmhyperbench.client.methods import DoLater, DoNow, RenewLater, RenewNow
 from vlmhyperbench.client.progress import Progressing, show, watching
+from vlmhyperbench.wire.base import Output
 from vlmhyperbench.wire.live import LiveProgress
 from vlmhyperbench.wire.runs import ExperimentDetail, RunDetail
 
 
-class _Run(RunDetail):
-    """A run, bound to a client; its values are those of the last look."""
+class _Bound(Output):
+    """What is bound to the client that it came by; its values are those of the last look."""
 
-    model_config = ConfigDict(frozen=False)
     _client: Any = PrivateAttr()
 
     @classmethod
-    def bind(cls, client: Any, found: RunDetail) -> Self:
-        """Bind a run to the client that it came by."""
+    def bind(cls, client: Any, found: Output) -> Self:
+        """Bind what the API answered to the client that asked."""
         handle = cls.model_validate(found, from_attributes=True)
         handle._client = client  # noqa: SLF001 - its own class
         return handle
@@ -33,6 +33,12 @@ class _Run(RunDetail):
     def client(self) -> Any:
         """The client that it came by."""
         return self._client
+
+
+class _Run(RunDetail, _Bound):
+    """A run, bound to a client."""
+
+    model_config = ConfigDict(frozen=False)
 
     def take(self, newer: RunDetail) -> None:
         """Take over the values of a newer look; the newest progress that is known stays."""
@@ -105,23 +111,10 @@ class AsyncRunHandle(_Run):
         return await self.refresh()
 
 
-class _Experiment(ExperimentDetail):
-    """An experiment, bound to a client; its values are those of the last look."""
+class _Experiment(ExperimentDetail, _Bound):
+    """An experiment, bound to a client."""
 
     model_config = ConfigDict(frozen=False)
-    _client: Any = PrivateAttr()
-
-    @classmethod
-    def bind(cls, client: Any, found: ExperimentDetail) -> Self:
-        """Bind an experiment to the client that it came by."""
-        handle = cls.model_validate(found, from_attributes=True)
-        handle._client = client  # noqa: SLF001 - its own class
-        return handle
-
-    @property
-    def client(self) -> Any:
-        """The client that it came by."""
-        return self._client
 
     @property
     def streams(self) -> dict[UUID | str, int]:

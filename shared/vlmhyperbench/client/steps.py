@@ -13,6 +13,7 @@ from uuid import UUID
 from vlmhyperbench.client import calls
 from vlmhyperbench.client.calls import Call
 from vlmhyperbench.client.tables import MetricRow, Rows, SampleRows
+from vlmhyperbench.domain.short_ids import short
 from vlmhyperbench.errors import InvalidInput, NotFound, NotReady, Unavailable
 from vlmhyperbench.extras import needed_for
 from vlmhyperbench.files import write_whole
@@ -127,7 +128,7 @@ def measures(run: Run) -> Steps[Samples]:
     with needed_for("A comparison", extra="reports"):
         from vlmhyperbench.reports.samples import read_samples
     report: Report = yield calls.get_report(run.id)
-    file = next((one for one in report.files if one.name == _SAMPLES), None)
+    file = _file_of(report, _SAMPLES)
     if file is None:
         raise NotReady(f"The report of {run.name} has no {_SAMPLES}.", cure="Run it again with this version.")
     content = yield from _content(file, f"{_SAMPLES} of {run.name}")
@@ -143,7 +144,7 @@ def save_report(subject: RunDetail | ExperimentDetail, folder: Path | str | None
         Unavailable: the folder cannot be written, or a file did not arrive as it was stored.
     """
     found: Report = yield calls.get_report(subject.id)
-    place = Path(folder) if folder is not None else Path(f"report-{str(found.id)[:8]}")
+    place = Path(folder) if folder is not None else Path(f"report-{short(found.id)}")
     return (yield from save_files(found, place))
 
 
@@ -164,8 +165,7 @@ def save_files(found: Report, folder: Path) -> Steps[Path]:
 
 def main_file(found: Report) -> Artifact | None:
     """Return the file of a report that a person opens."""
-    files = {file.name: file for file in found.files}
-    return next((files[name] for name in ("report.html", "report.md") if name in files), None)
+    return _file_of(found, "report.html") or _file_of(found, "report.md")
 
 
 def store(folder: Path, files: Mapping[str, bytes]) -> None:
@@ -185,6 +185,10 @@ def store(folder: Path, files: Mapping[str, bytes]) -> None:
         ) from error
 
 
+def _file_of(report: Report, name: str) -> Artifact | None:
+    return next((file for file in report.files if file.name == name), None)
+
+
 def _content(file: Artifact, what: str) -> Steps[bytes]:
     content: bytes = yield calls.artifact_content(file.id)
     if hashlib.sha256(content).hexdigest() != file.sha256:
@@ -194,7 +198,7 @@ def _content(file: Artifact, what: str) -> Steps[bytes]:
 
 def _by_group(run: RunDetail, by: str) -> Steps[list[MetricRow]]:
     report: Report = yield calls.get_report(run.id)
-    file = next((one for one in report.files if one.name == "report.json"), None)
+    file = _file_of(report, "report.json")
     if file is None:
         raise NotFound(f"The report of {run.name} has no report.json.", cure="Let its task write `json` reports.")
     content = yield from _content(file, f"report.json of {run.name}")
@@ -205,15 +209,15 @@ def _by_group(run: RunDetail, by: str) -> Steps[list[MetricRow]]:
     return [
         _row(
             run,
-            one["metric"],
-            group=one["group"][0],
-            value=one["value"],
-            ci_low=(one["interval"] or {}).get("low"),
-            ci_high=(one["interval"] or {}).get("high"),
-            n=one["n_scored"],
-            n_without_value=one["n_unscored"],
+            score["metric"],
+            group=score["group"][0],
+            value=score["value"],
+            ci_low=(score["interval"] or {}).get("low"),
+            ci_high=(score["interval"] or {}).get("high"),
+            n=score["n_scored"],
+            n_without_value=score["n_unscored"],
         )
-        for one in groups[by]
+        for score in groups[by]
     ]
 
 

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Literal
+from typing import get_args
 from uuid import UUID
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-Kind = Literal["run", "experiment", "artifact"]
-KINDS: tuple[Kind, ...] = ("run", "experiment", "artifact")
+from vlmhyperbench.domain.short_ids import NamedKind
+
+KINDS: tuple[NamedKind, ...] = get_args(NamedKind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
     """One thing with an id."""
 
-    kind: Kind
+    kind: NamedKind
     id: UUID
     name: str
 
 
 async def between(
-    session: AsyncSession, first: UUID, last: UUID, *, project_id: str, kinds: Collection[Kind], limit: int
+    session: AsyncSession, first: UUID, last: UUID, *, project_id: str, kinds: Collection[NamedKind], limit: int
 ) -> list[Named]:
     """Find a project's things whose ids lie between two, the newest first."""
     values = {"first": first, "last": last, "project": project_id, "kinds": list(kinds), "limit": limit}

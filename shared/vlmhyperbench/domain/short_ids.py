@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Literal
 from uuid import UUID
 
 from vlmhyperbench_sdk.errors import InvalidInput
 
+NamedKind = Literal["run", "experiment", "artifact"]
+"""What has an id that people give."""
+
 MIN_DIGITS = 4
 SHOWN_DIGITS = 8
-"""So many digits of an id are shown where a person reads it."""
+"""How many digits of an id are shown to people."""
 _DIGITS = 32
 _HEX = frozenset("0123456789abcdef")
 

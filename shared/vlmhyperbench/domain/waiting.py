@@ -14,7 +14,7 @@ from vlmhyperbench.domain.placement import WORKER_KIND, Inferring, WorkerNow, pl
 from vlmhyperbench.domain.short_ids import short
 from vlmhyperbench.domain.states import JobKind, JobState
 
-Code = Literal["paused", "retry", "run", "index", "no_worker", "busy", "device", "machine", "scheduler"]
+WaitCode = Literal["paused", "retry", "run", "index", "no_worker", "busy", "device", "machine", "scheduler"]
 
 _ORDER = tuple(JobKind)
 
@@ -50,7 +50,7 @@ class Busy:
 class Wait:
     """Why nothing happens."""
 
-    code: Code
+    code: WaitCode
     message: str
     run_id: UUID | None = None
     """The run that is in the way."""
@@ -108,7 +108,7 @@ def _worker_for(
     if place(job.kind, job.target_digest, workers, inferring) is not None:
         return Wait(code="scheduler", message="a worker is free: the scheduler has yet to give it the job")
     if place(job.kind, job.target_digest, workers) is not None:
-        other = _holder(busy, {one.worker_id for one in inferring}, run_id)
+        other = _holder(busy, {other.worker_id for other in inferring}, run_id)
         whose = f"run {short(other)}" if other else "another run"
         return Wait(code="machine", message=f"{whose} is timed on the machine of the worker that is free", run_id=other)
     other = _holder(busy, {worker.id for worker in fitting}, run_id)
@@ -121,4 +121,4 @@ def _worker_for(
 
 def _holder(busy: Sequence[Busy], workers: Collection[UUID], run_id: UUID) -> UUID | None:
     """Return another run that one of the workers works on."""
-    return next((one.run_id for one in busy if one.worker_id in workers and one.run_id not in {None, run_id}), None)
+    return next((job.run_id for job in busy if job.worker_id in workers and job.run_id not in {None, run_id}), None)

@@ -17,6 +17,7 @@ import yaml
 from pydantic import JsonValue
 
 from vlmhyperbench.errors import Conflict, InvalidInput, NotFound
+from vlmhyperbench.files import write_whole
 from vlmhyperbench.registry.catalogue import SINGULAR, Catalogue
 from vlmhyperbench.registry.documents import read_document
 from vlmhyperbench.registry.errors import RegistryErrors
@@ -160,9 +161,4 @@ def _read(file: Path) -> dict[str, JsonValue]:
 
 def _write(file: Path, value: Mapping[str, JsonValue]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_text(yaml.safe_dump(dict(value), sort_keys=False, allow_unicode=True), encoding="utf-8")
-        temporary.replace(file)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_whole(file, yaml.safe_dump(dict(value), sort_keys=False, allow_unicode=True).encode())

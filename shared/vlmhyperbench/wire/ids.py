@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
 from uuid import UUID
 
+from vlmhyperbench.domain.short_ids import NamedKind
 from vlmhyperbench.wire.base import Output
 
 
 class Identified(Output):
     """The one run, experiment or artifact whose id begins with the digits that were given."""
 
-    kind: Literal["run", "experiment", "artifact"]
+    kind: NamedKind
     id: UUID
     name: str

@@ -11,6 +11,7 @@ from pydantic import Discriminator, Field, JsonValue, Tag
 from vlmhyperbench.domain.causes import Cause
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.states import ExperimentState, JobKind, JobState, PhaseState, RunState
+from vlmhyperbench.domain.waiting import WaitCode
 from vlmhyperbench.registry.choices import EvaluationChoices, name_tag
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 from vlmhyperbench.wire.base import Input, Label, Output
@@ -126,7 +127,7 @@ class Headline(Output):
 class WaitsFor(Output):
     """Why nothing happens to an open run now."""
 
-    code: Literal["paused", "retry", "run", "index", "no_worker", "busy", "device", "machine", "scheduler"]
+    code: WaitCode
     message: str
     run_id: UUID | None = None
     """The run that is in the way."""
