@@ -121,7 +121,7 @@ def test_a_broken_line_is_named_and_nothing_is_scored(
     ("arguments", "complaint"),
     [
         (["--metric", "anlz"], "Did you mean anls?"),
-        (["--metric", "anls@strange"], "Known profiles: paper, inclusive."),
+        (["--metric", "anls@strange"], "Known profiles: paper, inclusive, docvqa."),
         (["--metric", "anls@paper", "--param", "profile=inclusive"], "Two profiles are given."),
         (["--metric", "anls", "--param", "labels"], "Write --param NAME=VALUE."),
         (["--metric", "anls", "--param", "labels=1"], "refuses its params"),
@@ -136,7 +136,7 @@ def test_a_wrong_metric_or_parameter_is_named(
 
 
 def test_a_file_that_is_no_text_or_is_missing_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "x").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "x").write_bytes(b"\xc3\x28")
     for name, complaint in (("x", "is not UTF-8"), ("y", "cannot be read"), ("", "cannot be read")):
         assert main(["score", str(tmp_path / name), "--metric", "cer"]) == 2
         assert complaint in capsys.readouterr().err

@@ -65,6 +65,38 @@ def test_the_value_of_a_group_is_the_mean_over_scored_samples() -> None:
     assert combined(Anls(), measures) == 0.5
 
 
+@pytest.mark.parametrize(
+    ("prediction", "references", "expected"),
+    [
+        ("a  b", ["a b"], 1.0),
+        ("Straße", ["strasse"], 1 - 2 / 7),
+        ("ab", ["ax"], 0.5),
+        ("abc", ["axy"], 0.0),
+        ("      ab      ", ["ax"], 1 - 1 / 14),
+        ("MARCH\n3", ["march 3", "x"], 1.0),
+        ("", [""], 1.0),
+        ("", ["a"], 0.0),
+        ("İ", ["i"], 0.0),
+    ],
+)
+def test_values_of_the_competition_s_script(prediction: str, references: list[str], expected: float) -> None:
+    """By hand: lower case, runs of white space one space, divided by the longer length as it came, 0.5 counts."""
+    assert value_of(Anls(profile="docvqa"), prediction, *references) == pytest.approx(expected)
+
+
+def _similarity_of_docvqa(said: str, true: str) -> float:
+    distance = Levenshtein.distance(" ".join(said.strip().lower().split()), " ".join(true.strip().lower().split()))
+    longest = max(len(said.upper()), len(true.upper()))
+    similarity = 1 - (distance / longest if longest else 0.0)
+    return 0.0 if similarity < 0.5 else similarity
+
+
+@given(samples=SAMPLES)
+def test_the_bulk_of_docvqa_equals_its_definition(samples: list[tuple[str, list[str]]]) -> None:
+    expected = [max(_similarity_of_docvqa(said, true) for true in own) if own else None for said, own in samples]
+    assert measure(Anls(profile="docvqa"), samples).values == expected
+
+
 def _similarity(said: str, true: str, *, inclusive: bool) -> float:
     said, true = said.strip().casefold(), true.strip().casefold()
     if not said and not true:

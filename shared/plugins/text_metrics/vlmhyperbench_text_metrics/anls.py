@@ -10,9 +10,10 @@ from vlmhyperbench_sdk.params import check_profile
 from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, Measures
 from vlmhyperbench_text_metrics.edit_rates import distances
-from vlmhyperbench_text_metrics.pairs import lay_out, share
+from vlmhyperbench_text_metrics.pairs import IntArray, Pairs, lay_out, share
 
-PROFILES = ("paper", "inclusive")
+PROFILES = ("paper", "inclusive", "docvqa")
+_PAPER = "Biten et al. 2019, arXiv:1905.13648, eq. 1"
 
 
 class Anls:
@@ -20,7 +21,9 @@ class Anls:
 
     With `d` the Levenshtein distance and `L` the longer length of the stripped, case-folded texts, the normalised
     distance is `d / L` (0 for two empty texts). Profile `paper`: the similarity `1 − d/L` counts where `d/L < 0.5`.
-    Profile `inclusive`: where `d/L <= 0.5`.
+    Profile `inclusive`: where `d/L <= 0.5`. Profile `docvqa`, as the competition's script computes it: the texts are in
+    lower case with each run of white space one space, `L` is the longer length of the texts as they came, in upper
+    case, and `d/L <= 0.5` counts.
     """
 
     def __init__(self, *, profile: str = "paper") -> None:
@@ -29,6 +32,7 @@ class Anls:
     @property
     def description(self) -> MetricDescription:
         sign = "<" if self._profile == "paper" else "<="
+        is_docvqa = self._profile == "docvqa"
         return MetricDescription(
             name="anls",
             profile=self._profile,
@@ -40,9 +44,10 @@ class Anls:
             direction="higher",
             aggregation="mean",
             proportion=False,
-            normaliser="strip, casefold",
-            formula=f"max over references of s = 1 - NL if NL {sign} 0.5 else 0, NL = levenshtein / longer length",
-            source="Biten et al. 2019, arXiv:1905.13648, eq. 1",
+            normaliser="lower case, white space collapsed" if is_docvqa else "strip, casefold",
+            formula=f"max over references of s = 1 - NL if NL {sign} 0.5 else 0, NL = levenshtein / longer length"
+            + (" of the texts as they came" if is_docvqa else ""),
+            source="evaluation script of the DocVQA challenge" if is_docvqa else _PAPER,
         )
 
     def measure(
@@ -53,8 +58,7 @@ class Anls:
         metadata: Sequence[JsonObject] | None = None,  # noqa: ARG002 (part of the contract)
     ) -> Measures:
         pairs = lay_out(predictions, references)
-        distance, said_length, true_length = distances(pairs, _fold)
-        longest = np.maximum(said_length, true_length)
+        distance, longest = _compare_as_docvqa(pairs) if self._profile == "docvqa" else _compare(pairs)
         # Integers decide the threshold: 0.5 itself must not depend on rounding.
         counts = (2 * distance < longest) if self._profile == "paper" else (2 * distance <= longest)
         similarity = np.where(counts | (longest == 0), 1.0 - distance / np.maximum(longest, 1), 0.0)
@@ -65,5 +69,24 @@ class Anls:
         return share(sums, "similarity")
 
 
+def _compare(pairs: Pairs) -> tuple[IntArray, IntArray]:
+    distance, said_length, true_length = distances(pairs, _fold)
+    return distance, np.maximum(said_length, true_length)
+
+
+def _compare_as_docvqa(pairs: Pairs) -> tuple[IntArray, IntArray]:
+    """Divide by the length of the texts as they came: the script normalises them for the distance alone."""
+    distance, _, _ = distances(pairs, _collapse)
+    return distance, np.maximum(_raw_lengths(pairs.predictions), _raw_lengths(pairs.references))
+
+
 def _fold(texts: Sequence[str]) -> list[str]:
     return [text.strip().casefold() for text in texts]
+
+
+def _collapse(texts: Sequence[str]) -> list[str]:
+    return [" ".join(text.lower().split()) for text in texts]
+
+
+def _raw_lengths(texts: Sequence[str]) -> IntArray:
+    return np.array([len(text) if text.isascii() else len(text.upper()) for text in texts], dtype=np.int64)
