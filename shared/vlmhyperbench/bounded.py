@@ -34,7 +34,7 @@ _PAGE_BYTES: Final = resource.getpagesize()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class ChildBounds:
     """What a child may use."""
 
     memory_bytes: int = 1024**3
@@ -46,7 +46,7 @@ class Bounds:
 
 
 async def run_bounded(
-    function: Callable[..., object], *args: JsonValue, what: str, bounds: Bounds | None = None
+    function: Callable[..., object], *args: JsonValue, what: str, bounds: ChildBounds | None = None
 ) -> JsonValue:
     """Call a module's function in a child and return what it returns, which is JSON as its arguments are.
 
@@ -60,7 +60,7 @@ async def run_bounded(
         InvalidInput: what is read needs more than the child may use (code `too_large`); or as the function raises.
         NotFound, Unavailable, PluginFailure: as the function raises; the child failed otherwise.
     """
-    bounds = bounds or Bounds()
+    bounds = bounds or ChildBounds()
     asked = {"function": f"{function.__module__}:{function.__qualname__}", "args": list(args), "bounds": asdict(bounds)}
     environment = {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
     child = await start_child([sys.executable, "-P", "-m", __name__], env=environment, stderr=DEVNULL)
@@ -95,7 +95,7 @@ async def _exchange(child: Child, asked: bytes) -> bytes:
     return reply
 
 
-def _result(reply: JsonObject, what: str, bounds: Bounds) -> JsonValue:
+def _result(reply: JsonObject, what: str, bounds: ChildBounds) -> JsonValue:
     error = reply.get("error")
     if error is None:
         return reply.get("result")
@@ -119,7 +119,7 @@ def _over(what: str, bound: str) -> InvalidInput:
     )
 
 
-def _limit(bounds: Bounds) -> None:
+def _limit(bounds: ChildBounds) -> None:
     """Bound this process from here on; nothing that it starts can undo it."""
     mapped = int(Path("/proc/self/statm").read_text().split()[0]) * _PAGE_BYTES if sys.platform == "linux" else 0
     limits = {
@@ -138,13 +138,13 @@ def _limit(bounds: Bounds) -> None:
 def _answer(asked: dict[str, JsonValue]) -> dict[str, object]:
     module, _, name = str(asked["function"]).partition(":")
     function = getattr(importlib.import_module(module), name)
-    _limit(Bounds(**asked["bounds"]))  # type: ignore[arg-type]
+    _limit(ChildBounds(**asked["bounds"]))  # type: ignore[arg-type]
     try:
         return {"result": function(*asked["args"])}  # type: ignore[misc]
     except MemoryError:
         return {"error": TOO_MUCH}
     except VlmHyperBenchError as error:
-        kind = next((one.__name__ for one in _KINDS.values() if isinstance(error, one)), "Unavailable")
+        kind = next((name for name, kind in _KINDS.items() if isinstance(error, kind)), "Unavailable")
         return {"error": {"kind": kind, "code": error.code, "message": error.message, "cure": error.cure}}
     except Exception as error:  # noqa: BLE001 - the one guard at the door: what came out is told over the pipe
         return {"error": {"kind": "PluginFailure", "message": f"Reading failed: {type(error).__name__}: {error}."}}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from vlmhyperbench.bounded import TOO_MUCH, Bounds, run_bounded
+from vlmhyperbench.bounded import TOO_MUCH, ChildBounds, run_bounded
 from vlmhyperbench.data import manifest
 from vlmhyperbench.data.manifest import ManifestSample
 from vlmhyperbench.domain.specs import ANSWERS_DATASET, DatasetSpec
@@ -37,7 +37,7 @@ def _asked(folder: Path, *answers: Answer) -> dict[str, Any]:
     }
 
 
-def _taken(folder: Path, asked: dict[str, Any], bounds: Bounds | None = None) -> tuple[Any, list[dict[str, Any]]]:
+def _taken(folder: Path, asked: dict[str, Any], bounds: ChildBounds | None = None) -> tuple[Any, list[dict[str, Any]]]:
     out = folder / "out"
     out.mkdir()
     told = asyncio.run(run_bounded(take, asked, str(out), what="it", bounds=bounds))
@@ -70,5 +70,5 @@ def test_parts_are_bounded_by_rows_and_by_size(tmp_path: Path) -> None:
 def test_a_file_that_takes_too_much_memory_fails_its_import(tmp_path: Path) -> None:
     asked = _asked(tmp_path, Answer(key="a", text="x" * (32 * MIB)))
     with pytest.raises(InvalidInput) as refused:
-        _taken(tmp_path, asked, Bounds(memory_bytes=48 * MIB))
+        _taken(tmp_path, asked, ChildBounds(memory_bytes=48 * MIB))
     assert refused.value.code == TOO_MUCH

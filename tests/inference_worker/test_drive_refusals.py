@@ -16,7 +16,7 @@ import pytest
 from tests.inference_worker.test_drive import Start, ask, claimed, remote, rows_of, runtime, start
 from tests.loadgen.driving import respond, serving, whole
 from vlmhyperbench.runtime import Runtime
-from vlmhyperbench_inference_worker.refusals import RequestRefused
+from vlmhyperbench_inference_worker.refusals import TargetRefused
 from vlmhyperbench_sdk.load import SEGMENT_ROWS
 
 __all__ = ["runtime", "start"]
@@ -75,7 +75,7 @@ async def test_an_endpoint_that_refuses_the_key_ends_the_job_without_a_row(
 ) -> None:
     async with refusing(lambda _: 401) as url:
         job, served = await claimed(runtime, 6), await start(remote(url))
-        with pytest.raises(RequestRefused) as refused:
+        with pytest.raises(TargetRefused) as refused:
             await ask(job, served, tmp_path, requests=6)
     assert refused.value.code == "endpoint_key_refused"
     assert await rows_of(job) == []
@@ -87,7 +87,7 @@ async def test_a_key_that_is_revoked_ends_the_job_with_what_was_answered_committ
     good, asked = 40, 2 * SEGMENT_ROWS + 1
     async with refusing(lambda number: 200 if number < good else 401) as url:
         job, served = await claimed(runtime, asked, shard=asked), await start(remote(url))
-        with pytest.raises(RequestRefused):
+        with pytest.raises(TargetRefused):
             await ask(job, served, tmp_path, requests=asked)
     rows = await rows_of(job)
     assert rows[:good] == [(n, "ok") for n in range(good)]

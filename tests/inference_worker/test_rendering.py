@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from vlmhyperbench.bounded import Bounds
+from vlmhyperbench.bounded import ChildBounds
 from vlmhyperbench.data.manifest import ManifestSample
 from vlmhyperbench.domain.prompts import is_linear
 from vlmhyperbench.domain.specs import PromptSpec
@@ -16,7 +16,7 @@ from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench_inference_worker.rendering import render_prompts
 
 pytestmark = pytest.mark.anyio
-SMALL = Bounds(memory_bytes=256 * 1024**2, cpu_s=2, wall_s=60)
+SMALL = ChildBounds(memory_bytes=256 * 1024**2, cpu_s=2, wall_s=60)
 
 
 def _prompt(user: str, **fields: Any) -> PromptSpec:

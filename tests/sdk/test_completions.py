@@ -9,7 +9,7 @@ import pytest
 from vlmhyperbench_sdk.completions import (
     MAX_TOKENS,
     BadAnswer,
-    Choices,
+    ChoiceStream,
     Said,
     count_choices,
     only_asked,
@@ -36,14 +36,14 @@ def test_several_choices_come_in_the_order_of_their_indexes() -> None:
 def test_a_choice_that_was_asked_for_and_never_came_is_no_answer() -> None:
     with pytest.raises(BadAnswer, match="no choice 1"):
         read_completion({"choices": [_choice(0)]}, 2)
-    choices = Choices(2)
+    choices = ChoiceStream(2)
     choices.take(_event(0, "a", "stop"))
     with pytest.raises(BadAnswer, match="no choice 1"):
         choices.check_end()
 
 
 def test_each_choice_of_a_stream_ends_by_itself() -> None:
-    choices = Choices(2)
+    choices = ChoiceStream(2)
     assert choices.take(_event(0, "a", "stop")) == {0: Said("a", finish_reason="stop")}
     assert not choices.have_ended
     assert choices.take(_event(0, "late")) == {}

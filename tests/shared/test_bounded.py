@@ -18,13 +18,13 @@ import psutil
 import pytest
 
 from vlmhyperbench import bounded
-from vlmhyperbench.bounded import TOO_MUCH, Bounds, run_bounded
+from vlmhyperbench.bounded import TOO_MUCH, ChildBounds, run_bounded
 from vlmhyperbench.errors import InvalidInput, NotFound, PluginFailure, VlmHyperBenchError
 
 MIB = 2**20
 
 
-def _run(function: Callable[..., object], *args: object, bounds: Bounds | None = None) -> object:
+def _run(function: Callable[..., object], *args: object, bounds: ChildBounds | None = None) -> object:
     return asyncio.run(run_bounded(function, *args, what="the file", bounds=bounds))  # type: ignore[arg-type]
 
 
@@ -40,15 +40,15 @@ def test_what_a_function_returns_comes_back_as_json() -> None:
 @pytest.mark.parametrize(
     ("function", "args", "bounds"),
     [
-        (operator.mul, ("x", 64 * MIB), Bounds(memory_bytes=32 * MIB)),
-        (math.factorial, (20_000_000,), Bounds(cpu_s=1)),
-        (time.sleep, (60,), Bounds(wall_s=0.5)),
-        (os.kill, (0, signal.SIGKILL), Bounds()),
+        (operator.mul, ("x", 64 * MIB), ChildBounds(memory_bytes=32 * MIB)),
+        (math.factorial, (20_000_000,), ChildBounds(cpu_s=1)),
+        (time.sleep, (60,), ChildBounds(wall_s=0.5)),
+        (os.kill, (0, signal.SIGKILL), ChildBounds()),
     ],
     ids=["memory", "processor", "time", "killed by the system"],
 )
 def test_work_that_needs_more_than_it_may_is_refused(
-    function: Callable[..., object], args: tuple[object, ...], bounds: Bounds
+    function: Callable[..., object], args: tuple[object, ...], bounds: ChildBounds
 ) -> None:
     with pytest.raises(InvalidInput) as refused:
         _run(function, *args, bounds=bounds)
@@ -57,7 +57,7 @@ def test_work_that_needs_more_than_it_may_is_refused(
 
 
 def test_a_bound_that_is_wide_enough_is_not_felt() -> None:
-    assert _run(operator.mul, "x", MIB, bounds=Bounds(memory_bytes=64 * MIB)) == "x" * MIB
+    assert _run(operator.mul, "x", MIB, bounds=ChildBounds(memory_bytes=64 * MIB)) == "x" * MIB
 
 
 @pytest.mark.parametrize(("name", "kind"), [("NotFound", NotFound), ("InvalidInput", InvalidInput)])
@@ -81,7 +81,7 @@ def test_limits_are_those_of_everything_that_the_child_starts_too() -> None:
         "-c",
         "import resource as r; print(r.getrlimit(r.RLIMIT_FSIZE), r.getrlimit(r.RLIMIT_CORE))",
     ]
-    assert _run(subprocess.getoutput, f"{command[0]} -c '{command[2]}'", bounds=Bounds(file_bytes=MIB)) == (
+    assert _run(subprocess.getoutput, f"{command[0]} -c '{command[2]}'", bounds=ChildBounds(file_bytes=MIB)) == (
         f"({MIB}, {MIB}) (0, 0)"
     )
 
@@ -120,7 +120,8 @@ def test_a_limit_of_the_system_that_is_lower_stays() -> None:
     assert hard == resource.RLIM_INFINITY or hard > 0
     program = (
         "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (1000, 1000))\n"
-        "from vlmhyperbench.bounded import Bounds, _limit\n_limit(Bounds()); print(r.getrlimit(r.RLIMIT_FSIZE))"
+        "from vlmhyperbench.bounded import ChildBounds, _limit\n_limit(ChildBounds())\n"
+        "print(r.getrlimit(r.RLIMIT_FSIZE))"
     )
     assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == "(1000, 1000)"
 

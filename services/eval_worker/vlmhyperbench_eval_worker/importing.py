@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from vlmhyperbench.bounded import Bounds, run_bounded
+from vlmhyperbench.bounded import ChildBounds, run_bounded
 from vlmhyperbench.data import manifest
 from vlmhyperbench.db import claims, manifests, runs
 from vlmhyperbench.domain.digests import digest_of
@@ -29,7 +29,7 @@ from vlmhyperbench_sdk.types import JsonObject
 
 CHUNK_ROWS = 1000
 CHUNK_BYTES = 16 * 1024**2
-BOUNDS = Bounds(memory_bytes=3 * 1024**3, cpu_s=3600, wall_s=7200)
+BOUNDS = ChildBounds(memory_bytes=3 * 1024**3, cpu_s=3600, wall_s=7200)
 """Of reading a file beside its samples."""
 NOT_IN_FILE = "not_in_file"
 FAILED_IN_FILE = "failed_in_file"

@@ -6,7 +6,7 @@ import asyncio
 
 from pydantic import TypeAdapter
 
-from vlmhyperbench.bounded import Bounds, run_bounded
+from vlmhyperbench.bounded import ChildBounds, run_bounded
 from vlmhyperbench.data.manifest import manifest_key
 from vlmhyperbench.db import manifests
 from vlmhyperbench.db.views import SampleManifestView
@@ -16,7 +16,7 @@ from vlmhyperbench.errors import Fenced, VlmHyperBenchError
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_eval_worker.enumerating import IndexResult, index_in_bounds, index_in_child
 
-BOUNDS = Bounds(memory_bytes=4 * 1024**3, cpu_s=3600, wall_s=7200)
+BOUNDS = ChildBounds(memory_bytes=4 * 1024**3, cpu_s=3600, wall_s=7200)
 """Of enumerating a file of answers: its questions and the images that its samples share."""
 
 

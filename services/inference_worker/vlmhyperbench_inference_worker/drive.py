@@ -15,7 +15,7 @@ from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.load.process import LoadProcess
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_inference_worker.live import Live
-from vlmhyperbench_inference_worker.refusals import RequestRefused
+from vlmhyperbench_inference_worker.refusals import TargetRefused
 from vlmhyperbench_inference_worker.requests import PlannedRequest
 from vlmhyperbench_inference_worker.serving import Serving
 from vlmhyperbench_inference_worker.sink import Sealed, Sink
@@ -61,7 +61,7 @@ async def drive(
 
     Raises:
         EngineLost: the engine is gone; rows it could not answer are not written.
-        RequestRefused: the endpoint does not take the key any more; what it answered before is committed.
+        TargetRefused: the endpoint does not take the key any more; what it answered before is committed.
         Fenced: the claim is lost.
     """
     driven = Driven()
@@ -116,7 +116,7 @@ async def _commit(
         )
     await asyncio.to_thread(path.unlink)
     if sealed and sealed.refusal:
-        raise RequestRefused(sealed.refusal, serving)
+        raise TargetRefused(sealed.refusal, serving)
     if sealed:
         await job.append(sealed.chunk, sealed.rows)
         driven.has_answered |= sealed.unanswered < len(sealed.rows)

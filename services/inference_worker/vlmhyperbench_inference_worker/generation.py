@@ -16,6 +16,7 @@ from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget, Target
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.errors import Conflict, Fenced, InvalidInput, NotFound, Unavailable
 from vlmhyperbench.load.process import END_SECONDS, LoadProcess
+from vlmhyperbench.secret_files import read_secrets
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench.worker.devices import DeviceInfo
@@ -27,10 +28,9 @@ from vlmhyperbench_inference_worker.fleet import Fleet
 from vlmhyperbench_inference_worker.judging import read_judging
 from vlmhyperbench_inference_worker.phases import measured_kind, measured_params, open_phases
 from vlmhyperbench_inference_worker.probing import probe
-from vlmhyperbench_inference_worker.refusals import RequestRefused, check_refusals
+from vlmhyperbench_inference_worker.refusals import TargetRefused, check_refusals
 from vlmhyperbench_inference_worker.reserve import Reserve, end, folder_of
 from vlmhyperbench_inference_worker.reuse import keep_equal
-from vlmhyperbench_inference_worker.secrets import read_secrets
 from vlmhyperbench_inference_worker.serving import Serving
 from vlmhyperbench_inference_worker.sink import Sink
 from vlmhyperbench_inference_worker.watch import Watch, machine
@@ -48,7 +48,7 @@ async def handle_generate(job: ClaimedJob, *, fleet: Fleet, reserve: Reserve, de
     except EngineLost as error:
         await fleet.discard()
         return outcome_of(error)
-    except RequestRefused as error:
+    except TargetRefused as error:
         await fleet.discard()
         return Failed(code=error.code, message=str(error), permanent=True, error=error.told)
     except (InvalidInput, NotFound, Conflict, Unavailable) as error:

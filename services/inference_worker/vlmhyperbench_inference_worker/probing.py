@@ -19,7 +19,7 @@ from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_inference_worker import plan
 from vlmhyperbench_inference_worker.drive import ending
 from vlmhyperbench_inference_worker.phases import Phases
-from vlmhyperbench_inference_worker.refusals import RequestRefused
+from vlmhyperbench_inference_worker.refusals import TargetRefused
 from vlmhyperbench_inference_worker.requests import PlannedRequest
 from vlmhyperbench_inference_worker.reserve import Reserve, end, folder_of
 from vlmhyperbench_inference_worker.serving import Serving
@@ -38,7 +38,7 @@ async def probe(job: ClaimedJob, work: Work, serving: Serving, reserve: Reserve)
     What is refused for its prompt, or not answered at all, says nothing: another sample is asked, or the run goes on.
 
     Raises:
-        RequestRefused: the target refuses what every request of the run asks for.
+        TargetRefused: the target refuses what every request of the run asks for.
     """
     asked = await choose(work)
     if not asked or options_of(asked[0]) in serving.probed:
@@ -51,12 +51,12 @@ async def probe(job: ClaimedJob, work: Work, serving: Serving, reserve: Reserve)
             return
         rule = rule_of(failed)
         if rule.cause_where(1.0) == "configuration":
-            raise RequestRefused(failed, serving)
+            raise TargetRefused(failed, serving)
         if rule.alone is None:
             return
         refusals.append(failed)
     if all(rule_of(failed).alone_below == MAX_EVERYBODY for failed in refusals):
-        raise RequestRefused(refusals[0], serving)
+        raise TargetRefused(refusals[0], serving)
 
 
 async def choose(work: Work) -> list[PlannedRequest]:

@@ -15,7 +15,7 @@ from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.types import JsonObject
 
 
-class RequestRefused(InvalidInput):
+class TargetRefused(InvalidInput):
     """The target refuses the requests of this run whatever their prompt is; asking again cannot help."""
 
     code = "endpoint_refused"
@@ -54,7 +54,7 @@ async def check_refusals(job: ClaimedJob, serving: Serving, *, phase: int, is_la
         is_last: nobody will add rows to the phase; else it is looked at only if nothing is missing.
 
     Raises:
-        RequestRefused: more requests got a refusal that is the configuration's than were answered.
+        TargetRefused: more requests got a refusal that is the configuration's than were answered.
     """
     async with job.runtime.database.transaction() as session:
         counts = await failures.of_run(session, job.run_id, phase=phase)
@@ -62,4 +62,4 @@ async def check_refusals(job: ClaimedJob, serving: Serving, *, phase: int, is_la
             return
     found = find_configuration_error([(group.failed, group.count) for group in counts.failures], ok=counts.ok)
     if found is not None:
-        raise RequestRefused(found, serving, has_rows=True)
+        raise TargetRefused(found, serving, has_rows=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vlmhyperbench.bounded import TOO_MUCH, Bounds, run_bounded
+from vlmhyperbench.bounded import TOO_MUCH, ChildBounds, run_bounded
 from vlmhyperbench.domain.prompts import is_linear, render
 from vlmhyperbench.domain.specs import PromptSpec
 from vlmhyperbench.errors import InvalidInput
@@ -18,12 +18,12 @@ from vlmhyperbench_sdk.types import JsonObject, Prompt
 if TYPE_CHECKING:
     from vlmhyperbench.data.manifest import ManifestSample
 
-BOUNDS = Bounds(cpu_s=60, wall_s=300)
+BOUNDS = ChildBounds(cpu_s=60, wall_s=300)
 """Of all the samples of a job; ten thousand ordinary ones take a second."""
 
 
 async def render_prompts(
-    spec: PromptSpec, samples: Sequence[ManifestSample], *, bounds: Bounds = BOUNDS
+    spec: PromptSpec, samples: Sequence[ManifestSample], *, bounds: ChildBounds = BOUNDS
 ) -> list[Prompt]:
     """Return the prompt of every sample, in their order.
 

@@ -46,7 +46,7 @@ class ResourceSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class DeviceSample:
     """What was read at one instant; None where the machine has no such thing."""
 
     monotonic_ns: int
@@ -67,7 +67,7 @@ class Watch:
         self.engine_pid: int | None = None
         self._gpus = [device.no for device in devices if device.kind == "gpu"]
         self._interval_s = interval_s
-        self._samples: list[Sample] = []
+        self._samples: list[DeviceSample] = []
         """Appended to by the sampler alone, a whole sample at a time: another thread may copy it at any instant."""
         self._tree: list[psutil.Process] = []
         self._tree_until = 0.0
@@ -92,7 +92,8 @@ class Watch:
         import polars
 
         types: dict[str, type[polars.Float64 | polars.Int64]] = {
-            one.name: polars.Float64 if "float" in str(one.type) else polars.Int64 for one in fields(Sample)
+            column.name: polars.Float64 if "float" in str(column.type) else polars.Int64
+            for column in fields(DeviceSample)
         }
         frame = polars.DataFrame([astuple(sample) for sample in tuple(self._samples)], schema=types, orient="row")
         buffer = io.BytesIO()
@@ -126,7 +127,7 @@ class Watch:
 
     def _sample(self) -> None:
         reading = nvml.read(self._gpus) if self._gpus else None
-        sample = Sample(
+        sample = DeviceSample(
             monotonic_ns=time.monotonic_ns(),
             wall_ns=time.time_ns(),
             cpu_util_percent=psutil.cpu_percent(),

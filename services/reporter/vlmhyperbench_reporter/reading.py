@@ -187,7 +187,7 @@ async def _tell(
 ) -> tuple[ClaimEvidence, ...]:
     """Say what claims recorded, and what else sent requests on their machines meanwhile."""
     async with runtime.database.transaction() as session:
-        others = await evidence.beside(session, [one.claim for one in claims if one.job.kind is JobKind.GENERATE])
+        others = await evidence.beside(session, [found.claim for found in claims if found.job.kind is JobKind.GENERATE])
     return tuple(_claim(found, _disturbers(found, others, project_id)) for found in claims)
 
 

@@ -52,7 +52,7 @@ def write_json(value: JsonValue) -> bytes:
 
 
 def _check_allowed(name: str, allowed: Collection[str]) -> None:
-    for owner in sorted(discovery.owners("backends", name) - {discovery.normalise(one) for one in allowed}):
+    for owner in sorted(discovery.owners("backends", name) - set(map(discovery.normalise, allowed))):
         raise InvalidInput(
             f"The adapter {name!r} comes from {owner}, which is not on the allow-list.",
             cure="Allow the distribution where the gateway is started.",

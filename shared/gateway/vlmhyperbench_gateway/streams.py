@@ -10,7 +10,7 @@ from vlmhyperbench.errors import VlmHyperBenchError
 from vlmhyperbench.logs import process_masker
 from vlmhyperbench_gateway.adapters import write_json
 from vlmhyperbench_gateway.errors import EngineFailed, body_of
-from vlmhyperbench_sdk.completions import BOM, CODE, BadAnswer, Choices, only_asked, parse_document, usage_counts
+from vlmhyperbench_sdk.completions import BOM, CODE, BadAnswer, ChoiceStream, only_asked, parse_document, usage_counts
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 _DONE = b"[DONE]"
@@ -109,7 +109,7 @@ class Passage:
         """
         self._meter = meter
         self._memory = memory
-        self._choices = Choices(asked)
+        self._choices = ChoiceStream(asked)
         self.state: Literal["open", "done", "failed"] = "open"
         """Nothing passes after `[DONE]` or an error."""
 
@@ -156,7 +156,7 @@ class Passage:
             self.state = "failed"
             return process_masker.mask(event.decode("utf-8", "replace")).encode()
         said = self._choices.take(chunk)
-        self._meter.see(chunk, now_ns, bears_tokens=any(one.bears_tokens for one in said.values()))
+        self._meter.see(chunk, now_ns, bears_tokens=any(part.bears_tokens for part in said.values()))
         kept = only_asked(chunk, said)
         if is_exact and kept == chunk:
             return event

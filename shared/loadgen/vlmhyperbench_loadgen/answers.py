@@ -20,7 +20,7 @@ from vlmhyperbench_loadgen.sse import Events, instants_of
 from vlmhyperbench_sdk.completions import (
     CODE,
     BadAnswer,
-    Choices,
+    ChoiceStream,
     Said,
     as_document,
     hidden_tokens,
@@ -80,7 +80,7 @@ class _Reading:
     """Completion tokens so far, as said by each token-bearing event."""
     hidden: int = 0
     """Completion tokens of reasoning, as the server counts them."""
-    choices: Choices = field(default_factory=Choices)
+    choices: ChoiceStream = field(default_factory=ChoiceStream)
 
     def finish(self) -> Answer:
         answer = self.answer

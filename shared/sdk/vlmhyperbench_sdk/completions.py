@@ -48,7 +48,7 @@ class Said(NamedTuple):
         return bool(self.text or self.reasoning or self.call_characters)
 
 
-class Choices:
+class ChoiceStream:
     """Follows the choices that were asked for from event to event of a stream."""
 
     __slots__ = ("_asked", "_begun", "_spoken", "finish_reasons")
@@ -77,11 +77,10 @@ class Choices:
                 continue
             delta = _part_of(choice, "delta")
             reason = _finish_reason(choice)
-            one = _said(delta or {}, reason)
-            said[index] = one
+            said[index] = _said(delta or {}, reason)
             if delta is not None:
                 self._begun.add(index)
-            if one.bears_tokens:
+            if said[index].bears_tokens:
                 self._spoken.add(index)
             if reason is not None:
                 self.finish_reasons[index] = reason
@@ -289,7 +288,7 @@ def _call_characters(part: Mapping[str, Any]) -> int:
     calls, call = part.get("tool_calls"), part.get("function_call")
     if calls is None and call is None:
         return 0
-    if not isinstance(calls, (list, type(None))) or not all(isinstance(one, dict) for one in calls or ()):
+    if not isinstance(calls, (list, type(None))) or not all(isinstance(item, dict) for item in calls or ()):
         raise BadAnswer("its tool_calls are no list of objects")
     if not isinstance(call, (dict, type(None))):
         raise BadAnswer("its function_call is no object")

@@ -109,9 +109,12 @@ def _tell(added: Sequence[Added], shown: Shown) -> int:
     if shown.json:
         emit(
             "registry-added",
-            [{"kind": one.kind, "name": one.name, "file": str(one.file), "is_new": one.is_new} for one in added],
+            [
+                {"kind": entry.kind, "name": entry.name, "file": str(entry.file), "is_new": entry.is_new}
+                for entry in added
+            ],
         )
         return exits.OK
-    for one in added:
-        say(f"{one.kind}/{one.name}: {one.file}{'' if one.is_new else ' (as it was)'}")
+    for entry in added:
+        say(f"{entry.kind}/{entry.name}: {entry.file}{'' if entry.is_new else ' (as it was)'}")
     return exits.OK

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from vlmhyperbench.cli.output import say, table
-from vlmhyperbench.wire.runs import Headline, Run, Score
+from vlmhyperbench.wire.runs import Headline, MetricScore, Run
 
 _NUMBERS: tuple[tuple[str, str, str], ...] = (
     ("latency_p50_ms", "p50 ms", ".0f"),
@@ -58,7 +58,7 @@ def print_scores(run: Run) -> None:
         if count
     ]
     if headline.requested is not None:
-        say(f"answers: {headline.ok} of {headline.requested}{''.join(f', {one}' for one in failed)}")
+        say(f"answers: {headline.ok} of {headline.requested}{''.join(f', {clause}' for clause in failed)}")
     speeds = _speeds(headline)
     if speeds:
         void = f" ({_void(headline.validity)})" if headline.validity in _NO_MEASURES else ""
@@ -126,7 +126,7 @@ def _estimate(value: float | None, low: float | None, high: float | None) -> str
     return f"{value:.3f}{interval}"
 
 
-def _score(score: Score) -> tuple[object, ...]:
+def _score(score: MetricScore) -> tuple[object, ...]:
     has_interval = score.ci_low is not None and score.ci_high is not None
     interval = f"{score.ci_low:.3f} to {score.ci_high:.3f}" if has_interval else None
     return score.metric, _number(score.value, ".3f"), interval, score.n, score.n_without_value

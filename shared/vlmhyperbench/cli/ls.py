@@ -96,9 +96,10 @@ def _run(run: Run) -> Sequence[object]:
     return short(run.id), run.name, run.target, run.task, state_of(run), done, run.failed, score_of(run), created
 
 
-def _experiment(one: Experiment) -> Sequence[object]:
-    state = "paused" if one.is_paused else one.state.lower()
-    return short(one.id), one.name, state, sum(one.run_states.values()), f"{one.created_at:%Y-%m-%d %H:%M:%S}"
+def _experiment(experiment: Experiment) -> Sequence[object]:
+    state = "paused" if experiment.is_paused else experiment.state.lower()
+    created = f"{experiment.created_at:%Y-%m-%d %H:%M:%S}"
+    return short(experiment.id), experiment.name, state, sum(experiment.run_states.values()), created
 
 
 def _worker(worker: Worker) -> Sequence[object]:

@@ -80,7 +80,7 @@ def rewrite(file: Path, out: Path | None, format: Literal["html", "markdown"]) -
         raise Unavailable(f"{file} cannot be read: {error.strerror or error}.") from error
     thumbnails = {image: picture for image, picture in pictures.items() if picture is not None}
     drawings = {figure.name: to_svg(figure) for figure in document.figures}
-    folder = out or Path(f"report-{document.id[:8]}")
+    folder = out or Path(f"report-{short(document.id)}")
     if format == "html":
         store(folder, {"report.html": to_html(document, drawings=drawings, thumbnails=thumbnails)})
         return folder / "report.html"

@@ -160,7 +160,7 @@ class AskedFlags:
                 "dataset": self.dataset,
                 "limit": self.limit,
                 "metrics": list(self.metric) or None,
-                "extractors": [read_extractor(one) for one in self.extractor] or None,
+                "extractors": list(map(read_extractor, self.extractor)) or None,
                 "group_by": list(self.group_by) or None,
                 "decoding": decoding or None,
             }

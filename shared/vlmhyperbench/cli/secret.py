@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import re
 import sys
 from pathlib import Path
 
@@ -14,12 +13,10 @@ from vlmhyperbench.cli.output import emit, say, table
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.files import write_whole
+from vlmhyperbench.secret_files import MAX_SECRET_BYTES, is_secret_name, is_secret_value, read_secret
 from vlmhyperbench.settings import Settings
 
 app = App(name="secret", help="Store, list and remove keys and tokens.")
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
-_MAX_BYTES = 16 * 1024
 
 
 @app.command(name="set")
@@ -49,7 +46,7 @@ def list_(*, shown: Shown = HUMAN) -> int:
         shown: How the answer is shown.
     """
     folder = Settings.load().secrets_dir
-    files = sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name)) if folder.is_dir() else []
+    files = sorted(path for path in folder.iterdir() if is_secret_name(path.name)) if folder.is_dir() else []
     rows = [{"name": path.name, "problem": _problem(path)} for path in files]
     if shown.json:
         emit("secrets", rows)
@@ -92,7 +89,7 @@ def check_stored(names: list[str]) -> None:
 
 
 def _path(name: str) -> Path:
-    if not _NAME.fullmatch(name):
+    if not is_secret_name(name):
         # It may be the value, given by mistake: it is not repeated.
         cure = "Choose a NAME of letters, digits and `_`, and run: vlmhyperbench secret set NAME"
         raise InvalidInput("What is given is no name of a secret.", cure=cure, code="usage")
@@ -100,9 +97,12 @@ def _path(name: str) -> Path:
 
 
 def _problem(path: Path) -> str | None:
-    if path.is_symlink() or not path.is_file():
-        return "it is no regular file"
-    return f"others may read it: chmod 600 {path}" if path.stat().st_mode & 0o077 else None
+    """Say why workers cannot use a secret; None where they can."""
+    try:
+        read_secret(path.parent, path.name)
+    except (InvalidInput, NotFound) as error:
+        return f"{error.message} {error.cure}"
+    return None
 
 
 def _ask(name: str) -> str:
@@ -115,13 +115,13 @@ def _ask(name: str) -> str:
         if sys.stdin.isatty():
             value = getpass.getpass(f"Value of {name}: ")
         else:
-            value = sys.stdin.buffer.read(_MAX_BYTES + 1).decode()
+            value = sys.stdin.buffer.read(MAX_SECRET_BYTES + 1).decode()
     except UnicodeDecodeError as error:
         raise InvalidInput("The value is not UTF-8.", cure="Give one line of text.", code="usage") from error
     except EOFError as error:
         raise InvalidInput("There is no value.", cure="Type it, or pipe it in.", code="usage") from error
     value = value.strip()
-    if not value or len(value.encode()) > _MAX_BYTES or any(ord(character) < 32 for character in value):
-        message = f"The value is empty, longer than {_MAX_BYTES} bytes, or more than one line."
+    if not is_secret_value(value):
+        message = f"The value is empty, longer than {MAX_SECRET_BYTES} bytes, or more than one line."
         raise InvalidInput(message, cure="Give one line of text.", code="usage")
     return value

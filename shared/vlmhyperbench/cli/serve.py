@@ -133,8 +133,8 @@ def _request(
     target = resolve_target(references, choice, None, ()) if choice is not None else None
     if target is None or references.problems:
         raise RegistryErrors(
-            RegistryError(field=field_of(one.path), message=one.message, cure=one.cure)
-            for one in (*problems, *references.problems)
+            RegistryError(field=field_of(problem.path), message=problem.message, cure=problem.cure)
+            for problem in (*problems, *references.problems)
         )
     assert target.kind == "model"  # noqa: S101 -- of a model's choice; narrows the type
     return LoadRequest(

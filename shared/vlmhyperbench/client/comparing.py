@@ -70,8 +70,8 @@ class RunComparison:
         """
         policy = GatePolicy(rules=(MetricRule(metric=metric, max_drop=max_drop),))
         checked = comparing.compare(self._found.baseline, self._found.other, policy=policy)
-        bad = [one for one in checked.checks if one.status != "passed"]
+        bad = [check for check in checked.checks if check.status != "passed"]
         if bad:
-            said = " ".join(f"{one.rule} {one.status}: {one.message}" for one in bad)
-            more = "Ask more samples, or allow more." if all(one.status == "inconclusive" for one in bad) else ""
+            said = " ".join(f"{check.rule} {check.status}: {check.message}" for check in bad)
+            more = "Ask more samples, or allow more." if all(check.status == "inconclusive" for check in bad) else ""
             raise Regression(f"{self._found.other.name} against {self._found.baseline.name}: {said}", cure=more)

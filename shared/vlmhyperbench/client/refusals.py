@@ -44,7 +44,10 @@ def checked(model: type[Body], values: Mapping[str, Any]) -> Body:
         return model.model_validate(dict(values))
     except ValidationError as error:
         problems = problems_of(model, dict(values), error.errors(include_url=False))
-        items = [ProblemItem(message=one.message, field=field_of(one.path) or None, cure=one.cure) for one in problems]
+        items = [
+            ProblemItem(message=problem.message, field=field_of(problem.path) or None, cure=problem.cure)
+            for problem in problems
+        ]
         message = "; ".join(f"{item.field}: {item.message}" if item.field else item.message for item in items)
         raise RefusedInput(message, cure=items[0].cure, code="invalid_input", errors=items) from error
 

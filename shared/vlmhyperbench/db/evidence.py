@@ -75,7 +75,7 @@ async def beside(session: AsyncSession, claims: Sequence[ClaimView]) -> list[Bes
         .order_by(_CLAIM.c.started_at, _CLAIM.c.id)
     )
     found = (await session.execute(statement)).all()
-    known = {one.id: one for one in await fetch_all(session, ClaimView, _by_id([row.id for row in found]))}
+    known = {view.id: view for view in await fetch_all(session, ClaimView, _by_id([row.id for row in found]))}
     return [
         Beside(sending=sending, run_id=row.run_id, run_name=row.name, project_id=row.project_id)
         for row in found

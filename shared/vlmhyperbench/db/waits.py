@@ -13,7 +13,7 @@ from vlmhyperbench.db import scheduling
 from vlmhyperbench.db.views import RunView
 from vlmhyperbench.domain.planning import dataset_digest
 from vlmhyperbench.domain.states import JobKind, JobState, RunState
-from vlmhyperbench.domain.waiting import Busy, OpenJob, Wait, wait_of
+from vlmhyperbench.domain.waiting import HeldJob, OpenJob, Wait, wait_of
 
 
 async def of_runs(session: AsyncSession, runs: Sequence[RunView], *, stale_s: float) -> dict[UUID, Wait]:
@@ -29,7 +29,7 @@ async def of_runs(session: AsyncSession, runs: Sequence[RunView], *, stale_s: fl
     for run in waiting:
         # What another project runs is not named.
         busy = [
-            Busy(worker_id=row.worker_id, run_id=row.run_id if row.project_id == run.project_id else None)
+            HeldJob(worker_id=row.worker_id, run_id=row.run_id if row.project_id == run.project_id else None)
             for row in taken
         ]
         wait = wait_of(run.id, jobs[run.id], is_paused=run.is_paused, workers=workers, busy=busy, inferring=inferring)

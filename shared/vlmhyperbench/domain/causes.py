@@ -58,7 +58,7 @@ class FailedRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class CauseRule:
     """One row of the table. A rule without `statuses` fits every status from 400 on; without words, every body."""
 
     name: str
@@ -101,7 +101,7 @@ def _text(pattern: str) -> re.Pattern[str]:
 
 
 RULES = (
-    Rule(
+    CauseRule(
         name="key_refused",
         means="the endpoint refuses the key, or wants one",
         cause="configuration",
@@ -109,7 +109,7 @@ RULES = (
         is_final=True,
         cure="Correct the secret that the target names as its key, then start the run again.",
     ),
-    Rule(
+    CauseRule(
         name="quota_used_up",
         means="the account has no credit left",
         cause="configuration",
@@ -121,13 +121,13 @@ RULES = (
         is_final=True,
         cure="Look at the plan and the billing of the account that the key belongs to.",
     ),
-    Rule(
+    CauseRule(
         name="busy",
         means="the server is busy, away or limits the rate",
         cause="infrastructure",
         statuses=_BUSY,
     ),
-    Rule(
+    CauseRule(
         name="content_refused",
         means="a filter refuses the content of this prompt",
         cause="sample",
@@ -138,14 +138,14 @@ RULES = (
             r"content[ _](management )?(policy|filter)|flagged as potentially|safety (system|filter)|usage polic"
         ),
     ),
-    Rule(
+    CauseRule(
         name="output_limit",
         means="max_tokens is more than the model may ever write",
         cause="configuration",
         text=_text(r"supports at most \d+ completion tokens|max_tokens=\d+ cannot be greater than max_model_len"),
         cure="Lower max_tokens of the prompt's decoding.",
     ),
-    Rule(
+    CauseRule(
         name="context_exceeded",
         means="prompt and answer do not fit into the context",
         cause="sample",
@@ -157,7 +157,7 @@ RULES = (
         ),
         cure="Start the server with a longer context, or lower max_tokens or the size of the images.",
     ),
-    Rule(
+    CauseRule(
         name="images_unsupported",
         means="the model, or the server as it was started, takes no images",
         cause="configuration",
@@ -168,7 +168,7 @@ RULES = (
         ),
         cure="Name a model that reads images, or start the server with its vision part (llama.cpp: --mmproj).",
     ),
-    Rule(
+    CauseRule(
         name="unreadable_image",
         means="the server cannot read an image of this prompt, or takes fewer of them",
         cause="sample",
@@ -180,7 +180,7 @@ RULES = (
         ),
         cure="See whether the server reads this kind of image; the doctor names what it was sent.",
     ),
-    Rule(
+    CauseRule(
         name="unknown_model",
         means="the endpoint serves no model of this name",
         cause="configuration",
@@ -191,7 +191,7 @@ RULES = (
         ),
         cure="Correct the model's name; GET /v1/models of the endpoint lists those that it serves.",
     ),
-    Rule(
+    CauseRule(
         name="unknown_field",
         means="the endpoint does not know a field of the request, or does not take it for this model",
         cause="configuration",
@@ -202,7 +202,7 @@ RULES = (
         ),
         cure="Leave it out with omit (--omit FIELD), or rename it with max_tokens_field (--max-tokens-field NAME).",
     ),
-    Rule(
+    CauseRule(
         name="unsupported_format",
         means="the endpoint does not take this response_format, or its schema",
         cause="configuration",
@@ -210,7 +210,7 @@ RULES = (
         text=_text(r"response_?format|json[ _]schema|\bgrammar\b|structured output|guided[ _]decoding"),
         cure="Correct the task's response_format, or leave it out.",
     ),
-    Rule(
+    CauseRule(
         name="option_refused",
         means="the endpoint refuses an option of the request by its name",
         cause="configuration",
@@ -218,7 +218,7 @@ RULES = (
         text=_text(r"^field '(?!messages)|'loc': \('body', '(?!messages)"),
         cure="Correct that option of the decoding, or leave it out.",
     ),
-    Rule(
+    CauseRule(
         name="wrong_address",
         means="there is nothing at this path of the endpoint",
         cause="infrastructure",
@@ -227,7 +227,7 @@ RULES = (
         statuses=frozenset({404, 405, 410, 501}),
         cure="Correct the endpoint's URL: it ends with /v1 where the server has /v1/chat/completions.",
     ),
-    Rule(
+    CauseRule(
         name="forbidden",
         means="the endpoint forbids it: the key may not, or a filter will not",
         cause="infrastructure",
@@ -236,7 +236,7 @@ RULES = (
         statuses=frozenset({403}),
         cure="See what the key is allowed to ask for; where it is none, name one.",
     ),
-    Rule(
+    CauseRule(
         name="refused",
         means="any other refusal",
         cause="sample",
@@ -248,13 +248,13 @@ RULES = (
 )
 """The table, in the order in which it is read."""
 
-SERVER_ERROR = Rule(name="server_error", means="the server failed, or the network did", cause="infrastructure")
+SERVER_ERROR = CauseRule(name="server_error", means="the server failed, or the network did", cause="infrastructure")
 """What no rule is about."""
-NOT_ENDED = Rule(name="not_ended", means="the answer did not end in time, or was too large", cause="model")
-UNREADABLE = Rule(
+NOT_ENDED = CauseRule(name="not_ended", means="the answer did not end in time, or was too large", cause="model")
+UNREADABLE = CauseRule(
     name=UNREADABLE_SAMPLE, means="the sample cannot be read, so nothing was sent", cause="infrastructure"
 )
-BAD_ANSWER = Rule(
+BAD_ANSWER = CauseRule(
     name="bad_answer",
     means="what the server sent is no answer by the protocol",
     cause="infrastructure",
@@ -302,7 +302,7 @@ def read_row(*, error_code: str | None, http_status: int | None, error: str | No
     return failed
 
 
-def rule_of(failed: FailedRequest) -> Rule:
+def rule_of(failed: FailedRequest) -> CauseRule:
     """Return the row of the table that is about this failure."""
     if failed.code in _OF_CODE:
         return _OF_CODE[failed.code]

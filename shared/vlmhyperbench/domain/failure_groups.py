@@ -55,7 +55,7 @@ def group_failures(failures: Iterable[tuple[FailedRequest, Failure, int]], *, ok
     for failed, failure, count in found:
         rule = rule_of(failed)
         cause = rule.cause_where(ok / (ok + often[rule.name]))
-        one = FailureGroup(
+        group = FailureGroup(
             message=failed.message,
             code=word_of(failed),
             http_status=failed.http_status,
@@ -64,7 +64,7 @@ def group_failures(failures: Iterable[tuple[FailedRequest, Failure, int]], *, ok
             cause=failure if rule is SERVER_ERROR else cause,
             count=count,
         )
-        key = (one.code, one.http_status, one.cause, _NUMBERS.sub("#", one.message))
+        key = (group.code, group.http_status, group.cause, _NUMBERS.sub("#", group.message))
         known = groups.get(key)
-        groups[key] = one if known is None else replace(known, count=known.count + count)
+        groups[key] = group if known is None else replace(known, count=known.count + count)
     return sorted(groups.values(), key=lambda group: -group.count)

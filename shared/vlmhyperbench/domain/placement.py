@@ -96,7 +96,7 @@ def _has_room(worker: WorkerNow) -> bool:
 
 
 def _is_undisturbed(worker: WorkerNow, inferring: Iterable[Inferring]) -> bool:
-    return all(one.worker_id == worker.id or one.ground.is_apart_from(worker.ground) for one in inferring)
+    return all(other.worker_id == worker.id or other.ground.is_apart_from(worker.ground) for other in inferring)
 
 
 def _reserve(worker: WorkerNow) -> tuple[Reservation, ...]:

@@ -31,6 +31,6 @@ def ids_from(text: str) -> tuple[UUID, UUID]:
     return UUID(digits.ljust(_DIGITS, "0")), UUID(digits.ljust(_DIGITS, "f"))
 
 
-def short(value: UUID) -> str:
-    """Return as much of an id as a person needs."""
+def short(value: UUID | str) -> str:
+    """Return the first digits of an id, by which people tell it from others."""
     return str(value)[:SHOWN_DIGITS]

@@ -38,7 +38,7 @@ class OpenJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Busy:
+class HeldJob:
     """A job that a worker has."""
 
     worker_id: UUID
@@ -62,7 +62,7 @@ def wait_of(
     *,
     is_paused: bool,
     workers: Sequence[WorkerNow],
-    busy: Sequence[Busy],
+    busy: Sequence[HeldJob],
     inferring: Sequence[Inferring] = (),
 ) -> Wait | None:
     """Say what an open run waits for; None while one of its own jobs is given to a worker or runs.
@@ -97,7 +97,7 @@ def _worker_for(
     job: OpenJob,
     run_id: UUID,
     workers: Sequence[WorkerNow],
-    busy: Sequence[Busy],
+    busy: Sequence[HeldJob],
     inferring: Sequence[Inferring],
 ) -> Wait:
     """Say why no worker takes a job that could start."""
@@ -119,6 +119,6 @@ def _worker_for(
     return Wait(code="device", message=f"it waits for {owner}", run_id=other)
 
 
-def _holder(busy: Sequence[Busy], workers: Collection[UUID], run_id: UUID) -> UUID | None:
+def _holder(busy: Sequence[HeldJob], workers: Collection[UUID], run_id: UUID) -> UUID | None:
     """Return another run that one of the workers works on."""
     return next((job.run_id for job in busy if job.worker_id in workers and job.run_id not in {None, run_id}), None)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from vlmhyperbench.bounded import Bounds, run_bounded
+from vlmhyperbench.bounded import ChildBounds, run_bounded
 from vlmhyperbench.errors import Unavailable
 from vlmhyperbench.exchange.answers import write_answers
 from vlmhyperbench.exchange.reading import AUTO, read
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
-BOUNDS: Final = Bounds(memory_bytes=3 * 1024**3, cpu_s=3600, wall_s=7200)
+BOUNDS: Final = ChildBounds(memory_bytes=3 * 1024**3, cpu_s=3600, wall_s=7200)
 """Of reading a file on the machine of whoever imports it; a log of 256 MiB in one piece takes most of the memory."""
 _PATHS: Final = frozenset({"results", "requests"})
 
@@ -21,7 +21,7 @@ async def convert(
     out: Path,
     format: str = AUTO,  # noqa: A002 (the word of the command line)
     *,
-    bounds: Bounds = BOUNDS,
+    bounds: ChildBounds = BOUNDS,
     filter_name: str | None = None,
     results: Path | None = None,
     key: str | None = None,
@@ -41,7 +41,7 @@ async def convert(
     notes = await run_bounded(convert_here, str(path), str(out), format, given, what=str(path), bounds=bounds)
     if not isinstance(notes, list):
         raise Unavailable(f"The process that read {path} gave no answer.")
-    return [str(one) for one in notes]
+    return list(map(str, notes))
 
 
 def convert_here(path: str, out: str, format: str, options: dict[str, str | None]) -> list[JsonValue]:  # noqa: A002

@@ -113,7 +113,7 @@ def _image(sha256: str) -> JsonObject:
 def _without_images(asked: JsonValue) -> JsonValue:
     """Say where images are, as inspect_ai does in summaries, which have no attachments."""
     if isinstance(asked, list):
-        return [_without_images(one) for one in asked]
+        return list(map(_without_images, asked))
     if not isinstance(asked, Mapping):
         return asked
     if asked.get("type") == "image":

@@ -219,9 +219,9 @@ def _objects(value: JsonValue, name: str) -> list[JsonObject]:
     Raises:
         BadAnswer: it is none.
     """
-    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+    if not isinstance(value, list) or not all(isinstance(part, dict) for part in value):
         raise BadAnswer(f"its {name} is no list of objects")
-    return [object_in(one) for one in value]
+    return list(map(object_in, value))
 
 
 def _texts(parts: Iterable[JsonObject], names: tuple[str, ...]) -> list[str]:

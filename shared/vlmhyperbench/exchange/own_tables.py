@@ -96,12 +96,12 @@ def _of_frames(path: Path, first_extractor: object) -> Iterator[Answer]:
 def _of_row(row: Mapping[str, Any], first_extractor: object, place: str) -> Answer:
     told = ": ".join(part for part in (row["error_code"], row["error"]) if part)
     failed = told or (NOT_STORED if row["status"] == "ok" else str(row["status"]))
-    whole = [one for one in row["measures"] or () if one and one["field"] is None]
+    whole = [measure for measure in row["measures"] or () if measure and measure["field"] is None]
     return Answer(
         key=_key(row["key"], place),
         repeat=_repeat(row["repeat"], place),
         question=row["question"],
-        references=tuple(one for one in row["references"] or () if one is not None),
+        references=tuple(reference for reference in row["references"] or () if reference is not None),
         metadata=_metadata(row["metadata"], place),
         text=row["text"] if row["status"] == "ok" else None,
         reasoning=row["reasoning"],
@@ -112,9 +112,9 @@ def _of_row(row: Mapping[str, Any], first_extractor: object, place: str) -> Answ
         completion_tokens=count_in(row["completion_tokens"]),
         latency_ms=_positive(number_in(row["latency_ms"])),
         reported={
-            str(one["key"]): number
-            for one in whole
-            if one["extractor"] == first_extractor and (number := number_in(one["value"])) is not None
+            str(measure["key"]): number
+            for measure in whole
+            if measure["extractor"] == first_extractor and (number := number_in(measure["value"])) is not None
         },
         place=place,
     )
@@ -162,16 +162,16 @@ def _of_group(rows: Sequence[dict[str, str | None]], first_extractor: str | None
         prompt_tokens=count_in(number_from(cells["prompt_tokens"])),
         completion_tokens=count_in(number_from(cells["completion_tokens"])),
         latency_ms=_positive(number_from(cells["latency_ms"])),
-        reported=_reported([one for one in rows if one["extractor"] == first_extractor and one["field_name"] is None]),
+        reported=_reported([row for row in rows if row["extractor"] == first_extractor and row["field_name"] is None]),
         place=place,
     )
 
 
 def _reported(rows: Sequence[dict[str, str | None]]) -> dict[str, float]:
     """Name scores as reports do: a metric that comes in two profiles by both."""
-    often = Counter(one["metric"] for one in rows)
-    named = ((one["metric"] if often[one["metric"]] == 1 else f"{one['metric']}@{one['profile']}", one) for one in rows)
-    return {name: value for name, one in named if name is not None and (value := number_from(one["value"])) is not None}
+    often = Counter(row["metric"] for row in rows)
+    named = ((row["metric"] if often[row["metric"]] == 1 else f"{row['metric']}@{row['profile']}", row) for row in rows)
+    return {name: value for name, row in named if name is not None and (value := number_from(row["value"])) is not None}
 
 
 def _references(cell: str | None, place: str) -> tuple[str, ...]:
@@ -180,7 +180,7 @@ def _references(cell: str | None, place: str) -> tuple[str, ...]:
     if not cell.startswith("["):
         return (cell,)
     found = parse_json(cell, what=f"{place}: the reference", any_text=True)
-    return tuple(str(one) for one in list_in(found))
+    return tuple(map(str, list_in(found)))
 
 
 def _metadata(text: str | None, place: str) -> JsonObject:

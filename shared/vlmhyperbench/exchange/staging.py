@@ -54,7 +54,7 @@ class Staging:
                 folder.rmdir()
 
     def _make_folder(self, folder: Path) -> None:
-        missing = [one for one in (folder, *folder.parents) if not one.exists()]
+        missing = [place for place in (folder, *folder.parents) if not place.exists()]
         folder.mkdir(parents=True, exist_ok=True)
         self._folders += reversed(missing)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from vlmhyperbench.bounded import Bounds, run_bounded
+from vlmhyperbench.bounded import ChildBounds, run_bounded
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.exchange.answers import read_answers
 from vlmhyperbench.wire.answers import Answers
@@ -14,11 +14,11 @@ from vlmhyperbench_sdk.types import JsonObject
 MOST_REPEATS = 64
 MAX_REPORTED = 1000
 """Different scores that a file may report."""
-BOUNDS = Bounds(memory_bytes=1024**3, cpu_s=300, wall_s=600)
+BOUNDS = ChildBounds(memory_bytes=1024**3, cpu_s=300, wall_s=600)
 """Of checking a file, whoever sent it."""
 
 
-async def summarise(path: Path, *, sha256: str, bounds: Bounds = BOUNDS) -> Answers:
+async def summarise(path: Path, *, sha256: str, bounds: ChildBounds = BOUNDS) -> Answers:
     """Check a whole file in the neutral form in a bounded child; complaints call a place `line:NUMBER`.
 
     Raises:

@@ -62,7 +62,7 @@ def _defined(body: list[ast.stmt]) -> Iterator[str]:
             case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 yield name
             case ast.Import(names=names) | ast.ImportFrom(names=names):
-                yield from (one.asname or one.name.partition(".")[0] for one in names)
+                yield from (alias.asname or alias.name.partition(".")[0] for alias in names)
             case ast.If() | ast.Try() | ast.With():
                 for part in ast.iter_child_nodes(node):
                     yield from _defined([part] if isinstance(part, ast.stmt) else getattr(part, "body", []))

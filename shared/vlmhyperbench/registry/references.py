@@ -45,8 +45,8 @@ class References:
         except NotFound as error:
             self.say(path, error.message, error.cure)
         except RegistryErrors as error:
-            for one in error.errors:
-                self.say(path, f"the {SINGULAR[kind]} {name!r} cannot be used: {one}", "Correct that entry.")
+            for wrong in error.errors:
+                self.say(path, f"the {SINGULAR[kind]} {name!r} cannot be used: {wrong}", "Correct that entry.")
         return None
 
     def plugin(self, group: Group, name: str, package: str | None, path: Path) -> PackageRef | None:

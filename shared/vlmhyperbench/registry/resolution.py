@@ -177,7 +177,11 @@ def replaced_data(catalogue: Catalogue, entry: RunEntry | ExperimentEntry) -> li
     That is allowed, and rarely what somebody wants who writes it into the defaults of a matrix.
     """
     references = References(catalogue=catalogue, plugins=InstalledPlugins())
-    runs = [entry] if isinstance(entry, RunEntry) else [one.run for one in _combinations(references, entry)]
+    runs = (
+        [entry]
+        if isinstance(entry, RunEntry)
+        else [combination.run for combination in _combinations(references, entry)]
+    )
     told = dict[str, None]()
     for run in runs:
         task = catalogue.tasks.get(run.task)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from vlmhyperbench.domain.short_ids import short
 from vlmhyperbench.reports import cases
 from vlmhyperbench.reports.counting import Counts, count, counts_table
 from vlmhyperbench.reports.differences import MAX_DRAWN_RUNS, Paired, baselines_of, differences, flip_matrix, pair_all
@@ -339,7 +340,7 @@ def _distinct(runs: Sequence[RunEvidence]) -> list[RunEvidence]:
     names = [" · ".join(part[start : len(part) - end]) for part in parts]
     often = Counter(names)
     return [
-        replace(run, name=name if often[name] == 1 else f"{name} {run.id[:8]}")
+        replace(run, name=name if often[name] == 1 else f"{name} {short(run.id)}")
         for run, name in zip(runs, names, strict=True)
     ]
 

@@ -49,7 +49,7 @@ def data_sets_of(baseline: Samples, other: Samples) -> DataSets:
     specs = [DatasetSpec.model_validate(side.spec["dataset"]) for side in (baseline, other)]
     manifests = [side.meta.get("manifest_id") for side in (baseline, other)]
     first, second = ({str(key) for key in side.frame["key"].unique().to_list()} for side in (baseline, other))
-    ids = [one if isinstance(one, str) else None for one in manifests]
+    ids = [manifest if isinstance(manifest, str) else None for manifest in manifests]
     is_pair = may_be_paired(specs[0], specs[1], (ids[0], ids[1]))
     equal = len(first & second)
     return DataSets(

@@ -8,7 +8,7 @@ from vlmhyperbench.domain.causes import FailedRequest, read_row
 from vlmhyperbench.domain.failure_groups import FailureGroup, group_failures
 from vlmhyperbench.domain.failures import Failure
 from vlmhyperbench.domain.states import RunState
-from vlmhyperbench.reports.document import Column, Section, Table
+from vlmhyperbench.reports.document import Column, Section, Table, write_number
 from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.wording import plural
 
@@ -61,7 +61,7 @@ def errors_section(run: RunEvidence) -> tuple[Section, ...]:
         note=f"Messages that differ in numbers only are counted together.{more}",
     )
     total = sum(group.count for group in errors)
-    lead = f"{plural(total, 'request')} of {run.facts.height:,} failed.".replace(",", "\u202f")
+    lead = f"{plural(total, 'request')} of {write_number(run.facts.height, 0)} failed."
     return (Section(name="errors", title="Errors", lead=lead, blocks=(table,)),)
 
 

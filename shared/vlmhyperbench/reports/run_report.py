@@ -112,7 +112,7 @@ def _tiles(run: RunEvidence, quality: list[Quality], performance: Performance, c
         tiles.append(Tile(label=label, value=milliseconds(latency.p50), detail=detail, tone=tone_of_validity(validity)))
     if performance.samples_per_s is not None:
         tokens = performance.output_tokens_per_s
-        detail = f"{tokens:,.0f} output tokens/s".replace(",", "\u202f") if tokens is not None else "tokens unknown"
+        detail = f"{write_number(tokens, 0)} output tokens/s" if tokens is not None else "tokens unknown"
         label, value = marked("answers/s", validity), f"{performance.samples_per_s:.1f}"
         tiles.append(Tile(label=label, value=value, detail=detail, tone=tone_of_validity(validity)))
     if performance.peak_memory_bytes is not None:

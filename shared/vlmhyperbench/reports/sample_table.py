@@ -82,7 +82,8 @@ def _frame(
     """Return the rows of one run as `SampleTable` has them, in the order in which they were asked."""
     frame = run.facts.with_row_index("place").with_columns(polars.lit(None, dtype=polars.String).alias("kind"))
     for place, label in enumerate(metrics):
-        frame = _with_value(frame, next((one for one in run.scored if one.label == label), None), f"score {place}")
+        scored = next((scored for scored in run.scored if scored.label == label), None)
+        frame = _with_value(frame, scored, f"score {place}")
     if wrong is not None and wrong.height:
         kinds = wrong.select(*ROW, "kind")
         frame = frame.drop("kind").join(kinds, on=list(ROW), how="left", maintain_order="left")

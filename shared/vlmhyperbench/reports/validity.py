@@ -15,6 +15,7 @@ import polars
 from vlmhyperbench.analysis.labels import short
 from vlmhyperbench.analysis.performance import nearest_rank
 from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
+from vlmhyperbench.domain.short_ids import short as short_id
 from vlmhyperbench.load.validity import (
     ERROR_SHARE,
     MOST_BUSY_SHARE,
@@ -33,7 +34,6 @@ INVALID = "INVALID"
 State = Literal["valid", "invalid", "not known"]
 _SHARES = {"error_share", "retried_share", "client_busy_share", "rate_error_share"}
 _COUNTS = {"unaccounted", "disturbers"}
-_SHORT_ID = 8
 _LABELS = {
     "unaccounted": "requests without a row",
     "disturbers": "other inferences on its machine meanwhile",
@@ -171,7 +171,7 @@ def validity_of(
         if sent["claim_id"].n_unique() == 1:
             scheduled, instants = (asked[name].drop_nulls().to_numpy() for name in ("scheduled_ns", "sent_ns"))
             gates += judge_sends(process, scheduled, instants, cv=cv).gates
-    return Validity(gates=tuple(gates), disturbers=tuple(_in_words(one) for one in disturbers or ()))
+    return Validity(gates=tuple(gates), disturbers=tuple(map(_in_words, disturbers or ())))
 
 
 def _disturbers(claims: Sequence[ClaimEvidence]) -> list[Disturber] | None:
@@ -179,14 +179,14 @@ def _disturbers(claims: Sequence[ClaimEvidence]) -> list[Disturber] | None:
     told = [claim.disturbed_by for claim in claims]
     if not told or None in told:
         return None
-    return list(dict.fromkeys(one for found in told if found is not None for one in found))
+    return list(dict.fromkeys(disturber for found in told if found is not None for disturber in found))
 
 
-def _in_words(one: Disturber) -> str:
-    claim = f"claim {one.claim_id[:_SHORT_ID]}"
-    if one.run_id is None:
+def _in_words(disturber: Disturber) -> str:
+    claim = f"claim {short_id(disturber.claim_id)}"
+    if disturber.run_id is None:
         return f"a run of another project ({claim})"
-    return f"the run {one.run_name} ({one.run_id[:_SHORT_ID]}, {claim})"
+    return f"the run {disturber.run_name} ({short_id(disturber.run_id)}, {claim})"
 
 
 def validity_table(validities: Sequence[tuple[str, Validity]]) -> Table:

@@ -88,7 +88,7 @@ class Job(Output):
     finished_at: datetime | None
 
 
-class Score(Output):
+class MetricScore(Output):
     """What one metric says of a run's answers."""
 
     metric: str
@@ -106,7 +106,7 @@ class Score(Output):
 class Headline(Output):
     """What the report says of a run in a few numbers; the metrics in the task's order, the primary one first."""
 
-    scores: list[Score] = Field(default_factory=list)
+    scores: list[MetricScore] = Field(default_factory=list)
     requested: int | None = None
     ok: int | None = None
     model_failures: int | None = None

@@ -10,7 +10,7 @@ from tests.shared.domain.builders_of_jobs import device_now, worker_now
 from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.domain.placement import Inferring, WorkerNow
 from vlmhyperbench.domain.states import JobKind, JobState
-from vlmhyperbench.domain.waiting import Busy, OpenJob, Wait, wait_of
+from vlmhyperbench.domain.waiting import HeldJob, OpenJob, Wait, wait_of
 
 RUN, OTHER = UUID(int=1), UUID("1f0c3a9e-0000-4000-8000-000000000002")
 
@@ -20,13 +20,13 @@ def _job(kind: JobKind = JobKind.GENERATE, state: JobState = JobState.READY, **c
 
 
 def _wait(
-    *jobs: OpenJob, workers: tuple[WorkerNow, ...] = (), busy: tuple[Busy, ...] = (), **changes: bool
+    *jobs: OpenJob, workers: tuple[WorkerNow, ...] = (), busy: tuple[HeldJob, ...] = (), **changes: bool
 ) -> Wait | None:
     return wait_of(RUN, jobs, is_paused=changes.get("is_paused", False), workers=workers, busy=busy)
 
 
-def _holder(worker: WorkerNow, run: UUID | None = OTHER) -> Busy:
-    return Busy(worker_id=worker.id, run_id=run)
+def _holder(worker: WorkerNow, run: UUID | None = OTHER) -> HeldJob:
+    return HeldJob(worker_id=worker.id, run_id=run)
 
 
 @pytest.mark.parametrize("state", [JobState.ASSIGNED, JobState.RUNNING])
@@ -102,7 +102,7 @@ def test_a_free_worker_beside_one_that_infers_waits_for_the_machine() -> None:
     free, taken = worker_now(ground=here), worker_now(busy=1, ground=here)
     inferring = [Inferring(worker_id=taken.id, ground=here)]
 
-    def found(*busy: Busy) -> Wait | None:
+    def found(*busy: HeldJob) -> Wait | None:
         return wait_of(RUN, [_job()], is_paused=False, workers=[free, taken], busy=busy, inferring=inferring)
 
     message = "run 1f0c3a9e is timed on the machine of the worker that is free"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.shared.exchange.reading import answers, write
-from vlmhyperbench.bounded import TOO_MUCH, Bounds
+from vlmhyperbench.bounded import TOO_MUCH, ChildBounds
 from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable, VlmHyperBenchError
 from vlmhyperbench.exchange import answers as neutral
 from vlmhyperbench.exchange.answers import SCHEMA, read_answers
@@ -34,7 +34,7 @@ def _small(count: int) -> Iterable[str]:
 
 def test_many_small_answers_are_checked_in_little_memory(tmp_path: Path) -> None:
     path = _file(tmp_path / "small", _small(50_000))
-    found = asyncio.run(summarise(path, sha256="0" * 64, bounds=Bounds(memory_bytes=96 * MIB)))
+    found = asyncio.run(summarise(path, sha256="0" * 64, bounds=ChildBounds(memory_bytes=96 * MIB)))
     assert (found.answers, found.samples) == (50_000, 50_000)
 
 
@@ -42,7 +42,7 @@ def test_many_small_answers_are_checked_in_little_memory(tmp_path: Path) -> None
 def test_a_file_that_takes_more_memory_than_it_may_is_refused(tmp_path: Path, lines: Iterable[str]) -> None:
     path = _file(tmp_path / "large", lines)
     with pytest.raises(InvalidInput) as refused:
-        asyncio.run(summarise(path, sha256="0" * 64, bounds=Bounds(memory_bytes=24 * MIB)))
+        asyncio.run(summarise(path, sha256="0" * 64, bounds=ChildBounds(memory_bytes=24 * MIB)))
     assert refused.value.code == TOO_MUCH
 
 
@@ -73,15 +73,15 @@ def test_what_another_tool_wrote_is_read_in_a_child_as_it_is_here(tmp_path: Path
 @pytest.mark.parametrize(
     ("text", "bounds", "kind"),
     [
-        (None, Bounds(), NotFound),
-        ("odd", Bounds(), InvalidInput),
-        ("id;model_answer\na;" + "x" * (8 * MIB) + "\n", Bounds(memory_bytes=8 * MIB), InvalidInput),
-        ("id;model_answer\na;" + "x" * (2 * MIB) + "\n", Bounds(file_bytes=MIB), Unavailable),
+        (None, ChildBounds(), NotFound),
+        ("odd", ChildBounds(), InvalidInput),
+        ("id;model_answer\na;" + "x" * (8 * MIB) + "\n", ChildBounds(memory_bytes=8 * MIB), InvalidInput),
+        ("id;model_answer\na;" + "x" * (2 * MIB) + "\n", ChildBounds(file_bytes=MIB), Unavailable),
     ],
     ids=["no file", "no format", "memory", "size of the result"],
 )
 def test_what_cannot_be_read_leaves_nothing(
-    tmp_path: Path, text: str | None, bounds: Bounds, kind: type[VlmHyperBenchError]
+    tmp_path: Path, text: str | None, bounds: ChildBounds, kind: type[VlmHyperBenchError]
 ) -> None:
     source = tmp_path / "source"
     if text is not None:

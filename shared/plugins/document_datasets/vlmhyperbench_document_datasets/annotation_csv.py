@@ -113,7 +113,9 @@ def _separator(lines: IO[str]) -> str:
     first = lines.readline()
     lines.seek(0)
     known = {*REQUIRED, *IMAGE, *OPTIONAL}
-    return max(SEPARATORS, key=lambda one: len(known & {name.strip('"') for name in first.strip().split(one)}))
+    return max(
+        SEPARATORS, key=lambda separator: len(known & {name.strip('"') for name in first.strip().split(separator)})
+    )
 
 
 def _not_utf8(file: Path) -> int:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from vlmhyperbench_inference_worker.secrets import read_secrets
+from vlmhyperbench.secret_files import read_secrets
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 
 
