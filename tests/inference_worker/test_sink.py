@@ -100,6 +100,23 @@ def test_a_key_that_an_endpoint_repeats_is_in_no_answer_and_a_short_one_hides_no
     assert rows["reasoning"].to_list() == ["********?", None]
 
 
+def test_a_key_stays_in_no_error_whole_cut_or_short(seal):
+    failed = {"status": "error", "http_status": 400}
+    _, rows = seal(
+        [
+            record(0, error="http_400: sk-a-long-secret and sk-a-lon… [code=sk-a-long-secret]", **failed),
+            record(1, error="http_400: your key is 12.50", **failed),
+            record(2, finish_reason="sk-a-long-secret"),
+        ]
+    )
+    assert rows["error"].to_list() == [
+        "http_400: ******** and … [code=********]",
+        "http_400: your key is ********",
+        None,
+    ]
+    assert rows["finish_reason"][2] == "********"
+
+
 def test_tokens_that_nobody_saw_count_as_tokens_and_take_no_time(seal):
     sealed, _ = seal([record(0, completion_tokens=600)])
     assert (sealed.rows[0].completion_tokens, sealed.rows[0].tpot_ns) == (600, 5 * MS)

@@ -263,7 +263,7 @@ def test_a_reason_to_end_is_a_short_word_without_nul() -> None:
     choice = {"delta": {"content": "a"}, "message": {"content": "a"}, "finish_reason": "stop\0" + "p" * 1000}
     document = json.dumps({"choices": [choice]}).encode()
     for answer in (read(chunk(b"data: " + document + b"\n\n")), read_whole(document, 1)):
-        assert answer.finish_reason == "stop\ufffd" + "p" * 59
+        assert answer.finish_reason == "stop\ufffd" + "p" * 58 + "…"
 
 
 def test_a_whole_answer_is_one_event_at_its_end() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.loadgen.driving import chat_body, write
 from vlmhyperbench.load.plan import write_bodies
+from vlmhyperbench_loadgen.answers import read_refusal, read_whole
 from vlmhyperbench_loadgen.failures import PlanError
 from vlmhyperbench_loadgen.plan import read_plan
 from vlmhyperbench_loadgen.rows import COLUMNS
@@ -192,3 +193,21 @@ def test_secrets_are_masked_with_and_without_their_scheme() -> None:
     target = open_target(URL, headers={"Authorization": "Bearer abcdef"}, unix_socket=None, verify=True)
     assert target.mask("Bearer abcdef, abcdef") == "********, ********"
     assert "abcdef" not in repr(target).replace(repr(target.head), "")
+
+
+@pytest.mark.parametrize("before", range(480, 505))
+@pytest.mark.parametrize("spaces", [0, 400])
+def test_no_beginning_of_a_secret_stays_where_an_error_is_cut(before: int, spaces: int) -> None:
+    secret = "sk-a-long-secret-of-somebody"
+    target = open_target(URL, headers={"Authorization": f"Bearer {secret}"}, unix_socket=None, verify=True)
+    text = "x" * (before - spaces) + " " * spaces + secret + "y" * 1000
+    for said in (json.dumps({"error": {"message": text}}), text):
+        assert "sk-" not in target.mask(read_refusal(400, said.encode()))
+        assert "sk-" not in target.mask(read_whole(said.encode(), 1).error or "")
+
+
+def test_a_long_secret_stays_in_no_word_of_an_error() -> None:
+    secret = "sk-" + "long" * 50
+    target = open_target(URL, headers={"Authorization": f"Bearer {secret}"}, unix_socket=None, verify=True)
+    said = json.dumps({"error": {"message": "no", "code": f"key.{secret}"}}).encode()
+    assert target.mask(read_refusal(401, said)) == "http_401: no [code=key.…]"

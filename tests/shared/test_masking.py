@@ -103,3 +103,19 @@ def test_tracebacks_and_foreign_loggers_are_masked(hidden: None, capsys: pytest.
     assert "ValueError" in shown
     assert "said ********" in shown
     assert SECRET not in shown
+
+
+@pytest.mark.parametrize("size", range(1, len(SECRET)))
+def test_the_beginning_of_a_secret_before_a_cut_is_left_out(size: int) -> None:
+    masker = SecretMasker([SECRET])
+    assert masker.mask_cut(f"the key {SECRET[:size]}… [code={SECRET}]") == f"the key … [code={MASK}]"
+
+
+def test_what_was_not_cut_stays_whole() -> None:
+    masker = SecretMasker([SECRET])
+    assert masker.mask_cut("no key here … and none there: s3cr") == "no key here … and none there: s3cr"
+
+
+def test_a_secret_that_was_written_as_a_word_is_masked() -> None:
+    assert SecretMasker([SECRET]).mask("[code=s3cr_et_ke_y_123]") == f"[code={MASK}]"
+    assert SecretMasker(["/+=/"]).mask("a____b") == "a____b"

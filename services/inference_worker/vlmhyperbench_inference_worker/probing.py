@@ -104,5 +104,5 @@ def _read(segments: Sequence[Path]) -> list[dict[str, Any]]:
 
 
 def _failed(row: dict[str, Any], serving: Serving) -> FailedRequest | None:
-    error = SecretMasker(serving.secret_values).mask(row["error"]) if row["error"] else None
+    error = SecretMasker(serving.secret_values).mask_cut(row["error"]) if row["error"] else None
     return read_failure(status=row["status"], http_status=row["http_status"], error=error)

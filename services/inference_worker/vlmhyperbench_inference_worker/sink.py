@@ -43,8 +43,10 @@ class Sink:
     def __init__(
         self, storage: Storage, *, run_id: UUID, claim_id: UUID, folder: Path, secrets: Iterable[str] = ()
     ) -> None:
-        """`secrets` are hidden where an endpoint repeats them in an answer."""
-        self._masker = SecretMasker(value for value in secrets if len(value) >= SHORTEST_IN_ANSWERS)
+        """`secrets` are hidden where an endpoint repeats them in an answer or an error."""
+        secrets = list(secrets)
+        self._errors = SecretMasker(secrets)
+        self._answers = SecretMasker(value for value in secrets if len(value) >= SHORTEST_IN_ANSWERS)
         self._storage = storage
         self._run_id = run_id
         self._claim_id = claim_id
@@ -74,9 +76,14 @@ class Sink:
             raise ValueError(f"The segment {segment.name} is not the file that the load generator announced.")
         records = polars.read_parquet(data).to_dicts()
         for record in records:
-            for name in ("text", "reasoning", "error"):
+            for name, mask in (
+                ("text", self._answers.mask),
+                ("reasoning", self._answers.mask),
+                ("finish_reason", self._answers.mask_cut),
+                ("error", self._errors.mask_cut),
+            ):
                 if record[name] is not None:
-                    record[name] = self._masker.mask(record[name])
+                    record[name] = mask(record[name])
         rows = [_complete(record, planned[record["ordinal"]]) for record in records]
         if not keep_unanswered:
             rows = [row for row in rows if row["error_code"] not in LOST_CONNECTION]

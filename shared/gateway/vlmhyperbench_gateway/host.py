@@ -358,9 +358,9 @@ async def _warm_up(client: EngineClient, launch: EngineLaunch) -> None:
     async with client.request("POST", "/v1/chat/completions", write_json(launch.warmup)) as response:
         body = await response.read()
     if response.status != 200:
-        raise EngineFailed(
-            f"its warm-up request was answered {response.status}: {body[:500].decode('utf-8', 'replace')}"
-        )
+        # Masked before it is cut, so that no beginning of a secret stays.
+        said = process_masker.mask(body.decode("utf-8", "replace"))[:500]
+        raise EngineFailed(f"its warm-up request was answered {response.status}: {said}")
 
 
 async def _probe(client: EngineClient, url: str) -> None:

@@ -39,6 +39,8 @@ _MOST_ALIKE = 1024
 _MESSAGE_CHARACTERS = 500
 _FINISH_CHARACTERS = 64
 _WORD_CHARACTERS = 64
+CUT = "…"
+"""Stands where the rest of a server's text was left out, so that a secret that was cut there can be told."""
 _WORD = re.compile(r"[^\w.-]", re.ASCII)
 """What stands in no word of an error: neither do the marks that set words apart."""
 
@@ -254,8 +256,8 @@ def _take_said(reading: _Reading, said: Said) -> EventKind | None:
     """Keep what a delta (or message) says, and return of which kind that is."""
     if said.finish_reason is not None:
         # No table holds a NUL.
-        reason = said.finish_reason[:_FINISH_CHARACTERS].replace("\0", "\N{REPLACEMENT CHARACTER}")
-        reading.answer.finish_reason = reason
+        reason = said.finish_reason.replace("\0", "\N{REPLACEMENT CHARACTER}")
+        reading.answer.finish_reason = _cut(reason, _FINISH_CHARACTERS - 1)
     reading.text.append(said.text)
     reading.reasoning.append(said.reasoning)
     if said.call_characters:
@@ -338,7 +340,7 @@ def _words(stated: object) -> str:
     if not isinstance(stated, dict):
         return ""
     said = [(name, stated.get(name)) for name in ("code", "type", "param")]
-    words = [f"{name}={_WORD.sub('_', str(word))[:_WORD_CHARACTERS]}" for name, word in said if _is_word(word)]
+    words = [f"{name}={_cut(_WORD.sub('_', str(word)), _WORD_CHARACTERS)}" for name, word in said if _is_word(word)]
     return f" [{', '.join(words)}]" if words else ""
 
 
@@ -347,8 +349,13 @@ def _is_word(value: object) -> bool:
 
 
 def _show(data: bytes) -> str:
-    return _limit(data[:_MESSAGE_CHARACTERS].decode("utf-8", "replace")) or "nothing"
+    # A character has at most four bytes, so what is cut here is cut below, too.
+    return _limit(data[: 4 * _MESSAGE_CHARACTERS + 4].decode("utf-8", "replace")) or "nothing"
 
 
 def _limit(text: str) -> str:
-    return " ".join(text[:_MESSAGE_CHARACTERS].split())
+    return " ".join(_cut(text, _MESSAGE_CHARACTERS).split())
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[:limit] + CUT

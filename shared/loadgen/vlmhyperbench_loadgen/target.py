@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from vlmhyperbench_loadgen.answers import CUT
 from vlmhyperbench_loadgen.failures import LoadError, PlanError
 
 if TYPE_CHECKING:
@@ -40,10 +41,16 @@ class Target:
     """Index of the address that answered last."""
 
     def mask(self, text: str) -> str:
-        """Hide secret values that a server echoed."""
+        """Hide secret values that a server echoed, also the beginning of one that was cut off."""
         for secret in self.secrets:
             text = text.replace(secret, MASK)
-        return text
+        *cut, rest = text.split(CUT)
+        return CUT.join([*(self._without_beginning(part) for part in cut), rest])
+
+    def _without_beginning(self, text: str) -> str:
+        """Leave the longest end out that a secret begins with."""
+        sizes = [size for secret in self.secrets for size in range(1, len(secret)) if text.endswith(secret[:size])]
+        return text[: len(text) - max(sizes, default=0)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,9 @@ BOM = b"\xef\xbb\xbf"
 MAX_TOKENS = 100_000_000
 """More tokens than any engine's context holds: a larger count is none."""
 
+BROKEN_OFF = frozenset({"abort", "aborted", "cancelled", "error"})
+"""What servers give as `finish_reason` where they gave an answer up: vLLM, SGLang and routers of several providers."""
+
 COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
 _MAX_DIGITS = 20
 
@@ -296,9 +299,17 @@ def _call_characters(part: Mapping[str, Any]) -> int:
 
 
 def _finish_reason(choice: Mapping[str, Any]) -> str | None:
-    """Return why a choice ended; what is no text, or an empty one, says nothing."""
+    """Return why a choice ended; what is no text, or an empty one, says nothing.
+
+    Raises:
+        BadAnswer: the server gave it up, so that what came is a piece of an answer.
+    """
     reason = choice.get("finish_reason")
-    return reason if isinstance(reason, str) and reason else None
+    if not isinstance(reason, str) or not reason:
+        return None
+    if reason.lower() in BROKEN_OFF:
+        raise BadAnswer(f"the server broke it off, with the finish_reason {reason.lower()}")
+    return reason
 
 
 def _check_answered(index: int, is_begun: bool, *, is_empty: bool, reason: str | None) -> None:

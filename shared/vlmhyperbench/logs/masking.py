@@ -1,4 +1,4 @@
-"""Hide the values of secrets wherever text leaves the process: raw, URL-encoded, JSON-escaped and in base64."""
+"""Hide the values of secrets wherever text leaves the process: raw, URL-encoded, JSON-escaped, as words, in base64."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from vlmhyperbench_sdk.gateway import SECRET_MASK
 SHORTEST_SECRET = 4
 """Shorter values are not hidden: they would hide half of every text."""
 
+CUT = "…"
+"""Stands where text of a server was cut."""
+
 _SHORTEST_BASE64 = 6
+_NO_WORD = re.compile(r"[^\w.-]", re.ASCII)
 
 
 class SecretMasker:
@@ -44,6 +48,11 @@ class SecretMasker:
     def mask(self, text: str) -> str:
         """Return the text with every form of every secret replaced by `********`."""
         return self._pattern.sub(SECRET_MASK, text) if self._pattern is not None else text
+
+    def mask_cut(self, text: str) -> str:
+        """Mask a text in which `…` stands where it was cut: what before one may begin a secret is left out, too."""
+        *cut, rest = self.mask(text).split(CUT)
+        return CUT.join([*(part[: self.held_from(part)] for part in cut), rest])
 
     def mask_value(self, value: object) -> object:
         """Mask every text inside a value of lists and mappings; names of keys too."""
@@ -106,6 +115,10 @@ def _forms_of(secret: str) -> set[str]:
     forms = {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], repr(secret)[1:-1]}
     if not any(0xD800 <= ord(character) <= 0xDFFF for character in secret):
         forms |= {quote(secret, safe=""), quote(secret), quote_plus(secret)}
+    # As the words of an error body are written: `code`, `type` and `param` of a refusal.
+    word = _NO_WORD.sub("_", secret)
+    if sum(character.isalnum() for character in word) >= SHORTEST_SECRET:
+        forms.add(word)
     for shift, skipped in ((0, 0), (1, 2), (2, 3)):
         # What a neighbour's bits can change is cut off, so that the form is found inside a longer text's base64.
         whole = base64.b64encode(b"\0" * shift + raw).decode()
