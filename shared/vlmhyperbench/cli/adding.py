@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.output import emit, note, say
+from vlmhyperbench.cli.run_flags import Several
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.registry.adding import Added, Shelf, slug_of
@@ -51,7 +51,7 @@ def dataset(
     /,
     *,
     name: str | None = None,
-    metric: Annotated[tuple[str, ...], Parameter(negative=())] = (),
+    metric: Several = (),
     prompt: str | None = None,
     shown: Shown = HUMAN,
 ) -> int:

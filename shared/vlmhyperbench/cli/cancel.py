@@ -14,7 +14,7 @@ def cancel(subject_id: str, /, *, shown: Shown = HUMAN) -> int:
     """Cancel a run or an experiment; the rows that it has stay.
 
     Args:
-        subject_id: Id of a run or an experiment.
+        subject_id: Id of a run or an experiment, or its first digits.
         shown: How the answer is shown.
     """
     with Client() as client:

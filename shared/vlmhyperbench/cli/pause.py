@@ -11,10 +11,10 @@ from vlmhyperbench.wire.runs import ExperimentDetail
 
 
 def pause(subject_id: str, /, *, shown: Shown = HUMAN) -> int:
-    """Pause a run, or the open runs of an experiment: what runs now is put aside with what it has.
+    """Pause a run, or the open runs of an experiment: what is running stops and keeps what it has.
 
     Args:
-        subject_id: Id of a run or an experiment, or the beginning of one.
+        subject_id: Id of a run or an experiment, or its first digits.
         shown: How the answer is shown.
     """
     return _set_paused(subject_id, is_paused=True, shown=shown)
@@ -24,7 +24,7 @@ def resume(subject_id: str, /, *, shown: Shown = HUMAN) -> int:
     """Let a paused run, or the paused runs of an experiment, go on.
 
     Args:
-        subject_id: Id of a run or an experiment, or the beginning of one.
+        subject_id: Id of a run or an experiment, or its first digits.
         shown: How the answer is shown.
     """
     return _set_paused(subject_id, is_paused=False, shown=shown)

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from vlmhyperbench.cli.adding import open_shelf
 from vlmhyperbench.cli.choices import check
 from vlmhyperbench.cli.output import note
-from vlmhyperbench.cli.run_flags import AskedFlags, TargetFlags
+from vlmhyperbench.cli.run_flags import AskedFlags, Several, TargetFlags
 from vlmhyperbench.cli.secret import check_stored
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.cli.watch import see_through
@@ -35,7 +35,7 @@ def run(
     *,
     target: TargetFlags = _NO_TARGET,
     asked: AskedFlags = _NOTHING_ASKED,
-    secret: Annotated[tuple[str, ...], Parameter(negative=())] = (),
+    secret: Several = (),
     name: str | None = None,
     priority: int = 0,
     detach: Annotated[bool, Parameter(negative=())] = False,

@@ -17,10 +17,11 @@ from vlmhyperbench_sdk.jsontext import parse_object
 GGUF = ".gguf"
 SECRET = "secret:"  # noqa: S105 -- what stands before a secret's name
 
-Several = Annotated[tuple[str, ...], Parameter(negative=())]
+Several = Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)]
+"""A flag that may be given several times."""
 
 
-@Parameter(name="*")
+@Parameter(name="*", group="Target")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetFlags:
     """Which target is asked, and how."""
@@ -38,15 +39,16 @@ class TargetFlags:
     api_key: str | None = None
     """Name of the secret that is the endpoint's key; store it with `vlmhyperbench secret set NAME`."""
     header: Several = ()
-    """Header of every request to the endpoint, 'NAME: VALUE' or 'NAME: secret:NAME_OF_THE_SECRET'."""
+    """Header of every request to the endpoint, 'NAME: VALUE' or 'NAME: secret:NAME_OF_THE_SECRET'; may be given several
+    times."""
     extra_body: str | None = None
     """Further fields of every request to the endpoint, as JSON."""
     max_tokens_field: str | None = None
-    """What the endpoint calls the bound of an answer: max_tokens or max_completion_tokens."""
+    """Field that bounds the length of an answer: max_tokens or max_completion_tokens."""
     omit: Several = ()
-    """Field that is not sent to the endpoint, for example temperature."""
+    """Field that is not sent to the endpoint, for example temperature; may be given several times."""
     engine_param: Several = ()
-    """Parameter of the engine, NAME=VALUE; the value is JSON or text."""
+    """Parameter of the engine, NAME=VALUE; the value is JSON or text; may be given several times."""
 
     @property
     def model_file(self) -> Path | None:
@@ -95,7 +97,7 @@ class TargetFlags:
         return _said(found)
 
 
-@Parameter(name="*")
+@Parameter(name="*", group="Task")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedFlags:
     """What is asked, and how the answers are scored."""
@@ -107,7 +109,7 @@ class AskedFlags:
     dataset: str | None = None
     """Registered data set instead of the task's."""
     limit: int | None = None
-    """At most so many samples, the first of the data set."""
+    """Maximum number of samples, taken from the start of the data set."""
     prompt: str | None = None
     """Registered prompt instead of the task's."""
     scenario: str | None = None
@@ -119,19 +121,19 @@ class AskedFlags:
     group_by: Several = ()
     """Metadata by which results are grouped; may be given several times."""
     max_tokens: int | None = None
-    """At most so many tokens of an answer."""
+    """Maximum length of an answer, in tokens."""
     temperature: float | None = None
-    """Sampling temperature; 0 always takes the likeliest token."""
+    """Sampling temperature; 0 always takes the most likely token."""
     top_p: float | None = None
-    """Sample among the likeliest tokens that have this probability together."""
+    """Sample among the most likely tokens whose probabilities add up to this (nucleus sampling)."""
     top_k: int | None = None
-    """Sample among so many likeliest tokens."""
+    """Sample among this number of the most likely tokens."""
     min_p: float | None = None
-    """Sample among tokens at least so likely, as a share of the likeliest one's."""
+    """Sample among tokens whose probability is at least this share of the most likely token's."""
     seed: int | None = None
     """Seed of the sampling."""
     n: int | None = None
-    """So many answers to every question."""
+    """Number of answers to each question."""
     stop_text: Several = ()
     """Text at which an answer ends; may be given several times."""
 

@@ -7,11 +7,11 @@ import importlib.util
 import os
 import secrets
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated
 
 import httpx2
 from cyclopts import Parameter
@@ -19,9 +19,11 @@ from cyclopts.validators import Number
 from pydantic import JsonValue
 
 from vlmhyperbench.cli import exits
+from vlmhyperbench.cli.choices import read_param
 from vlmhyperbench.cli.output import emit, note, say
 from vlmhyperbench.cli.paths import is_file
 from vlmhyperbench.cli.registry import open_catalogue
+from vlmhyperbench.cli.run_flags import GGUF, Several
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.data import weights
 from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
@@ -34,7 +36,6 @@ from vlmhyperbench.registry.validation import validate
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.gateways import CONTROL_TIMEOUT_S, load_model, parse_status, start_gateway
 from vlmhyperbench_sdk.gateway import LoadRequest, ModelStatus
-from vlmhyperbench_sdk.jsontext import parse_object
 
 MIN_KEY_CHARACTERS = 16
 LOOK_SECONDS = 1.0
@@ -68,7 +69,7 @@ def serve(
     *,
     backend: str | None = None,
     mmproj: Path | None = None,
-    engine_params: str | None = None,
+    engine_param: Several = (),
     host: str = "127.0.0.1",
     port: Port = 0,
     api_key_env: str | None = None,
@@ -81,9 +82,9 @@ def serve(
         model: A registered model, or the path of a GGUF file.
         backend: One of the model's backends.
         mmproj: The image projector that goes with a GGUF file.
-        engine_params: Parameters of the engine, as a JSON object: '{"n_ctx": 2048}'.
+        engine_param: Parameter of the engine, NAME=VALUE, for example n_ctx=2048; may be given several times.
         host: Address to listen at; whoever reaches it needs the key, and nothing is encrypted.
-        port: Port to listen at; one that is free if not given.
+        port: Port to listen at; 0 takes a free one.
         api_key_env: Name of the environment variable with the key to ask for; a new one is made if not given.
         load_timeout: Seconds that the engine may take to get ready.
         shown: How the answer is shown.
@@ -94,7 +95,7 @@ def serve(
             cure="Install vlmhyperbench-gateway and the adapter of your engine.",
             code="not_installed",
         )
-    request = _request(model, backend, mmproj, engine_params, load_timeout)
+    request = _request(model, backend, mmproj, engine_param, load_timeout)
     key = _read_key(api_key_env) if api_key_env is not None else secrets.token_urlsafe(32)
     logs = Settings.load().home / "logs"
     return asyncio.run(
@@ -103,20 +104,22 @@ def serve(
 
 
 def _request(
-    model: str, backend: str | None, mmproj: Path | None, engine_params: str | None, load_timeout_s: float
+    model: str, backend: str | None, mmproj: Path | None, engine_param: Sequence[str], load_timeout_s: float
 ) -> LoadRequest:
     """Say what is loaded: a GGUF file as it lies there, or a registered model with the files that it is pinned to.
 
     Raises:
-        InvalidInput: flags do not go together, or the engine's parameters are no JSON object.
+        InvalidInput: flags do not go together, or a parameter of the engine has no name.
         NotFound: a file or model does not exist.
         Conflict: a model's file is another one than the registered.
         RegistryErrors: the model cannot be used.
     """
-    params = {} if engine_params is None else parse_object(engine_params, what="--engine-params")
-    if model.lower().endswith(".gguf"):
+    params = dict(map(read_param, engine_param))
+    if model.lower().endswith(GGUF):
         if backend not in (None, "llamacpp"):
-            raise InvalidInput(f"The backend {backend!r} reads no GGUF file.", cure="Leave --backend out.")
+            raise InvalidInput(
+                f"The backend {backend!r} reads no GGUF file.", cure="Leave --backend out.", code="usage"
+            )
         files = {"weights": _file(Path(model))} | ({} if mmproj is None else {"mmproj": _file(mmproj)})
         return LoadRequest(
             model=Path(model).stem,
@@ -126,8 +129,9 @@ def _request(
             load_timeout_s=load_timeout_s,
         )
     if mmproj is not None:
-        raise InvalidInput("--mmproj goes with the path of a GGUF file.", cure="Leave it out, or give MODEL as a path.")
-    chosen: dict[str, JsonValue] = {"model": model, "backend": backend, "engine_params": cast("JsonValue", params)}
+        cure = "Leave it out, or give MODEL as a path."
+        raise InvalidInput("--mmproj belongs to a GGUF file.", cure=cure, code="usage")
+    chosen: dict[str, JsonValue] = {"model": model, "backend": backend, "engine_params": params}
     choice, problems = validate(ModelChoice, chosen)
     references = References(catalogue=open_catalogue(), plugins=InstalledPlugins())
     target = resolve_target(references, choice, None, ()) if choice is not None else None

@@ -22,7 +22,7 @@ def show(subject_id: str, /, *, shown: Shown = HUMAN) -> int:
     """Show a run or an experiment.
 
     Args:
-        subject_id: Id of a run or an experiment.
+        subject_id: Id of a run or an experiment, or its first digits.
         shown: How the answer is shown.
     """
     with Client() as client:

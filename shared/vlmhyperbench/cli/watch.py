@@ -18,7 +18,7 @@ def watch(subject_id: str, /, *, shown: Shown = HUMAN) -> int:
     """Follow a run or an experiment until it ends; Ctrl-C detaches.
 
     Args:
-        subject_id: Id of a run or an experiment.
+        subject_id: Id of a run or an experiment, or its first digits.
         shown: How the answer is shown.
     """
     with Client() as client:
