@@ -96,8 +96,7 @@ def test_a_gguf_file_is_served_by_its_path_with_the_users_own_key(tmp_path: Path
     arguments = (
         "--mmproj",
         str(path("tiny-doc-vlm-mmproj-f16.gguf")),
-        "--engine-params",
-        '{"n_ctx": 512, "parallel": 2}',
+        *("--engine-param", "n_ctx=512", "--engine-param", "parallel=2"),
     )
     with serving(tmp_path, str(weights), *arguments, "--api-key-env", "THE_KEY") as one:
         assert (one.data["model"], one.data["backend"], one.data["key"]) == (weights.stem, "llamacpp", None)
@@ -126,7 +125,7 @@ def test_an_engine_that_dies_ends_the_command_with_its_last_words(tmp_path: Path
         ("nothing.gguf", {}, NotFound, "nothing.gguf"),
         ("nothing.gguf", {"backend": "openai"}, InvalidInput, "openai"),
         ("simulated-instant", {"mmproj": Path("x")}, InvalidInput, "--mmproj"),
-        ("simulated-instant", {"engine_params": "[]"}, InvalidInput, "--engine-params"),
+        ("simulated-instant", {"engine_param": ("n_ctx",)}, InvalidInput, "n_ctx"),
         ("simulated-instant", {"backend": "llamacpp"}, InvalidInput, "llamacpp"),
         ("simulated-instant", {"api_key_env": "VLMHB_NO_SUCH_VARIABLE"}, InvalidInput, "VLMHB_NO_SUCH_VARIABLE"),
     ],
