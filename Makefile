@@ -73,7 +73,7 @@ imports: $(VENV)/.dev  ## The dependency rule.
 	$(BIN)/lint-imports
 
 wheels: $(VENV)/.dev  ## Build every wheel and use it where nothing else is installed, then the whole product.
-	UV_COMPILE_BYTECODE= $(BIN)/python tests/architecture/wheels.py $(UV) $(PYTHON)
+	UV_COMPILE_BYTECODE=0 $(BIN)/python tests/architecture/wheels.py $(UV) $(PYTHON)
 
 format: $(VENV)/.dev  ## Put the code into its one form.
 	$(BIN)/ruff check --fix $(SOURCES)

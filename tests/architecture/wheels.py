@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Mapping
+from email import message_from_bytes
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -43,6 +46,8 @@ for point in distribution(sys.argv[1].replace("_", "-")).entry_points:
 heavy = sorted({"torch", "transformers", "xllamacpp", "vllm", "sglang"} & set(sys.modules))
 sys.exit(f"it imports {heavy}" if heavy else 0)
 """
+
+FOLDER_OF_WEIGHTS = "from vlmhyperbench_tiny_doc_vlm import path; print(path('tiny-doc-vlm-q8_0.gguf').parent)"
 
 
 class Bench:
@@ -102,29 +107,39 @@ def check_alone(bench: Bench, wheel: Path) -> None:
         assert "usage:" in bench.run([python, "-m", package, "--help"])
 
 
+def check_described(wheel: Path) -> None:
+    """Refuse a wheel whose page at a package index would be empty."""
+    with zipfile.ZipFile(wheel) as archive:
+        [name] = [one for one in archive.namelist() if one.endswith(".dist-info/METADATA")]
+        described = message_from_bytes(archive.read(name))
+    assert described["Description-Content-Type"] == "text/markdown", wheel.name
+    assert len(str(described.get_payload()).split()) > 10, wheel.name
+
+
 def check_whole(bench: Bench, wheel: Path) -> None:
-    """Do the product's work from wheels: check, run, show, report."""
+    """Do the product's work from wheels, as the page on what is one's own does: a task, a CSV, a GGUF, a report."""
     programs = bench.install("whole", f"vlmhyperbench[embedded] @ {wheel.as_uri()}")
     command = str(programs / "vlmhyperbench")
+    folder = bench.run([str(programs / "python"), "-c", FOLDER_OF_WEIGHTS]).strip()
     with tempfile.TemporaryDirectory(prefix="vlmhb-") as home:
         env = {"VLMHB_HOME": home, "VLMHB_API_PORT": "0"}
+        questions = Path(home, "own.csv")
+        questions.write_text("question,answer\nWhat is one and one?,two\n", encoding="utf-8")
+        weights = shutil.copy(Path(folder, "tiny-doc-vlm-q8_0.gguf"), Path(home, "own.gguf"))
+        images = ["--mmproj", str(Path(folder, "tiny-doc-vlm-mmproj-f16.gguf"))]
         assert json.loads(bench.run([command, "registry", "ls", "models", "--json"], env=env))["data"]
         bench.run([command, "up", "--json"], env=env)
         try:
-            chosen = [
-                "--model",
-                "tiny-doc-vlm",
-                "--task",
-                "document-qa",
-                "--dataset",
-                "synthetic-documents",
-                "--limit",
-                "8",
-            ]
-            lines = bench.run([command, "run", *chosen, "--json"], env=env).splitlines()
-            done = json.loads(lines[-1])
-            assert done["data"]["state"] == "SUCCEEDED", done
-            bench.run([command, "report", done["data"]["id"], "--out", str(bench.folder / "report")], env=env)
+            for chosen in (
+                ["--model", "tiny-doc-vlm", "--task", "document-qa", "--limit", "8"],
+                ["--model", "tiny-doc-vlm", "--data", str(questions), "--metric", "anls"],
+                ["--model", str(weights), *images, "--task", "document-kind", "--limit", "4"],
+            ):
+                lines = bench.run([command, "run", *chosen, "--json"], env=env).splitlines()
+                done = json.loads(lines[-1])["data"]
+                assert (done["state"], done["failed"]) == ("SUCCEEDED", 0), done
+                assert done["headline"]["scores"], done
+            bench.run([command, "report", done["id"][:8], "--out", str(bench.folder / "report")], env=env)
             assert list((bench.folder / "report").rglob("*.html"))
         finally:
             bench.run([command, "down"], env=env)
@@ -139,6 +154,7 @@ def main(uv: str, python: str, *names: str) -> None:
             if name == "whole":
                 check_whole(bench, wheels["vlmhyperbench"])
             else:
+                check_described(wheels[name])
                 check_alone(bench, wheels[name])
             print(f"{name}: ok", flush=True)
 

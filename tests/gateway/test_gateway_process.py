@@ -256,6 +256,22 @@ def test_a_remote_error_never_shows_the_key(gateway: GatewayProcess) -> None:
         assert SECRET not in gateway.call("GET", "/v1/model/status").body.decode()
 
 
+def test_an_endpoint_that_refuses_the_key_is_no_failure_of_the_server(gateway: GatewayProcess) -> None:
+    with SimulatedProcess(Simulation(), api_key="sk-the-right-key") as engine:
+        params: dict[str, JsonValue] = {"url": engine.url, "api_key_secret": "K"}
+        wrong = LoadRequest(model="m", backend_class="openai", engine_params=params, env={"K": SECRET}, replace=True)
+        answer = gateway.load(wrong)
+        assert (answer.status, answer.error_code()) == (400, "endpoint_denied")
+        assert "HTTP 401" in answer.body.decode(), "what the server said"
+        assert SECRET not in answer.body.decode()
+
+
+def test_another_model_than_the_loaded_one_is_unknown_by_openai_s_word(gateway: GatewayProcess) -> None:
+    _load(gateway)
+    answer = gateway.chat({**_request(), "model": "another"})
+    assert (answer.status, answer.error_code()) == (404, "model_not_found")
+
+
 def test_a_url_on_this_machine_needs_leave() -> None:
     with SimulatedProcess(Simulation()) as engine, GatewayProcess() as strict:
         request = LoadRequest(model="m", backend_class="openai", engine_params={"url": engine.url})

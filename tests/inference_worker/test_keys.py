@@ -252,6 +252,17 @@ async def test_an_endpoint_that_is_given_no_key_and_wants_one_says_how_to_name_i
     assert "api_key_secret in the engine_params" in outcome.message
 
 
+async def test_a_wrong_key_ends_the_run_at_its_first_try_and_is_named(ask: Ask, secrets: Callable[..., None]) -> None:
+    secrets(KEY="sk-misspelt")
+    async with endpoint("sk-right", guards="/v1/models") as a:
+        [outcome] = await ask(run_of(at(a), "KEY"))
+    assert isinstance(outcome, Failed)
+    assert (outcome.code, outcome.permanent) == ("endpoint_denied", True)
+    assert "HTTP 401" in outcome.message
+    assert "Correct KEY" in outcome.message
+    assert "sk-misspelt" not in outcome.message
+
+
 async def test_the_next_run_is_billed_to_its_own_key(ask: Ask, fleet: Fleet, secrets: Callable[..., None]) -> None:
     secrets(ONE="sk-one", TWO="sk-two")
     async with endpoint() as a:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
-from vlmhyperbench.errors import Conflict, NotReady, OutOfMemory, PluginFailure, VlmHyperBenchError
+from vlmhyperbench.errors import Conflict, InvalidInput, NotReady, OutOfMemory, PluginFailure, VlmHyperBenchError
 from vlmhyperbench.logs import get_logger, hide, process_masker, unhide
 from vlmhyperbench.processes import Child, start_child
 from vlmhyperbench_gateway.adapters import load_adapter, write_json
@@ -119,7 +119,7 @@ class EngineHost:
 
         Raises:
             Conflict: a model is loaded and `replace` is not set, or one is just being loaded or unloaded.
-            InvalidInput: the adapter is not allowed, a parameter is wrong, or the URL is not allowed.
+            InvalidInput: the adapter is not allowed, a parameter is wrong, the URL is not allowed, or refuses the key.
             NotFound: adapter, file or secret does not exist.
             LoadFailed: the engine did not get ready.
             OutOfMemory: it did not fit.
@@ -365,9 +365,13 @@ async def _warm_up(client: EngineClient, launch: EngineLaunch) -> None:
 
 async def _probe(client: EngineClient, url: str) -> None:
     async with client.request("GET", "/v1/models") as response:
-        await response.read()
+        body = await response.read()
     if response.status in {401, 403}:
-        raise LoadFailed(f"The endpoint {url} refuses the key.", cure="Check the secret.", code="endpoint_denied")
+        said = " ".join(body[:500].decode("utf-8", "replace").split())
+        raise InvalidInput(
+            f"The endpoint {url} refuses the key. It said (HTTP {response.status}): “{said}”.",
+            code="endpoint_denied",
+        )
     if response.status >= 500:
         raise LoadFailed(f"The endpoint {url} answers {response.status}.")
 

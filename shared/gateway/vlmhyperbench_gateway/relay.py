@@ -59,7 +59,11 @@ class Relay:
             stack.enter_context(self._counters.request(meter))
             parsed = parse_object(await read_body(request, self._settings.max_body_bytes), what="The body")
             if parsed.get("model", serving.model) != serving.model:
-                raise NotFound(f"The model that is loaded is {serving.model}.")
+                raise NotFound(
+                    f"The model that is loaded is {serving.model}.",
+                    cure="GET /v1/models lists it.",
+                    code="model_not_found",
+                )
             body = to_bytes(serving.adapter, inline_images(parsed, self._settings.data_root))
             asked = asked_choices(parsed)
             meter.sent_ns = time.monotonic_ns()

@@ -71,7 +71,10 @@ def _import(path: str, name: str) -> type:
     try:
         loaded = getattr(importlib.import_module(module), attribute)
     except Exception as error:
-        raise PluginFailure(f"The plugin {name!r} ({path}) cannot be imported: {error}.") from error
+        raise PluginFailure(
+            f"The plugin {name!r} ({path}) cannot be imported: {error}.",
+            cure="Install its package, or put its folder into PYTHONPATH, for the stack and for every command.",
+        ) from error
     if not isinstance(loaded, type):
         raise PluginFailure(f"The plugin {name!r} ({path}) is not a class.")
     return loaded

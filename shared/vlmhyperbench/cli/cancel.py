@@ -22,7 +22,7 @@ def cancel(subject_id: str, /, *, shown: Shown = HUMAN) -> int:
     if shown.json:
         emit("experiment" if isinstance(cancelled, ExperimentDetail) else "run", cancelled)
     elif cancelled.state.is_terminal:
-        say(f"{cancelled.name} ({cancelled.id}) is {cancelled.state.lower()}.")
+        say(f"{cancelled.name} ({cancelled.id}) has ended: {cancelled.state.lower()}.")
     else:
         say(f"{cancelled.name} ({cancelled.id}) is being cancelled.")
     return exits.OK

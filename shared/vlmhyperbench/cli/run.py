@@ -19,6 +19,7 @@ from vlmhyperbench.cli.watch import see_through
 from vlmhyperbench.client import Client, ExperimentHandle, RunHandle
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.registry.adding import Added
+from vlmhyperbench.registry.choices import ModelChoice
 from vlmhyperbench.registry.documents import read_document
 from vlmhyperbench.registry.errors import RegistryError, RegistryErrors, did_you_mean, field_of
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
@@ -56,7 +57,8 @@ def run(
     """
     entry = _entry(subject, target, asked, secrets=secret, shown=shown)
     if isinstance(entry, RunEntry) and subject is None and name is None:
-        name = f"{target.model_name or target.model}, {entry.task}"[:200]
+        asked_model = entry.target.model if isinstance(entry.target, ModelChoice) else entry.target.model_name
+        name = f"{asked_model}, {entry.task}"[:200]
     with Client() as client:
         created = _submit(client, entry, name=name, priority=priority)
         return see_through(client, created, detach=detach, shown=shown)

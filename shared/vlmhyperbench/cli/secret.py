@@ -18,6 +18,7 @@ from vlmhyperbench.settings import Settings
 
 app = App(name="secret", help="Store, list and remove keys and tokens.")
 
+_MAX_TOLD = 24
 
 @app.command(name="set")
 def set_(name: str, /, *, shown: Shown = HUMAN) -> int:
@@ -83,9 +84,10 @@ def check_stored(names: list[str]) -> None:
     """
     for name in names:
         if not _path(name).is_file():
-            raise NotFound(
-                f"There is no secret {name}.", cure=f"Run: vlmhyperbench secret set {name}", code="no_secret"
-            )
+            # A long one may be the value, given by mistake: it is not repeated.
+            told = name if len(name) <= _MAX_TOLD else "NAME"
+            cure = f"A secret is named, and its value never given. Run: vlmhyperbench secret set {told}"
+            raise NotFound(f"There is no secret {told}.", cure=cure, code="no_secret")
 
 
 def _path(name: str) -> Path:

@@ -51,7 +51,8 @@ def ending(subject: RunDetail | ExperimentDetail) -> str:
         counts = ", ".join(f"{count} {state.lower()}" for state, count in subject.run_states.items())
         return f"{subject.name} ({subject.id}): {subject.state.lower()}; runs: {counts}"
     reason = f": {subject.reason}" if subject.reason else ""
-    rows = f"{subject.done}/{subject.total} rows, {subject.failed} failed"
+    total = "?" if subject.total is None else subject.total
+    rows = f"{subject.done}/{total} rows, {subject.failed} failed"
     stopped = f"; {_stopped(subject)}" if subject.stopping else ""
     waits = f"; waiting: {subject.waits_for.message}" if subject.waits_for else ""
     error = f"\nmost frequent error: {say_failure(subject.errors[0])}" if subject.errors and not subject.reason else ""

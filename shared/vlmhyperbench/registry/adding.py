@@ -114,11 +114,17 @@ class Shelf:
         file = self.root / kind / f"{name}{SUFFIX}"
         if roots and self.root not in roots:
             message = f"The name {name!r} is that of a {SINGULAR[kind]} that came with the product."
-            raise Conflict(message, cure="Choose another with --name.", code="name_taken")
+            raise Conflict(
+                message, cure="Choose another: `vlmhyperbench registry add` takes --name.", code="name_taken"
+            )
         known = _read(file) if file.exists() else {}
         if known and any(known.get(key) != found.get(key) for key in same):
             message = f"The name {name!r} is that of another {SINGULAR[kind]}, in {file}."
-            raise Conflict(message, cure="Choose another with --name, or remove that file.", code="name_taken")
+            raise Conflict(
+                message,
+                cure="Choose another: `vlmhyperbench registry add` takes --name. Or remove that file.",
+                code="name_taken",
+            )
         merged = {**known, **found}
         if merged != known:
             _write(file, merged)

@@ -34,7 +34,7 @@ _SPEEDS = {
     "ttft_p50_ms": "TTFT p50, ms",
     "output_tokens_per_s": "output tokens/s",
     "samples_per_s": "answers/s",
-    "peak_memory_bytes": "peak memory, bytes",
+    "peak_memory_bytes": "peak memory, MiB",
 }
 
 
@@ -312,6 +312,8 @@ def _speeds(comparison: Comparison) -> Table:
     for name, before, after in _measured_speeds(comparison):
         is_measure = not of_memory if name == MEMORY else not (void or broken or apart)
         change = f"{after / before - 1:+.0%}" if is_measure and before and after is not None else "–"
+        unit = 2**20 if name == MEMORY else 1
+        before, after = (None if one is None else one / unit for one in (before, after))
         found.append((_SPEEDS[name], write_number(before, 1), write_number(after, 1), change))
     note = _NO_MEASURE if broken else "Each run was timed once."
     if apart:

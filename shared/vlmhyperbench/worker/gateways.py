@@ -123,6 +123,8 @@ def _refusal(answer: httpx2.Response, request: LoadRequest) -> VlmHyperBenchErro
     if code == "endpoint_denied" and not request.env:
         url = request.engine_params.get("url")
         return InvalidInput(f"The endpoint {url} was asked without a key and wants one.", cure=NAME_THE_KEY, code=code)
+    if code == "endpoint_denied":
+        return InvalidInput(text, cure=f"Correct {' or '.join(request.env)}: vlmhyperbench secret set NAME", code=code)
     if answer.status_code == 404:
         return NotFound(text, code=code)
     if answer.status_code < 500:

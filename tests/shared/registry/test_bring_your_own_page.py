@@ -40,6 +40,7 @@ def test_the_run_with_every_field_has_every_field_and_can_be_submitted(catalogue
     spec = resolve_run(catalogue, entry)
     assert spec.dataset.limit == 20
     assert spec.target.engine_params["omit"] == ["seed"]
+    assert spec.stop is None or spec.stop.baseline is not None, "a run by itself has no first run to be compared with"
 
 
 def test_the_experiment_limits_every_task_s_own_data(catalogue: Catalogue, tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ GOOD = run("good", ["yes"] * 6)
 def changes(compared: Comparison) -> list[object]:
     """How each speed but the memory changed, as the table says it."""
     speeds = next(one for one in tables(compared) if one.name == "speeds")
-    return [row[3] for row in speeds.rows if row[0] != "peak memory, bytes"]
+    return [row[3] for row in speeds.rows if row[0] != "peak memory, MiB"]
 
 
 def test_speeds_under_another_load_are_warned_of_and_not_compared() -> None:
