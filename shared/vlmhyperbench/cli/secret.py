@@ -20,6 +20,7 @@ app = App(name="secret", help="Store, list and remove keys and tokens.")
 
 _MAX_TOLD = 24
 
+
 @app.command(name="set")
 def set_(name: str, /, *, shown: Shown = HUMAN) -> int:
     """Store a secret: its value is asked for, or read from stdin, and never an argument.

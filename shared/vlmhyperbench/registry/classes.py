@@ -20,7 +20,10 @@ def problem_with_class(path: str) -> tuple[str, str] | None:
     except ValueError:
         spec = None
     if spec is None:
-        return f"the package {parts[0]!r} of the dotted path {path!r} is not installed.", f"Install {parts[0]}."
+        return (
+            f"the package {parts[0]!r} of the dotted path {path!r} is not installed.",
+            f"Install {parts[0]}, or put its folder into PYTHONPATH.",
+        )
     roots = list(spec.submodule_search_locations or ())
     source = Path(spec.origin or "") if len(parts) == 1 else _source_of([Path(root) for root in roots], parts[1:])
     if source is None:
