@@ -30,7 +30,7 @@ from vlmhyperbench.facts.append import append
 from vlmhyperbench.reports.tokens import LONGEST_GAP
 from vlmhyperbench.runtime import Runtime, open_runtime
 from vlmhyperbench.settings import Settings
-from vlmhyperbench.wire.runs import Headline, Score
+from vlmhyperbench.wire.runs import Headline, MetricScore
 from vlmhyperbench.worker.children import CpuChildren
 from vlmhyperbench.worker.claims import ClaimedJob, WorkerContext
 from vlmhyperbench_eval_worker.evaluation import handle_score
