@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,8 +11,8 @@ from contextlib import contextmanager
 import pytest
 
 from tests.e2e.test_main_job import content
-from tests.loadgen.driving import respond, serving, whole
 from tests.refusals import Refusal, refusal
+from tests.refusals.server import ANSWERED, RefusingServer, refusing
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.main import main
 from vlmhyperbench.registry.schemas import RunEntry
@@ -21,43 +20,16 @@ from vlmhyperbench.registry.schemas import RunEntry
 QUESTIONS = {"name": "synthetic-questions", "limit": 12}
 WARMUP = 2
 """Of the scenario `offline`."""
-ANSWERED = None
-"""What `refuse` says of a request that is answered."""
-
-
-class Endpoint:
-    """Somebody else's engine: answers or refuses the requests that it gets, by their number, and keeps their bodies."""
-
-    def __init__(self, refuse: Callable[[int], Refusal | None]) -> None:
-        self.url = ""
-        self.bodies: list[dict[str, object]] = []
-        self._refuse = refuse
-
-    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, _number: int) -> None:
-        while True:
-            head = await reader.readuntil(b"\r\n\r\n")
-            length = re.search(rb"(?i)content-length: *(\d+)", head)
-            body = await reader.readexactly(int(length[1]) if length else 0)
-            if head.startswith(b"GET"):
-                writer.write(respond(b'{"data": [{"id": "some-model"}]}'))
-                continue
-            refused = self._refuse(len(self.bodies))
-            self.bodies.append(json.loads(body))
-            if refused is ANSWERED:
-                writer.write(whole("4"))
-            else:
-                kind = "text/event-stream" if refused.http_status == 200 else "application/json"
-                writer.write(respond(refused.body.encode(), status=f"{refused.http_status} No", media_type=kind))
 
 
 @contextmanager
-def endpoint(refuse: Callable[[int], Refusal | None]) -> Iterator[Endpoint]:
+def endpoint(refuse: Callable[[int], Refusal | None]) -> Iterator[RefusingServer]:
     """Serve in a thread of its own, so that a test may wait for its run."""
-    served, ready, ended = Endpoint(refuse), threading.Event(), threading.Event()
+    found, ready, ended = list[RefusingServer](), threading.Event(), threading.Event()
 
     async def serve() -> None:
-        async with serving(served.answer) as url:
-            served.url = url.removesuffix("/chat/completions")
+        async with refusing(refuse) as served:
+            found.append(served)
             ready.set()
             await asyncio.to_thread(ended.wait)
 
@@ -65,7 +37,7 @@ def endpoint(refuse: Callable[[int], Refusal | None]) -> Iterator[Endpoint]:
     thread.start()
     assert ready.wait(10)
     try:
-        yield served
+        yield found[0]
     finally:
         ended.set()
         thread.join(10)

@@ -5,19 +5,13 @@ The fixtures and helpers are those of `test_keys`.
 
 from __future__ import annotations
 
-import asyncio
-import json
-import re
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-
 import pytest
 from sqlalchemy import text
 
 from tests.inference_worker.test_keys import Ask, ask, fleet, judged_by, runtime
 from tests.inference_worker.test_keys import run_of as run_with_warm_up
-from tests.loadgen.driving import respond, serving, whole
 from tests.refusals import Refusal, refusal
+from tests.refusals.server import ANSWERED, RefusingServer, refusing
 from vlmhyperbench.domain.outcomes import Complete, Failed
 from vlmhyperbench.domain.specs import EndpointTarget, MetricSpec, RunSpec
 from vlmhyperbench.runtime import Runtime
@@ -26,42 +20,14 @@ __all__ = ["ask", "fleet", "runtime"]
 
 pytestmark = pytest.mark.anyio
 
-ANSWER = None
 UNKNOWN_MODEL = refusal("vLLM", "unknown model")
 TOO_LONG = refusal("vLLM", "prompt too long")
 UNHEARD_OF = refusal("llama.cpp", "no messages")
 BUSY = refusal("OpenAI", "overloaded")
 
 
-class Server:
-    """Somebody else's engine, which answers or refuses by the number of the request, and keeps what it was asked."""
-
-    def __init__(self, refuse: Callable[[int], Refusal | None]) -> None:
-        self.target = EndpointTarget(endpoint="http://nowhere", model_name="m")
-        self.bodies: list[dict[str, object]] = []
-        self._refuse = refuse
-
-    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, _number: int) -> None:
-        while True:
-            head = await reader.readuntil(b"\r\n\r\n")
-            length = re.search(rb"(?i)content-length: *(\d+)", head)
-            body = await reader.readexactly(int(length[1]) if length else 0)
-            if head.startswith(b"GET"):
-                writer.write(respond(b'{"data": []}'))
-                continue
-            said = self._refuse(len(self.bodies))
-            self.bodies.append(json.loads(body))
-            writer.write(
-                whole("yes") if said is ANSWER else respond(said.body.encode(), status=f"{said.http_status} x")
-            )
-
-
-@asynccontextmanager
-async def server(refuse: Callable[[int], Refusal | None] = lambda _: ANSWER) -> AsyncIterator[Server]:
-    served = Server(refuse)
-    async with serving(served.answer) as url:
-        served.target = EndpointTarget(endpoint=url.removesuffix("/chat/completions"), model_name="m")
-        yield served
+def target_of(served: RefusingServer) -> EndpointTarget:
+    return EndpointTarget(endpoint=served.url, model_name="m")
 
 
 def run_of(target: EndpointTarget, *, metrics: tuple[MetricSpec, ...] = (), tries: int = 1) -> RunSpec:
@@ -79,8 +45,8 @@ async def facts(runtime: Runtime) -> list[tuple[str | None, str | None]]:
 
 
 async def test_the_probe_asks_as_the_samples_are_asked_and_is_no_row(ask: Ask, runtime: Runtime) -> None:
-    async with server() as served:
-        [outcome] = await ask(run_of(served.target))
+    async with refusing() as served:
+        [outcome] = await ask(run_of(target_of(served)))
     assert isinstance(outcome, Complete)
     probe, *samples = served.bodies
     assert samples == [probe]  # the run has one sample
@@ -88,8 +54,8 @@ async def test_the_probe_asks_as_the_samples_are_asked_and_is_no_row(ask: Ask, r
 
 
 async def test_a_configuration_error_ends_the_job_at_once_and_for_good(ask: Ask, runtime: Runtime) -> None:
-    async with server(lambda _: UNKNOWN_MODEL) as served:
-        [outcome] = await ask(run_of(served.target))
+    async with refusing(lambda _: UNKNOWN_MODEL) as served:
+        [outcome] = await ask(run_of(target_of(served)))
     assert isinstance(outcome, Failed)
     assert (outcome.code, outcome.permanent, len(served.bodies)) == ("endpoint_unknown_model", True, 1)
     assert outcome.error is not None
@@ -98,30 +64,30 @@ async def test_a_configuration_error_ends_the_job_at_once_and_for_good(ask: Ask,
 
 
 async def test_a_judge_is_probed_too_and_its_verdicts_are_missing(ask: Ask, runtime: Runtime) -> None:
-    async with server() as served, server(lambda _: UNKNOWN_MODEL) as judge:
-        outcomes = await ask(run_of(served.target, metrics=judged_by(judge.target)))
+    async with refusing() as served, refusing(lambda _: UNKNOWN_MODEL) as judge:
+        outcomes = await ask(run_of(target_of(served), metrics=judged_by(target_of(judge))))
     assert [type(outcome) for outcome in outcomes] == [Complete, Failed]
     assert len(judge.bodies) == 1
     assert await facts(runtime) == [(None, None)]
 
 
 async def test_a_refusal_without_a_known_word_is_the_configuration_s_where_nothing_passes(ask: Ask) -> None:
-    async with server(lambda _: UNHEARD_OF) as served:
-        [outcome] = await ask(run_of(served.target))
+    async with refusing(lambda _: UNHEARD_OF) as served:
+        [outcome] = await ask(run_of(target_of(served)))
     assert isinstance(outcome, Failed)
     assert outcome.code == "endpoint_refused"
 
 
 async def test_a_probe_that_is_refused_for_its_prompt_lets_the_samples_be_asked(ask: Ask) -> None:
-    async with server(lambda number: ANSWER if number else TOO_LONG) as served:
-        [outcome] = await ask(run_of(served.target))
+    async with refusing(lambda number: ANSWERED if number else TOO_LONG) as served:
+        [outcome] = await ask(run_of(target_of(served)))
     assert isinstance(outcome, Complete)
     assert len(served.bodies) == 2
 
 
 async def test_a_probe_that_finds_the_server_busy_says_nothing(ask: Ask, runtime: Runtime) -> None:
-    async with server(lambda _: BUSY) as served:
-        [outcome] = await ask(run_of(served.target))
+    async with refusing(lambda _: BUSY) as served:
+        [outcome] = await ask(run_of(target_of(served)))
     assert isinstance(outcome, Complete)
     [(failure, _)] = await facts(runtime)
     assert failure == "infrastructure"
@@ -131,17 +97,17 @@ async def test_rows_keep_what_the_server_said_without_control_characters(ask: As
     odd = Refusal(
         **{**{name: getattr(BUSY, name) for name in BUSY.__slots__}, "body": '{"error": "\\u001b[31m no\\n"}'}
     )
-    async with server(lambda _: odd) as served:
-        await ask(run_of(served.target))
+    async with refusing(lambda _: odd) as served:
+        await ask(run_of(target_of(served)))
     assert await facts(runtime) == [("infrastructure", "http_503: [31m no")]
 
 
 async def test_a_target_that_is_still_loaded_is_asked_once_for_the_same_options(ask: Ask) -> None:
-    async with server() as served:
+    async with refusing() as served:
         asked = []
         for max_tokens in (7, 7, 8):
             served.bodies.clear()
-            spec = run_of(served.target)
+            spec = run_of(target_of(served))
             decoding = spec.decoding.model_copy(update={"max_tokens": max_tokens})
             await ask(spec.model_copy(update={"decoding": decoding}))
             asked.append(len(served.bodies))

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from pydantic import SecretStr
 from sqlalchemy import insert, select, update
 
 from tests.support.builders import add_run, add_shard, chunk_frame, new_fact, store_chunk
@@ -18,8 +15,7 @@ from vlmhyperbench.db.queries import table_of
 from vlmhyperbench.db.tables import ClaimRow, JobRow, RunRow
 from vlmhyperbench.facts.append import append
 from vlmhyperbench.reports.records import ClaimEvidence, Disturber
-from vlmhyperbench.runtime import Runtime, open_runtime
-from vlmhyperbench.settings import Settings
+from vlmhyperbench.runtime import Runtime
 from vlmhyperbench_reporter.reading import read_bundle
 from vlmhyperbench_reporter.work import compose_run, render
 
@@ -28,18 +24,6 @@ pytestmark = pytest.mark.anyio
 CLAIM, JOB, RUN = table_of(ClaimRow), table_of(JobRow), table_of(RunRow)
 FORMATS = ("markdown", "html", "json")
 ANSWERS = ["a", "b", "c"]
-
-
-@pytest.fixture
-async def runtime(database_url: str, redis_url: str, tmp_path: Path) -> AsyncIterator[Runtime]:
-    settings = Settings(
-        home=tmp_path,
-        database_url=SecretStr(database_url),
-        redis_url=SecretStr(redis_url),
-        storage_url=str(tmp_path / "storage"),
-    )
-    async with open_runtime(settings, name="test") as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID, uuid4
 
 import polars
 import pytest
 from PIL import Image, ImageDraw
-from pydantic import SecretStr
 from sqlalchemy import insert, update
 
 from tests.support.builders import add_run, add_shard, add_worker, chunk_frame, new_fact, run_spec, store_chunk
@@ -28,9 +27,8 @@ from vlmhyperbench.domain.states import FactStatus, JobKind, JobState
 from vlmhyperbench.errors import Conflict, Fenced
 from vlmhyperbench.facts.append import append
 from vlmhyperbench.reports.tokens import LONGEST_GAP
-from vlmhyperbench.runtime import Runtime, open_runtime
-from vlmhyperbench.settings import Settings
-from vlmhyperbench.wire.runs import Headline, MetricScore
+from vlmhyperbench.runtime import Runtime
+from vlmhyperbench.wire.runs import Headline
 from vlmhyperbench.worker.children import CpuChildren
 from vlmhyperbench.worker.claims import ClaimedJob, WorkerContext
 from vlmhyperbench_eval_worker.evaluation import handle_score
@@ -45,18 +43,6 @@ ANLS = MetricSpec(name="anls", profile="paper", version="1.0.0", class_path="anl
 REFERENCES = ("one", "two", "three", "four", "five", "six")
 RIGHT_ONCE = ("one", "wrong", "", "<script>alert(1)</script>", "five")
 RIGHT_TWICE = ("one", "two", "", "four", "5")
-
-
-@pytest.fixture
-async def runtime(database_url: str, redis_url: str, tmp_path: Path) -> AsyncIterator[Runtime]:
-    settings = Settings(
-        home=tmp_path,
-        database_url=SecretStr(database_url),
-        redis_url=SecretStr(redis_url),
-        storage_url=str(tmp_path / "storage"),
-    )
-    async with open_runtime(settings, name="test") as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +184,7 @@ async def test_the_scores_of_a_report_are_kept_with_its_run(runtime: Runtime, cp
     (row,) = report["headline"]["rows"]
     assert kept.scores[1].model_dump() == {
         "metric": "anls",
-        **{name: row["metrics"]["anls"][name] for name in Score.model_fields if name != "metric"},
+        **{name: row["metrics"]["anls"][name] for name in MetricScore.model_fields if name != "metric"},
     }
     assert (kept.requested, kept.ok, kept.model_failures) == (6, 5, row["model_failures"])
 
