@@ -28,7 +28,7 @@ from vlmhyperbench.errors import Conflict, Fenced
 from vlmhyperbench.facts.append import append
 from vlmhyperbench.reports.tokens import LONGEST_GAP
 from vlmhyperbench.runtime import Runtime
-from vlmhyperbench.wire.runs import Headline
+from vlmhyperbench.wire.runs import Headline, MetricScore
 from vlmhyperbench.worker.children import CpuChildren
 from vlmhyperbench.worker.claims import ClaimedJob, WorkerContext
 from vlmhyperbench_eval_worker.evaluation import handle_score
