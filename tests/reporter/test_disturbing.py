@@ -103,6 +103,21 @@ async def test_runs_that_were_timed_at_once_are_invalid_and_each_names_the_other
         assert named in files[name].decode()
 
 
+async def test_a_measurement_that_the_database_does_not_know_counts_once_it_was_met(
+    runtime: Runtime, machine: str
+) -> None:
+    _, other = await measured(runtime, machine, cores="23", name="apart")
+    met = [{"mark": "0123456789abcdef", "pid": 7}, {"mark": other, "pid": 8}]
+    first, _ = await measured(runtime, machine, cores="01", client={"beside": met})
+    stranger = Disturber(claim_id="0123456789abcdef", run_id=None, run_name=None, is_stranger=True)
+    assert (await claim_of(runtime, first)).disturbed_by == (stranger,)
+    files = {
+        file.name: file.content for file in render(compose_run(await read_bundle(runtime, first)), {}, formats=FORMATS)
+    }
+    assert json.loads(files["report.json"])["headline"]["rows"][0]["validity"] == "invalid"
+    assert b"another stack or of `load` (01234567)" in files["report.json"]
+
+
 async def test_an_inference_of_another_project_counts_and_is_not_named(runtime: Runtime, machine: str) -> None:
     first, _ = await measured(runtime, machine)
     second, other = await measured(runtime, machine)

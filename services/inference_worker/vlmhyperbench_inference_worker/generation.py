@@ -15,6 +15,7 @@ from vlmhyperbench.domain.planning import target_digest
 from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget, Target
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.errors import Conflict, Fenced, InvalidInput, NotFound, Unavailable
+from vlmhyperbench.load.neighbours import Neighbours, among_neighbours
 from vlmhyperbench.load.process import END_SECONDS, LoadProcess
 from vlmhyperbench.secret_files import read_secrets
 from vlmhyperbench.settings import Settings
@@ -87,6 +88,7 @@ async def _generate(
         # Told before the first request: whoever is timed beside it must find it, even if this process is killed.
         now_ns = time.monotonic_ns()
         await job.record_claim(sending_from_ns=now_ns, anchor_monotonic_ns=now_ns, anchor_wall_ns=time.time_ns())
+        neighbours = stack.enter_context(among_neighbours(str(job.claim_id), stands_on))
         await probe(job, work, serving, reserve)
         if job.cancelled.is_set() or job.draining.is_set():
             return Preempted()
@@ -94,10 +96,12 @@ async def _generate(
             return Stopped()
         process = await reserve.take()
         stack.push_async_callback(_end_process, job, process)
-        return await _measure(job, work, serving, watch, process)
+        return await _measure(job, work, serving, watch, process, neighbours)
 
 
-async def _measure(job: ClaimedJob, work: Work, serving: Serving, watch: Watch, process: LoadProcess) -> Outcome:
+async def _measure(
+    job: ClaimedJob, work: Work, serving: Serving, watch: Watch, process: LoadProcess, neighbours: Neighbours
+) -> Outcome:
     folder = folder_of(process)
     phase = job.job.phase
     if work.is_timed or phase is None:
@@ -131,7 +135,7 @@ async def _measure(job: ClaimedJob, work: Work, serving: Serving, watch: Watch, 
         planned=phases.requests,
         phase=phase,
     )
-    await _record_cost(job, driven, watch)
+    await _record_cost(job, driven, watch, neighbours)
     if job.cancelled.is_set() or job.draining.is_set():
         return Preempted()
     is_stopped = job.stopping.is_set()
@@ -215,12 +219,14 @@ def _named_secrets(target: Target) -> list[str]:
     return [*([key] if isinstance(key, str) else []), *header_secrets(target.engine_params).values()]
 
 
-async def _record_cost(job: ClaimedJob, driven: Driven, watch: Watch) -> None:
-    """Keep what cannot be measured again: clocks, the client's own cost, the device samples."""
+async def _record_cost(job: ClaimedJob, driven: Driven, watch: Watch, neighbours: Neighbours) -> None:
+    """Keep what cannot be measured again: clocks, the client's own cost, who measured beside it, the device samples."""
+    neighbours.leave()
+    beside = [{"mark": one.mark, "pid": one.pid} for one in neighbours.disturbers]
     start, end = driven.first_sent_ns, driven.last_end_ns
     summary = watch.summary(start, end) if start is not None and end is not None else None
     await job.record_claim(
-        client=asdict(driven.end) if driven.end else None,
+        client={**asdict(driven.end), "beside": beside} if driven.end else None,
         resources=asdict(summary) if summary else None,
         # Of now: the load generator may have waited in reserve for hours, and the wall's clock been set meanwhile.
         anchor_monotonic_ns=time.monotonic_ns(),

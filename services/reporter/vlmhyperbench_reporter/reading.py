@@ -197,13 +197,16 @@ def _disturbers(
     own = evidence.sending_of(found.claim)
     if own is None:
         return None
+    known = {other.sending.claim_id for other in others}
+    told = (found.claim.client or {}).get("beside")
+    strangers = [one for one in told if one["mark"] not in known] if isinstance(told, list) else []
     return tuple(
         Disturber(claim_id=other.sending.claim_id, run_id=str(other.run_id), run_name=other.run_name)
         if other.project_id == project_id
         else Disturber(claim_id=other.sending.claim_id, run_id=None, run_name=None)
         for other in others
         if own.is_disturbed_by(other.sending)
-    )
+    ) + tuple(Disturber(claim_id=one["mark"], run_id=None, run_name=None, is_stranger=True) for one in strangers)
 
 
 def _claim(found: evidence.ClaimOfJob, disturbed_by: tuple[Disturber, ...] | None) -> ClaimEvidence:

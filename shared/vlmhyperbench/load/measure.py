@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import math
+import os
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -13,12 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 from vlmhyperbench.domain.causes import find_configuration_error, rule_of, say_refusal
+from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.load.live import SoFar
+from vlmhyperbench.load.neighbours import among_neighbours
 from vlmhyperbench.load.process import LoadProcess
 from vlmhyperbench.load.results import LoadResult, read_failures, read_record, result_of
-from vlmhyperbench.load.validity import at_least
+from vlmhyperbench.load.validity import at_least, at_most
 from vlmhyperbench.load.workload import MEASURED_PHASE, Workload, write_load
 from vlmhyperbench_sdk.errors import InvalidInput, Unavailable
 from vlmhyperbench_sdk.load import EndLine, Endpoint, ProgressLine, SegmentLine
@@ -120,6 +124,7 @@ async def _measure_counted(workload: Workload, target: Target, control: Control,
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vlmhyperbench-load-")))
         plan_folder, record_folder = scratch / "plan", record or scratch / "record"
+        neighbours = stack.enter_context(among_neighbours(uuid4().hex, _ground()))
         async with await LoadProcess.start(plan_folder, record_folder) as process:
             control.watch(process)
             so_far = SoFar(record_folder) if control.is_watched else None
@@ -135,6 +140,7 @@ async def _measure_counted(workload: Workload, target: Target, control: Control,
                             told = f"{line.done} done, {line.failed} failed, {line.in_flight} under way"
                             control.tell(f"{told}; {speeds}" if speeds else told)
                 end = await process.wait()
+                neighbours.leave()
             finally:
                 control.watch(None)
         if end.outcome == "failed" or not any(record_folder.glob(f"{MEASURED_PHASE}-*.parquet")):
@@ -151,10 +157,18 @@ async def _measure_counted(workload: Workload, target: Target, control: Control,
             open_loop=written.open_loop,
             grouping=written.grouping,
         )
+        gates = (*result.gates, at_most("disturbers", float(len(neighbours.disturbers)), 0.0))
+        result = dataclasses.replace(result, gates=gates, valid=result.valid and gates[-1].ok)
         # Last of all: to read and to judge a record is a part of what this process costs.
         used_s, control.cpu_s = time.process_time() - control.cpu_s, time.process_time()
         own = {"driver_cpu_s": used_s, "driver_peak_rss_bytes": peak_rss_bytes()}
         return dataclasses.replace(result, client={**result.client, **own}, extra_body=workload.asked.extra_body)
+
+
+def _ground() -> Ground:
+    """Say what this command and its load generator run on, for others on this machine."""
+    has_affinity = hasattr(os, "sched_getaffinity")
+    return Ground(machine="", cores=frozenset(os.sched_getaffinity(0)) if has_affinity else frozenset())
 
 
 async def _with_count(workload: Workload, target: Target, control: Control) -> Workload:

@@ -18,6 +18,8 @@ class Disturber:
     run_id: str | None
     """None of another project's, whose runs are not named."""
     run_name: str | None
+    is_stranger: bool = False
+    """It is of another stack, or of the command `load`, and was met on the machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -183,6 +183,8 @@ def _disturbers(claims: Sequence[ClaimEvidence]) -> list[Disturber] | None:
 
 
 def _in_words(disturber: Disturber) -> str:
+    if disturber.is_stranger:
+        return f"a measurement of another stack or of `load` ({short_id(disturber.claim_id)})"
     claim = f"claim {short_id(disturber.claim_id)}"
     if disturber.run_id is None:
         return f"a run of another project ({claim})"

@@ -16,6 +16,8 @@ import pytest
 from vlmhyperbench.cli.load import load
 from vlmhyperbench.cli.load_flags import complete_url, parse_slo
 from vlmhyperbench.cli.shown import Shown
+from vlmhyperbench.domain.ground import Ground
+from vlmhyperbench.load.neighbours import among_neighbours
 from vlmhyperbench.load.results import read_record
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound, Unavailable
 from vlmhyperbench_simulated.process import SimulatedProcess
@@ -87,8 +89,17 @@ async def test_errors_over_the_limit_end_with_4(capsys: pytest.CaptureFixture[st
     out = capsys.readouterr().out
     assert code == 4
     assert "2 of 4 requests succeeded" in out
-    assert "2 x http_503" in out
+    assert "2 x HTTP 503" in out
     assert "INVALID: error_share is 0.5" in out
+
+
+async def test_a_load_beside_another_measurement_is_invalid(capsys: pytest.CaptureFixture[str]) -> None:
+    async with await start_server(Simulation(tokens=2)) as server:
+        with among_neighbours("another", Ground(machine="")):
+            code = await asyncio.to_thread(load, server.url, model="simulated", requests=4, shown=JSON)
+    data = json.loads(capsys.readouterr().out)["data"]
+    (gate,) = (gate for gate in data["gates"] if gate["name"] == "disturbers")
+    assert (code, data["valid"], gate["ok"], gate["value"]) == (4, False, False, 1)
 
 
 def test_a_target_that_nobody_serves_is_a_matter_of_setup() -> None:
