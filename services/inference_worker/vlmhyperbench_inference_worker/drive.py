@@ -34,14 +34,14 @@ class EngineLost(Unavailable):
 class Driven:
     """What a claim learned while it drove."""
 
+    has_answered: bool
+    """The engine answered a request of this claim, of whatever phase, or a probe since it was loaded."""
     end: EndLine | None = None
     first_sent_ns: int | None = None
     last_end_ns: int | None = None
     sending_until_ns: int | None = None
     """Last end of an answer, of what stands aside too."""
     live: Live = field(default_factory=Live)
-    has_answered: bool = False
-    """The engine answered a request of this claim, of whatever phase."""
     ordinals: set[int] = field(default_factory=set)
     """Of the measured phase, committed by this claim."""
 
@@ -64,7 +64,7 @@ async def drive(
         TargetRefused: the endpoint does not take the key any more; what it answered before is committed.
         Fenced: the claim is lost.
     """
-    driven = Driven()
+    driven = Driven(has_answered=bool(serving.probed))
     by_phase: dict[int, dict[int, PlannedRequest]] = {}
     for request in planned:
         by_phase.setdefault(request.phase, {})[request.ordinal] = request
