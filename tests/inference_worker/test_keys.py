@@ -259,7 +259,7 @@ async def test_a_wrong_key_ends_the_run_at_its_first_try_and_is_named(ask: Ask, 
     assert isinstance(outcome, Failed)
     assert (outcome.code, outcome.permanent) == ("endpoint_denied", True)
     assert "HTTP 401" in outcome.message
-    assert "Correct KEY" in outcome.message
+    assert "secret set KEY" in outcome.message
     assert "sk-misspelt" not in outcome.message
 
 

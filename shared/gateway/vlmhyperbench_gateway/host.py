@@ -8,10 +8,12 @@ unloaded ─load→ loading ─loaded→ ready ─unload→ unloading ─unloade
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import socket
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
@@ -367,13 +369,21 @@ async def _probe(client: EngineClient, url: str) -> None:
     async with client.request("GET", "/v1/models") as response:
         body = await response.read()
     if response.status in {401, 403}:
-        said = " ".join(body[:500].decode("utf-8", "replace").split())
         raise InvalidInput(
-            f"The endpoint {url} refuses the key. It said (HTTP {response.status}): “{said}”.",
+            f"The endpoint {url} refuses the key. It said (HTTP {response.status}): “{_sentence(body)}”.",
             code="endpoint_denied",
         )
     if response.status >= 500:
         raise LoadFailed(f"The endpoint {url} answers {response.status}.")
+
+
+def _sentence(body: bytes) -> str:
+    """Return OpenAI's `error.message` of an answer, or how it begins where it has none."""
+    with suppress(ValueError, KeyError, TypeError):
+        said = json.loads(body)["error"]["message"]
+        if isinstance(said, str):
+            return said[:500]
+    return " ".join(body[:500].decode("utf-8", "replace").split())
 
 
 def _describe_end(engine: _Engine, moment: str) -> VlmHyperBenchError:

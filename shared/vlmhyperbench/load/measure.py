@@ -38,6 +38,8 @@ PILOT_SEED = 1 << 44
 SPARE = 1.2
 """So much more than the pilot's rate says is planned where a duration is the least that is allowed."""
 
+_NAME_THE_KEY = "Name the environment variable that holds the key: --api-key-env NAME."
+
 
 @dataclass(slots=True, kw_only=True)
 class Control:
@@ -206,7 +208,8 @@ def _check_refusals(rows: pl.DataFrame, url: str) -> None:
     if failed is not None:
         rule = rule_of(failed)
         told = say_refusal(failed, urlsplit(url).netloc)
-        raise Unavailable(f"Nothing was measured: {told}", cure=rule.cure, code=f"endpoint_{rule.name}")
+        cure = _NAME_THE_KEY if rule.name == "key_refused" else rule.cure
+        raise Unavailable(f"Nothing was measured: {told}", cure=cure, code=f"endpoint_{rule.name}")
 
 
 def _failure(end: EndLine) -> Unavailable:

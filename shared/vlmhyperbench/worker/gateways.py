@@ -124,7 +124,7 @@ def _refusal(answer: httpx2.Response, request: LoadRequest) -> VlmHyperBenchErro
         url = request.engine_params.get("url")
         return InvalidInput(f"The endpoint {url} was asked without a key and wants one.", cure=NAME_THE_KEY, code=code)
     if code == "endpoint_denied":
-        return InvalidInput(text, cure=f"Correct {' or '.join(request.env)}: vlmhyperbench secret set NAME", code=code)
+        return InvalidInput(text, cure=f"Run: vlmhyperbench secret set {' or '.join(request.env)}", code=code)
     if answer.status_code == 404:
         return NotFound(text, code=code)
     if answer.status_code < 500:
