@@ -1,7 +1,7 @@
-"""Do work on what strangers wrote in a child process whose memory, time and files are bounded.
+"""Call a function on untrusted input in a child process with bounded memory, time and files.
 
 The child holds no credentials, is killed as a group and dies with its parent. It is given JSON and gives JSON back,
-which is parsed as a stranger's; whatever is larger lies in files that the caller names and reads as hostile, too.
+which is parsed as untrusted; what is larger lies in files that the caller names, and reads as untrusted too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from vlmhyperbench_sdk.jsontext import parse_object
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 TOO_MUCH: Final = "too_large"
-"""Code of work that needs more than it may."""
+"""Error code of work that exceeds a limit."""
 _MAX_REPLY_BYTES: Final = 16 * 1024**2
 _KINDS: Final[dict[str, type[VlmHyperBenchError]]] = {
     kind.__name__: kind for kind in (InvalidInput, NotFound, Unavailable, PluginFailure)
@@ -38,11 +38,11 @@ class ChildBounds:
     """What a child may use."""
 
     memory_bytes: int = 1024**3
-    """Of address space, beyond what its libraries hold when its work begins."""
+    """Address space beyond what its libraries hold when its work begins."""
     cpu_s: int = 600
     wall_s: float = 900
     file_bytes: int = 1024**3
-    """Of a file that it writes."""
+    """Maximum size of a file that it writes."""
 
 
 async def run_bounded(
@@ -91,7 +91,7 @@ async def _exchange(child: Child, asked: bytes) -> bytes:
     while part := await child.stdout.read(2**16):
         reply += part
         if len(reply) > _MAX_REPLY_BYTES:
-            raise Unavailable("The reading process said more than it may.")
+            raise Unavailable("The reading process wrote a reply that is too long.")
     return reply
 
 
@@ -128,9 +128,9 @@ def _limit(bounds: ChildBounds) -> None:
         resource.RLIMIT_FSIZE: bounds.file_bytes,
         resource.RLIMIT_CORE: 0,
     }
-    for kind, most in limits.items():
+    for kind, limit in limits.items():
         hard = resource.getrlimit(kind)[1]
-        allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        allowed = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
         spare = 5 if kind == resource.RLIMIT_CPU else 0  # what reaches the hard limit is killed and says no reason
         resource.setrlimit(kind, (allowed, allowed + spare if hard == resource.RLIM_INFINITY else hard))
 

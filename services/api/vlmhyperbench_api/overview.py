@@ -28,7 +28,7 @@ class RunLine:
 
     @property
     def share(self) -> float | None:
-        """Of the present stage, or of the answers; None where nobody knows of how many."""
+        """How much of the present stage, or of the answers, is done, from 0 to 1; None where the total is unknown."""
         done, total = (self.progress.done, self.progress.total) if self.progress else (self.run.done, self.run.total)
         return min(1.0, done / total) if total else None
 

@@ -30,7 +30,7 @@ from vlmhyperbench_sdk.types import JsonObject
 CHUNK_ROWS = 1000
 CHUNK_BYTES = 16 * 1024**2
 BOUNDS = ChildBounds(memory_bytes=3 * 1024**3, cpu_s=3600, wall_s=7200)
-"""Of reading a file beside its samples."""
+"""What the child may use that reads a file and matches it with the samples."""
 NOT_IN_FILE = "not_in_file"
 FAILED_IN_FILE = "failed_in_file"
 _SHOWN_KEYS = 5

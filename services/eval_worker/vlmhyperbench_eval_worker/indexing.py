@@ -17,7 +17,7 @@ from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_eval_worker.enumerating import IndexResult, index_in_bounds, index_in_child
 
 BOUNDS = ChildBounds(memory_bytes=4 * 1024**3, cpu_s=3600, wall_s=7200)
-"""Of enumerating a file of answers: its questions and the images that its samples share."""
+"""What the child may use that enumerates a file of answers; samples may share large images."""
 
 
 async def handle_index(job: ClaimedJob) -> Outcome:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from vlmhyperbench.data.manifest import ManifestSample
 
 BOUNDS = ChildBounds(cpu_s=60, wall_s=300)
-"""Of all the samples of a job; ten thousand ordinary ones take a second."""
+"""What the child may use for all samples of a job; ten thousand ordinary samples take a second."""
 
 
 async def render_prompts(

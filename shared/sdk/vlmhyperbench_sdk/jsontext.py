@@ -15,7 +15,7 @@ from vlmhyperbench_sdk.types import JsonValue
 
 MAX_DEPTH = 64
 MAX_VALUES = 2_000_000
-"""Of one text: empty lists take thirty times the memory of their brackets."""
+"""Maximum number of values in one text: an empty list takes thirty times the memory of its brackets."""
 
 Repair = Literal["fence", "first_object"]
 """`fence`: what stands inside the first code fence. `first_object`: the first balanced object or array in it."""

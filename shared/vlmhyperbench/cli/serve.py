@@ -60,7 +60,7 @@ class Served:
     engine_url: str | None
     """The engine's own URL, where it may be measured without the gateway."""
     pid: int
-    """Of the gateway."""
+    """Process id of the gateway."""
 
 
 def serve(

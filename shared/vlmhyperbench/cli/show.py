@@ -15,7 +15,7 @@ from vlmhyperbench.domain.short_ids import short
 from vlmhyperbench.wire.runs import ExperimentDetail, RunDetail
 
 MAX_ERRORS = 10
-"""So many kinds of errors are shown; the others are in the JSON."""
+"""Maximum number of kinds of errors that are shown; `--json` has all of them."""
 
 
 def show(subject_id: str, /, *, shown: Shown = HUMAN) -> int:

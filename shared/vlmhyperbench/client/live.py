@@ -97,7 +97,7 @@ CONNECTION_ERRORS = (OSError, TimeoutError, WebSocketException, Unavailable)
 
 
 class Deadline:
-    """Until when something is waited for; without a limit, for ever."""
+    """The instant at which waiting ends; without a time-out it never does."""
 
     def __init__(self, timeout_s: float | None) -> None:
         self._timeout_s = timeout_s

@@ -14,7 +14,7 @@ from vlmhyperbench.domain.failures import Failure
 from vlmhyperbench.domain.states import PHASES_UNCOUNTED
 
 MAX_GROUPS = 100
-"""So many kinds of errors are told apart; the others are the rarest."""
+"""Maximum number of kinds of errors that are returned, the most frequent first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,9 +21,9 @@ cannot be answered, which counts. `model`: it did not end in time, or said too m
 server or network was away or busy, which never counts."""
 
 MAX_CHARACTERS = 300
-"""Of an error's message, wherever it is shown or stored."""
+"""Maximum length of an error's message, wherever it is shown or stored."""
 MAX_ERROR = 600
-"""Of a whole error: its code, its message, the words of its body."""
+"""Maximum length of a whole error: its code, its message and the words of its body."""
 MAX_EVERYBODY = 0.5
 """Where fewer of the requests passed than this, the refusal of the others is held to be everybody's."""
 
@@ -39,7 +39,7 @@ class FailedRequest:
     code: str
     """The load generator's: `http_400`, `timeout`, `connection_lost` …"""
     http_status: int | None
-    """Of the answer; of an error inside a stream the status that it states, if it states one."""
+    """Status of the answer; for an error inside a stream, the status that it states, if any."""
     message: str
     """What the server said, bounded and without control characters."""
     words: Mapping[str, str]

@@ -50,7 +50,7 @@ class Window:
     workers: tuple[WorkerNow, ...] = ()
     """Live ones only."""
     inferring: tuple[Inferring, ...] = ()
-    """Of workers in any state: one that drains or died may still be sending."""
+    """Workers in any state count: one that drains or has died may still be sending."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ class Ticket:
     """What a signed text says; whether it is signed rightly is asked of `is_signed`."""
 
     prefix: str
-    """Of the API key that it stands for."""
+    """Prefix of the API key that it stands for."""
     expires_at: int
     """Seconds since 1970."""
     nonce: str

@@ -23,7 +23,7 @@ SCHEMA: Final = "vlmhb/answers/v1"
 OWN: Final = "vlmhyperbench-jsonl"
 MAX_KEY_CHARS: Final = 500
 MAX_ANSWERS: Final = 1_000_000
-"""Of a file."""
+"""Maximum number in a file."""
 
 _UNFIT = re.compile("[\0\ud800-\udfff]")
 _RUN_BESIDE: Final = frozenset({"run"})

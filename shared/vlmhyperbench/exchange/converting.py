@@ -12,7 +12,7 @@ from vlmhyperbench.exchange.reading import AUTO, read
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 BOUNDS: Final = ChildBounds(memory_bytes=3 * 1024**3, cpu_s=3600, wall_s=7200)
-"""Of reading a file on the machine of whoever imports it; a log of 256 MiB in one piece takes most of the memory."""
+"""What the child may use on the machine that imports; one log of 256 MiB in a single piece takes most of the memory."""
 _PATHS: Final = frozenset({"results", "requests"})
 
 

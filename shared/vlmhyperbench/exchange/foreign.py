@@ -14,7 +14,7 @@ from vlmhyperbench_sdk.jsontext import MAX_VALUES, check_structure, decoded, uni
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 MAX_DEPTH = 500
-"""Of what other tools nest: an agent's trajectory has lists in lists."""
+"""Maximum depth of what other tools nest: an agent's trajectory has lists in lists."""
 MAX_GROUP_CHARS = 200
 """Longer texts are contents, not groups."""
 

@@ -14,11 +14,11 @@ from vlmhyperbench.errors import NotFound
 from vlmhyperbench_sdk.types import Image
 
 SAME: Final = "same:"
-"""Before the SHA-256 of a data URL that an earlier answer of the file has."""
+"""Prefix of a reference, by SHA-256, to a data URL that an earlier answer of the file has."""
 MAX_IN_ALL_BYTES: Final = 512 * 1024**2
-"""Of a file's data URLs, each counted once."""
+"""Maximum size of all data URLs of a file, each counted once."""
 MAX_OF_SAMPLE_BYTES: Final = 40 * 1024**2
-"""Of one answer's data URLs: its line or entry is held as a whole."""
+"""Maximum size of one answer's data URLs: its line or entry is held in memory as a whole."""
 MAX_PER_SAMPLE: Final = 256
 _DATA: Final = "data:"
 _MAX_SHOWN_CHARS: Final = 200

@@ -15,7 +15,7 @@ MOST_REPEATS = 64
 MAX_REPORTED = 1000
 """Different scores that a file may report."""
 BOUNDS = ChildBounds(memory_bytes=1024**3, cpu_s=300, wall_s=600)
-"""Of checking a file, whoever sent it."""
+"""What the child may use that checks a file which a client has sent."""
 
 
 async def summarise(path: Path, *, sha256: str, bounds: ChildBounds = BOUNDS) -> Answers:

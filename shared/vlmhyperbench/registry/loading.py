@@ -1,4 +1,4 @@
-"""From folders of YAML files to a catalogue: every file is read, everything wrong is said at once."""
+"""Read folders of YAML files into a catalogue; everything that is wrong is reported at once."""
 
 from __future__ import annotations
 

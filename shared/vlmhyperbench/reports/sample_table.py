@@ -18,7 +18,7 @@ MAX_SAMPLES = 20_000
 MAX_BYTES = 4_000_000
 """UTF-8 bytes of their texts, in equal shares too."""
 MAX_IMAGES = 4
-"""Of one sample."""
+"""Maximum number of images of one sample."""
 MAX_REFERENCES = 5
 _TEXTS = ("key", "question", "text", "text", "error")
 """What is counted of a row; the text twice, for what is read out of it."""

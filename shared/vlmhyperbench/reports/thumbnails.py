@@ -15,7 +15,7 @@ MAX_COUNT = 30
 MAX_FURTHER = 210
 """Pages that only the table of samples shows; what they are shrunk from is bounded by `MAX_FURTHER_PIXELS`."""
 MAX_BYTES = 80_000
-"""Of one picture."""
+"""Maximum size of one picture."""
 MAX_TOTAL_BYTES = MAX_COUNT * MAX_BYTES
 MAX_FURTHER_PIXELS = 20_000_000
 MAX_PIXELS = 80_000_000

@@ -112,7 +112,7 @@ class Headline(Output):
     model_failures: int | None = None
     infrastructure_failures: int | None = None
     validity: str | None = None
-    """Of the speeds: `valid`, or why they are no measure; None where nothing was timed."""
+    """Whether the speeds count: `valid`, or why they are no measure; None where nothing was timed."""
     latency_p50_ms: float | None = None
     latency_p99_ms: float | None = None
     ttft_p50_ms: float | None = None

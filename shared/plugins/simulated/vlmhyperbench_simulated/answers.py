@@ -125,7 +125,7 @@ def _tokens(simulation: Simulation, request: JsonObject, digest: bytes) -> Token
 
 
 def _words(simulation: Simulation, digest: bytes, count: int, scripted: Sequence[str]) -> list[str]:
-    """So many words, each with a blank after it: those of the script, then seeded ones."""
+    """Yield this number of words, each with a blank after it: those of the script first, then seeded ones."""
     some = WORDS if simulation.words == "ascii" else WIDE_WORDS
     texts = [word + " " for word in scripted[:count]]
     return texts + [some[(digest[i % 32] + i) % 32] + " " for i in range(len(texts), count)]

@@ -37,7 +37,7 @@ class FactRow(SQLModel, table=True):
     """Of an error: `model` counts against the model, `infrastructure` never does."""
     error_code: str | None = None
     error: str | None = None
-    """Of an error: what the server said, bounded, without secrets and control characters (`domain.causes`)."""
+    """What the server said of an error, bounded, without secrets and control characters (`domain.causes`)."""
     http_status: int | None = None
     finish_reason: str | None = None
     tries: int = 1
