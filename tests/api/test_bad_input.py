@@ -146,7 +146,7 @@ async def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_error(
 async def test_a_field_inside_an_entry_is_named_as_it_was_written_with_the_nearest_name(api: Served) -> None:
     entry = {"target": {"model": "simulated"}, "task": "synthetic-questions", "limts": {}}
     problem = (await api.http.post("/runs", json={"run": entry})).json()
-    found = [(one["field"], one["cure"]) for one in problem["errors"]]
+    found = [(error["field"], error["cure"]) for error in problem["errors"]]
     assert found == [("body.run.limts", "Did you mean limits or limit?")]
 
 

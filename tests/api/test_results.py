@@ -134,7 +134,7 @@ async def test_an_image_of_a_run_is_shown_to_its_project_alone(api: Served, tmp_
     stranger = {"X-API-Key": await api.add_key(project="other")}
     other = f"/runs/{run_id}/images/{'0' * 64}"
     answers = [await api.http.get(path, headers=stranger), await api.http.get(other)]
-    assert [(one.status_code, one.json()["code"]) for one in answers] == [(404, "not_found")] * 2
+    assert [(answer.status_code, answer.json()["code"]) for answer in answers] == [(404, "not_found")] * 2
     assert (await api.http.get(f"/runs/{run_id}/images/..%2f")).status_code in {404, 422}
 
 

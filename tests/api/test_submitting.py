@@ -169,7 +169,7 @@ async def test_an_experiment_is_paused_as_a_whole_and_goes_on(api: Served) -> No
     assert paused.is_paused
     assert [run.is_paused for run in paused.runs] == [True, True]
     listed = (await api.http.get("/experiments")).json()["items"]
-    assert [one["is_paused"] for one in listed if one["id"] == created["id"]] == [True]
+    assert [listing["is_paused"] for listing in listed if listing["id"] == created["id"]] == [True]
     one_goes_on = await api.http.post(f"/runs/{paused.runs[0].id}/resume")
     assert one_goes_on.json()["is_paused"] is False
     assert (await api.http.get(f"/experiments/{created['id']}")).json()["is_paused"] is False
@@ -182,7 +182,7 @@ async def test_states_are_asked_for_in_any_case(api: Served) -> None:
     await api.http.post(f"/runs/{run['id']}/cancel")
     for state in ("queued", "QUEUED", "Queued"):
         found = (await api.http.get("/runs", params={"state": state})).json()["items"]
-        assert run["id"] in {one["id"] for one in found}
+        assert run["id"] in {listing["id"] for listing in found}
     assert (await api.http.get("/runs", params={"state": "quued"})).status_code == 422
     assert (await api.http.get("/results", params={"run_id": run["id"], "status": "OK"})).status_code == 200
     assert (await api.http.get("/experiments", params={"state": "open"})).status_code == 200

@@ -38,7 +38,10 @@ def page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
     faults: list[str] = []
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
-    page.on("request", lambda one: faults.append(one.url) if not one.url.startswith(("file:", "data:")) else None)
+    page.on(
+        "request",
+        lambda request: faults.append(request.url) if not request.url.startswith(("file:", "data:")) else None,
+    )
     yield page
     context.close()
     assert not faults

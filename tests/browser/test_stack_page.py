@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 from playwright.sync_api import Browser, Route
 
+from tests.support.builders import shown_run
 from vlmhyperbench.bus import Progress
 from vlmhyperbench.wire.runs import Run
 from vlmhyperbench_api.overview import Overview, RunLine, overview_page, page_policy
@@ -18,31 +19,18 @@ ADDRESS = "http://stack.test/"
 
 
 def _run(name: str, **changes: object) -> Run:
-    fields: dict[str, object] = {
+    running: dict[str, object] = {
         "id": ID,
-        "experiment_id": None,
-        "parent_run_id": None,
         "name": name,
         "state": "RUNNING",
-        "reason": None,
         "target": "a-model-with-a-very-long-name" * 4,
-        "task": "document-qa",
-        "scenario": "offline",
-        "spec_digest": "f" * 64,
-        "priority": 0,
-        "is_paused": False,
-        "is_cancelling": False,
-        "stopping": None,
         "total": 1_000_000,
         "done": 250_000,
         "failed": 12,
-        "event_seq": 1,
-        "created_by": "somebody",
-        "created_at": NOW,
         "started_at": NOW,
         "finished_at": None,
     }
-    return Run.model_validate(fields | changes)
+    return Run.model_validate(shown_run(**{**running, **changes}))
 
 
 PAGE = overview_page(

@@ -103,7 +103,7 @@ def test_a_single_refusal_among_answers_counts_against_the_model_and_is_told(sta
     assert (run.state, run.done, run.failed, scored(stack, run)) == ("PARTIAL", 12, 1, 1)
     (error,) = run.errors
     assert (error.rule, error.cause, error.count, error.http_status) == ("context_exceeded", "sample", 1, 400)
-    (row,) = [one for one in stack.client.results(run_id=run.id, limit=50).items if one.status == "error"]
+    (row,) = [result for result in stack.client.results(run_id=run.id, limit=50).items if result.status == "error"]
     assert row.measures[0].value == 0.0
     report = json.loads(content(stack, run.id, "report.json"))
     assert error.message[:60] in report["verdict"][2]

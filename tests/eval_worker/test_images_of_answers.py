@@ -34,7 +34,7 @@ def _bomb() -> bytes:
     """Make the head of a PNG of 3,600,000,000 pixels."""
     head = struct.pack(">IIBBBBB", 60_000, 60_000, 8, 0, 0, 0, 0)
     parts = [b"IHDR" + head, b"IDAT" + zlib.compress(b""), b"IEND"]
-    framed = [struct.pack(">I", len(one) - 4) + one + struct.pack(">I", zlib.crc32(one)) for one in parts]
+    framed = [struct.pack(">I", len(part) - 4) + part + struct.pack(">I", zlib.crc32(part)) for part in parts]
     return b"\x89PNG\r\n\x1a\n" + b"".join(framed)
 
 
@@ -54,7 +54,7 @@ def _file(*answers: Answer) -> AnswersFile:
 
 def test_images_of_a_real_log_are_stored_by_content_and_shared(tmp_path: Path) -> None:
     samples, storage = _indexed(tmp_path, read_file(LOG))
-    by_key = {one.key: one for one in samples}
+    by_key = {sample.key: sample for sample in samples}
     assert {key: [(image.width, image.height) for image in one.images] for key, one in by_key.items()} == {
         "red-1": [(32, 24)],
         "red-2": [(32, 24)],
@@ -66,7 +66,7 @@ def test_images_of_a_real_log_are_stored_by_content_and_shared(tmp_path: Path) -
     for image, colour in ((red, (255, 0, 0)), (blue, (0, 0, 255))):
         shown = Pillow.open(io.BytesIO(storage.get(image_key(image.sha256))))
         assert shown.convert("RGB").getpixel((0, 0)) == colour
-    assert [one.key for one in samples if one.error] == ["broken"]
+    assert [sample.key for sample in samples if sample.error] == ["broken"]
     assert "no PNG, JPEG or WEBP" in (by_key["broken"].error or "")
 
 

@@ -23,7 +23,7 @@ MIB = 2**20
 def _asked(folder: Path, *answers: Answer) -> dict[str, Any]:
     file = AnswersFile(format="x", tool=None, model=None, task=None, decoding={}, answers=iter(answers))
     write_answers(folder / "answers.jsonl", file)
-    keys = dict.fromkeys(one.key for one in answers)
+    keys = dict.fromkeys(answer.key for answer in answers)
     samples = [ManifestSample(index=no, key=key, question="?", references=("x",)) for no, key in enumerate(keys)]
     (folder / "manifest").write_bytes(manifest.write(samples)[1])
     dataset = DatasetSpec(name="d", version="1", type=ANSWERS_DATASET, path=str(folder / "answers.jsonl"))

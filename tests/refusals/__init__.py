@@ -36,4 +36,4 @@ def refusals() -> list[Refusal]:
 
 def refusal(server: str, case: str) -> Refusal:
     """Return the one of a server and a case."""
-    return next(one for one in refusals() if (one.server, one.case) == (server, case))
+    return next(found for found in refusals() if (found.server, found.case) == (server, case))

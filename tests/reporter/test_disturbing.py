@@ -83,7 +83,7 @@ async def claim_of(runtime: Runtime, run_id: UUID) -> ClaimEvidence:
 
 async def disturbers(runtime: Runtime, run_id: UUID) -> list[str] | None:
     found = (await claim_of(runtime, run_id)).disturbed_by
-    return None if found is None else [one.claim_id for one in found]
+    return None if found is None else [disturber.claim_id for disturber in found]
 
 
 async def test_runs_that_were_timed_at_once_are_invalid_and_each_names_the_other(

@@ -127,7 +127,7 @@ def test_a_limit_of_the_system_that_is_lower_stays() -> None:
 
 
 def _readers(parent: int | None = None) -> list[psutil.Process]:
-    return [one for one in psutil.Process(parent).children() if bounded.__name__ in one.cmdline()]
+    return [child for child in psutil.Process(parent).children() if bounded.__name__ in child.cmdline()]
 
 
 def _until(found: Callable[[], list[psutil.Process]]) -> list[psutil.Process]:

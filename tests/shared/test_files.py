@@ -61,7 +61,7 @@ KINDS: dict[str, Make] = {
 def test_what_is_no_regular_file_is_refused_and_stays_what_it_is(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "there"
     KINDS[kind](path)
-    before = {one: one.lstat().st_mode for one in tmp_path.iterdir()}
+    before = {path: path.lstat().st_mode for path in tmp_path.iterdir()}
     new = tmp_path / "new"
     new.write_text("new")
     for attempt in (lambda: write_whole(path, b"new"), lambda: destination(path), lambda: replace(new, path)):
@@ -69,7 +69,7 @@ def test_what_is_no_regular_file_is_refused_and_stays_what_it_is(tmp_path: Path,
             attempt()
         assert (refused.value.code, str(path) in refused.value.message) == ("not_a_file", True)
     new.unlink()
-    assert {one: one.lstat().st_mode for one in tmp_path.iterdir()} == before
+    assert {path: path.lstat().st_mode for path in tmp_path.iterdir()} == before
 
 
 def test_what_stdout_was_redirected_to_is_not_replaced(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_file_that_becomes_a_device_meanwhile_is_not_replaced(tmp_path: Path) 
     path = tmp_path / "there"
     with pytest.raises(InvalidInput):
         _write(path, lambda: os.mkfifo(path))
-    assert [one.name for one in tmp_path.iterdir()] == ["there"]
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
     assert stat.S_ISFIFO(path.stat().st_mode)
 
 
@@ -109,7 +109,7 @@ def test_an_error_leaves_what_there_was(tmp_path: Path) -> None:
     path.write_text("old")
     with pytest.raises(ZeroDivisionError):
         _write(path, lambda: 1 / 0)
-    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("file", "old")]
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("file", "old")]
 
 
 def test_a_private_file_is_never_readable_by_others(tmp_path: Path) -> None:

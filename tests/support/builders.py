@@ -225,3 +225,32 @@ async def open_shard(database: Database, *, end: int = 100) -> Shard:
     """Add a shard in a transaction of its own."""
     async with database.transaction() as session:
         return await add_shard(session, end=end)
+
+
+def shown_run(**changes: object) -> dict[str, Any]:
+    """Return a run as the API shows it in a list, finished and without a report."""
+    fields: dict[str, Any] = {
+        "id": "1f0c3a9e-0000-4000-8000-000000000001",
+        "experiment_id": None,
+        "parent_run_id": None,
+        "name": "mine",
+        "state": "SUCCEEDED",
+        "reason": None,
+        "target": "m",
+        "task": "t",
+        "scenario": "offline",
+        "spec_digest": "0" * 64,
+        "priority": 0,
+        "is_paused": False,
+        "is_cancelling": False,
+        "stopping": None,
+        "total": 10,
+        "done": 10,
+        "failed": 1,
+        "event_seq": 1,
+        "created_by": "me",
+        "created_at": "2026-01-01T00:00:00Z",
+        "started_at": None,
+        "finished_at": "2026-01-01T00:00:00Z",
+    }
+    return fields | changes

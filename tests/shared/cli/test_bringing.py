@@ -108,14 +108,14 @@ def test_weights_and_questions_of_ones_own_are_registered_with_their_hash(home: 
     assert (spec["dataset"]["type"], spec["dataset"]["path"]) == ("annotation_csv", str(tmp_path / "mine.csv"))
     assert _submitted(home, *arguments[:4])["data"]["spec"]["metrics"][0]["name"] == "anls"
     listed = json.loads(_run(home, "registry", "ls", "models", "--json").stdout)["data"]
-    [mine] = [one for one in listed if one["name"] == "My-Model"]
+    [mine] = [entry for entry in listed if entry["name"] == "My-Model"]
     assert mine["origin"] == str(home.root / "registries")
 
 
 def test_registry_add_says_what_it_wrote(home: Home, tmp_path: Path) -> None:
     (tmp_path / "quiz.csv").write_text("question;answer\n2+2?;4\n")
     done = _run(home, "registry", "add", "dataset", str(tmp_path / "quiz.csv"), "--metric", "anls", "--json")
-    assert [(one["kind"], one["name"]) for one in json.loads(done.stdout)["data"]] == [
+    assert [(entry["kind"], entry["name"]) for entry in json.loads(done.stdout)["data"]] == [
         ("datasets", "quiz"),
         ("tasks", "quiz"),
     ]
@@ -124,7 +124,7 @@ def test_registry_add_says_what_it_wrote(home: Home, tmp_path: Path) -> None:
     assert "models/named" in added.stdout
     (tmp_path / "mine_of_words.py").write_text(METRIC)
     metric = _run(home, "registry", "add", "metric", "mine_of_words:Mine", "--json", PYTHONPATH=str(tmp_path))
-    assert [(one["kind"], one["name"]) for one in json.loads(metric.stdout)["data"]] == [("metrics", "mine")]
+    assert [(entry["kind"], entry["name"]) for entry in json.loads(metric.stdout)["data"]] == [("metrics", "mine")]
 
 
 METRIC = """\

@@ -158,12 +158,12 @@ def test_images_are_in_the_log_of_inspect_and_those_that_are_gone_are_told(
     assert main(["export", str(RUN), "--format", "inspect", "--out", str(out), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["warnings"][-1].endswith("not included: 2.")
     found = answers(out)
-    assert [one.image_urls for one in found] == [
+    assert [sample.image_urls for sample in found] == [
         (data_url(data),),
         (f"same:{hashlib.sha256(data_url(data).encode()).hexdigest()}",),
         (),
     ]
-    assert all(one.question for one in found)
+    assert all(sample.question for sample in found)
 
 
 def test_all_pages_are_in_the_file_in_their_order(api: Api, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from tests.support.builders import shown_run
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.headline import print_runs, print_scores, print_table
 from vlmhyperbench.cli.ls import run_table
@@ -145,31 +146,9 @@ def test_an_error_has_an_exit_code(error: Exception, code: int) -> None:
 
 
 def _shown_run(**changes: Any) -> Run:
-    fields = {
-        "id": RUN,
-        "experiment_id": None,
-        "parent_run_id": None,
-        "name": "m · t",
-        "state": "SUCCEEDED",
-        "reason": None,
-        "target": "m",
-        "task": "t",
-        "scenario": "offline",
-        "spec_digest": "0" * 64,
-        "priority": 0,
-        "is_paused": False,
-        "is_cancelling": False,
-        "stopping": None,
-        "total": 200,
-        "done": 200,
-        "failed": 3,
-        "event_seq": 1,
-        "created_by": "me",
-        "created_at": datetime(2026, 1, 2, tzinfo=UTC),
-        "started_at": None,
-        "finished_at": None,
-    }
-    return Run.model_validate({**fields, **changes})
+    created_at = datetime(2026, 1, 2, tzinfo=UTC)
+    given = {"id": RUN, "name": "m · t", "total": 200, "done": 200, "failed": 3, "created_at": created_at}
+    return Run.model_validate(shown_run(**{**given, "finished_at": None, **changes}))
 
 
 HEADLINE = {

@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.support.builders import run_spec
+from tests.support.builders import run_spec, shown_run
 from vlmhyperbench.client import (
     AsyncClient,
     AsyncExperimentHandle,
@@ -28,34 +28,9 @@ URL = "http://127.0.0.1:1"
 ID = "1f0c3a9e-0000-4000-8000-000000000001"
 FILE = "1f0c3a9e-0000-4000-8000-00000000000f"
 SCORES = [{"metric": "anls", "value": 0.5, "ci_low": 0.4, "ci_high": 0.6, "n": 9, "n_without_value": 1}]
-RUN: dict[str, Any] = {
-    "id": ID,
-    "experiment_id": None,
-    "parent_run_id": None,
-    "name": "mine",
-    "state": "SUCCEEDED",
-    "reason": None,
-    "target": "m",
-    "task": "t",
-    "scenario": "offline",
-    "spec_digest": "0" * 64,
-    "priority": 0,
-    "is_paused": False,
-    "is_cancelling": False,
-    "stopping": None,
-    "total": 10,
-    "done": 10,
-    "failed": 1,
-    "headline": {"scores": SCORES},
-    "event_seq": 1,
-    "created_by": "me",
-    "created_at": "2026-01-01T00:00:00Z",
-    "started_at": None,
-    "finished_at": "2026-01-01T00:00:00Z",
-    "spec": run_spec().model_dump(mode="json"),
-    "phases": [],
-    "jobs": [],
-}
+RUN = shown_run(
+    id=ID, headline={"scores": SCORES}, spec=run_spec().model_dump(mode="json"), phases=[], jobs=[], state="SUCCEEDED"
+)
 
 
 def _result(ordinal: int, **changes: object) -> dict[str, Any]:

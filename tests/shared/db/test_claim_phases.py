@@ -38,7 +38,7 @@ async def two_shards(room: EngineRoom) -> tuple[Held, Held]:
     """Take both shards of a run; each claim has a warm-up under way, phases 2 and 3."""
     _, shards = await room.shards(run_spec(samples_per_shard=2), samples=4)
     held = [await room.take(shard.id, await room.add_worker()) for shard in shards]
-    assert [await open_warmup(room, one) for one in held] == [2, 3]
+    assert [await open_warmup(room, claim) for claim in held] == [2, 3]
     return held[0], held[1]
 
 

@@ -320,6 +320,6 @@ async def test_a_lease_that_has_just_run_out_is_given_a_grace(room: EngineRoom) 
     for grace_s, found in ((3600.0, []), (5.0, [shard.id])):
         async with room.database.transaction() as session:
             expired = await scheduling.expired(session, grace_s=grace_s, limit=9)
-        assert [one.job_id for one in expired] == found
+        assert [job.job_id for job in expired] == found
     await room.reap(grace_s=3600.0)
     assert (await room.job(shard.id)).state is JobState.RUNNING

@@ -47,7 +47,7 @@ async def keep(room: EngineRoom, run_id: UUID, source: UUID, ordinals: list[int]
         if ordinals is None:
             await session.execute(insert(table_of(KeptPhaseRow)).values(**place))
         else:
-            rows = [{**place, "ordinal": one, "source_ordinal": one} for one in ordinals]
+            rows = [{**place, "ordinal": ordinal, "source_ordinal": ordinal} for ordinal in ordinals]
             await session.execute(insert(table_of(KeptFactRow)), rows)
 
 

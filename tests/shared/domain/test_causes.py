@@ -53,34 +53,38 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], 
                 head = await reader.readuntil(b"\r\n\r\n")
                 length = re.search(rb"(?i)content-length: *(\d+)", head)
                 asked = re.search(rb"question (\d+)", await reader.readexactly(int(length[1]) if length else 0))
-                one = said[int(asked[1]) if asked else 0]
-                kind = "text/event-stream" if one.http_status == 200 else "application/json"
-                writer.write(respond(one.body.encode(), status=f"{one.http_status} Said", media_type=kind))
+                refused = said[int(asked[1]) if asked else 0]
+                kind = "text/event-stream" if refused.http_status == 200 else "application/json"
+                writer.write(respond(refused.body.encode(), status=f"{refused.http_status} Said", media_type=kind))
 
         async with serving(answer) as url:
             folder = tmp_path_factory.mktemp("load")
             driven = await drive(folder, url, bodies=[chat_body(number) for number in range(len(said))])
         return {
-            (one.server, one.case): failed(row["error"], row["http_status"], row["status"])
-            for one, row in zip(said, driven.rows, strict=True)
+            (refused.server, refused.case): failed(row["error"], row["http_status"], row["status"])
+            for refused, row in zip(said, driven.rows, strict=True)
         }
 
     return asyncio.run(ask())
 
 
-@pytest.mark.parametrize("one", refusals(), ids=lambda one: f"{one.server}, {one.case}")
+@pytest.mark.parametrize("refused", refusals(), ids=lambda refused: f"{refused.server}, {refused.case}")
 def test_the_table_says_of_a_recorded_answer_what_a_person_says(
-    recorded: dict[tuple[str, str], FailedRequest], one: Refusal
+    recorded: dict[tuple[str, str], FailedRequest], refused: Refusal
 ) -> None:
-    rule = rule_of(recorded[one.server, one.case])
-    assert (rule.name, rule.cause_where(OTHERS_PASS), rule.cause_where(NONE_PASSES)) == (one.rule, one.cause, one.alone)
+    rule = rule_of(recorded[refused.server, refused.case])
+    assert (rule.name, rule.cause_where(OTHERS_PASS), rule.cause_where(NONE_PASSES)) == (
+        refused.rule,
+        refused.cause,
+        refused.alone,
+    )
     # Whoever reads the stored error again reads the same.
-    again = recorded[one.server, one.case]
+    again = recorded[refused.server, refused.case]
     assert failed(again.error, again.http_status) == again
 
 
 def test_every_kind_of_server_is_recorded_or_documented() -> None:
-    sources = {one.server: one.source.partition(":")[0] for one in refusals()}
+    sources = {refused.server: refused.source.partition(":")[0] for refused in refusals()}
     assert [server for server, source in sources.items() if source == "recorded"] == [
         "vLLM",
         "transformers serve",
@@ -92,7 +96,9 @@ def test_every_kind_of_server_is_recorded_or_documented() -> None:
 def test_the_page_for_users_has_the_table_in_its_order() -> None:
     page = (ROOT / "docs" / "failures.md").read_text(encoding="utf-8")
     rows = [line for line in page.splitlines() if line.startswith("| `")]
-    told = [f"| `{one.name}` | {one.means} | {one.cause} | {one.alone or one.cause} |" for one in (*RULES, *UNRULED)]
+    told = [
+        f"| `{rule.name}` | {rule.means} | {rule.cause} | {rule.alone or rule.cause} |" for rule in (*RULES, *UNRULED)
+    ]
     assert rows == told
 
 

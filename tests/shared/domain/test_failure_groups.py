@@ -17,18 +17,18 @@ def test_messages_that_differ_in_numbers_only_are_one_group() -> None:
         [(refused("http_400: no 1"), "model", 2), (refused("http_400: no 22"), "model", 3), (refused("x"), "model", 1)],
         ok=100,
     )
-    assert [(one.message, one.count) for one in found] == [("no 1", 5), ("x", 1)]
+    assert [(group.message, group.count) for group in found] == [("no 1", 5), ("x", 1)]
 
 
 @pytest.mark.parametrize(("ok", "cause"), [(4, "configuration"), (6, "sample")])
 def test_the_share_of_answers_decides_over_all_refusals_of_a_rule(ok: int, cause: str) -> None:
     found = group_failures([(refused("a"), "model", 4), (refused("b"), "model", 2)], ok=ok)
-    assert {one.cause for one in found} == {cause}
+    assert {group.cause for group in found} == {cause}
 
 
 def test_what_no_rule_is_about_is_held_against_whom_its_row_says() -> None:
     found = group_failures([(refused("odd", None, "failed_in_file"), "model", 1)], ok=0)
-    assert [(one.rule, one.cause) for one in found] == [("server_error", "model")]
+    assert [(group.rule, group.cause) for group in found] == [("server_error", "model")]
 
 
 @pytest.mark.parametrize(

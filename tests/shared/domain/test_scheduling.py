@@ -243,7 +243,7 @@ def test_of_two_idle_workers_on_one_machine_one_gets_a_job_to_time() -> None:
     here = Ground(machine="a")
     workers = (worker_now(queue="a", ground=here), worker_now(queue="b", ground=here))
     window = Window(now=NOW, waiting=tuple(waiting(JobKind.GENERATE) for _ in range(2)), workers=workers)
-    assert [type(one) for one in decide(window, unclaimed_s=15)] == [Assign]
+    assert [type(decision) for decision in decide(window, unclaimed_s=15)] == [Assign]
 
 
 def test_a_worker_that_died_over_its_job_keeps_its_machine_until_the_claim_has_ended() -> None:
@@ -251,4 +251,4 @@ def test_a_worker_that_died_over_its_job_keeps_its_machine_until_the_claim_has_e
     window = Window(now=NOW, waiting=(waiting(JobKind.GENERATE),), workers=(worker_now(ground=here),))
     gone = Inferring(worker_id=uuid4(), ground=here)
     assert decide(replace(window, inferring=(gone,)), unclaimed_s=15) == []
-    assert [type(one) for one in decide(window, unclaimed_s=15)] == [Assign]
+    assert [type(decision) for decision in decide(window, unclaimed_s=15)] == [Assign]

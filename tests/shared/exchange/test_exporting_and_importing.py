@@ -111,9 +111,11 @@ def test_our_own_tables_come_back_whole(tmp_path: Path, format_: str, write: Cal
         assert (back.failure, back.finish_reason, back.latency_ms) == (one.blamed, one.finish_reason, one.latency_ms)
         assert (back.prompt_tokens, back.completion_tokens) == (one.prompt_tokens, one.completion_tokens)
         assert (dict(back.metadata), dict(back.reported)) == (dict(one.metadata), _reported(one))
-    assert {one.failure for one in found} == {None, "model", "infrastructure"}
+    assert {answer.failure for answer in found} == {None, "model", "infrastructure"}
     assert write_answers(tmp_path / "neutral", read(path)) == len(wanted)
-    assert [one.failure for one in read_answers(tmp_path / "neutral").answers] == [one.blamed for one in wanted]
+    assert [answer.failure for answer in read_answers(tmp_path / "neutral").answers] == [
+        answer.blamed for answer in wanted
+    ]
 
 
 def test_two_profiles_of_a_metric_come_back_under_both_names(tmp_path: Path) -> None:
@@ -127,7 +129,7 @@ def test_two_profiles_of_a_metric_come_back_under_both_names(tmp_path: Path) -> 
         path = tmp_path / write.__name__
         with staged(path) as staging:
             write(exported(), exported_samples(detail, [[result(0, measures=measures)]]), out=path, staging=staging)
-        assert [dict(one.reported) for one in read(path).answers] == [{"anls@paper": 1.0, "anls@strict": 0.0}]
+        assert [dict(answer.reported) for answer in read(path).answers] == [{"anls@paper": 1.0, "anls@strict": 0.0}]
 
 
 @pytest.mark.parametrize(

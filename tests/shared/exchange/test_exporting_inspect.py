@@ -255,7 +255,7 @@ def test_inspect_itself_reads_every_score_as_we_wrote_it(tmp_path: Path) -> None
     assert found["summaries"] == found["samples"]
     assert sorted(found["texts"].values()) == sorted(one.text or "" for one in wanted)
     shown = [images for images in found["images"].values() if images]
-    assert shown == [[data_url(thumbnail().data)]] * sum(bool(one.images) for one in wanted)
+    assert shown == [[data_url(thumbnail().data)]] * sum(bool(sample.images) for sample in wanted)
     assert found["images"]["seen#1"] == shown[0]
     assert len(found["again"]) == len(wanted)
     assert found["reasons"]["page/2#1"] == {"anls": "invalid_output: no number", "exact_match": None}

@@ -15,15 +15,15 @@ ONE, TWO = "data:image/png;base64,QQ==", "data:image/png;base64,Qg=="
 
 def test_a_log_of_inspect_keeps_the_images_of_what_the_user_said() -> None:
     file, found = taken(DATA / "inspect_ai-0.3.285-images.eval")
-    kinds = {(one.key, one.repeat): [url[:10] for url in one.image_urls] for one in found}
+    kinds = {(answer.key, answer.repeat): [url[:10] for url in answer.image_urls] for answer in found}
     assert {key: kinds[key, 0] for key in ("red-1", "red-2", "both", "broken")} == {
         "red-1": ["data:image"],
         "red-2": [f"{SAME}{digest_of_url(found[0].image_urls[0])}"[:10]],
         "both": [f"{SAME}{digest_of_url(found[0].image_urls[0])}"[:10], "data:image"],
         "broken": ["data:image"],
     }
-    assert {one.repeat: len(one.image_urls) > 0 for one in found} == {0: True, 1: False}
-    assert (next(one.question for one in found), file.notes) == ("What colour?", [])
+    assert {answer.repeat: len(answer.image_urls) > 0 for answer in found} == {0: True, 1: False}
+    assert (next(answer.question for answer in found), file.notes) == ("What colour?", [])
 
 
 def test_an_image_stands_once_and_then_its_name() -> None:

@@ -65,9 +65,12 @@ def test_a_file_that_reports_a_new_score_with_every_answer_is_refused(tmp_path: 
 def test_what_another_tool_wrote_is_read_in_a_child_as_it_is_here(tmp_path: Path) -> None:
     source = write(tmp_path / "answers.csv", "id;model_answer\na;'=1\nb;'-2\n")
     notes = asyncio.run(convert(source, tmp_path / "neutral"))
-    assert [(one.key, one.text) for one in read_answers(tmp_path / "neutral").answers] == [("a", "=1"), ("b", "-2")]
+    assert [(answer.key, answer.text) for answer in read_answers(tmp_path / "neutral").answers] == [
+        ("a", "=1"),
+        ("b", "-2"),
+    ]
     assert notes == ["Apostrophes before what a spreadsheet would run were taken away: 2."]
-    assert [one.text for one in answers(source)] == ["=1", "-2"]
+    assert [answer.text for answer in answers(source)] == ["=1", "-2"]
 
 
 @pytest.mark.parametrize(

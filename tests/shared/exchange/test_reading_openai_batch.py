@@ -160,7 +160,7 @@ def test_a_line_that_makes_no_sense_is_named(tmp_path: Path, row: dict[str, obje
 def test_the_input_says_how_many_choices_are_answers(tmp_path: Path) -> None:
     out = write_lines(tmp_path / "out", line("a", chat("blue", "red")), line("b", chat("blue", "red")))
     asked = write_lines(tmp_path / "in", request("a", "?"), request("b", "?", n=2))
-    assert [(one.key, one.repeat, one.text) for one in answers(out, requests=asked)] == [
+    assert [(answer.key, answer.repeat, answer.text) for answer in answers(out, requests=asked)] == [
         ("a", 0, "blue"),
         ("b", 0, "blue"),
         ("b", 1, "red"),

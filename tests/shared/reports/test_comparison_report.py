@@ -187,8 +187,8 @@ def test_each_reason_is_another_sentence() -> None:
         replace(delta, low=-1.0, high=1.0),
         replace(delta, p_adjusted=1.0),
     ]
-    assert [one.disagreement for one in several] == [None, "test", "interval", "holm"]
-    assert len({why_they_disagree(one) for one in several}) == 4
+    assert [delta.disagreement for delta in several] == [None, "test", "interval", "holm"]
+    assert len({why_they_disagree(delta) for delta in several}) == 4
 
 
 def test_several_runs_are_named_in_the_table_of_differences() -> None:

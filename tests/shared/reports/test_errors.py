@@ -29,7 +29,9 @@ MIXED = (
 
 
 def test_errors_are_counted_by_what_was_said_the_most_frequent_first() -> None:
-    found = [(one.rule, one.cause, one.code, one.http_status, one.count) for one in errors_of(a_run(*MIXED))]
+    found = [
+        (group.rule, group.cause, group.code, group.http_status, group.count) for group in errors_of(a_run(*MIXED))
+    ]
     assert found == [
         ("context_exceeded", "sample", "context_length_exceeded", 400, 2),
         ("busy", "infrastructure", "http_503", 503, 1),
@@ -42,7 +44,7 @@ def test_a_section_has_a_row_for_each_kind_of_error() -> None:
     assert isinstance(table, Table)
     assert [(row[0], row[3], row[5]) for row in table.rows] == [(2, "context_exceeded", "yes"), (1, "busy", "no")]
     document = run_document(a_run(*MIXED))
-    assert "errors" in [one.name for one in document.sections]
+    assert "errors" in [section.name for section in document.sections]
     assert "2 x HTTP 400, context_length_exceeded (counts against the model): 5000 tokens" in document.verdict[2]
 
 
@@ -62,7 +64,7 @@ def test_the_rarest_of_many_kinds_of_errors_are_left_out() -> None:
 def test_what_another_tool_recorded_is_told_as_its_file_says() -> None:
     odd = refused(4, "the kettle boiled over", http_status=None) | {"error_code": "failed_in_file"}
     bare = refused(5, "", failure="infrastructure", http_status=None) | {"error_code": None, "error": None}
-    found = {(one.message, one.code, one.cause) for one in errors_of(a_run(odd, bare))}
+    found = {(group.message, group.code, group.cause) for group in errors_of(a_run(odd, bare))}
     assert found == {("the kettle boiled over", "failed_in_file", "model"), ("", "unknown", "infrastructure")}
 
 

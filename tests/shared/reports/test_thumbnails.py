@@ -63,7 +63,7 @@ def test_all_pictures_together_fit_their_budget(monkeypatch: pytest.MonkeyPatch)
     page = _encoded(_noise(300))
     found = make_thumbnails({str(i): page for i in range(6)})
     assert 2 <= len(found) < 6
-    assert sum(len(one.data) for one in found.values()) <= 2 * MAX_BYTES
+    assert sum(len(thumbnail.data) for thumbnail in found.values()) <= 2 * MAX_BYTES
 
 
 def test_what_is_no_image_has_no_picture() -> None:

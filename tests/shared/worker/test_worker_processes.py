@@ -116,7 +116,7 @@ async def test_a_worker_that_starts_again_ends_the_claims_of_its_dead_predecesso
         await until_state(room, run.id, RunState.SUCCEEDED)
     assert await rows(room, run.id) == list(range(SAMPLES))
     ended = [event.data for event in await room.events(run.id) if event.type == "job.requeued"]
-    assert [(one["claim_id"], one["code"]) for one in ended] == [(str(lost), "worker_died")]
+    assert [(claim["claim_id"], claim["code"]) for claim in ended] == [(str(lost), "worker_died")]
     assert await room.scalar("SELECT ended_at IS NOT NULL FROM claim WHERE id = :id", id=lost)
     living = await room.scalar("SELECT id FROM worker WHERE state = 'LIVE' AND name = 'same'")
     assert [path.stem for path in (tmp_path / "locks" / "workers").iterdir()] == [str(living)]
