@@ -222,7 +222,7 @@ def _named_secrets(target: Target) -> list[str]:
 async def _record_cost(job: ClaimedJob, driven: Driven, watch: Watch, neighbours: Neighbours) -> None:
     """Keep what cannot be measured again: clocks, the client's own cost, who measured beside it, the device samples."""
     neighbours.leave()
-    beside = [{"mark": one.mark, "pid": one.pid} for one in neighbours.disturbers]
+    beside = [{"mark": other.mark, "pid": other.pid} for other in neighbours.disturbers]
     start, end = driven.first_sent_ns, driven.last_end_ns
     summary = watch.summary(start, end) if start is not None and end is not None else None
     await job.record_claim(

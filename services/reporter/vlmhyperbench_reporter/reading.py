@@ -199,14 +199,14 @@ def _disturbers(
         return None
     known = {other.sending.claim_id for other in others}
     told = (found.claim.client or {}).get("beside")
-    strangers = [one for one in told if one["mark"] not in known] if isinstance(told, list) else []
+    strangers = [other for other in told if other["mark"] not in known] if isinstance(told, list) else []
     return tuple(
         Disturber(claim_id=other.sending.claim_id, run_id=str(other.run_id), run_name=other.run_name)
         if other.project_id == project_id
         else Disturber(claim_id=other.sending.claim_id, run_id=None, run_name=None)
         for other in others
         if own.is_disturbed_by(other.sending)
-    ) + tuple(Disturber(claim_id=one["mark"], run_id=None, run_name=None, is_stranger=True) for one in strangers)
+    ) + tuple(Disturber(claim_id=other["mark"], run_id=None, run_name=None, is_stranger=True) for other in strangers)
 
 
 def _claim(found: evidence.ClaimOfJob, disturbed_by: tuple[Disturber, ...] | None) -> ClaimEvidence:

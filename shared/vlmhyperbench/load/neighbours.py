@@ -31,9 +31,9 @@ class Neighbour:
     """Another measurement on this machine."""
 
     mark: str
-    """Of a run, the id of its claim."""
+    """What tells it from others; for a run it is the id of its claim."""
     pid: int | None = None
-    """Of the process that said so; None where it has not answered."""
+    """Process id of whoever said so; None where it has not answered."""
     ground: Ground
     """What it stands on; one that has not answered has declared no cores."""
 
@@ -59,8 +59,8 @@ class Neighbours:
     @property
     def disturbers(self) -> list[Neighbour]:
         """Those that share an accelerator or a core with this one, in order of their marks."""
-        found = [one for one in self._found.values() if not one.ground.is_apart_from(self._ground)]
-        return sorted(found, key=lambda one: one.mark)
+        found = [other for other in self._found.values() if not other.ground.is_apart_from(self._ground)]
+        return sorted(found, key=lambda neighbour: neighbour.mark)
 
     def leave(self) -> None:
         """Hear what has come, and be seen no longer; may be called again."""

@@ -313,7 +313,7 @@ def _speeds(comparison: Comparison) -> Table:
         is_measure = not of_memory if name == MEMORY else not (void or broken or apart)
         change = f"{round(after / before - 1, 2) + 0.0:+.0%}" if is_measure and before and after is not None else "–"
         unit = 2**20 if name == MEMORY else 1
-        before, after = (None if one is None else one / unit for one in (before, after))
+        before, after = (None if value is None else value / unit for value in (before, after))
         found.append((_SPEEDS[name], write_number(before, 1), write_number(after, 1), change))
     note = _NO_MEASURE if broken else "Each run was timed once."
     if apart:

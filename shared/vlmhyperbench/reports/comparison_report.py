@@ -54,10 +54,10 @@ class _Summarised:
     by_group: dict[str, list[Quality]]
 
 
-def _gap(one: _Summarised) -> str:
+def _gap(summarised: _Summarised) -> str:
     """Say why a run's score does not rest on everything, or why it has none."""
-    why = say_why_failed(one.run)
-    return f"{one.run.name} has {why} " if why else incomplete(one.quality, one.counts, name=one.run.name)
+    name, why = summarised.run.name, say_why_failed(summarised.run)
+    return f"{name} has {why} " if why else incomplete(summarised.quality, summarised.counts, name=name)
 
 
 def comparison_document(experiment_id: str, name: str, state: str, runs: Sequence[RunEvidence]) -> Document:
@@ -82,7 +82,7 @@ def comparison_document(experiment_id: str, name: str, state: str, runs: Sequenc
             paired,
             performances={one.run.id: one.performance for one in summarised},
             flips=[flip for flips in found for flip in flips],
-            gaps="".join(_gap(one) for one in summarised),
+            gaps="".join(map(_gap, summarised)),
         ),
         tiles=_tiles(summarised, paired),
         sections=(
@@ -233,10 +233,10 @@ def _results(summarised: Sequence[_Summarised]) -> Section:
         title="Results",
         lead="Every run over all its samples.",
         blocks=(
-            *matrix_table([(one.run, one.quality[0] if one.quality else None) for one in summarised]),
+            *matrix_table([(item.run, item.quality[0] if item.quality else None) for item in summarised]),
             quality_table,
             speed_table,
-            counts_table([(one.run.name, one.counts) for one in summarised]),
+            counts_table([(item.run.name, item.counts) for item in summarised]),
             bounds,
         ),
     )
