@@ -1,6 +1,7 @@
 """A real gateway and a real engine child: loaded, measured at the engine's own URL, missed when it dies, unloaded."""
 
 import asyncio
+import hashlib
 import json
 import os
 import signal
@@ -200,6 +201,22 @@ async def test_a_fleet_keeps_a_healthy_target_and_replaces_any_other(start):
     assert await fleet.acquire("d2", lambda: start(target(tokens=2), "d2"), secret_values={}) is not second
     await fleet.discard()
     assert fleet.resident == []
+
+
+@pytest.mark.parametrize("is_replaced", [False, True], ids=["written over", "replaced"])
+async def test_a_fleet_keeps_no_engine_whose_weights_were_changed(start, tmp_path, is_replaced):
+    path = tmp_path / "w.gguf"
+    path.write_bytes(b"first")
+    file = ModelFile(role="weights", location=str(path), sha256=hashlib.sha256(b"first").hexdigest())
+    loaded = target().model_copy(update={"files": (file,)})
+    fleet = Fleet()
+    first = await fleet.acquire("d1", lambda: start(loaded, "d1"), secret_values={})
+    assert await fleet.acquire("d1", lambda: start(loaded, "d1"), secret_values={}) is first
+    if is_replaced:
+        path.rename(tmp_path / "old.gguf")
+    path.write_bytes(b"other")
+    with pytest.raises(Conflict, match="SHA-256"):
+        await fleet.acquire("d1", lambda: start(loaded, "d1"), secret_values={})
 
 
 async def test_a_fleet_keeps_a_target_only_with_the_secrets_that_it_was_loaded_with(start):

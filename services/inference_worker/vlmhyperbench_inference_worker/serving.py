@@ -59,6 +59,8 @@ class Serving:
         self._adapters: tuple[str, ...] = ()
         self._headers: dict[str, str] = {}
         self._is_closing = False
+        self._stamps: dict[Path, tuple[int, ...]] = {}
+        """Of the model's files, from before their hashes were computed."""
         self.probed: set[str] = set()
         """Options of requests that the target has answered: `probing` does not ask for them again."""
 
@@ -84,6 +86,8 @@ class Serving:
             InvalidInput: a parameter is wrong.
             Unavailable: gateway or engine did not come up.
         """
+        paths = [weights.locate(file.location) for file in target.files] if isinstance(target, ModelTarget) else []
+        stamps = {path: _stamp(path) for path in paths}
         files = await asyncio.to_thread(_verified, target) if isinstance(target, ModelTarget) else {}
         key = secrets.token_urlsafe(32)
         flags = [*policy, *adapters]
@@ -94,6 +98,7 @@ class Serving:
         serving = cls(digest, gateway, client, key)
         serving._secrets = dict(secret_values)
         serving._adapters = tuple(adapters)
+        serving._stamps = stamps
         try:
             await serving._load(target, files, load_timeout_s)
         except BaseException:
@@ -137,8 +142,11 @@ class Serving:
     async def is_alive(self) -> bool:
         """Say whether gateway and engine are still there, and somebody answers at the engine's address.
 
-        A kill is seen here before the gateway has noticed it; the gateway never notices that a remote engine went.
+        A kill is seen here before the gateway has noticed it; the gateway never notices that a remote engine went. An
+        engine whose weights were written over is as good as gone: it may read the new ones through its mapping.
         """
+        if any(_stamp(path) != stamp for path, stamp in self._stamps.items()):
+            return False
         if self._is_closing or self._gateway.returncode is not None or not _is_running(self.engine):
             return False
         try:
@@ -266,6 +274,15 @@ async def _is_answering(url: str) -> bool:
         return True
     except httpx2.HTTPError:
         return False
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    """Return what changes with a file's content; nothing of one that is not there."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _verified(target: ModelTarget) -> dict[str, str]:

@@ -20,7 +20,7 @@ from vlmhyperbench.errors import Conflict, InvalidInput, NotFound
 from vlmhyperbench.files import write_whole
 from vlmhyperbench.registry.catalogue import SINGULAR, Catalogue
 from vlmhyperbench.registry.documents import read_document
-from vlmhyperbench.registry.errors import RegistryErrors
+from vlmhyperbench.registry.errors import RegistryErrors, did_you_mean
 from vlmhyperbench.registry.loading import SUFFIX
 
 GGUF_MAGIC: Final = b"GGUF"
@@ -84,10 +84,13 @@ class Shelf:
         """Add a task that asks a data set's questions and scores the answers by these metrics.
 
         Raises:
-            InvalidInput: there is no metric, and no such task either.
+            InvalidInput: there is no metric, and no such task either; or a metric has no such profile.
+            NotFound: a metric is not registered. Nothing is written then: a task that was right stays so.
             Conflict: the name stands for something else.
         """
         wanted = name or dataset
+        for metric in metrics:
+            self._check_metric(metric)
         if not metrics and wanted not in self.catalogue.tasks:
             cure = "Say --metric, for example --metric anls; `vlmhyperbench registry ls metrics` lists them."
             raise InvalidInput("Nothing says how the answers are scored.", cure=cure, code="usage")
@@ -99,6 +102,14 @@ class Shelf:
         if wanted not in self.catalogue.tasks:
             found["scenarios"] = list(SCENARIOS)
         return self._add("tasks", wanted, found, same=("dataset",))
+
+    def _check_metric(self, reference: str) -> None:
+        name, _, profile = reference.partition(":")[0].partition("@")
+        entry = self.catalogue.look_up(self.catalogue.metrics, "metrics", name)
+        known = (entry.profile, *entry.profiles)
+        if profile and profile not in known:
+            message = f"The metric {name!r} has no profile {profile!r}."
+            raise InvalidInput(message, cure=did_you_mean(profile, known), code="no_profile")
 
     def add_metric(self, class_path: str, *, name: str, profile: str, version: str) -> Added:
         """Add a metric by the name of its entry point, or by its dotted path.

@@ -19,7 +19,9 @@ from vlmhyperbench.registry.loading import read_catalogue
 def read(tmp_path: Path) -> Catalogue:
     lower = tmp_path / "lower"
     if not lower.exists():
-        write(lower, {"prompts/document-qa.yaml": 'user_prompt: "{{ question }}"\n'})
+        metric = "class_path: {0}\nprofile: ocr\nversion: 1.0.0\n"
+        metrics = {f"metrics/{name}.yaml": metric.format(name) for name in ("anls", "cer")}
+        write(lower, {"prompts/document-qa.yaml": 'user_prompt: "{{ question }}"\n', **metrics})
     return read_catalogue([lower, tmp_path / "own"], plugins=Plugins())
 
 
@@ -99,6 +101,15 @@ def test_a_task_needs_a_metric_unless_there_is_one_already(tmp_path: Path) -> No
     shelf(tmp_path).add_task("d", ["cer"], name="new", prompt="document-qa")
     task = read(tmp_path).tasks["new"]
     assert (task.metrics, task.prompt, task.scenarios) == (("cer",), "document-qa", ("single",))
+
+
+@pytest.mark.parametrize("metric", ["nope", "cer@nope", "nope@ocr:1.0.0"])
+def test_a_metric_that_there_is_not_spoils_no_task(tmp_path: Path, metric: str) -> None:
+    task = shelf(tmp_path).add_task("d", ["cer@ocr:1.0.0"], prompt=None)
+    before = task.file.read_text()
+    with pytest.raises((InvalidInput, NotFound)):
+        shelf(tmp_path).add_task("d", ["cer", metric], prompt=None)
+    assert task.file.read_text() == before
 
 
 def test_a_metric_is_registered_by_its_class(tmp_path: Path) -> None:
