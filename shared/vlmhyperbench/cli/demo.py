@@ -12,11 +12,11 @@ from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.following import outcome_code
 from vlmhyperbench.cli.headline import print_table
 from vlmhyperbench.cli.output import emit, note, say
-from vlmhyperbench.cli.report import fetch
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.cli.stack import say_page, start
 from vlmhyperbench.cli.watch import ending
 from vlmhyperbench.client import Client, ExperimentHandle
+from vlmhyperbench.client.steps import save_files
 from vlmhyperbench.domain.short_ids import short
 from vlmhyperbench.local.supervisor import control
 from vlmhyperbench.local.supervisor.home import Home
@@ -73,7 +73,7 @@ def _run(home: Home, out: Path | None, experiment: str, *, is_fresh: bool, is_ke
                 say("  " + ending(client.runs.get(run.id)))
             return code
         found = client.report(ended.id)
-        main = fetch(client, found, out or home.root / "reports" / f"demo-{short(ended.id)}")
+        main = client.do(save_files(found, out or home.root / "reports" / f"demo-{short(ended.id)}"))
     if shown.json:
         emit("done", {"experiment": ended.model_dump(mode="json"), "headline": found.headline, "report": str(main)})
     else:

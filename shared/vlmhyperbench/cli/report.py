@@ -16,7 +16,6 @@ from vlmhyperbench.client.steps import main_file, save_files, store
 from vlmhyperbench.domain.short_ids import short
 from vlmhyperbench.errors import InvalidInput, NotFound, NotReady, Unavailable
 from vlmhyperbench.local.supervisor.home import Home
-from vlmhyperbench.wire.artifacts import Report
 from vlmhyperbench.wire.runs import ExperimentDetail, RunDetail
 
 
@@ -50,7 +49,7 @@ def report(
     with Client() as client:
         found = client.report(find(client, subject).id)
         folder = out or Path(f"report-{short(found.id)}")
-        main = fetch(client, found, folder)
+        main = client.do(save_files(found, folder))
     if shown.json:
         emit("report", {"report": found.model_dump(mode="json"), "folder": str(folder), "open": str(main)})
     else:
@@ -86,15 +85,6 @@ def rewrite(file: Path, out: Path | None, format: Literal["html", "markdown"]) -
         return folder / "report.html"
     store(folder, markdown_files(document, drawings=drawings, thumbnails=thumbnails))
     return folder / "report.md"
-
-
-def fetch(client: Client, found: Report, folder: Path) -> Path:
-    """Download a report's files into a folder, each whole or not at all; return the one to open.
-
-    Raises:
-        Unavailable: the folder cannot be written, or a file did not arrive as it was stored.
-    """
-    return client.do(save_files(found, folder))
 
 
 def locate(client: Client, subject: RunDetail | ExperimentDetail) -> tuple[Path | None, str | None]:
