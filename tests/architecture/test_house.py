@@ -140,3 +140,8 @@ def test_every_link_between_pages_leads_to_a_file():
         if not re.match(r"[a-z]+:|#", link) and not (path.parent / link.split("#")[0]).exists()
     ]
     assert not dead
+
+
+def test_the_change_log_says_nothing_twice():
+    lines = [line for line in (ROOT / "CHANGELOG.md").read_text().splitlines() if line]
+    assert len(lines) == len(set(lines)), "a union merge repeats lines where a branch had moved them"
