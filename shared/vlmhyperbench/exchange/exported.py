@@ -10,6 +10,13 @@ from vlmhyperbench_sdk.types import JsonObject
 NOT_STORED = "the answer is not stored any more"
 
 
+def told_failure(code: str | None, error: str | None) -> str:
+    """Say a failure with its code, once: what our own load generator says begins with it."""
+    if code and error and error.startswith(f"{code}:"):
+        return error
+    return ": ".join(part for part in (code, error) if part)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedScore:
     """A number of the report's headline, with what stands in its denominator."""
@@ -147,8 +154,7 @@ class ExportedSample:
         """Why there is no answer, or None where there is one."""
         if self.status == "ok":
             return None if self.text is not None else NOT_STORED
-        parts = [part for part in (self.error_code, self.error) if part]
-        return ": ".join(parts) or self.status
+        return told_failure(self.error_code, self.error) or self.status
 
     @property
     def blamed(self) -> str | None:

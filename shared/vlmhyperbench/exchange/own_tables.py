@@ -16,7 +16,7 @@ from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.exchange.answers import Answer, AnswersFile
 from vlmhyperbench.exchange.answers_csv import armed
 from vlmhyperbench.exchange.as_tables import BATCH_ROWS, RUN_KEY, csv_columns, parquet_schema
-from vlmhyperbench.exchange.exported import NOT_STORED
+from vlmhyperbench.exchange.exported import NOT_STORED, told_failure
 from vlmhyperbench.exchange.foreign import count_in, list_in, number_from, number_in, object_in, text_in
 from vlmhyperbench.exchange.lines import head_of, not_installed, rows_of
 from vlmhyperbench_sdk.jsontext import parse_json, parse_object
@@ -94,8 +94,9 @@ def _of_frames(path: Path, first_extractor: object) -> Iterator[Answer]:
 
 
 def _of_row(row: Mapping[str, Any], first_extractor: object, place: str) -> Answer:
-    told = ": ".join(part for part in (row["error_code"], row["error"]) if part)
-    failed = told or (NOT_STORED if row["status"] == "ok" else str(row["status"]))
+    failed = told_failure(row["error_code"], row["error"]) or (
+        NOT_STORED if row["status"] == "ok" else str(row["status"])
+    )
     whole = [measure for measure in row["measures"] or () if measure and measure["field"] is None]
     return Answer(
         key=_key(row["key"], place),

@@ -136,7 +136,7 @@ def failed(ordinal: int) -> Result:
         status="error",
         outcome="infrastructure_failure",
         error_code="timeout",
-        error="no token in 300 s",
+        error="timeout: no token in 300 s",
         finish_reason=None,
         prompt_tokens=None,
         completion_tokens=None,
