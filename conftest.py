@@ -10,5 +10,6 @@ pytest_plugins = ["tests.support.servers", "tests.support.stack"]
 settings.register_profile("house", deadline=None)
 settings.load_profile("house")
 
-# What runs beside these tests on the same machine is not theirs: no speed of theirs is void for it.
-os.environ.setdefault("VLMHB_MEASURING_GROUP", uuid4().hex)
+# What runs beside these tests on the same machine is not theirs: no speed of theirs is void for it. Each process of
+# pytest-xdist has a group of its own, so what it inherits does not count.
+os.environ["VLMHB_MEASURING_GROUP"] = uuid4().hex
