@@ -136,7 +136,9 @@ def test_chunks_of_a_phase_are_numbered(seal):
 
 
 def test_a_failed_request_has_no_times_and_says_whose_failure_it_was(seal):
-    sealed, chunk = seal([record(0, status="error", http_status=422, error="http_422: no"), record(1, **LOST)])
+    sealed, chunk = seal(
+        [record(0, status="error", http_status=422, error="http_422: the prompt is too long"), record(1, **LOST)]
+    )
     assert [(fact.failure, fact.error_code) for fact in sealed.rows] == [
         ("model", "http_422"),
         ("infrastructure", "connect_failed"),

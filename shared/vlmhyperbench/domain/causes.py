@@ -131,6 +131,7 @@ RULES = (
         name="content_refused",
         means="a filter refuses the content of this prompt",
         cause="sample",
+        alone="configuration",
         codes=frozenset(
             {"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation", "invalid_prompt"}
         ),
@@ -238,8 +239,8 @@ RULES = (
     ),
     CauseRule(
         name="refused",
-        means="any other refusal",
-        cause="sample",
+        means="any other refusal; nothing in it says that the prompt is the cause",
+        cause="infrastructure",
         alone="configuration",
         alone_below=MAX_EVERYBODY,
         statuses=frozenset(range(400, 500)),

@@ -37,6 +37,7 @@ def failed(error: str, http_status: int | None = 400, status: str = "error") -> 
 UNKNOWN_MODEL = failed("http_404: no such model [code=model_not_found]", 404)
 UNKNOWN_REFUSAL = failed("http_400: this cannot be")
 TOO_LONG = failed("http_400: too long [code=context_length_exceeded]")
+FILTERED = failed("http_400: filtered [code=content_filter]")
 KEY = failed("http_401: Unauthorized", 401)
 BUSY = failed("http_503: later", 503)
 
@@ -109,8 +110,9 @@ def test_an_answer_is_no_failure() -> None:
 @pytest.mark.parametrize(
     ("error", "http_status", "failure"),
     [
-        ("http_400: no", 400, "model"),
-        ("http_413: too large", 413, "model"),
+        ("http_400: the prompt is too long", 400, "model"),
+        ("http_400: no", 400, "infrastructure"),
+        ("http_413: too large", 413, "infrastructure"),
         ("http_401: no", 401, "infrastructure"),
         ("http_403: no", 403, "infrastructure"),
         ("http_404: Not Found", 404, "infrastructure"),
@@ -136,18 +138,17 @@ def test_a_generation_that_takes_too_long_counts_against_the_model() -> None:
     assert (slow.code, failure_of(slow, passed=0.0)) == ("timeout", "model")
 
 
-@pytest.mark.parametrize(
-    ("passed", "failure"), [(0.0, "infrastructure"), (0.49, "infrastructure"), (0.5, "model"), (1.0, "model")]
-)
-def test_a_refusal_without_a_known_word_is_the_prompt_s_where_half_of_the_others_pass(
-    passed: float, failure: str
-) -> None:
-    assert failure_of(UNKNOWN_REFUSAL, passed=passed) == failure
+@pytest.mark.parametrize("passed", [0.0, 0.49, 0.5, 1.0])
+def test_a_refusal_that_does_not_name_the_prompt_never_counts_against_the_model(passed: float) -> None:
+    assert failure_of(UNKNOWN_REFUSAL, passed=passed) == "infrastructure"
 
 
+@pytest.mark.parametrize("prompt_error", [TOO_LONG, FILTERED], ids=["too long", "filtered"])
 @pytest.mark.parametrize(("passed", "failure"), [(0.0, "infrastructure"), (0.01, "model")])
-def test_a_prompt_that_is_too_long_is_the_prompt_s_where_any_other_passes(passed: float, failure: str) -> None:
-    assert failure_of(TOO_LONG, passed=passed) == failure
+def test_what_names_the_prompt_is_the_prompt_s_where_any_other_passes(
+    prompt_error: FailedRequest, passed: float, failure: str
+) -> None:
+    assert failure_of(prompt_error, passed=passed) == failure
 
 
 @pytest.mark.parametrize(
@@ -161,6 +162,8 @@ def test_a_prompt_that_is_too_long_is_the_prompt_s_where_any_other_passes(passed
         ([(UNKNOWN_REFUSAL, 1)], 9, None),
         ([(TOO_LONG, 10)], 0, TOO_LONG),
         ([(TOO_LONG, 9)], 1, None),
+        ([(FILTERED, 10)], 0, FILTERED),
+        ([(FILTERED, 9)], 1, None),
         ([(BUSY, 10)], 0, None),
         ([(BUSY, 10), (KEY, 2)], 0, KEY),
         ([(UNKNOWN_REFUSAL, 2), (KEY, 3)], 0, KEY),

@@ -20,7 +20,7 @@ def test_messages_that_differ_in_numbers_only_are_one_group() -> None:
     assert [(group.message, group.count) for group in found] == [("no 1", 5), ("x", 1)]
 
 
-@pytest.mark.parametrize(("ok", "cause"), [(4, "configuration"), (6, "sample")])
+@pytest.mark.parametrize(("ok", "cause"), [(4, "configuration"), (6, "infrastructure")])
 def test_the_share_of_answers_decides_over_all_refusals_of_a_rule(ok: int, cause: str) -> None:
     found = group_failures([(refused("a"), "model", 4), (refused("b"), "model", 2)], ok=ok)
     assert {group.cause for group in found} == {cause}
