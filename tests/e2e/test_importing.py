@@ -222,3 +222,23 @@ def test_a_run_that_goes_out_and_comes_back_has_the_same_scores(
     for key, scores in before.items():
         assert {metric: after[key][metric] for metric in scores} == scores
         assert after[key]["reported exact_match"] == scores["exact_match"]
+
+
+@pytest.mark.parametrize("format_", ["csv", "parquet"])
+def test_a_table_of_ours_comes_back_beside_the_samples_that_its_run_asked(
+    stack, own, tmp_path, monkeypatch, capsys, format_
+):
+    monkeypatch.setenv("VLMHB_API_URL", stack.home.api_url())
+    monkeypatch.setenv("VLMHB_API_KEY", stack.home.api_key())
+    file = tmp_path / f"answers.{format_}"
+    assert main(["export", str(own.id), "--format", format_, "--out", str(file), "--quiet"]) == exits.OK
+    name = f"back {format_}"
+    chosen = ["--task", "synthetic-questions", "--dataset", "synthetic-questions", "--limit", "20", "--name", name]
+    assert main(["import", str(file), *chosen, "--metric", "exact_match", "--quiet"]) == exits.OK
+    (back,) = [run for run in stack.client.runs.list(limit=50).items if run.name == name]
+    assert (back.state, back.total, back.failed) == ("SUCCEEDED", 20, 0)
+    (score,) = [score for score in back.headline.scores if score.metric.startswith("exact_match")]
+    (before,) = [score for score in own.headline.scores if score.metric.startswith("exact_match")]
+    assert (score.value, score.n) == (before.value, before.n)
+    assert main(["import", str(file), "--limit", "20", "--metric", "exact_match"]) == exits.USAGE
+    assert "--dataset" in capsys.readouterr().err

@@ -61,7 +61,7 @@ def print_scores(run: Run) -> None:
         say(f"answers: {headline.ok} of {headline.requested}{''.join(f', {clause}' for clause in failed)}")
     speeds = _speeds(headline)
     if speeds:
-        void = f" ({_void(headline.validity)})" if headline.validity in _NO_MEASURES else ""
+        void = f" ({_void(headline.validity)}, the report says why)" if headline.validity in _NO_MEASURES else ""
         say(f"speed{void}: {', '.join(speeds)}")
 
 

@@ -17,7 +17,7 @@ from vlmhyperbench.cli.paths import is_file
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.cli.watch import see_through
 from vlmhyperbench.client import Client
-from vlmhyperbench.errors import NotFound
+from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.exchange.converting import convert
 from vlmhyperbench.exchange.reading import AUTO
 from vlmhyperbench.registry.importing import Choices
@@ -36,6 +36,7 @@ def import_(
     model: str | None = None,
     task: str | None = None,
     dataset: str | None = None,
+    limit: int | None = None,
     metric: Annotated[Sequence[str], Parameter(negative=())] = (),
     extractor: Annotated[Sequence[str], Parameter(negative=())] = (),
     on_invalid: Literal["zero", "exclude"] | None = None,
@@ -55,6 +56,7 @@ def import_(
         model: Who answered, where the file does not say.
         task: Registered task whose metrics, extractors and groups hold.
         dataset: Registered dataset that the questions are from, matched by the samples' keys; else the file's own.
+        limit: Only the first samples of --dataset, as the run asked that answered them; the others count as missing.
         metric: Registered metric, NAME[@PROFILE][:VERSION]; may be given several times.
         extractor: How answers are read, NAME[:VERSION] or JSON with its params; the first one counts.
         on_invalid: What an answer counts as that cannot be read.
@@ -64,10 +66,12 @@ def import_(
     """
     if not is_file(file):
         raise NotFound(f"{file} is no file.", cure="Name what the other tool wrote.")
+    if limit is not None and dataset is None:
+        raise InvalidInput("--limit bounds --dataset.", cure="Say --dataset too, or leave it out.", code="usage")
     given: dict[str, JsonValue] = {
         "model": model,
         "task": task,
-        "dataset": dataset,
+        "dataset": dataset if limit is None else {"name": dataset, "limit": limit},
         "metrics": list(metric) or None,
         "extractors": [read_extractor(text) for text in extractor] or None,
         "on_invalid": on_invalid,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import getpass
 import sys
 from pathlib import Path
+from typing import Annotated
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.output import emit, say, table
@@ -22,14 +23,18 @@ _MAX_TOLD = 24
 
 
 @app.command(name="set")
-def set_(name: str, /, *, shown: Shown = HUMAN) -> int:
+def set_(name: str, /, *surplus: Annotated[str, Parameter(show=False)], shown: Shown = HUMAN) -> int:
     """Store a secret: its value is asked for, or read from stdin, and never an argument.
 
     Args:
         name: Name by which runs ask for it: letters, digits and `_`.
+        surplus: Refused, without being repeated: the machine's list of processes shows every argument.
         shown: How the answer is shown.
     """
     path = _path(name)
+    if surplus:
+        cure = f"Run: vlmhyperbench secret set {name}, and type the value when it is asked for, or pipe it in."
+        raise InvalidInput("A value is never an argument.", cure=cure, code="usage")
     value = _ask(name)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_whole(path, value.encode(), mode=0o600)

@@ -191,6 +191,13 @@ def test_a_secret_is_stored_for_its_owner_alone_listed_without_its_value_and_rem
     assert _refused(_run(home, "secret", "rm", "TOKEN", "--json")) == "no_secret"
 
 
+def test_a_secret_s_value_is_no_argument_and_is_not_repeated(tmp_path: Path) -> None:
+    done = _run(Home(tmp_path), "secret", "set", "TOKEN", "sk-very-secret", "--json", given="sk-piped")
+    assert _refused(done) == "usage"
+    assert "sk-" not in done.stdout + done.stderr
+    assert not (tmp_path / "secrets").exists()
+
+
 @pytest.mark.parametrize(("name", "value"), [("../x", "v"), ("A", ""), ("A", "two\nlines"), ("A", "v" * 20_000)])
 def test_what_cannot_be_a_secret_is_refused(tmp_path: Path, name: str, value: str) -> None:
     assert _refused(_run(Home(tmp_path), "secret", "set", name, "--json", given=value)) == "usage"

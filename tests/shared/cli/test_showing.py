@@ -174,7 +174,7 @@ def test_a_run_ends_with_its_scores_its_failures_and_its_speeds(capsys: pytest.C
     assert anls.split("\t") == ["anls", "0.977", "0.970 to 0.983", "197", "3"]
     assert bleu.split("\t") == ["bleu", "–", "–", "0", "200"]
     assert answers == "answers: 197 of 200, 2 failed by the model, 1 failed by the infrastructure"
-    assert speed == "speed (INVALID): latency p50 12.6 ms, answers/s 1,234, peak memory 62 MiB"
+    assert speed == "speed (INVALID, the report says why): latency p50 12.6 ms, answers/s 1,234, peak memory 62 MiB"
 
 
 def test_a_run_without_a_report_prints_no_scores(capsys: pytest.CaptureFixture[str]) -> None:
