@@ -15,7 +15,7 @@ export UV_NO_PROGRESS = 1
 # Compiled once, not by every process at its start: many environments forbid Python to keep what it compiles.
 export UV_COMPILE_BYTECODE = 1
 .DEFAULT_GOAL := help
-.PHONY: coverage help demo setup platform test training parity clients ci lint types imports format up down wheels e2e bench bench-loadgen sanitize fuzz pins clean
+.PHONY: coverage help demo setup platform test training parity clients ci lint types imports format up down dist wheels e2e bench bench-loadgen sanitize fuzz pins clean
 
 help:  ## Say what each verb does.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -71,6 +71,9 @@ types: $(VENV)/.dev  ## mypy, strict.
 
 imports: $(VENV)/.dev  ## The dependency rule.
 	$(BIN)/lint-imports
+
+dist: $(UV)  ## Build the wheel and the source distribution of every member into dist/.
+	$(UV) build --quiet --all-packages --out-dir dist
 
 wheels: $(VENV)/.dev  ## Build every wheel and use it where nothing else is installed, then the whole product.
 	UV_COMPILE_BYTECODE=0 $(BIN)/python tests/architecture/wheels.py $(UV) $(PYTHON)
