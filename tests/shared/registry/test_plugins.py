@@ -31,7 +31,7 @@ def test_a_dotted_path_needs_its_package_and_has_no_distribution() -> None:
     problem = plugins.problem_with("metrics", "no_such_package.module:Class")
     assert problem == (
         "the package 'no_such_package' of the dotted path 'no_such_package.module:Class' is not installed.",
-        "Install no_such_package.",
+        "Install no_such_package, or put its folder into PYTHONPATH.",
     )
     assert plugins.problem_with("metrics", "../evil:Class") is not None
 
