@@ -1,9 +1,13 @@
 """Refusals of real servers, and how they were recorded.
 
 `recorded.jsonl` has one answer a line: `source` is `recorded` for what the program `record` got of a server that ran
-(vLLM and transformers serve on CPU, llama.cpp through xllamacpp, each with the tiny model); else it says where the
-answer stands: the source code of SGLang, OpenAI's documentation, public reports. `rule`, `cause` (where others pass)
-and `alone` (where none does) are what a person says of it.
+(vLLM, SGLang and transformers serve on CPU, llama.cpp through xllamacpp, each with the tiny model; an image to a
+text model of SGLang with a random Llama); else it says where the answer stands: OpenAI's documentation, public
+reports. `rule`, `cause` (where others pass) and `alone` (where none does) are what a person says of it.
+
+SGLang's release is built for CUDA. It starts on a CPU beside a stand-in for `libcuda.so.1` whose `cu…` functions all
+return 100 (no device), with `SGLANG_USE_CPU_ENGINE=1` and `--device cpu --attention-backend torch_native
+--disable-radix-cache --disable-overlap-schedule --max-total-tokens 4096 --model-impl transformers --enable-multimodal`.
 """
 
 from __future__ import annotations

@@ -21,11 +21,12 @@ PIXEL = base64.b64encode(
         "dccc59e70000000049454e44ae426082"
     )
 ).decode()
-MAX_KEPT_BYTES = 2000
+TRUNCATED = base64.b64encode(base64.b64decode(PIXEL)[:45]).decode()
+MAX_KEPT_BYTES = 8000
 TIMEOUT_S = 20
 
 
-def cases(model: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def cases(model: str, context: int | None) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield what is asked: name, path, body."""
     chat = "/v1/chat/completions"
     base: dict[str, Any] = {
@@ -36,7 +37,7 @@ def cases(model: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
         "stream_options": {"include_usage": True},
     }
     yield "ok", chat, base
-    yield "image", chat, base | {"messages": [_shows(PIXEL)]}
+    yield "image", chat, base | {"messages": [_shows(f"data:image/png;base64,{PIXEL}")]}
     yield "unknown model", chat, base | {"model": "no-such-model"}
     yield "unknown model, whole", chat, {**base, "model": "no-such-model", "stream": False, "stream_options": None}
     yield "unknown field", chat, base | {"frobnicate": True}
@@ -45,19 +46,23 @@ def cases(model: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
     yield "unknown response format", chat, base | {"response_format": {"type": "frob"}}
     broken = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "frob"}}}
     yield "broken schema", chat, base | {"response_format": broken}
+    no_schema = {"type": "json_schema", "json_schema": {"name": "x"}}
+    yield "missing schema", chat, base | {"response_format": no_schema}
     yield "no messages", chat, {name: value for name, value in base.items() if name != "messages"}
     yield "prompt too long", chat, base | {"messages": [{"role": "user", "content": "total " * 20_000}]}
     yield "max_tokens too large", chat, base | {"max_tokens": 10_000_000}
-    yield "unreadable image", chat, base | {"messages": [_shows(base64.b64encode(b"no image").decode())]}
+    if context:
+        yield "prompt and answer too long", chat, base | {"max_tokens": context}
+    no_image = base64.b64encode(b"no image").decode()
+    yield "unreadable image", chat, base | {"messages": [_shows(f"data:image/png;base64,{no_image}")]}
+    yield "truncated image", chat, base | {"messages": [_shows(f"data:image/png;base64,{TRUNCATED}")]}
+    yield "image at no address", chat, base | {"messages": [_shows("http://127.0.0.1:9/page.png")]}
     yield "wrong path", "/v1/chat/complete", base
 
 
-def _shows(image: str) -> dict[str, Any]:
-    url = {"url": f"data:image/png;base64,{image}"}
-    return {
-        "role": "user",
-        "content": [{"type": "image_url", "image_url": url}, {"type": "text", "text": "How much is the total?"}],
-    }
+def _shows(url: str) -> dict[str, Any]:
+    question = {"type": "text", "text": "How much is the total?"}
+    return {"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}, question]}
 
 
 def ask(url: str, body: dict[str, Any], key: str | None) -> tuple[int, str]:
@@ -80,9 +85,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--model", required=True)
     parser.add_argument("--server", required=True, help="name of the server")
     parser.add_argument("--version", required=True, help="its version")
+    parser.add_argument("--context", type=int, help="its context in tokens; then an answer as long is tried too")
     parser.add_argument("--key", help="its key, if it wants one; then a wrong one is tried too")
     given = parser.parse_args(arguments)
-    asked = [(name, path, body, given.key) for name, path, body in cases(given.model)]
+    asked = [(name, path, body, given.key) for name, path, body in cases(given.model, given.context)]
     if given.key:
         asked += [("wrong key", asked[0][1], asked[0][2], "wrong"), ("no key", asked[0][1], asked[0][2], None)]
     for name, path, body, key in asked:

@@ -216,7 +216,10 @@ RULES = (
         means="the endpoint refuses an option of the request by its name",
         cause="configuration",
         names_option=True,
-        text=_text(r"^field '(?!messages)|'loc': \('body', '(?!messages)"),
+        text=_text(
+            r"^field '(?!messages)|'loc': \('body', '(?!messages)"
+            r"|^(temperature|(top|min)_[pk]|[a-z]+_penalty|(max|min)(_[a-z]+)?_tokens|logit_bias|([a-z]+_)?seed) must "
+        ),
         cure="Correct that option of the decoding, or leave it out.",
     ),
     CauseRule(

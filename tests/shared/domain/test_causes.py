@@ -85,13 +85,30 @@ def test_the_table_says_of_a_recorded_answer_what_a_person_says(
 
 
 def test_every_kind_of_server_is_recorded_or_documented() -> None:
-    sources = {refused.server: refused.source.partition(":")[0] for refused in refusals()}
-    assert [server for server, source in sources.items() if source == "recorded"] == [
-        "vLLM",
-        "transformers serve",
-        "llama.cpp",
-    ]
-    assert {"SGLang", "OpenAI"} < set(sources)
+    recorded_of = {refused.server for refused in refusals() if refused.source == "recorded"}
+    documented = {refused.server for refused in refusals() if refused.source != "recorded"}
+    assert recorded_of == {"vLLM", "transformers serve", "llama.cpp", "SGLang"}
+    assert documented == {"OpenAI", "Azure OpenAI"}
+
+
+@pytest.mark.parametrize(
+    ("said", "rule"),
+    [
+        ("temperature must be a non-negative finite number, got -3.0.", "option_refused"),
+        ("top_p must be in (0, 1], got 3.0.", "option_refused"),
+        ("top_k must be -1 (disable) or at least 1, got -5.", "option_refused"),
+        ("min_p must be in [0, 1], got 3.0.", "option_refused"),
+        ("frequency_penalty must be in [-2, 2], got 9.0.", "option_refused"),
+        ("max_new_tokens must be at least 0, got -1.", "option_refused"),
+        ("logit_bias must has keys in [0, 266], got 99999.", "option_refused"),
+        ("sampling_seed must be an integer, got str.", "option_refused"),
+        ("messages must be a list.", "refused"),
+        ("prompt_tokens must be fewer.", "refused"),
+        ("The temperature of this image must be measured.", "refused"),
+    ],
+)
+def test_an_option_is_refused_by_its_name_where_the_message_begins_with_it(said: str, rule: str) -> None:
+    assert rule_of(failed(f"http_400: {said} [code=400, type=BadRequestError]")).name == rule
 
 
 def test_the_page_for_users_has_the_table_in_its_order() -> None:
