@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget
 from vlmhyperbench.reports.counting import Counts
@@ -20,6 +20,8 @@ from vlmhyperbench.reports.wording import in_sentence, percent, plural, upper_fi
 FEW_FOR_P99 = 662
 """Queries below which MLPerf's early-stopping rule gives no p99."""
 FEW_SAMPLES = 100
+MAX_LISTED = 5
+"""Models of an endpoint that are named."""
 
 _ALWAYS = (
     "Numbers hold for this data set, prompt and decoding; another data set may rank otherwise.",
@@ -38,7 +40,7 @@ def limitations(runs: Sequence[tuple[RunEvidence, Counts, Performance]]) -> Sect
     """List the limitations of one or several runs; what holds for all of them is said once."""
     found: dict[str, list[str]] = {}
     for run, counts, performance in runs:
-        for item in (*_of_the_end(run), *_of_quality(run, counts), *_of_speed(run, performance)):
+        for item in (*_of_the_end(run), *_of_the_model(run), *_of_quality(run, counts), *_of_speed(run, performance)):
             found.setdefault(item, []).append(run.name)
     timed = [run for run, _, performance in runs if performance.times.get("latency_ms")]
     how = ONE_AFTER_ANOTHER if are_one_after_another([_sending(run) for run in timed]) else ""
@@ -60,6 +62,27 @@ def _sending(run: RunEvidence) -> list[ClaimEvidence]:
 def _of_the_end(run: RunEvidence) -> list[str]:
     items = [STOPPED] if run.is_stopped else []
     return [*items, UNJUDGED] if run.is_unjudged else items
+
+
+def _of_the_model(run: RunEvidence) -> list[str]:
+    """Doubt an endpoint that lists its models without the one that was asked for: some answer with what they have."""
+    target = run.spec.target
+    listed = sorted({name for claim in run.generating for name in _listed_models(claim)})
+    if not isinstance(target, EndpointTarget) or not listed or target.model_name in listed:
+        return []
+    names = ", ".join(f"‘{name}’" for name in listed[:MAX_LISTED]) + (" …" if len(listed) > MAX_LISTED else "")
+    return [
+        f"the endpoint does not list ‘{target.model_name}’ among its models ({names}): the answers may be another's."
+    ]
+
+
+def _listed_models(claim: ClaimEvidence) -> list[str]:
+    """Return the ids that the endpoint's /v1/models had when the target was loaded; none where it is not that form."""
+    properties = claim.engine.get("properties") if claim.engine else None
+    answer = properties.get("/v1/models") if isinstance(properties, Mapping) else None
+    models = answer.get("data") if isinstance(answer, Mapping) else None
+    entries = models if isinstance(models, (list, tuple)) else ()
+    return [str(entry["id"]) for entry in entries if isinstance(entry, Mapping) and "id" in entry]
 
 
 def _of_quality(run: RunEvidence, counts: Counts) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.shared.reports.builders import claim, evidence, fact, run_spec
 from tests.shared.reports.timed import limits_of
 from vlmhyperbench.domain.scenarios import ScenarioSpec
@@ -49,6 +51,23 @@ def test_a_large_repeated_single_stream_run_against_an_endpoint_has_fewer_of_the
     assert "1 request in flight" in document.verdict[1]
     (performance,) = [section for section in document.sections if section.name == "performance"]
     assert "warm-up" not in performance.lead
+
+
+@pytest.mark.parametrize(
+    ("answer", "doubted"),
+    [
+        ({"data": [{"id": "another"}]}, True),
+        ({"data": [{"id": "another"}, {"id": "remote"}]}, False),
+        ({"data": []}, False),
+        ({"data": "remote"}, False),
+        (None, False),
+    ],
+)
+def test_an_endpoint_that_does_not_list_the_model_is_doubted(answer: object, doubted: bool) -> None:
+    spec = run_spec(target=EndpointTarget(endpoint="http://host/v1", model_name="remote"))
+    asked = claim(engine={"name": "openai", "version": "unknown", "argv": [], "properties": {"/v1/models": answer}})
+    said = limits_of(run_document(evidence(spec=spec, claims=[asked])))
+    assert ("‘another’" in said) is doubted
 
 
 def test_fewer_requests_than_streams_are_said() -> None:
