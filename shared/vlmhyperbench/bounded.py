@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypedDict
 
 from vlmhyperbench.errors import InvalidInput, NotFound, PluginFailure, Unavailable, VlmHyperBenchError
 from vlmhyperbench.processes import Child, start_child
@@ -61,7 +61,7 @@ async def run_bounded(
         NotFound, Unavailable, PluginFailure: as the function raises; the child failed otherwise.
     """
     bounds = bounds or ChildBounds()
-    asked = {"function": f"{function.__module__}:{function.__qualname__}", "args": list(args), "bounds": asdict(bounds)}
+    asked = _Asked(function=f"{function.__module__}:{function.__qualname__}", args=list(args), bounds=asdict(bounds))
     environment = {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
     child = await start_child([sys.executable, "-P", "-m", __name__], env=environment, stderr=DEVNULL)
     try:
@@ -135,12 +135,20 @@ def _limit(bounds: ChildBounds) -> None:
         resource.setrlimit(kind, (allowed, allowed + spare if hard == resource.RLIM_INFINITY else hard))
 
 
-def _answer(asked: dict[str, JsonValue]) -> dict[str, object]:
-    module, _, name = str(asked["function"]).partition(":")
+class _Asked(TypedDict):
+    """What the child reads on stdin."""
+
+    function: str
+    args: list[JsonValue]
+    bounds: dict[str, Any]
+
+
+def _answer(asked: _Asked) -> dict[str, object]:
+    module, _, name = asked["function"].partition(":")
     function = getattr(importlib.import_module(module), name)
-    _limit(ChildBounds(**asked["bounds"]))  # type: ignore[arg-type]
+    _limit(ChildBounds(**asked["bounds"]))
     try:
-        return {"result": function(*asked["args"])}  # type: ignore[misc]
+        return {"result": function(*asked["args"])}
     except MemoryError:
         return {"error": TOO_MUCH}
     except VlmHyperBenchError as error:

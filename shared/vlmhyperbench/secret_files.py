@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from vlmhyperbench_sdk.endpoint import SECRET_NAME
+from vlmhyperbench_sdk.endpoint import NAMES_OF_SECRETS
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 
 MAX_SECRET_BYTES: Final = 16 * 1024
@@ -16,7 +16,7 @@ MAX_SECRET_BYTES: Final = 16 * 1024
 
 def is_secret_name(name: str) -> bool:
     """Whether a secret may be called so."""
-    return re.fullmatch(SECRET_NAME, name) is not None
+    return re.fullmatch(NAMES_OF_SECRETS, name) is not None
 
 
 def is_secret_value(value: str) -> bool:

@@ -22,8 +22,8 @@ class BoundedProtocol(H11Protocol):
     request_s: ClassVar[float]
     _deadline: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)  # type: ignore[arg-type]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn narrows it, too
+        super().connection_made(transport)
         self._watch()
 
     def data_received(self, data: bytes) -> None:

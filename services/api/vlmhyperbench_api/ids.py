@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Path
 from starlette.requests import HTTPConnection
 
 from vlmhyperbench.db import ids
@@ -24,12 +24,12 @@ MAX_CANDIDATES = 10
 
 @router.get("/{id}")
 async def identify(
-    id: str,  # noqa: A002 -- the path's own word
+    given: Annotated[str, Path(alias="id")],
     connection: HTTPConnection,
     principal: Annotated[Principal, requires("run:read")],
 ) -> Identified:
     """Say which run, experiment or artifact an id stands for."""
-    found = await _find(connection, principal, id, ids.KINDS)
+    found = await _find(connection, principal, given, ids.KINDS)
     return Identified(kind=found.kind, id=found.id, name=found.name)
 
 

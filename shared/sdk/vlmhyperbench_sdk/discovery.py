@@ -70,7 +70,7 @@ def _import(path: str, name: str) -> type:
         raise InvalidInput(f"{path!r} is not a dotted path to a class.", cure="Write package.module:Class.")
     try:
         loaded = getattr(importlib.import_module(module), attribute)
-    except Exception as error:
+    except Exception as error:  # a plugin's module runs here, and may raise anything
         raise PluginFailure(
             f"The plugin {name!r} ({path}) cannot be imported: {error}.",
             cure="Install its package, or put its folder into PYTHONPATH, for the stack and for every command.",

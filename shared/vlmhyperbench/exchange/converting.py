@@ -13,7 +13,6 @@ from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 BOUNDS: Final = ChildBounds(memory_bytes=3 * 1024**3, cpu_s=3600, wall_s=7200)
 """What the child may use on the machine that imports; one log of 256 MiB in a single piece takes most of the memory."""
-_PATHS: Final = frozenset({"results", "requests"})
 
 
 async def convert(
@@ -44,9 +43,11 @@ async def convert(
     return list(map(str, notes))
 
 
-def convert_here(path: str, out: str, format: str, options: dict[str, str | None]) -> list[JsonValue]:  # noqa: A002
+def convert_here(path: str, out: str, form: str, options: dict[str, str | None]) -> list[JsonValue]:
     """Do it in this process."""
-    given = {name: Path(text) if text and name in _PATHS else text for name, text in options.items()}
-    source = read(Path(path), format, **given)  # type: ignore[arg-type]
+    results, requests = (Path(text) if text else None for text in (options["results"], options["requests"]))
+    source = read(
+        Path(path), form, filter_name=options["filter_name"], key=options["key"], results=results, requests=requests
+    )
     write_answers(Path(out), source)
     return list(source.notes)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path as FilePath
-from typing import Final
+from typing import Any, Final
 
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.registry.catalogue import Catalogue
@@ -96,7 +96,7 @@ def read_catalogue(roots: Sequence[FilePath], run_mode: str = "prod", *, plugins
         roots=tuple(layer.root for layer in layers),
         documents={key: layer.documents[key] for key, layer in found.items() if key in layer.documents},
         origins=origins,
-        **_by_kind(entries),  # type: ignore[arg-type]
+        **_by_kind(entries),
     )
     checked = check_catalogue(catalogue, run_mode=mode, broken=broken, plugins=plugins or InstalledPlugins())
     broken.update(checked.broken)
@@ -105,11 +105,12 @@ def read_catalogue(roots: Sequence[FilePath], run_mode: str = "prod", *, plugins
         broken=broken,
         errors=(*(error for layer in layers for error in layer.errors), *chain.from_iterable(checked.broken.values())),
         warnings=(*(warning for layer in layers for warning in layer.warnings), *checked.warnings),
-        **_by_kind({key: entry for key, entry in entries.items() if key not in broken}),  # type: ignore[arg-type]
+        **_by_kind({key: entry for key, entry in entries.items() if key not in broken}),
     )
 
 
-def _by_kind(entries: Mapping[Key, Entry]) -> dict[str, dict[str, Entry]]:
+def _by_kind(entries: Mapping[Key, Entry]) -> dict[str, Any]:
+    """Return the catalogue's fields: kind → name → entry, each of the kind's class."""
     return {kind: {name: entry for (of, name), entry in entries.items() if of == kind} for kind in KINDS}
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import ConfigDict, Field, JsonValue
 
 from vlmhyperbench.domain.base import SHA256, Refused, StrictNumbers
-from vlmhyperbench_sdk.endpoint import SECRET_NAME
+from vlmhyperbench_sdk.endpoint import NAMES_OF_SECRETS
 
 _PATTERNS: Mapping[str, str] = {
     "slug": r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
@@ -16,7 +16,7 @@ _PATTERNS: Mapping[str, str] = {
     "metric": r"^[A-Za-z0-9][A-Za-z0-9._-]*(@[A-Za-z0-9._-]+)?(:[0-9A-Za-z.-]+)?$",
     "extractor": r"^[a-z][a-z0-9_]{0,99}(:[1-9]\d{0,3})?$",
     "files": r"^[^/\\\x00][^\\\x00]*$",
-    "secret": f"^{SECRET_NAME}$",
+    "secret": f"^{NAMES_OF_SECRETS}$",
     "plugin": r"^[A-Za-z0-9_]([A-Za-z0-9_.:-]{0,198}[A-Za-z0-9_])?$",
     "sha256": SHA256,
 }
