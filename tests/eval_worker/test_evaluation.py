@@ -24,7 +24,8 @@ from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.identity import differences, id_of
 from vlmhyperbench.domain.outcomes import Complete, Failed, Preempted
 from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec
-from vlmhyperbench.domain.states import FactStatus, JobKind, JobState
+from vlmhyperbench.domain.states import FactStatus, JobState
+from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.errors import Fenced
 from vlmhyperbench.facts.append import append
 from vlmhyperbench.runtime import Runtime, open_runtime
@@ -102,7 +103,7 @@ async def _claimed(runtime: Runtime, cpu: CpuChildren, run_id: UUID) -> ClaimedJ
         await session.execute(
             insert(table_of(JobRow)).values(
                 id=job_id,
-                kind=JobKind.SCORE.value,
+                kind=StepKind.SCORE.value,
                 scope="run",
                 run_id=run_id,
                 project_id="default",

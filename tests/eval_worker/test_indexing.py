@@ -17,7 +17,8 @@ from vlmhyperbench.db.queries import table_of
 from vlmhyperbench.db.tables import JobRow
 from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome
 from vlmhyperbench.domain.specs import DatasetSpec, PackageRef
-from vlmhyperbench.domain.states import JobKind, JobState
+from vlmhyperbench.domain.states import JobState
+from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.errors import Fenced
 from vlmhyperbench.runtime import Runtime, open_runtime
 from vlmhyperbench.settings import Settings
@@ -66,7 +67,7 @@ async def _claimed(
         await session.execute(
             insert(table_of(JobRow)).values(
                 id=job_id,
-                kind=JobKind.INDEX.value,
+                kind=StepKind.INDEX.value,
                 scope="run",
                 run_id=run.id,
                 project_id="default",

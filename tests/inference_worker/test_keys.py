@@ -22,7 +22,7 @@ from vlmhyperbench.domain.judging import PARAM
 from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome
 from vlmhyperbench.domain.planning import target_digest
 from vlmhyperbench.domain.specs import EndpointTarget, MetricSpec, RunSpec
-from vlmhyperbench.domain.states import JobKind
+from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.runtime import Runtime, open_runtime
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.children import CpuChildren
@@ -114,7 +114,7 @@ async def ask(runtime: Runtime, fleet: Fleet, tmp_path: Path) -> AsyncIterator[A
     async def ask_all(spec: RunSpec) -> list[Outcome]:
         run = await room.add_run(spec)
         await _index(room, runtime, run.id)
-        jobs = await room.jobs_of(run.id, JobKind.GENERATE)
+        jobs = await room.jobs_of(run.id, StepKind.GENERATE)
         return [await do(job) for job in sorted(jobs, key=lambda job: PARAM in job.params)]
 
     yield ask_all
@@ -123,7 +123,7 @@ async def ask(runtime: Runtime, fleet: Fleet, tmp_path: Path) -> AsyncIterator[A
 
 async def _index(room: EngineRoom, runtime: Runtime, run_id: UUID) -> None:
     """Do the INDEX job of a run: one sample, in a manifest that can be read."""
-    [job] = await room.jobs_of(run_id, JobKind.INDEX)
+    [job] = await room.jobs_of(run_id, StepKind.INDEX)
     held = await room.take(job.id, await room.add_worker("evaluation"))
     manifest_id, data = manifest.write([manifest.ManifestSample(index=0, key="k", question="?", references=("yes",))])
     key = manifest.manifest_key(manifest_id)

@@ -23,7 +23,8 @@ from vlmhyperbench.db.tables import JobRow, RunRow
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.outcomes import Complete, Failed, Preempted
 from vlmhyperbench.domain.specs import Limits, MetricSpec
-from vlmhyperbench.domain.states import FactStatus, JobKind, JobState
+from vlmhyperbench.domain.states import FactStatus, JobState
+from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.errors import Conflict, Fenced
 from vlmhyperbench.facts.append import append
 from vlmhyperbench.reports.tokens import LONGEST_GAP
@@ -100,7 +101,7 @@ async def _answered(
         chunk = store_chunk(runtime.storage, folder, frame, run_id=run.id, claim_id=shard.claim_id)
         facts = [new_fact(i, row=i) for i in range(5)] + [new_fact(5, row=5, status=FactStatus.ERROR)]
         assert await append(session, job_id=shard.job_id, claim_id=shard.claim_id, chunk=chunk, rows=facts)
-    assert isinstance(await handle_score(await _claimed(runtime, cpu, JobKind.SCORE, run_id=run.id)), Complete)
+    assert isinstance(await handle_score(await _claimed(runtime, cpu, StepKind.SCORE, run_id=run.id)), Complete)
     return run.id
 
 
@@ -115,7 +116,7 @@ def _page(runtime: Runtime, text: str) -> ImageInfo:
 
 
 async def _claimed(
-    runtime: Runtime, cpu: CpuChildren, kind: JobKind, *, run_id: UUID | None = None, experiment_id: UUID | None = None
+    runtime: Runtime, cpu: CpuChildren, kind: StepKind, *, run_id: UUID | None = None, experiment_id: UUID | None = None
 ) -> ClaimedJob:
     """Make a job of the run, or of the experiment, that this process has claimed."""
     job_id, claim_id = uuid4(), uuid4()
@@ -147,7 +148,7 @@ async def _claimed(
 
 
 async def _report(runtime: Runtime, cpu: CpuChildren, run_id: UUID) -> dict[str, bytes]:
-    job = await _claimed(runtime, cpu, JobKind.REPORT, run_id=run_id)
+    job = await _claimed(runtime, cpu, StepKind.REPORT, run_id=run_id)
     assert isinstance(await handle_report(job), Complete)
     async with runtime.database.transaction() as session:
         found = await artifacts.of_run(session, run_id)
@@ -218,7 +219,7 @@ async def test_an_experiment_gets_a_comparison_of_its_runs(runtime: Runtime, cpu
         )
     for position, answers in enumerate((RIGHT_ONCE, RIGHT_TWICE)):
         await _answered(runtime, cpu, tmp_path, answers, experiment_id=experiment.id, position=position)
-    job = await _claimed(runtime, cpu, JobKind.REPORT, experiment_id=experiment.id)
+    job = await _claimed(runtime, cpu, StepKind.REPORT, experiment_id=experiment.id)
     assert isinstance(await handle_report(job), Complete)
     async with runtime.database.transaction() as session:
         found = {one.name: one for one in await artifacts.of_experiment(session, experiment.id)}
@@ -239,7 +240,7 @@ async def test_a_run_that_was_never_indexed_stands_in_the_comparison_without_num
         )
         await add_run(session, name="never", experiment_id=experiment.id, position=1)
     await _answered(runtime, cpu, tmp_path, experiment_id=experiment.id)
-    job = await _claimed(runtime, cpu, JobKind.REPORT, experiment_id=experiment.id)
+    job = await _claimed(runtime, cpu, StepKind.REPORT, experiment_id=experiment.id)
     assert isinstance(await handle_report(job), Complete)
     async with runtime.database.transaction() as session:
         found = {one.name: one for one in await artifacts.of_experiment(session, experiment.id)}
@@ -274,7 +275,7 @@ async def test_a_page_that_is_gone_from_storage_is_named_instead_of_shown(
 
 async def test_a_lost_claim_writes_nothing_and_is_told(runtime: Runtime, cpu: CpuChildren, tmp_path: Path) -> None:
     run_id = await _answered(runtime, cpu, tmp_path)
-    job = await _claimed(runtime, cpu, JobKind.REPORT, run_id=run_id)
+    job = await _claimed(runtime, cpu, StepKind.REPORT, run_id=run_id)
     job.claim_id = uuid4()
     with pytest.raises(Fenced):
         await handle_report(job)
@@ -284,7 +285,7 @@ async def test_a_lost_claim_writes_nothing_and_is_told(runtime: Runtime, cpu: Cp
 
 async def test_a_draining_worker_gives_the_job_back(runtime: Runtime, cpu: CpuChildren, tmp_path: Path) -> None:
     run_id = await _answered(runtime, cpu, tmp_path)
-    job = await _claimed(runtime, cpu, JobKind.REPORT, run_id=run_id)
+    job = await _claimed(runtime, cpu, StepKind.REPORT, run_id=run_id)
     job.draining.set()
     assert await handle_report(job) == Preempted()
 
@@ -296,7 +297,7 @@ async def test_measures_that_were_changed_in_storage_fail_the_job(
     for measured in (tmp_path / "storage" / "runs" / str(run_id) / "measures").rglob("*.parquet"):
         measured.chmod(0o600)
         await asyncio.to_thread(measured.write_bytes, b"something else")
-    outcome = await handle_report(await _claimed(runtime, cpu, JobKind.REPORT, run_id=run_id))
+    outcome = await handle_report(await _claimed(runtime, cpu, StepKind.REPORT, run_id=run_id))
     assert isinstance(outcome, Failed)
     assert outcome.code == "storage_corrupt"
 

@@ -18,7 +18,8 @@ from vlmhyperbench.db.queries import table_of
 from vlmhyperbench.db.tables import JobRow
 from vlmhyperbench.db.views import RunView
 from vlmhyperbench.domain.specs import DatasetSpec, EndpointTarget, MetricSpec, PromptSpec, RunSpec
-from vlmhyperbench.domain.states import FactStatus, JobKind, JobState
+from vlmhyperbench.domain.states import FactStatus, JobState
+from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.facts.append import NewChunk, NewFact, chunk_key
 from vlmhyperbench.facts.schema import polars_schema, write_chunk
 from vlmhyperbench.storage import Storage
@@ -112,7 +113,7 @@ async def add_shard(
     await session.execute(
         insert(table_of(JobRow)).values(
             id=job_id,
-            kind=JobKind.GENERATE.value,
+            kind=StepKind.GENERATE.value,
             scope="run",
             run_id=owner.id,
             project_id=owner.project_id,

@@ -17,7 +17,8 @@ from vlmhyperbench.domain.outcomes import Cancelled, Complete, Outcome
 from vlmhyperbench.domain.placement import Placement, Reservation
 from vlmhyperbench.domain.planning import plan_experiment, plan_run
 from vlmhyperbench.domain.specs import RunSpec
-from vlmhyperbench.domain.states import FactStatus, JobKind, JobState
+from vlmhyperbench.domain.states import FactStatus, JobState
+from vlmhyperbench.domain.steps import StepKind, WorkerKind
 from vlmhyperbench.facts.append import Appended, NewChunk, NewFact, append
 
 LEASE_S = 30.0
@@ -69,7 +70,7 @@ class EngineRoom:
         return experiment.id, added
 
     async def add_worker(
-        self, kind: workers.WorkerKind = "inference", *, slots: int = 1, devices: int = 0, ground: Ground | None = None
+        self, kind: WorkerKind = "inference", *, slots: int = 1, devices: int = 0, ground: Ground | None = None
     ) -> UUID:
         """Register a worker, on a machine of its own unless told otherwise."""
         worker_id = uuid4()
@@ -159,7 +160,7 @@ class EngineRoom:
 
     async def index(self, owner_id: UUID, *, samples: int = 4) -> None:
         """Do the INDEX job of a run (or of an experiment), and advance."""
-        found = [job for job in await self.jobs_of(owner_id) if job.kind is JobKind.INDEX]
+        found = [job for job in await self.jobs_of(owner_id) if job.kind is StepKind.INDEX]
         held = await self.take(found[0].id, await self.add_worker("evaluation"))
         manifest_id = uuid4().hex * 2
         async with self.database.transaction() as session:
@@ -176,7 +177,7 @@ class EngineRoom:
         await self.finish(held, Complete(data={"manifest_id": manifest_id, "samples": samples, "unreadable": 0}))
         await self.advance()
 
-    async def jobs_of(self, owner_id: UUID, kind: JobKind | None = None) -> list[JobView]:
+    async def jobs_of(self, owner_id: UUID, kind: StepKind | None = None) -> list[JobView]:
         async with self.database.transaction() as session:
             found = await jobs.of_run(session, owner_id) or await jobs.of_experiment(session, owner_id)
         return [job for job in found if kind is None or job.kind is kind]
@@ -185,7 +186,7 @@ class EngineRoom:
         """Add a run, index it and return its GENERATE jobs."""
         run = await self.add_run(spec)
         await self.index(run.id, samples=samples)
-        return run, await self.jobs_of(run.id, JobKind.GENERATE)
+        return run, await self.jobs_of(run.id, StepKind.GENERATE)
 
     async def job(self, job_id: UUID) -> JobView:
         async with self.database.transaction() as session:

@@ -11,7 +11,8 @@ import sys
 
 from vlmhyperbench.db import claims
 from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted
-from vlmhyperbench.domain.states import FactStatus, JobKind
+from vlmhyperbench.domain.states import FactStatus
+from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.facts.append import NewChunk, NewFact
 from vlmhyperbench.logs import configure_logging
 from vlmhyperbench.settings import Settings
@@ -65,4 +66,4 @@ HANDLERS: dict[str, Handler] = {"finish": finish, "hang": hang, "stubborn": stub
 
 if __name__ == "__main__":
     configure_logging("stub-worker")
-    asyncio.run(run_worker(Settings.load(), kind="inference", handlers={JobKind.GENERATE: HANDLERS[sys.argv[1]]}))
+    asyncio.run(run_worker(Settings.load(), kind="inference", handlers={StepKind.GENERATE: HANDLERS[sys.argv[1]]}))

@@ -15,7 +15,7 @@ from vlmhyperbench.db.views import MeasureManifestView, RunView
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.identity import SCORING
 from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec, RunSpec
-from vlmhyperbench.domain.states import Stage
+from vlmhyperbench.domain.steps import Stage
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.scoring.metrics import open_metric
 from vlmhyperbench.worker.claims import ClaimedJob

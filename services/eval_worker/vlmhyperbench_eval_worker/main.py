@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 
-from vlmhyperbench.domain.states import JobKind
+from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.runtime import service
 from vlmhyperbench.worker.supervisor import run_worker
 from vlmhyperbench_eval_worker.evaluation import handle_score
 from vlmhyperbench_eval_worker.importing import handle_import
 from vlmhyperbench_eval_worker.indexing import handle_index
 
-HANDLERS = {JobKind.INDEX: handle_index, JobKind.IMPORT: handle_import, JobKind.SCORE: handle_score}
+HANDLERS = {StepKind.INDEX: handle_index, StepKind.IMPORT: handle_import, StepKind.SCORE: handle_score}
 MOST_CHILDREN = 4
 SLOTS_PER_CHILD = 4
 """A job that watches a run which may stop early hardly computes: it must not keep others waiting."""

@@ -8,7 +8,7 @@ from functools import partial
 
 import psutil
 
-from vlmhyperbench.domain.states import JobKind
+from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.runtime import service
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.claims import WorkerContext
@@ -41,7 +41,7 @@ def serve(settings: Settings) -> None:
     """Run the worker until a signal ends it."""
     pin(settings.inference_cores)  # before anything starts that is to inherit it
     fleet, reserve, found = Fleet(), Reserve(settings.home / "work" / settings.worker_name), devices()
-    handlers = {JobKind.GENERATE: partial(handle_generate, fleet=fleet, reserve=reserve, devices=found)}
+    handlers = {StepKind.GENERATE: partial(handle_generate, fleet=fleet, reserve=reserve, devices=found)}
 
     async def prepare(_: WorkerContext) -> None:
         reserve.refill()

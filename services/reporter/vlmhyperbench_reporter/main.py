@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from vlmhyperbench.domain.states import JobKind
+from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.runtime import service
 from vlmhyperbench.worker.supervisor import run_worker
 from vlmhyperbench_reporter.reporting import handle_report
 
-HANDLERS = {JobKind.REPORT: handle_report}
+HANDLERS = {StepKind.REPORT: handle_report}
 
 
 def main() -> None:

@@ -15,7 +15,8 @@ from vlmhyperbench.db import evidence, manifests, measures, phases, runs
 from vlmhyperbench.db.views import MeasureManifestView, PhaseView
 from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
 from vlmhyperbench.domain.judging import PARAM
-from vlmhyperbench.domain.states import JobKind, PhaseState
+from vlmhyperbench.domain.states import PhaseState
+from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.errors import Conflict, NotFound
 from vlmhyperbench.facts.read import read_facts
 from vlmhyperbench.reports.records import ClaimEvidence, Disturber, JudgeUse, PhaseEvidence
@@ -105,17 +106,17 @@ async def _alone(runtime: Runtime, run_id: UUID, found: Sequence[PhaseView]) -> 
 
 def _imported(claims: Sequence[evidence.ClaimOfJob], name: str) -> int:
     """Sum up what IMPORT jobs counted, in this run or in the one whose answers it keeps."""
-    counts = [data.get(name) for data in _told(claims, JobKind.IMPORT)]
+    counts = [data.get(name) for data in _told(claims, StepKind.IMPORT)]
     return sum(count for count in counts if isinstance(count, int))
 
 
 def _stopping(claims: Sequence[evidence.ClaimOfJob]) -> JsonObject | None:
     """Return what SCORE says of a stop rule that was never certain."""
-    found = [data.get("stopping") for data in _told(claims, JobKind.SCORE)]
+    found = [data.get("stopping") for data in _told(claims, StepKind.SCORE)]
     return next((one for one in found if isinstance(one, dict)), None)
 
 
-def _told(claims: Sequence[evidence.ClaimOfJob], kind: JobKind) -> list[JsonObject]:
+def _told(claims: Sequence[evidence.ClaimOfJob], kind: StepKind) -> list[JsonObject]:
     """Return what the jobs of a kind told at their end, each once."""
     outcomes = {one.job.id: one.job.outcome or {} for one in claims if one.job.kind is kind}
     return [data for one in outcomes.values() if isinstance(data := one.get("data"), dict)]
@@ -187,7 +188,9 @@ async def _tell(
 ) -> tuple[ClaimEvidence, ...]:
     """Say what claims recorded, and what else sent requests on their machines meanwhile."""
     async with runtime.database.transaction() as session:
-        others = await evidence.beside(session, [found.claim for found in claims if found.job.kind is JobKind.GENERATE])
+        others = await evidence.beside(
+            session, [found.claim for found in claims if found.job.kind is StepKind.GENERATE]
+        )
     return tuple(_claim(found, _disturbers(found, others, project_id)) for found in claims)
 
 

@@ -9,7 +9,8 @@ from uuid import UUID
 from vlmhyperbench.data.images import image_key
 from vlmhyperbench.db import artifacts, events, experiments, runs
 from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted, outcome_of
-from vlmhyperbench.domain.states import Stage, experiment_state
+from vlmhyperbench.domain.states import experiment_state
+from vlmhyperbench.domain.steps import Stage
 from vlmhyperbench.errors import Fenced, NotFound, VlmHyperBenchError
 from vlmhyperbench.events import EventType
 from vlmhyperbench.storage import Storage, Stored

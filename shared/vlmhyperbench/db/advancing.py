@@ -32,7 +32,6 @@ from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.states import (
     PHASES_UNCOUNTED,
     ExperimentState,
-    JobKind,
     JobState,
     PhaseState,
     RunEvent,
@@ -40,6 +39,7 @@ from vlmhyperbench.domain.states import (
     experiment_state,
     next_run_state,
 )
+from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.events import EventType
 from vlmhyperbench_sdk.types import JsonObject
@@ -92,7 +92,7 @@ async def advance_experiment(session: AsyncSession, experiment_id: UUID) -> Mark
     if not state.is_terminal:
         return await _mark(session, owner)
     own = await jobs.of_experiment(session, experiment_id)
-    reports = [job for job in own if job.kind is JobKind.REPORT]
+    reports = [job for job in own if job.kind is StepKind.REPORT]
     has_results = any(RunState(run.state) in {RunState.SUCCEEDED, RunState.PARTIAL} for run in runs)
     if not reports and has_results and not owner.is_cancelled:
         await _add_report(session, owner, runs[0].project_id)
@@ -109,7 +109,7 @@ async def advance_experiment(session: AsyncSession, experiment_id: UUID) -> Mark
 async def _apply(session: AsyncSession, owner: Owner, spec: JsonObject, found: Sequence[Row[Any]], step: Step) -> None:
     match step:
         case Expand():
-            index = next(row for row in found if row.kind == JobKind.INDEX and row.state == JobState.DONE)
+            index = next(row for row in found if row.kind == StepKind.INDEX and row.state == JobState.DONE)
             try:
                 await _expand(session, owner, RunSpec.model_validate(spec), index.outcome["data"])
             except Conflict as error:
@@ -167,7 +167,7 @@ async def _end(session: AsyncSession, owner: Owner, event: RunEvent, reason: str
 
 async def _add_report(session: AsyncSession, owner: Owner, project_id: str) -> None:
     needs = [row.id for row in await session.execute(text(_REPORTS), {"experiment": owner.id})]
-    planned = [PlannedJob(kind=JobKind.REPORT, scope="experiment", needs_state="ENDED")]
+    planned = [PlannedJob(kind=StepKind.REPORT, scope="experiment", needs_state="ENDED")]
     await jobs.add(session, planned, project_id=project_id, experiment_id=owner.id, needs=needs)
 
 
@@ -191,7 +191,7 @@ def _index_digest(spec: JsonObject) -> str:
 def _job_now(row: Row[Any]) -> JobNow:
     outcome = row.outcome or {}
     return JobNow(
-        kind=JobKind(row.kind),
+        kind=StepKind(row.kind),
         state=JobState(row.state),
         is_shared=row.scope == "experiment",
         is_judging=PARAM in row.params,

@@ -16,6 +16,7 @@ from vlmhyperbench.db.views import JobView, view_of
 from vlmhyperbench.domain.outcomes import STORAGE_FULL, Cancelled, Complete, Failed, Outcome, Preempted, Stopped
 from vlmhyperbench.domain.scheduling import backoff_s, is_given_up
 from vlmhyperbench.domain.states import JobEvent, JobState, PhaseState, next_job_state
+from vlmhyperbench.domain.steps import STEPS
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 LEASE_EXPIRED = "lease_expired"
@@ -144,7 +145,7 @@ async def _locked(session: AsyncSession, job_id: UUID, claim_id: UUID) -> JobVie
 
 async def _checked(session: AsyncSession, job: JobView, outcome: Complete) -> Complete | Failed:
     """Count the rows of a shard's range, own and kept."""
-    if not job.kind.writes_facts or job.range_start is None or job.range_end is None:
+    if not STEPS[job.kind].writes_facts or job.range_start is None or job.range_end is None:
         return outcome
     values = {"run": job.run_id, "phase": job.phase, "start": job.range_start, "end": job.range_end}
     present = int((await session.execute(text(_ROWS), values)).scalar_one())

@@ -10,7 +10,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db import events
-from vlmhyperbench.domain.states import STAGE_OF, JobKind
+from vlmhyperbench.domain.steps import STEPS, StepKind
 from vlmhyperbench.events import EventType
 from vlmhyperbench_sdk.types import JsonObject
 
@@ -76,7 +76,7 @@ async def mark_dirty(session: AsyncSession, owner: Owner) -> None:
 
 async def job_event(session: AsyncSession, owner: Owner, job_id: UUID, kind: str, what: str, data: JsonObject) -> Mark:
     """Append `job.<what>` to the owner's stream."""
-    stage = STAGE_OF[JobKind(kind)]
+    stage = STEPS[StepKind(kind)].stage
     seq = await events.append(
         session,
         stream_id=owner.id,

@@ -17,9 +17,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from vlmhyperbench.db import jobs
 from vlmhyperbench.db.owners import Mark, job_event, lock_of_job
 from vlmhyperbench.domain.ground import Ground
-from vlmhyperbench.domain.placement import WORKER_KIND, DeviceNow, Inferring, Placement, WorkerNow
+from vlmhyperbench.domain.placement import DeviceNow, Inferring, Placement, WorkerNow
 from vlmhyperbench.domain.scheduling import AssignedJob, WaitingJob
-from vlmhyperbench.domain.states import JobKind
+from vlmhyperbench.domain.steps import STEPS, StepKind
 from vlmhyperbench.errors import Conflict
 
 
@@ -84,11 +84,11 @@ async def assigned(session: AsyncSession, *, limit: int) -> tuple[AssignedJob, .
 
 async def waiting(session: AsyncSession, worker_kinds: frozenset[str], *, limit: int) -> tuple[WaitingJob, ...]:
     """Read the jobs that could run now, at most `limit` of each kind and project: priority, fair share, age."""
-    kinds = [kind.value for kind, worker_kind in WORKER_KIND.items() if worker_kind in worker_kinds]
+    kinds = [kind.value for kind, step in STEPS.items() if step.worker in worker_kinds]
     if not kinds:
         return ()
     found = await session.execute(text(_WAITING), {"kinds": kinds, "limit": limit})
-    return tuple(WaitingJob(id=row.id, kind=JobKind(row.kind), target_digest=row.target_digest) for row in found)
+    return tuple(WaitingJob(id=row.id, kind=StepKind(row.kind), target_digest=row.target_digest) for row in found)
 
 
 async def assign(session: AsyncSession, job_id: UUID, placement: Placement, *, attempt_id: UUID) -> Mark | None:

@@ -12,7 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from vlmhyperbench.db import scheduling
 from vlmhyperbench.db.views import RunView
 from vlmhyperbench.domain.planning import dataset_digest
-from vlmhyperbench.domain.states import JobKind, JobState, RunState
+from vlmhyperbench.domain.states import JobState, RunState
+from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.domain.waiting import HeldJob, OpenJob, Wait, wait_of
 
 
@@ -48,7 +49,7 @@ async def _open_jobs(session: AsyncSession, runs: Sequence[RunView]) -> dict[UUI
     values = {"runs": [run.id for run in runs], "experiments": list({experiment for experiment, _ in sharing})}
     for row in await session.execute(text(_JOBS), values):
         job = OpenJob(
-            kind=JobKind(row.kind),
+            kind=StepKind(row.kind),
             state=JobState(row.state),
             is_shared=row.scope == "experiment",
             target_digest=row.target_digest,

@@ -14,13 +14,13 @@ from vlmhyperbench.db.queries import fetch_all, fetch_one, page_size, table_of
 from vlmhyperbench.db.tables import DeviceRow, WorkerRow
 from vlmhyperbench.db.views import DeviceView, WorkerView
 from vlmhyperbench.domain.ground import Ground
+from vlmhyperbench.domain.steps import WorkerKind
 from vlmhyperbench_sdk.types import JsonObject
 
 _WORKER = table_of(WorkerRow)
 _DEVICE = table_of(DeviceRow)
 _PRESENT = ("LIVE", "DRAINING")
 
-WorkerKind = Literal["inference", "evaluation", "reporting"]
 WorkerState = Literal["LIVE", "DRAINING", "GONE"]
 
 

@@ -7,16 +7,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from vlmhyperbench.domain.ground import Ground
-from vlmhyperbench.domain.states import JobKind
-
-WORKER_KIND: dict[JobKind, str] = {
-    JobKind.INDEX: "evaluation",
-    JobKind.GENERATE: "inference",
-    JobKind.IMPORT: "evaluation",
-    JobKind.SCORE: "evaluation",
-    JobKind.REPORT: "reporting",
-}
-"""Who takes which kind of job."""
+from vlmhyperbench.domain.steps import STEPS, StepKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +40,7 @@ class WorkerNow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inferring:
-    """A worker that holds a GENERATE job, claimed or not, whether it is live or not."""
+    """A worker that holds a job which sends requests, claimed or not, whether it is live or not."""
 
     worker_id: UUID
     ground: Ground
@@ -74,15 +65,15 @@ class Placement:
 
 
 def place(
-    kind: JobKind, target_digest: str | None, workers: Iterable[WorkerNow], inferring: Collection[Inferring] = ()
+    kind: StepKind, target_digest: str | None, workers: Iterable[WorkerNow], inferring: Collection[Inferring] = ()
 ) -> Placement | None:
     """Choose a worker with a free slot (and device): one that holds the target loaded, then the least busy.
 
     Whatever is measured gets a whole device for itself, and ground that no other worker infers on: two inferences on
     one machine would time each other. None where nothing is free.
     """
-    fitting = [worker for worker in workers if worker.kind == WORKER_KIND[kind] and _has_room(worker)]
-    if kind is JobKind.GENERATE:
+    fitting = [worker for worker in workers if worker.kind == STEPS[kind].worker and _has_room(worker)]
+    if STEPS[kind].asks is not None:
         fitting = [worker for worker in fitting if _is_undisturbed(worker, inferring)]
     if not fitting:
         return None

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.judging import PARAM, is_judge, judging_of, verdicts
 from vlmhyperbench.domain.specs import ImportTarget, RunSpec
-from vlmhyperbench.domain.states import JobKind
+from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench_sdk.types import JsonObject
 
 ACCURACY_PHASE = 1
@@ -26,7 +26,7 @@ STOPPABLE = "is_stoppable"
 class PlannedJob:
     """A job before it has an id: `needs` are places in the same plan."""
 
-    kind: JobKind
+    kind: StepKind
     scope: Literal["run", "experiment"] = "run"
     needs: tuple[int, ...] = ()
     needs_state: Literal["DONE", "ENDED", "STARTED"] = "DONE"
@@ -109,13 +109,13 @@ def expand_run(spec: RunSpec, *, samples: int) -> Expansion:
     if spec.scenario.is_timed:
         total = spec.scenario.bound or samples * spec.decoding.n
         phases: tuple[PlannedPhase, ...] = ()
-        shards = [_shard(spec, JobKind.GENERATE, None, 0, total)]
+        shards = [_shard(spec, StepKind.GENERATE, None, 0, total)]
     else:
         total = samples * spec.decoding.n
         params: JsonObject = {"in_flight": spec.scenario.in_flight, "scenario": spec.scenario.name}
         phases = (PlannedPhase(no=ACCURACY_PHASE, kind="accuracy", params=params, count=total),)
         size = total if isinstance(spec.target, ImportTarget) or spec.stop else spec.limits.shard_size
-        kind = JobKind.IMPORT if isinstance(spec.target, ImportTarget) else JobKind.GENERATE
+        kind = StepKind.IMPORT if isinstance(spec.target, ImportTarget) else StepKind.GENERATE
         shards = [
             _shard(spec, kind, ACCURACY_PHASE, start, min(start + size, total)) for start in range(0, total, size)
         ]
@@ -150,14 +150,14 @@ def _with_closing(
         opened.append(PlannedPhase(no=no, kind="judge", params=params, count=count))
         for start in range(0, count, spec.limits.shard_size):
             end = min(start + spec.limits.shard_size, count)
-            shard = PlannedJob(kind=JobKind.GENERATE, phase=no, range_start=start, range_end=end, params=params)
+            shard = PlannedJob(kind=StepKind.GENERATE, phase=no, range_start=start, range_end=end, params=params)
             jobs.append(replace(shard, needs=closing, target_digest=digest_of(judging.target)))
     closing = tuple(range(len(jobs)))
     if spec.metrics:
-        jobs.append(PlannedJob(kind=JobKind.SCORE, needs=closing, needs_state=_scores_when(spec, shards, jobs)))
+        jobs.append(PlannedJob(kind=StepKind.SCORE, needs=closing, needs_state=_scores_when(spec, shards, jobs)))
         closing = (len(jobs) - 1,)
     if spec.reports:
-        jobs.append(PlannedJob(kind=JobKind.REPORT, needs=closing))
+        jobs.append(PlannedJob(kind=StepKind.REPORT, needs=closing))
     return Expansion(total=total, phases=tuple(opened), jobs=tuple(jobs))
 
 
@@ -170,14 +170,14 @@ def _scores_when(
     return "ENDED" if len(before) > len(shards) else "DONE"
 
 
-def _shard(spec: RunSpec, kind: JobKind, phase: int | None, start: int, end: int) -> PlannedJob:
+def _shard(spec: RunSpec, kind: StepKind, phase: int | None, start: int, end: int) -> PlannedJob:
     params: JsonObject = {STOPPABLE: True} if spec.stop else {}
     return PlannedJob(kind=kind, phase=phase, range_start=start, range_end=end, params=params)
 
 
 def _index(spec: RunSpec, scope: Literal["run", "experiment"]) -> PlannedJob:
     params: JsonObject = {**_index_inputs(spec), "dataset_digest": dataset_digest(spec)}
-    return PlannedJob(kind=JobKind.INDEX, scope=scope, params=params)
+    return PlannedJob(kind=StepKind.INDEX, scope=scope, params=params)
 
 
 def _index_inputs(spec: RunSpec) -> dict[str, JsonValue]:

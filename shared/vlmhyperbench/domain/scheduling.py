@@ -9,7 +9,8 @@ from typing import TypeAlias
 from uuid import UUID
 
 from vlmhyperbench.domain.placement import Inferring, Placement, WorkerNow, place
-from vlmhyperbench.domain.states import STAGE_OF, JobKind, JobState, RunEvent, RunState
+from vlmhyperbench.domain.states import JobState, RunEvent, RunState
+from vlmhyperbench.domain.steps import STEPS, StepKind
 
 FAILS_WITHOUT_ROW = 3
 """A job that fails so often before its first row cannot start: its run fails with the reason."""
@@ -25,7 +26,7 @@ class WaitingJob:
     """A READY job whose needs are met, in the order of the window: priority, fair share, age."""
 
     id: UUID
-    kind: JobKind
+    kind: StepKind
     target_digest: str | None = None
 
 
@@ -91,7 +92,7 @@ def decide(window: Window, *, unclaimed_s: float, ring_again_s: float = 1.0) -> 
         elif age >= timedelta(seconds=ring_again_s):
             decisions.append(Ring(job_id=job.id, queue=job.queue))
     inferring = list(window.inferring)
-    full: set[JobKind] = set()
+    full: set[StepKind] = set()
     for waiting in window.waiting:
         if waiting.kind in full:
             continue
@@ -102,7 +103,7 @@ def decide(window: Window, *, unclaimed_s: float, ring_again_s: float = 1.0) -> 
         decisions.append(Assign(job_id=waiting.id, placement=placement))
         taken = live[placement.worker_id]
         live[taken.id] = _occupied(taken, placement)
-        if waiting.kind is JobKind.GENERATE:
+        if STEPS[waiting.kind].asks is not None:
             inferring.append(Inferring(worker_id=taken.id, ground=taken.ground))
     return decisions
 
@@ -132,7 +133,7 @@ class RunNow:
 class JobNow:
     """A job of a run (or the shared INDEX of its experiment) as `advance` sees it."""
 
-    kind: JobKind
+    kind: StepKind
     state: JobState
     is_shared: bool = False
     is_judging: bool = False
@@ -193,10 +194,10 @@ def advance(run: RunNow, jobs: Sequence[JobNow]) -> list[Step]:
     if run.is_cancelled or reason is not None:
         return _wind_up(run, own, reason)
     if run.state is RunState.QUEUED:
-        indexed = any(job.kind is JobKind.INDEX and job.state is JobState.DONE for job in jobs)
+        indexed = any(job.kind is StepKind.INDEX and job.state is JobState.DONE for job in jobs)
         return [Expand()] if indexed else []
     steps: list[Step] = []
-    shards = [job for job in own if job.kind.writes_facts and not job.is_judging]
+    shards = [job for job in own if STEPS[job.kind].writes_facts and not job.is_judging]
     judges = [job for job in own if job.is_judging]
     if run.is_stopping and any(job.state in {JobState.READY, JobState.ASSIGNED} for job in shards):
         steps.append(StopWaiting())
@@ -227,7 +228,7 @@ def _wind_up(run: RunNow, own: Sequence[JobNow], reason: str | None) -> list[Ste
 def _failure(jobs: Sequence[JobNow]) -> str | None:
     failed = next((job for job in jobs if job.state is JobState.FAILED and not job.is_judging), None)
     if failed is not None:
-        return f"{STAGE_OF[failed.kind]}: {failed.message or 'failed'}"
+        return f"{STEPS[failed.kind].stage}: {failed.message or 'failed'}"
     lost = any(job.is_shared and job.state is JobState.CANCELLED for job in jobs)
     return "index: the shared index job was cancelled" if lost else None
 

@@ -79,22 +79,6 @@ def experiment_state(runs: Collection[RunState]) -> ExperimentState:
     return ExperimentState.PARTIAL
 
 
-class JobKind(StrEnum):
-    """Kinds of work; a worker takes the kinds of its service."""
-
-    INDEX = "INDEX"
-    GENERATE = "GENERATE"
-    IMPORT = "IMPORT"
-    """Takes answers out of a file instead of asking for them."""
-    SCORE = "SCORE"
-    REPORT = "REPORT"
-
-    @property
-    def writes_facts(self) -> bool:
-        """Whether it owns a range of ordinals, each of which gets its row."""
-        return self in {JobKind.GENERATE, JobKind.IMPORT}
-
-
 class JobState(StrEnum):
     """States of a job."""
 
@@ -180,24 +164,6 @@ class FactStatus(StrEnum):
     OK = "ok"
     ERROR = "error"
     QUARANTINED = "quarantined"
-
-
-class Stage(StrEnum):
-    """What the user sees of a job's kind."""
-
-    INDEX = "index"
-    INFERENCE = "inference"
-    EVALUATION = "evaluation"
-    REPORT = "report"
-
-
-STAGE_OF: dict[JobKind, Stage] = {
-    JobKind.INDEX: Stage.INDEX,
-    JobKind.GENERATE: Stage.INFERENCE,
-    JobKind.IMPORT: Stage.INFERENCE,
-    JobKind.SCORE: Stage.EVALUATION,
-    JobKind.REPORT: Stage.REPORT,
-}
 
 
 def next_run_state(state: RunState, event: RunEvent) -> RunState | None:

@@ -10,20 +10,21 @@ from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID
 
-from vlmhyperbench.domain.placement import WORKER_KIND, Inferring, WorkerNow, place
+from vlmhyperbench.domain.placement import Inferring, WorkerNow, place
 from vlmhyperbench.domain.short_ids import short
-from vlmhyperbench.domain.states import JobKind, JobState
+from vlmhyperbench.domain.states import JobState
+from vlmhyperbench.domain.steps import STEPS, StepKind
 
 WaitCode = Literal["paused", "retry", "run", "index", "no_worker", "busy", "device", "machine", "scheduler"]
 
-_ORDER = tuple(JobKind)
+_ORDER = tuple(StepKind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenJob:
     """A job of a run, or the INDEX that it shares with its experiment's other runs, that has not ended."""
 
-    kind: JobKind
+    kind: StepKind
     state: JobState
     is_shared: bool = False
     target_digest: str | None = None
@@ -101,7 +102,7 @@ def _worker_for(
     inferring: Sequence[Inferring],
 ) -> Wait:
     """Say why no worker takes a job that could start."""
-    kind = WORKER_KIND[job.kind]
+    kind = STEPS[job.kind].worker
     fitting = [worker for worker in workers if worker.kind == kind]
     if not fitting:
         return Wait(code="no_worker", message=f"no {kind} worker is running")

@@ -10,7 +10,8 @@ from pydantic import Discriminator, Field, JsonValue, Tag
 
 from vlmhyperbench.domain.causes import Cause
 from vlmhyperbench.domain.specs import RunSpec
-from vlmhyperbench.domain.states import ExperimentState, JobKind, JobState, PhaseState, RunState
+from vlmhyperbench.domain.states import ExperimentState, JobState, PhaseState, RunState
+from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.domain.waiting import WaitCode
 from vlmhyperbench.registry.choices import EvaluationChoices, name_tag
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
@@ -75,7 +76,7 @@ class Job(Output):
     """One unit of work with one lease."""
 
     id: UUID
-    kind: JobKind
+    kind: StepKind
     state: JobState
     worker_id: UUID | None
     range_start: int | None

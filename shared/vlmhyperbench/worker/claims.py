@@ -15,7 +15,8 @@ from vlmhyperbench.bus import Progress, Speeds
 from vlmhyperbench.db import claim_phases, claims
 from vlmhyperbench.domain.judging import PARAM
 from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome, Preempted, Stopped
-from vlmhyperbench.domain.states import STAGE_OF, PhaseState, Stage
+from vlmhyperbench.domain.states import PhaseState
+from vlmhyperbench.domain.steps import STEPS, Stage
 from vlmhyperbench.errors import Conflict, Fenced, Unavailable
 from vlmhyperbench.facts.append import Appended, NewChunk, NewFact, append
 from vlmhyperbench.worker.rates import Rate
@@ -241,7 +242,7 @@ class ClaimedJob:
         self._published_at = now
         run_done, run_failed, run_total = done, failed, total
         is_judging = PARAM in self.job.params
-        if self.job.kind.writes_facts and not is_judging:
+        if STEPS[self.job.kind].writes_facts and not is_judging:
             try:
                 async with self.runtime.database.transaction() as session:
                     others = await claims.other_shards(session, self.run_id, self.job.id)
@@ -254,7 +255,7 @@ class ClaimedJob:
             self.stream_id,
             Progress(
                 run_id=self.stream_id,
-                stage=stage or (Stage.EVALUATION if is_judging else STAGE_OF[self.job.kind]),
+                stage=stage or (Stage.EVALUATION if is_judging else STEPS[self.job.kind].stage),
                 done=run_done,
                 total=run_total,
                 failed=run_failed,

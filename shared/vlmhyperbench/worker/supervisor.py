@@ -22,7 +22,7 @@ from uuid import UUID, uuid4
 from vlmhyperbench.db import claims, finishing, workers
 from vlmhyperbench.db.claims import Assigned, Claimant
 from vlmhyperbench.domain.outcomes import Failed
-from vlmhyperbench.domain.states import JobKind
+from vlmhyperbench.domain.steps import StepKind, WorkerKind
 from vlmhyperbench.errors import Unavailable
 from vlmhyperbench.logs import get_logger
 from vlmhyperbench.queues.contracts import queue_of
@@ -38,7 +38,6 @@ from vlmhyperbench.worker.presence import forget, has_died, present
 from vlmhyperbench.worker.signals import open_stop
 from vlmhyperbench.worker.tending import Tending
 
-WorkerKind = Literal["inference", "evaluation", "reporting"]
 Hook: TypeAlias = Callable[[WorkerContext], Awaitable[None]]
 
 _LOG = get_logger(__name__)
@@ -52,7 +51,7 @@ async def run_worker(
     settings: Settings,
     *,
     kind: WorkerKind,
-    handlers: Mapping[JobKind, Handler],
+    handlers: Mapping[StepKind, Handler],
     devices: Sequence[DeviceInfo] = (),
     slots: int = 1,
     children: int | None = None,
@@ -100,7 +99,7 @@ class Worker:
         context: WorkerContext,
         *,
         kind: WorkerKind,
-        handlers: Mapping[JobKind, Handler],
+        handlers: Mapping[StepKind, Handler],
         devices: Sequence[DeviceInfo],
         slots: int,
         children: int | None = None,

@@ -16,7 +16,7 @@ from vlmhyperbench.db import claims, finishing, runs
 from vlmhyperbench.domain.outcomes import STORAGE_FULL, Cancelled, Failed, Outcome, Preempted
 from vlmhyperbench.domain.planning import STOPPABLE
 from vlmhyperbench.domain.silence import longest_silence_s
-from vlmhyperbench.domain.states import JobKind
+from vlmhyperbench.domain.steps import STEPS
 from vlmhyperbench.errors import Fenced, InvalidInput, NotFound, Unavailable, VlmHyperBenchError
 from vlmhyperbench.logs import get_logger
 from vlmhyperbench.worker.children import STALLED
@@ -154,7 +154,7 @@ class Tending:
                 cancelled_at = cancelled_at or now
                 if now - cancelled_at > timers.cancel_term_s + timers.kill_s:
                     return self._end_with(None)
-            elif self.job.job.kind.writes_facts and now - self.job.committed_at > (limit_s or timers.stall_s):
+            elif STEPS[self.job.job.kind].writes_facts and now - self.job.committed_at > (limit_s or timers.stall_s):
                 if limit_s is not None:
                     message = f"No sample was committed for {limit_s:g} s."
                     return self._end_with(Failed(code=STALLED, message=message))
@@ -164,7 +164,7 @@ class Tending:
     async def _silence_s(self) -> float:
         """Return how long the requests of the job may keep it silent; 0 where it sends none."""
         job = self.job.job
-        if job.kind is not JobKind.GENERATE:
+        if STEPS[job.kind].asks is None:
             return 0.0
         async with self.job.runtime.database.transaction() as session:
             run = await runs.get(session, self.job.run_id)

@@ -13,7 +13,8 @@ from vlmhyperbench.db import advancing, experiments, phases, runs
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.views import ExperimentView
 from vlmhyperbench.domain.outcomes import Cancelled, Complete, Failed
-from vlmhyperbench.domain.states import ExperimentState, JobKind, JobState, PhaseState, RunState
+from vlmhyperbench.domain.states import ExperimentState, JobState, PhaseState, RunState
+from vlmhyperbench.domain.steps import StepKind
 
 pytestmark = pytest.mark.anyio
 
@@ -26,9 +27,9 @@ def room(fresh_database: Database) -> EngineRoom:
 async def work_off(room: EngineRoom, owner_id: UUID) -> None:
     """Do every READY job of a run (or of an experiment) that may run, in order."""
     for kind, worker_kind in (
-        (JobKind.GENERATE, "inference"),
-        (JobKind.SCORE, "evaluation"),
-        (JobKind.REPORT, "reporting"),
+        (StepKind.GENERATE, "inference"),
+        (StepKind.SCORE, "evaluation"),
+        (StepKind.REPORT, "reporting"),
     ):
         for job in await room.jobs_of(owner_id, kind):
             if job.state is not JobState.READY:
@@ -96,7 +97,7 @@ async def test_two_schedulers_expand_a_run_once(room: EngineRoom) -> None:
     await room.finish(held, Complete(data={"manifest_id": "m", "samples": 4}))
     await asyncio.gather(*(room.advance() for _ in range(4)))
     await room.advance()
-    assert len(await room.jobs_of(run.id, JobKind.GENERATE)) == 1
+    assert len(await room.jobs_of(run.id, StepKind.GENERATE)) == 1
 
 
 async def test_a_row_that_is_an_error_makes_the_run_partial(room: EngineRoom) -> None:
@@ -173,9 +174,9 @@ async def test_an_experiment_reports_when_its_runs_have_ended_and_then_is_done(r
     experiment_id, added = await room.add_experiment(run_spec(model="a"), run_spec(model="b"))
     await room.index(experiment_id)
     await work_off(room, added[0].id)
-    assert await room.jobs_of(experiment_id, JobKind.REPORT) == []
+    assert await room.jobs_of(experiment_id, StepKind.REPORT) == []
     await work_off(room, added[1].id)
-    [report] = await room.jobs_of(experiment_id, JobKind.REPORT)
+    [report] = await room.jobs_of(experiment_id, StepKind.REPORT)
     assert (report.scope, report.needs_state, len(report.needs)) == ("experiment", "ENDED", 2)
     assert (await experiment(room, experiment_id)).state is ExperimentState.OPEN
     await work_off(room, experiment_id)
@@ -192,14 +193,14 @@ async def test_a_shared_index_that_fails_fails_every_run_and_there_is_no_report(
     assert {(await room.run(run.id)).reason for run in added} == {"index: No such folder."}
     ended = await experiment(room, experiment_id)
     assert ended.state is ExperimentState.PARTIAL
-    assert await room.jobs_of(experiment_id, JobKind.REPORT) == []
+    assert await room.jobs_of(experiment_id, StepKind.REPORT) == []
 
 
 async def test_a_report_that_fails_leaves_the_experiment_partial(room: EngineRoom) -> None:
     experiment_id, [run] = await room.add_experiment(run_spec())
     await room.index(run.id)
     await work_off(room, run.id)
-    [report] = await room.jobs_of(experiment_id, JobKind.REPORT)
+    [report] = await room.jobs_of(experiment_id, StepKind.REPORT)
     held = await room.take(report.id, await room.add_worker("reporting"))
     await room.finish(held, Failed(code="x", message="x", permanent=True))
     await room.advance()

@@ -17,7 +17,8 @@ from vlmhyperbench.db.views import KeptFactView, RunView
 from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome
 from vlmhyperbench.domain.planning import plan_rescoring
 from vlmhyperbench.domain.specs import RunSpec
-from vlmhyperbench.domain.states import FactStatus, JobKind, JobState, PhaseState, RunState
+from vlmhyperbench.domain.states import FactStatus, JobState, PhaseState, RunState
+from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.facts.append import NewChunk, append
 
 pytestmark = pytest.mark.anyio
@@ -30,9 +31,9 @@ def room(fresh_database: Database) -> EngineRoom:
     return EngineRoom(fresh_database)
 
 
-async def do(room: EngineRoom, run_id: UUID, kind: JobKind, outcome: Outcome, *, errors: Sequence[int] = ()) -> None:
+async def do(room: EngineRoom, run_id: UUID, kind: StepKind, outcome: Outcome, *, errors: Sequence[int] = ()) -> None:
     """Do every job of a kind; those of a shard's ordinals that `errors` names become error rows."""
-    worker_id = await room.add_worker("inference" if kind is JobKind.GENERATE else "evaluation")
+    worker_id = await room.add_worker("inference" if kind is StepKind.GENERATE else "evaluation")
     for job in await room.jobs_of(run_id, kind):
         if job.state is not JobState.READY:
             continue
@@ -56,8 +57,8 @@ async def measured(
 ) -> RunView:
     """Add a run whose answers are there, and whose SCORE ended so."""
     run, _ = await room.shards(spec)
-    await do(room, run.id, JobKind.GENERATE, Complete(), errors=errors)
-    await do(room, run.id, JobKind.SCORE, scored or Complete())
+    await do(room, run.id, StepKind.GENERATE, Complete(), errors=errors)
+    await do(room, run.id, StepKind.SCORE, scored or Complete())
     return await room.run(run.id)
 
 
@@ -74,7 +75,7 @@ async def rescore(room: EngineRoom, parent: RunView, spec: RunSpec = SCORED) -> 
 
 async def rescored(room: EngineRoom, parent: RunView) -> RunView:
     run = await rescore(room, parent)
-    await do(room, run.id, JobKind.SCORE, Complete())
+    await do(room, run.id, StepKind.SCORE, Complete())
     return await room.run(run.id)
 
 
@@ -104,7 +105,7 @@ async def test_a_run_that_keeps_an_error_of_one_that_was_cancelled_while_it_was_
     room: EngineRoom,
 ) -> None:
     run, _ = await room.shards(SCORED)
-    await do(room, run.id, JobKind.GENERATE, Complete(), errors=[0])
+    await do(room, run.id, StepKind.GENERATE, Complete(), errors=[0])
     await room.cancel(run.id)
     await room.advance()
     parent = await room.run(run.id)
@@ -114,19 +115,19 @@ async def test_a_run_that_keeps_an_error_of_one_that_was_cancelled_while_it_was_
 async def test_a_run_that_keeps_the_answers_of_one_that_only_lacked_its_verdicts_succeeds(room: EngineRoom) -> None:
     judged = run_spec(reports=(), metrics=(judge_metric(),))
     run, _ = await room.shards(judged)
-    [shard, judge] = sorted(await room.jobs_of(run.id, JobKind.GENERATE), key=lambda job: job.phase or 0)
+    [shard, judge] = sorted(await room.jobs_of(run.id, StepKind.GENERATE), key=lambda job: job.phase or 0)
     held = await room.take(shard.id, await room.add_worker())
     await room.append(held, list(range(shard.range_end or 0)))
     await room.finish(held, Complete())
     await room.advance()
     await room.finish(await room.take(judge.id, await room.add_worker()), BROKEN)
     await room.advance()
-    await do(room, run.id, JobKind.SCORE, Complete())
+    await do(room, run.id, StepKind.SCORE, Complete())
     parent = await room.run(run.id)
     assert parent.state is RunState.PARTIAL
     child = await rescore(room, parent, judged)
-    await do(room, child.id, JobKind.GENERATE, Complete())
-    await do(room, child.id, JobKind.SCORE, Complete())
+    await do(room, child.id, StepKind.GENERATE, Complete())
+    await do(room, child.id, StepKind.SCORE, Complete())
     assert (await room.run(child.id)).state is RunState.SUCCEEDED
 
 
@@ -135,8 +136,8 @@ async def test_an_error_among_the_verdicts_of_a_run_that_keeps_its_answers_is_no
 ) -> None:
     judged = run_spec(reports=(), metrics=(judge_metric(),))
     child = await rescore(room, await measured(room), judged)
-    await do(room, child.id, JobKind.GENERATE, Complete(), errors=[2])
-    await do(room, child.id, JobKind.SCORE, Complete())
+    await do(room, child.id, StepKind.GENERATE, Complete(), errors=[2])
+    await do(room, child.id, StepKind.SCORE, Complete())
     assert (await room.run(child.id)).state is RunState.SUCCEEDED
 
 
@@ -156,7 +157,7 @@ async def test_single_rows_that_are_kept_count_like_whole_phases(
     await room.advance()
     async with room.database.transaction() as session:
         assert [phase.state for phase in await phases.of_run(session, run.id)] == [PhaseState.COMPLETE]
-    await do(room, run.id, JobKind.SCORE, Complete())
+    await do(room, run.id, StepKind.SCORE, Complete())
     ended = await room.run(run.id)
     assert ended.state is state
     assert (await rescored(room, ended)).state is state

@@ -15,7 +15,8 @@ from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.domain.outcomes import Complete, Failed
 from vlmhyperbench.domain.placement import Inferring, Placement, Reservation
 from vlmhyperbench.domain.specs import StopRule
-from vlmhyperbench.domain.states import JobKind, JobState
+from vlmhyperbench.domain.states import JobState
+from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.errors import Conflict
 
 pytestmark = pytest.mark.anyio
@@ -40,7 +41,7 @@ async def test_only_jobs_whose_needs_are_met_wait(room: EngineRoom) -> None:
 
 async def test_score_waits_until_the_inference_is_closed(room: EngineRoom) -> None:
     run, [shard] = await room.shards(samples=1)
-    [score] = await room.jobs_of(run.id, JobKind.SCORE)
+    [score] = await room.jobs_of(run.id, StepKind.SCORE)
     held = await room.take(shard.id, await room.add_worker())
     await room.append(held, [0])
     await room.finish(held, Complete())
@@ -226,7 +227,7 @@ async def test_the_lost_job_of_a_cancelled_run_is_cancelled(room: EngineRoom) ->
 async def test_a_job_that_watches_others_may_run_once_they_do(room: EngineRoom) -> None:
     stop = StopRule(metric="exact_match@default", rule="better")
     run, [shard] = await room.shards(run_spec().model_copy(update={"stop": stop}))
-    [score] = await room.jobs_of(run.id, JobKind.SCORE)
+    [score] = await room.jobs_of(run.id, StepKind.SCORE)
     assert await waiting(room, "evaluation") == []
     held = await room.take(shard.id, await room.add_worker())
     assert await waiting(room, "evaluation") == [score.id]
@@ -268,7 +269,7 @@ async def test_whoever_holds_an_inference_is_known_from_its_assignment_to_the_en
     await room.append(held, [0])
     await room.finish(held, Complete())
     await room.advance()
-    [score] = await room.jobs_of(held.job.run_id or uuid4(), JobKind.SCORE)
+    [score] = await room.jobs_of(held.job.run_id or uuid4(), StepKind.SCORE)
     assert await room.assign(score.id, other) is not None
     assert await inferring() == []
 

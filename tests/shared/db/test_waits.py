@@ -12,7 +12,7 @@ from vlmhyperbench.db import experiments, waits
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.domain.outcomes import Failed
-from vlmhyperbench.domain.states import JobKind
+from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.domain.waiting import Wait
 
 pytestmark = pytest.mark.anyio
@@ -86,7 +86,7 @@ async def test_the_runs_of_an_experiment_wait_for_their_index(room: EngineRoom) 
 
 async def test_a_job_that_failed_says_why_it_waits(room: EngineRoom) -> None:
     run = await room.add_run()
-    [index] = await room.jobs_of(run.id, JobKind.INDEX)
+    [index] = await room.jobs_of(run.id, StepKind.INDEX)
     held = await room.take(index.id, await room.add_worker("evaluation"))
     await room.finish(held, Failed(code="x", message="the disk is full"))
     await room.execute("UPDATE job SET not_before = now() + interval '1 hour' WHERE id = :id", id=index.id)

@@ -8,51 +8,51 @@ import pytest
 
 from tests.shared.domain.builders_of_jobs import device_now, worker_now
 from vlmhyperbench.domain.ground import Ground
-from vlmhyperbench.domain.placement import WORKER_KIND, Inferring, Reservation, place
-from vlmhyperbench.domain.states import JobKind
+from vlmhyperbench.domain.placement import Inferring, Reservation, place
+from vlmhyperbench.domain.steps import STEPS, StepKind
 
 
-@pytest.mark.parametrize("kind", list(JobKind))
-def test_a_job_goes_to_the_kind_of_worker_that_does_it(kind: JobKind) -> None:
+@pytest.mark.parametrize("kind", list(StepKind))
+def test_a_job_goes_to_the_kind_of_worker_that_does_it(kind: StepKind) -> None:
     workers = [worker_now(name, queue=name) for name in ("inference", "evaluation", "reporting")]
     placement = place(kind, None, workers)
     assert placement is not None
-    assert placement.queue == WORKER_KIND[kind]
+    assert placement.queue == STEPS[kind].worker
 
 
 def test_a_worker_whose_slots_are_full_gets_nothing() -> None:
-    assert place(JobKind.SCORE, None, [worker_now("evaluation", slots=2, busy=2)]) is None
+    assert place(StepKind.SCORE, None, [worker_now("evaluation", slots=2, busy=2)]) is None
 
 
 def test_a_worker_whose_devices_are_taken_gets_nothing() -> None:
     worker = worker_now(slots=2, devices=(device_now(is_free=False),))
-    assert place(JobKind.GENERATE, None, [worker]) is None
+    assert place(StepKind.GENERATE, None, [worker]) is None
 
 
 def test_what_is_measured_gets_a_whole_device() -> None:
     worker = worker_now(slots=2, devices=(device_now(0, is_free=False), device_now(1, memory_bytes=80)))
-    placement = place(JobKind.GENERATE, None, [worker])
+    placement = place(StepKind.GENERATE, None, [worker])
     assert placement is not None
     assert placement.reservations == (Reservation(device=1, bytes=80, is_exclusive=True),)
 
 
 def test_a_worker_that_holds_the_target_is_preferred_to_an_idle_one() -> None:
     idle, loaded = worker_now(slots=4, queue="a"), worker_now(slots=4, busy=2, resident=("t",), queue="b")
-    placement = place(JobKind.GENERATE, "t", [idle, loaded])
+    placement = place(StepKind.GENERATE, "t", [idle, loaded])
     assert placement is not None
     assert placement.worker_id == loaded.id
 
 
 def test_the_least_busy_of_equals_is_chosen() -> None:
     workers = [worker_now("evaluation", slots=4, busy=3), worker_now("evaluation", slots=4, busy=1)]
-    placement = place(JobKind.INDEX, None, workers)
+    placement = place(StepKind.INDEX, None, workers)
     assert placement is not None
     assert placement.worker_id == workers[1].id
 
 
 def test_ties_are_broken_by_queue_so_that_a_decision_can_be_repeated() -> None:
     first, second = worker_now(queue="a", worker_id=UUID(int=2)), worker_now(queue="b", worker_id=UUID(int=1))
-    assert place(JobKind.GENERATE, None, [first, second]) == place(JobKind.GENERATE, None, [second, first])
+    assert place(StepKind.GENERATE, None, [first, second]) == place(StepKind.GENERATE, None, [second, first])
 
 
 def _inferring(ground: Ground) -> Inferring:
@@ -62,24 +62,24 @@ def _inferring(ground: Ground) -> Inferring:
 def test_a_worker_beside_another_that_infers_on_its_machine_is_given_nothing_to_time() -> None:
     here, elsewhere = Ground(machine="a"), Ground(machine="b")
     busy = [_inferring(here)]
-    assert place(JobKind.GENERATE, None, [worker_now(ground=here)], busy) is None
-    placement = place(JobKind.GENERATE, None, [worker_now(ground=here), worker_now(ground=elsewhere, queue="z")], busy)
+    assert place(StepKind.GENERATE, None, [worker_now(ground=here)], busy) is None
+    placement = place(StepKind.GENERATE, None, [worker_now(ground=here), worker_now(ground=elsewhere, queue="z")], busy)
     assert placement is not None
     assert placement.queue == "z"
 
 
 def test_workers_whose_cores_are_apart_may_infer_at_once() -> None:
     low, high = (Ground(machine="a", cores=frozenset(cores)) for cores in ({0, 1}, {2, 3}))
-    assert place(JobKind.GENERATE, None, [worker_now(ground=high)], [_inferring(low)]) is not None
-    assert place(JobKind.GENERATE, None, [worker_now(ground=low)], [_inferring(low)]) is None
+    assert place(StepKind.GENERATE, None, [worker_now(ground=high)], [_inferring(low)]) is not None
+    assert place(StepKind.GENERATE, None, [worker_now(ground=low)], [_inferring(low)]) is None
 
 
 def test_a_worker_is_not_in_its_own_way() -> None:
     worker = worker_now(slots=2, busy=1, ground=Ground(machine="a"))
-    assert place(JobKind.GENERATE, None, [worker], [Inferring(worker_id=worker.id, ground=worker.ground)]) is not None
+    assert place(StepKind.GENERATE, None, [worker], [Inferring(worker_id=worker.id, ground=worker.ground)]) is not None
 
 
-@pytest.mark.parametrize("kind", [kind for kind in JobKind if kind is not JobKind.GENERATE])
-def test_what_times_nothing_is_placed_beside_an_inference(kind: JobKind) -> None:
+@pytest.mark.parametrize("kind", [kind for kind in StepKind if kind is not StepKind.GENERATE])
+def test_what_times_nothing_is_placed_beside_an_inference(kind: StepKind) -> None:
     here = Ground(machine="a")
-    assert place(kind, None, [worker_now(WORKER_KIND[kind], ground=here)], [_inferring(here)]) is not None
+    assert place(kind, None, [worker_now(STEPS[kind].worker, ground=here)], [_inferring(here)]) is not None

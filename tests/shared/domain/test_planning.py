@@ -21,12 +21,12 @@ from vlmhyperbench.domain.planning import (
 )
 from vlmhyperbench.domain.scenarios import ArrivalSpec, ScenarioSpec
 from vlmhyperbench.domain.specs import ImportTarget, StopRule
-from vlmhyperbench.domain.states import JobKind
+from vlmhyperbench.domain.steps import StepKind
 
 
 def test_a_run_begins_with_one_index_job_that_says_what_to_read() -> None:
     [index] = plan_run(run_spec())
-    assert (index.kind, index.scope, index.needs) == (JobKind.INDEX, "run", ())
+    assert (index.kind, index.scope, index.needs) == (StepKind.INDEX, "run", ())
     assert index.params["dataset"]["name"] == "invoices"  # type: ignore[index, call-overload]
     assert index.params["limits"] == {"max_image_bytes": 1000, "max_image_pixels": 50_000_000}
     assert index.params["dataset_digest"] == dataset_digest(run_spec())
@@ -39,13 +39,13 @@ def test_a_run_may_ask_for_a_fresh_index() -> None:
 
 def test_a_run_that_keeps_answers_is_scored_and_reported_and_asks_nothing() -> None:
     score, report = plan_rescoring(run_spec(), total=4).jobs
-    assert (score.kind, score.needs) == (JobKind.SCORE, ())
-    assert (report.kind, report.needs) == (JobKind.REPORT, (0,))
+    assert (score.kind, score.needs) == (StepKind.SCORE, ())
+    assert (report.kind, report.needs) == (StepKind.REPORT, (0,))
 
 
 def test_runs_of_an_experiment_share_the_index_job_of_one_dataset() -> None:
     plan = plan_experiment([run_spec(model="a"), run_spec(model="b"), run_spec(dataset="tickets")])
-    assert [(job.kind, job.scope) for job in plan.jobs] == [(JobKind.INDEX, "experiment")]
+    assert [(job.kind, job.scope) for job in plan.jobs] == [(StepKind.INDEX, "experiment")]
     assert [[job.scope for job in jobs] for jobs in plan.runs] == [[], [], ["run"]]
 
 
@@ -64,8 +64,8 @@ def test_five_samples_in_shards_of_two_are_three_shards_then_score_then_report()
     assert [(phase.no, phase.kind, phase.count) for phase in expansion.phases] == [(ACCURACY_PHASE, "accuracy", 5)]
     assert [(job.range_start, job.range_end) for job in expansion.jobs[:3]] == [(0, 2), (2, 4), (4, 5)]
     score, report = expansion.jobs[3:]
-    assert (score.kind, score.needs) == (JobKind.SCORE, (0, 1, 2))
-    assert (report.kind, report.needs) == (JobKind.REPORT, (3,))
+    assert (score.kind, score.needs) == (StepKind.SCORE, (0, 1, 2))
+    assert (report.kind, report.needs) == (StepKind.REPORT, (3,))
 
 
 def test_imported_answers_are_one_job_however_many_they_are() -> None:
@@ -73,11 +73,10 @@ def test_imported_answers_are_one_job_however_many_they_are() -> None:
     spec = run_spec(samples_per_shard=2, answers=2).model_copy(update={"target": target})
     expansion = expand_run(spec, samples=5)
     assert [(job.kind, job.range_start, job.range_end) for job in expansion.jobs] == [
-        (JobKind.IMPORT, 0, 10),
-        (JobKind.SCORE, None, None),
-        (JobKind.REPORT, None, None),
+        (StepKind.IMPORT, 0, 10),
+        (StepKind.SCORE, None, None),
+        (StepKind.REPORT, None, None),
     ]
-    assert [kind for kind in JobKind if kind.writes_facts] == [JobKind.GENERATE, JobKind.IMPORT]
 
 
 def test_three_answers_per_sample_are_three_times_the_requests() -> None:
@@ -86,12 +85,12 @@ def test_three_answers_per_sample_are_three_times_the_requests() -> None:
 
 def test_a_run_without_metrics_reports_what_was_generated() -> None:
     kinds = [job.kind for job in expand_run(run_spec(metrics=()), samples=1).jobs]
-    assert kinds == [JobKind.GENERATE, JobKind.REPORT]
+    assert kinds == [StepKind.GENERATE, StepKind.REPORT]
 
 
 def test_a_run_without_reports_ends_with_its_scores() -> None:
     kinds = [job.kind for job in expand_run(run_spec(reports=()), samples=1).jobs]
-    assert kinds == [JobKind.GENERATE, JobKind.SCORE]
+    assert kinds == [StepKind.GENERATE, StepKind.SCORE]
 
 
 def test_a_single_stream_is_one_job_whose_phase_its_claim_opens() -> None:
@@ -108,7 +107,7 @@ def test_every_timed_scenario_is_one_job_and_a_duration_bounds_it() -> None:
     talks = ScenarioSpec(name="z", kind="interactive", in_flight=2, turns=3, think_s=0.5)
     expansions = [expand_run(run_spec(scenario=scenario), samples=5) for scenario in (server, streams, talks)]
     assert [(one.total, one.phases) for one in expansions] == [(25, ()), (40, ()), (5, ())]
-    assert [[job.kind for job in one.jobs].count(JobKind.GENERATE) for one in expansions] == [1, 1, 1]
+    assert [[job.kind for job in one.jobs].count(StepKind.GENERATE) for one in expansions] == [1, 1, 1]
     assert [scenario.in_words for scenario in (server, streams, talks)] == [
         "an open loop with poisson arrivals at 2.5 requests per second",
         "a closed loop with 4 requests in flight",
@@ -124,7 +123,7 @@ def test_a_single_stream_without_a_bound_asks_every_sample_once() -> None:
 @given(st.integers(0, 400), st.integers(1, 50), st.integers(1, 4))
 def test_shards_cover_every_ordinal_exactly_once(samples: int, size: int, answers: int) -> None:
     expansion = expand_run(run_spec(samples_per_shard=size, answers=answers), samples=samples)
-    shards = [job for job in expansion.jobs if job.kind is JobKind.GENERATE]
+    shards = [job for job in expansion.jobs if job.kind is StepKind.GENERATE]
     ordinals = [ordinal for job in shards for ordinal in range(job.range_start or 0, job.range_end or 0)]
     assert ordinals == list(range(samples * answers)) == list(range(expansion.total))
 
@@ -168,9 +167,9 @@ def test_a_judge_is_asked_after_the_inference_and_before_scoring() -> None:
     assert (judge.no, judge.kind, judge.count) == (2, "judge", 6 * 2 * 2)
     shard, *judging, score, _ = planned.jobs
     assert [(job.kind, job.phase, job.range_start, job.range_end, job.needs) for job in judging] == [
-        (JobKind.GENERATE, 2, 0, 10, (0,)),
-        (JobKind.GENERATE, 2, 10, 20, (0,)),
-        (JobKind.GENERATE, 2, 20, 24, (0,)),
+        (StepKind.GENERATE, 2, 0, 10, (0,)),
+        (StepKind.GENERATE, 2, 10, 20, (0,)),
+        (StepKind.GENERATE, 2, 20, 24, (0,)),
     ]
     assert {job.params["judge"] for job in judging} == {"judged@v1"}
     assert {job.target_digest for job in judging} == {digest_of(JUDGING.target)}

@@ -33,10 +33,11 @@ from vlmhyperbench.domain.scheduling import (
     decide,
     is_given_up,
 )
-from vlmhyperbench.domain.states import JobKind, JobState, RunEvent, RunState
+from vlmhyperbench.domain.states import JobState, RunEvent, RunState
+from vlmhyperbench.domain.steps import StepKind
 
 
-def waiting(kind: JobKind = JobKind.SCORE) -> WaitingJob:
+def waiting(kind: StepKind = StepKind.SCORE) -> WaitingJob:
     return WaitingJob(id=uuid4(), kind=kind)
 
 
@@ -57,14 +58,14 @@ def test_jobs_are_placed_in_the_windows_order_until_the_slots_are_full() -> None
 
 
 def test_a_full_kind_does_not_hold_up_another() -> None:
-    score, report = waiting(JobKind.SCORE), waiting(JobKind.REPORT)
-    window = Window(now=NOW, waiting=(score, report, waiting(JobKind.SCORE)), workers=(worker_now("reporting"),))
+    score, report = waiting(StepKind.SCORE), waiting(StepKind.REPORT)
+    window = Window(now=NOW, waiting=(score, report, waiting(StepKind.SCORE)), workers=(worker_now("reporting"),))
     assert [decision.job_id for decision in decide(window, unclaimed_s=15)] == [report.id]
 
 
 def test_a_device_is_given_once_in_one_decision() -> None:
     worker = worker_now(slots=2, devices=(device_now(0), device_now(1)))
-    window = Window(now=NOW, waiting=tuple(waiting(JobKind.GENERATE) for _ in range(3)), workers=(worker,))
+    window = Window(now=NOW, waiting=tuple(waiting(StepKind.GENERATE) for _ in range(3)), workers=(worker,))
     decisions = decide(window, unclaimed_s=15)
     taken = [item.placement.reservations[0].device for item in decisions if isinstance(item, Assign)]
     assert taken == [0, 1]
@@ -90,8 +91,10 @@ def test_the_bell_rings_again_for_what_is_still_unclaimed() -> None:
     assert decisions == [Ring(job_id=late.id, queue="bell")]
 
 
-@given(st.lists(st.sampled_from(JobKind), max_size=12), st.integers(0, 3), st.integers(0, 3), st.integers(0, 3))
-def test_no_worker_gets_more_than_its_slots(kinds: list[JobKind], inference: int, evaluation: int, report: int) -> None:
+@given(st.lists(st.sampled_from(StepKind), max_size=12), st.integers(0, 3), st.integers(0, 3), st.integers(0, 3))
+def test_no_worker_gets_more_than_its_slots(
+    kinds: list[StepKind], inference: int, evaluation: int, report: int
+) -> None:
     slots = {"inference": inference, "evaluation": evaluation, "reporting": report}
     workers = tuple(worker_now(kind, slots=count) for kind, count in slots.items())
     window = Window(now=NOW, waiting=tuple(waiting(kind) for kind in kinds), workers=workers)
@@ -101,93 +104,93 @@ def test_no_worker_gets_more_than_its_slots(kinds: list[JobKind], inference: int
         assert sum(item.placement.worker_id == worker.id for item in decisions) <= worker.slots
 
 
-def job(kind: JobKind, state: JobState, **other: object) -> JobNow:
+def job(kind: StepKind, state: JobState, **other: object) -> JobNow:
     return JobNow(kind=kind, state=state, **other)  # type: ignore[arg-type]
 
 
-INDEXED = [job(JobKind.INDEX, JobState.DONE)]
+INDEXED = [job(StepKind.INDEX, JobState.DONE)]
 RUNNING = RunNow(state=RunState.RUNNING)
 
 
 def test_a_run_expands_once_its_index_is_done() -> None:
     assert advance(RunNow(state=RunState.QUEUED), INDEXED) == [Expand()]
-    assert advance(RunNow(state=RunState.QUEUED), [job(JobKind.INDEX, JobState.RUNNING)]) == []
+    assert advance(RunNow(state=RunState.QUEUED), [job(StepKind.INDEX, JobState.RUNNING)]) == []
 
 
 def test_a_shared_index_expands_the_run_too() -> None:
-    assert advance(RunNow(state=RunState.QUEUED), [job(JobKind.INDEX, JobState.DONE, is_shared=True)]) == [Expand()]
+    assert advance(RunNow(state=RunState.QUEUED), [job(StepKind.INDEX, JobState.DONE, is_shared=True)]) == [Expand()]
 
 
 def test_the_inference_closes_when_every_shard_has_ended() -> None:
-    shards = [job(JobKind.GENERATE, JobState.DONE), job(JobKind.GENERATE, JobState.RUNNING)]
-    score = job(JobKind.SCORE, JobState.READY)
+    shards = [job(StepKind.GENERATE, JobState.DONE), job(StepKind.GENERATE, JobState.RUNNING)]
+    score = job(StepKind.SCORE, JobState.READY)
     assert advance(RUNNING, [*INDEXED, *shards, score]) == []
-    done = [job(JobKind.GENERATE, JobState.DONE)] * 2
+    done = [job(StepKind.GENERATE, JobState.DONE)] * 2
     assert advance(RUNNING, [*INDEXED, *done, score]) == [CloseInference(is_stopped=False)]
 
 
 def test_the_inference_is_stopped_if_a_shard_was() -> None:
-    shards = [job(JobKind.GENERATE, JobState.DONE), job(JobKind.GENERATE, JobState.DONE, is_stopped=True)]
-    steps = advance(RUNNING, [*INDEXED, *shards, job(JobKind.SCORE, JobState.READY)])
+    shards = [job(StepKind.GENERATE, JobState.DONE), job(StepKind.GENERATE, JobState.DONE, is_stopped=True)]
+    steps = advance(RUNNING, [*INDEXED, *shards, job(StepKind.SCORE, JobState.READY)])
     assert steps == [CloseInference(is_stopped=True)]
 
 
 def test_a_run_succeeds_when_its_last_job_is_done() -> None:
-    jobs = [*INDEXED, job(JobKind.GENERATE, JobState.DONE), job(JobKind.REPORT, JobState.DONE)]
+    jobs = [*INDEXED, job(StepKind.GENERATE, JobState.DONE), job(StepKind.REPORT, JobState.DONE)]
     assert advance(RUNNING, jobs)[-1] == End(event=RunEvent.SUCCEED)
 
 
 def test_a_run_with_an_error_row_is_partial() -> None:
-    jobs = [*INDEXED, job(JobKind.GENERATE, JobState.DONE, failed=1), job(JobKind.REPORT, JobState.DONE)]
+    jobs = [*INDEXED, job(StepKind.GENERATE, JobState.DONE, failed=1), job(StepKind.REPORT, JobState.DONE)]
     assert advance(RUNNING, jobs)[-1] == End(event=RunEvent.END_PARTIAL)
 
 
 def test_a_run_that_keeps_an_error_row_is_partial_too() -> None:
-    scored = [JobNow(kind=JobKind.SCORE, state=JobState.DONE)]
+    scored = [JobNow(kind=StepKind.SCORE, state=JobState.DONE)]
     assert advance(RunNow(state=RunState.RUNNING), scored)[-1] == End(event=RunEvent.SUCCEED)
     assert advance(RunNow(state=RunState.RUNNING, keeps_errors=True), scored)[-1] == End(event=RunEvent.END_PARTIAL)
 
 
 def test_a_failed_job_fails_its_run_with_the_stage_and_the_reason() -> None:
-    jobs = [*INDEXED, job(JobKind.GENERATE, JobState.FAILED, message="no memory"), job(JobKind.SCORE, JobState.READY)]
+    jobs = [*INDEXED, job(StepKind.GENERATE, JobState.FAILED, message="no memory"), job(StepKind.SCORE, JobState.READY)]
     reason = "inference: no memory"
     assert advance(RUNNING, jobs) == [CancelWaiting(reason=reason), End(event=RunEvent.FAIL, reason=reason)]
 
 
 def test_a_failing_run_waits_for_the_jobs_that_still_run() -> None:
-    jobs = [*INDEXED, job(JobKind.GENERATE, JobState.FAILED), job(JobKind.GENERATE, JobState.RUNNING)]
+    jobs = [*INDEXED, job(StepKind.GENERATE, JobState.FAILED), job(StepKind.GENERATE, JobState.RUNNING)]
     assert advance(RUNNING, jobs) == [CancelWaiting(reason="inference: failed")]
 
 
 def test_the_first_reason_of_a_failing_run_stays() -> None:
     run = RunNow(state=RunState.RUNNING, reason="first")
-    jobs = [*INDEXED, job(JobKind.GENERATE, JobState.FAILED, message="second")]
+    jobs = [*INDEXED, job(StepKind.GENERATE, JobState.FAILED, message="second")]
     assert advance(run, jobs)[-1] == End(event=RunEvent.FAIL, reason="first")
 
 
 def test_a_run_fails_with_the_shared_index() -> None:
     run = RunNow(state=RunState.QUEUED)
-    failed = advance(run, [job(JobKind.INDEX, JobState.FAILED, is_shared=True, message="no such folder")])
+    failed = advance(run, [job(StepKind.INDEX, JobState.FAILED, is_shared=True, message="no such folder")])
     assert failed[-1] == End(event=RunEvent.FAIL, reason="index: no such folder")
-    lost = advance(run, [job(JobKind.INDEX, JobState.CANCELLED, is_shared=True)])
+    lost = advance(run, [job(StepKind.INDEX, JobState.CANCELLED, is_shared=True)])
     assert lost[-1] == End(event=RunEvent.FAIL, reason="index: the shared index job was cancelled")
 
 
 def test_a_cancelled_run_ends_when_nothing_of_it_runs() -> None:
     run = RunNow(state=RunState.RUNNING, is_cancelled=True)
-    assert advance(run, [job(JobKind.GENERATE, JobState.RUNNING)]) == [CancelWaiting()]
-    assert advance(run, [job(JobKind.GENERATE, JobState.READY)]) == [CancelWaiting(), End(event=RunEvent.CANCEL)]
+    assert advance(run, [job(StepKind.GENERATE, JobState.RUNNING)]) == [CancelWaiting()]
+    assert advance(run, [job(StepKind.GENERATE, JobState.READY)]) == [CancelWaiting(), End(event=RunEvent.CANCEL)]
 
 
 def test_a_cancelled_run_does_not_wait_for_the_index_that_others_share() -> None:
     run = RunNow(state=RunState.QUEUED, is_cancelled=True)
-    steps = advance(run, [job(JobKind.INDEX, JobState.RUNNING, is_shared=True)])
+    steps = advance(run, [job(StepKind.INDEX, JobState.RUNNING, is_shared=True)])
     assert steps == [CancelWaiting(), End(event=RunEvent.CANCEL)]
 
 
 @pytest.mark.parametrize("state", [state for state in RunState if state.is_terminal])
 def test_a_run_that_has_ended_takes_no_step(state: RunState) -> None:
-    assert advance(RunNow(state=state, is_cancelled=True), [job(JobKind.GENERATE, JobState.READY)]) == []
+    assert advance(RunNow(state=state, is_cancelled=True), [job(StepKind.GENERATE, JobState.READY)]) == []
 
 
 def test_a_job_that_cannot_start_is_given_up_at_the_third_failure() -> None:
@@ -214,15 +217,15 @@ def test_later_tries_wait_up_to_five_minutes(fails: int, draw: float) -> None:
 
 def test_a_run_that_knows_enough_ends_the_shards_that_wait() -> None:
     run = RunNow(state=RunState.RUNNING, is_stopping=True)
-    shards = [JobNow(kind=JobKind.GENERATE, state=state) for state in (JobState.READY, JobState.RUNNING)]
+    shards = [JobNow(kind=StepKind.GENERATE, state=state) for state in (JobState.READY, JobState.RUNNING)]
     assert advance(run, shards) == [StopWaiting()]
     assert advance(run, shards[1:]) == []
 
 
 def test_judges_close_their_phases_and_not_those_of_the_inference() -> None:
     run = RunNow(state=RunState.RUNNING)
-    asked = JobNow(kind=JobKind.GENERATE, state=JobState.DONE)
-    judge = JobNow(kind=JobKind.GENERATE, state=JobState.RUNNING, is_judging=True, failed=3)
+    asked = JobNow(kind=StepKind.GENERATE, state=JobState.DONE)
+    judge = JobNow(kind=StepKind.GENERATE, state=JobState.RUNNING, is_judging=True, failed=3)
     assert advance(run, [asked, judge]) == [CloseInference(is_stopped=False)]
     told = advance(run, [asked, replace(judge, state=JobState.DONE)])
     assert told == [CloseInference(is_stopped=False), CloseJudging(), End(event=RunEvent.SUCCEED)]
@@ -231,9 +234,9 @@ def test_judges_close_their_phases_and_not_those_of_the_inference() -> None:
 def test_a_judge_that_fails_takes_no_other_score_away() -> None:
     run = RunNow(state=RunState.RUNNING)
     jobs = [
-        JobNow(kind=JobKind.GENERATE, state=JobState.DONE),
-        JobNow(kind=JobKind.GENERATE, state=JobState.FAILED, is_judging=True),
-        JobNow(kind=JobKind.SCORE, state=JobState.DONE),
+        JobNow(kind=StepKind.GENERATE, state=JobState.DONE),
+        JobNow(kind=StepKind.GENERATE, state=JobState.FAILED, is_judging=True),
+        JobNow(kind=StepKind.SCORE, state=JobState.DONE),
     ]
     told = advance(run, jobs)
     assert told == [CloseInference(is_stopped=False), CloseJudging(), End(event=RunEvent.END_PARTIAL)]
@@ -242,13 +245,13 @@ def test_a_judge_that_fails_takes_no_other_score_away() -> None:
 def test_of_two_idle_workers_on_one_machine_one_gets_a_job_to_time() -> None:
     here = Ground(machine="a")
     workers = (worker_now(queue="a", ground=here), worker_now(queue="b", ground=here))
-    window = Window(now=NOW, waiting=tuple(waiting(JobKind.GENERATE) for _ in range(2)), workers=workers)
+    window = Window(now=NOW, waiting=tuple(waiting(StepKind.GENERATE) for _ in range(2)), workers=workers)
     assert [type(decision) for decision in decide(window, unclaimed_s=15)] == [Assign]
 
 
 def test_a_worker_that_died_over_its_job_keeps_its_machine_until_the_claim_has_ended() -> None:
     here = Ground(machine="a")
-    window = Window(now=NOW, waiting=(waiting(JobKind.GENERATE),), workers=(worker_now(ground=here),))
+    window = Window(now=NOW, waiting=(waiting(StepKind.GENERATE),), workers=(worker_now(ground=here),))
     gone = Inferring(worker_id=uuid4(), ground=here)
     assert decide(replace(window, inferring=(gone,)), unclaimed_s=15) == []
     assert [type(decision) for decision in decide(window, unclaimed_s=15)] == [Assign]

@@ -10,10 +10,8 @@ from vlmhyperbench.domain.states import (
     JOB_TABLE,
     PHASE_TABLE,
     RUN_TABLE,
-    STAGE_OF,
     ExperimentState,
     JobEvent,
-    JobKind,
     JobState,
     PhaseEvent,
     PhaseState,
@@ -68,10 +66,6 @@ def test_every_state_of_a_table_can_be_reached() -> None:
 def test_a_job_only_runs_after_it_was_assigned() -> None:
     assert next_job_state(JobState.READY, JobEvent.CLAIM) is None
     assert next_job_state(JobState.ASSIGNED, JobEvent.CLAIM) is JobState.RUNNING
-
-
-def test_every_kind_of_job_belongs_to_a_stage() -> None:
-    assert set(STAGE_OF) == set(JobKind)
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,14 @@ import pytest
 from tests.shared.domain.builders_of_jobs import device_now, worker_now
 from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.domain.placement import Inferring, WorkerNow
-from vlmhyperbench.domain.states import JobKind, JobState
+from vlmhyperbench.domain.states import JobState
+from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.domain.waiting import HeldJob, OpenJob, Wait, wait_of
 
 RUN, OTHER = UUID(int=1), UUID("1f0c3a9e-0000-4000-8000-000000000002")
 
 
-def _job(kind: JobKind = JobKind.GENERATE, state: JobState = JobState.READY, **changes: object) -> OpenJob:
+def _job(kind: StepKind = StepKind.GENERATE, state: JobState = JobState.READY, **changes: object) -> OpenJob:
     return OpenJob(kind=kind, state=state, **changes)  # type: ignore[arg-type]
 
 
@@ -31,7 +32,7 @@ def _holder(worker: WorkerNow, run: UUID | None = OTHER) -> HeldJob:
 
 @pytest.mark.parametrize("state", [JobState.ASSIGNED, JobState.RUNNING])
 def test_a_run_that_is_worked_on_waits_for_nothing(state: JobState) -> None:
-    assert _wait(_job(state=state), _job(JobKind.SCORE, is_blocked=True)) is None
+    assert _wait(_job(state=state), _job(StepKind.SCORE, is_blocked=True)) is None
     assert _wait(_job(state=state), is_paused=True) is None
 
 
@@ -67,20 +68,20 @@ def test_a_free_slot_without_a_free_device_waits_for_who_has_it() -> None:
 def test_what_could_start_waits_for_the_scheduler() -> None:
     assert _wait(_job(), workers=(worker_now(),)).code == "scheduler"  # type: ignore[union-attr]
     assert _wait().code == "scheduler"  # type: ignore[union-attr]
-    assert _wait(_job(JobKind.SCORE, is_blocked=True, needs_run=RUN)).code == "scheduler"  # type: ignore[union-attr]
+    assert _wait(_job(StepKind.SCORE, is_blocked=True, needs_run=RUN)).code == "scheduler"  # type: ignore[union-attr]
 
 
 def test_the_first_stage_that_could_start_decides() -> None:
     workers = (worker_now("evaluation", slots=1, busy=1), worker_now("reporting"))
-    found = _wait(_job(JobKind.REPORT), _job(JobKind.SCORE), workers=workers)
+    found = _wait(_job(StepKind.REPORT), _job(StepKind.SCORE), workers=workers)
     assert found is not None
     assert found.message == "no evaluation worker is free"
 
 
 def test_a_shared_index_that_is_made_is_waited_for_and_one_that_waits_says_why() -> None:
-    shared = _job(JobKind.INDEX, JobState.RUNNING, is_shared=True)
+    shared = _job(StepKind.INDEX, JobState.RUNNING, is_shared=True)
     assert _wait(shared).code == "index"  # type: ignore[union-attr]
-    found = _wait(_job(JobKind.INDEX, is_shared=True))
+    found = _wait(_job(StepKind.INDEX, is_shared=True))
     assert found == Wait(code="no_worker", message="no evaluation worker is running")
 
 

@@ -20,7 +20,8 @@ from tests.support.engine_room import EngineRoom
 from vlmhyperbench.db import artifacts, events
 from vlmhyperbench.domain.outcomes import STORAGE_FULL, Complete, Outcome, Preempted
 from vlmhyperbench.domain.specs import Limits
-from vlmhyperbench.domain.states import JobKind, JobState, PhaseState
+from vlmhyperbench.domain.states import JobState, PhaseState
+from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.errors import Conflict, Fenced, InvalidInput, Unavailable
 from vlmhyperbench.runtime import Runtime, open_runtime
 from vlmhyperbench.settings import Settings
@@ -226,7 +227,7 @@ async def test_a_job_whose_run_cannot_be_understood_has_stalled_all_the_same(
 
 async def test_a_job_that_sends_nothing_has_stalled_whatever_its_run_allows(room: EngineRoom, runtime: Runtime) -> None:
     job = await claimed(room, runtime, settings=impatient(runtime.settings))
-    job.job = replace(job.job, kind=JobKind.IMPORT)
+    job.job = replace(job.job, kind=StepKind.IMPORT)
     await tend(job, forever).run()
     assert (await outcome_of(room, job))["code"] == "stalled"
 
@@ -327,7 +328,7 @@ async def test_whatever_a_handler_writes_is_behind_the_fence_and_published(room:
 
 async def test_a_job_of_an_experiment_has_no_run(room: EngineRoom, runtime: Runtime) -> None:
     experiment_id, _ = await room.add_experiment(run_spec(model="a"), run_spec(model="b"))
-    [index] = await room.jobs_of(experiment_id, JobKind.INDEX)
+    [index] = await room.jobs_of(experiment_id, StepKind.INDEX)
     held = await room.take(index.id, await room.add_worker("evaluation"))
     context = (await claimed(room, runtime)).context
     job = ClaimedJob(held.job, claim_id=held.claim_id, context=context, cpu=CpuChildren())

@@ -9,7 +9,8 @@ from enum import StrEnum
 from typing import ClassVar
 from uuid import UUID
 
-from vlmhyperbench.domain.states import JobKind, JobState
+from vlmhyperbench.domain.states import JobState
+from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench_sdk.types import JsonObject
 
 
@@ -17,10 +18,10 @@ from vlmhyperbench_sdk.types import JsonObject
 class JobView:
     """One unit of work with one lease."""
 
-    ENUMS: ClassVar[Mapping[str, type[StrEnum]]] = {"kind": JobKind, "state": JobState}
+    ENUMS: ClassVar[Mapping[str, type[StrEnum]]] = {"kind": StepKind, "state": JobState}
 
     id: UUID
-    kind: JobKind
+    kind: StepKind
     scope: str
     run_id: UUID | None
     experiment_id: UUID | None

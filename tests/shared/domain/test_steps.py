@@ -1,0 +1,17 @@
+"""Every kind of step stands in the table, and what the table says of it holds together."""
+
+from __future__ import annotations
+
+import pytest
+
+from vlmhyperbench.domain.steps import STEPS, StepKind
+
+
+def test_every_kind_of_step_stands_in_the_table() -> None:
+    assert list(STEPS) == list(StepKind)
+
+
+@pytest.mark.parametrize("kind", StepKind)
+def test_what_a_step_is_asked_for_becomes_facts(kind: StepKind) -> None:
+    step = STEPS[kind]
+    assert step.writes_facts or step.asks is None
