@@ -22,9 +22,9 @@ from PIL import Image, ImageDraw
 from rich.console import Console
 from rich.table import Table
 
+from vlmhyperbench.db.fact_rows import FACT_COLUMNS
 from vlmhyperbench.domain.specs import DatasetSpec, EndpointTarget, MetricSpec, PromptSpec, RunSpec
 from vlmhyperbench.domain.states import RunState
-from vlmhyperbench.facts.read import FACT_COLUMNS
 from vlmhyperbench.facts.schema import polars_schema
 from vlmhyperbench.reports.records import ClaimEvidence, PhaseEvidence
 from vlmhyperbench_eval_worker.measuring import measure_metric

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.report_scale import CLAIM, MS, run_bundle
-from vlmhyperbench.facts.read import FACT_COLUMNS
+from vlmhyperbench.db.fact_rows import FACT_COLUMNS
 from vlmhyperbench.facts.schema import polars_schema
 from vlmhyperbench.reports.records import TokenEvents
 from vlmhyperbench.reports.spans import grid_over, on_one_clock

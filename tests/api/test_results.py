@@ -16,10 +16,10 @@ from vlmhyperbench.data import manifest
 from vlmhyperbench.data.images import ImageInfo
 from vlmhyperbench.data.manifest import ManifestSample
 from vlmhyperbench.db import manifests, measures
+from vlmhyperbench.db.appending import append
 from vlmhyperbench.db.queries import table_of
 from vlmhyperbench.db.tables import RunRow
 from vlmhyperbench.domain.states import FactStatus
-from vlmhyperbench.facts.append import append
 
 pytestmark = pytest.mark.anyio
 

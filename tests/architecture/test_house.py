@@ -79,11 +79,27 @@ def test_importing_a_pure_room_imports_nothing_else(module):
 def test_the_sdk_needs_the_standard_library_only():
     assert _project(ROOT / "shared/sdk/pyproject.toml")["dependencies"] == []
     for path in _files("shared/sdk/vlmhyperbench_sdk/*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            outside = {name.split(".")[0] for name in names} - set(sys.stdlib_module_names) - {"vlmhyperbench_sdk"}
-            assert not outside, f"{path} imports {outside}"
+        outside = _imports(path) - set(sys.stdlib_module_names) - {"vlmhyperbench_sdk"}
+        assert not outside, f"{path} imports {outside}"
+
+
+def test_only_repositories_speak_sql():
+    """`local/postgres.py` starts the server and makes its database; everything else goes through `db/`."""
+    speakers = [
+        str(path.relative_to(ROOT))
+        for path in _files("shared/*.py", "services/*.py")
+        if "tests" not in path.parts and _imports(path) & {"sqlalchemy", "sqlmodel", "psycopg", "asyncpg"}
+    ]
+    outside = [name for name in speakers if not name.startswith("shared/vlmhyperbench/db/")]
+    assert outside == ["shared/vlmhyperbench/local/postgres.py"]
+
+
+def _imports(path: Path) -> set[str]:
+    """Return the packages that a file imports, wherever in it."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    return {name.split(".")[0] for name in names}
 
 
 def test_public_names_are_sorted_and_exist():

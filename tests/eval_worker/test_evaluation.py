@@ -17,6 +17,7 @@ from tests.support.builders import add_run, add_shard, add_worker, chunk_frame, 
 from vlmhyperbench.analysis.quality import summarise
 from vlmhyperbench.data.manifest import ManifestSample, manifest_key, write
 from vlmhyperbench.db import jobs, manifests, measures
+from vlmhyperbench.db.appending import append
 from vlmhyperbench.db.queries import table_of
 from vlmhyperbench.db.tables import JobRow, RunRow
 from vlmhyperbench.db.views import MeasureManifestView
@@ -27,7 +28,6 @@ from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec
 from vlmhyperbench.domain.states import FactStatus, JobState
 from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.errors import Fenced
-from vlmhyperbench.facts.append import append
 from vlmhyperbench.runtime import Runtime, open_runtime
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.children import CpuChildren

@@ -11,9 +11,9 @@ import pytest
 from sqlalchemy import insert, select, update
 
 from tests.support.builders import add_run, add_shard, chunk_frame, new_fact, store_chunk
+from vlmhyperbench.db.appending import append
 from vlmhyperbench.db.queries import table_of
 from vlmhyperbench.db.tables import ClaimRow, JobRow, RunRow
-from vlmhyperbench.facts.append import append
 from vlmhyperbench.reports.records import ClaimEvidence, Disturber
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench_reporter.reading import read_bundle

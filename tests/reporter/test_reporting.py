@@ -18,6 +18,7 @@ from tests.support.builders import add_run, add_shard, add_worker, chunk_frame, 
 from vlmhyperbench.data.images import ImageInfo, check, image_key
 from vlmhyperbench.data.manifest import ManifestSample, manifest_key, write
 from vlmhyperbench.db import artifacts, events, experiments, jobs, manifests, runs
+from vlmhyperbench.db.appending import append
 from vlmhyperbench.db.queries import table_of
 from vlmhyperbench.db.tables import JobRow, RunRow
 from vlmhyperbench.domain.digests import digest_of
@@ -26,7 +27,6 @@ from vlmhyperbench.domain.specs import Limits, MetricSpec
 from vlmhyperbench.domain.states import FactStatus, JobState
 from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.errors import Conflict, Fenced
-from vlmhyperbench.facts.append import append
 from vlmhyperbench.reports.tokens import LONGEST_GAP
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.wire.runs import Headline, MetricScore

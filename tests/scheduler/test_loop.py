@@ -11,13 +11,13 @@ from sqlalchemy import create_engine
 from sqlmodel import SQLModel
 
 from tests.support.engine_room import EngineRoom
+from vlmhyperbench.db.leadership import Leadership
 from vlmhyperbench.domain.states import JobState, RunState
 from vlmhyperbench.errors import Unavailable
 from vlmhyperbench.local.postgres import Postgres
 from vlmhyperbench.queues.ringing import Bell
 from vlmhyperbench.runtime import Runtime, open_runtime
 from vlmhyperbench.settings import Settings
-from vlmhyperbench_scheduler.leadership import Leadership
 from vlmhyperbench_scheduler.loop import Loop
 
 pytestmark = pytest.mark.anyio

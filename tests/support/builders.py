@@ -13,6 +13,7 @@ from sqlalchemy import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db import phases, runs, workers
+from vlmhyperbench.db.appending import NewChunk, NewFact
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.queries import table_of
 from vlmhyperbench.db.tables import JobRow
@@ -20,8 +21,8 @@ from vlmhyperbench.db.views import RunView
 from vlmhyperbench.domain.specs import DatasetSpec, EndpointTarget, MetricSpec, PromptSpec, RunSpec
 from vlmhyperbench.domain.states import FactStatus, JobState
 from vlmhyperbench.domain.steps import StepKind
-from vlmhyperbench.facts.append import NewChunk, NewFact, chunk_key
 from vlmhyperbench.facts.schema import polars_schema, write_chunk
+from vlmhyperbench.facts.sealing import chunk_key
 from vlmhyperbench.storage import Storage
 from vlmhyperbench_sdk.load import PhaseKind
 

@@ -9,6 +9,7 @@ from sqlalchemy import text
 
 from tests.shared.domain.builders_of_jobs import run_spec
 from vlmhyperbench.db import advancing, claims, experiments, finishing, jobs, manifests, runs, scheduling, workers
+from vlmhyperbench.db.appending import Appended, NewChunk, NewFact, append
 from vlmhyperbench.db.claims import Assigned, Claimant
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.views import EventView, JobView, RunView
@@ -19,7 +20,6 @@ from vlmhyperbench.domain.planning import plan_experiment, plan_run
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.states import FactStatus, JobState
 from vlmhyperbench.domain.steps import StepKind, WorkerKind
-from vlmhyperbench.facts.append import Appended, NewChunk, NewFact, append
 
 LEASE_S = 30.0
 

@@ -10,10 +10,10 @@ import asyncio
 import sys
 
 from vlmhyperbench.db import claims
+from vlmhyperbench.db.appending import NewChunk, NewFact
 from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted
 from vlmhyperbench.domain.states import FactStatus
 from vlmhyperbench.domain.steps import StepKind
-from vlmhyperbench.facts.append import NewChunk, NewFact
 from vlmhyperbench.logs import configure_logging
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.claims import ClaimedJob, Handler

@@ -7,10 +7,10 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter
-from sqlalchemy.ext.asyncio import AsyncSession
 from starlette.responses import FileResponse
 
 from vlmhyperbench.db import artifacts as rows
+from vlmhyperbench.db.engine import AsyncSession
 from vlmhyperbench.db.views import ArtifactView
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.wire.artifacts import Artifact

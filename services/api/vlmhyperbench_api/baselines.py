@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
 from vlmhyperbench.db import phases, runs
+from vlmhyperbench.db.engine import AsyncSession
 from vlmhyperbench.domain.judging import is_judge
 from vlmhyperbench.domain.planning import ACCURACY_PHASE, are_paired
 from vlmhyperbench.domain.specs import RunSpec

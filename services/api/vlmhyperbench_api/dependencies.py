@@ -11,9 +11,9 @@ from uuid import UUID
 
 from fastapi import Depends, Query
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, ValidationError
-from sqlalchemy.ext.asyncio import AsyncSession
 from starlette.requests import HTTPConnection
 
+from vlmhyperbench.db.engine import AsyncSession
 from vlmhyperbench.db.queries import PageKey
 from vlmhyperbench.domain.base import Refused
 from vlmhyperbench.errors import InvalidInput

@@ -5,7 +5,6 @@ from __future__ import annotations
 from importlib.metadata import version
 
 from fastapi import APIRouter, Response
-from sqlalchemy import text
 
 from vlmhyperbench.errors import Unavailable
 from vlmhyperbench.wire.health import Health, Ready
@@ -26,8 +25,7 @@ async def health() -> Health:
 async def ready(runtime: RuntimeOf, response: Response) -> Ready:
     """Say whether runs are accepted: with the database; without the bus they only start later."""
     try:
-        async with runtime.database.transaction() as session:
-            await session.execute(text("SELECT 1 FROM run LIMIT 1"))
+        await runtime.database.check()
         has_database = True
     except Unavailable:
         has_database = False

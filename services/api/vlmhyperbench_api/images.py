@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import Annotated
 
 from fastapi import APIRouter
-from sqlalchemy.ext.asyncio import AsyncSession
 from starlette.responses import FileResponse
 
 from vlmhyperbench.db import manifests, runs
+from vlmhyperbench.db.engine import AsyncSession
 from vlmhyperbench.db.views import RunView
 from vlmhyperbench.domain.base import Sha256
 from vlmhyperbench.errors import NotFound

@@ -10,10 +10,10 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
-from sqlalchemy.ext.asyncio import AsyncSession
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse
 
 from vlmhyperbench.db import artifacts, experiments, runs, tallies, waits
+from vlmhyperbench.db.engine import AsyncSession
 from vlmhyperbench.db.tallies import Tally
 from vlmhyperbench.db.views import ArtifactView
 from vlmhyperbench.domain.base import Sha256

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
 from vlmhyperbench.bus import Progress
 from vlmhyperbench.db import experiments, failures, jobs, phases, runs, tallies, waits
+from vlmhyperbench.db.engine import AsyncSession
 from vlmhyperbench.db.tallies import Tally
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.wire.runs import ExperimentDetail, RunDetail

@@ -9,9 +9,9 @@ from uuid import UUID
 
 from fastapi import APIRouter
 from pydantic import JsonValue
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db import artifacts, experiments, runs
+from vlmhyperbench.db.engine import AsyncSession
 from vlmhyperbench.db.views import ArtifactView
 from vlmhyperbench.errors import NotFound, NotReady
 from vlmhyperbench.runtime import Runtime

@@ -10,10 +10,10 @@ from typing import Literal
 from uuid import UUID, uuid4
 
 from pydantic import JsonValue
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db import experiments, idempotency, jobs, runs, tallies
 from vlmhyperbench.db.claim_phases import open_of_run
+from vlmhyperbench.db.engine import AsyncSession
 from vlmhyperbench.db.keeping import keep_answers
 from vlmhyperbench.db.views import RunView
 from vlmhyperbench.domain.digests import digest_of

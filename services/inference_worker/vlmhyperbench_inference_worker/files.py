@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
 from vlmhyperbench.db import artifacts
 from vlmhyperbench.db.artifacts import ArtifactKind
+from vlmhyperbench.db.engine import AsyncSession
 from vlmhyperbench.storage import Stored
 from vlmhyperbench.worker.claims import ClaimedJob
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from vlmhyperbench.analysis.buckets import LogBuckets
 from vlmhyperbench.bus import Speeds
-from vlmhyperbench.facts.append import NewFact
+from vlmhyperbench.db.appending import NewFact
 from vlmhyperbench.worker.rates import Rate
 
 

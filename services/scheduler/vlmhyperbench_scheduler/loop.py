@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine
 
+from vlmhyperbench.db.leadership import Leadership
 from vlmhyperbench.domain.scheduling import decide
 from vlmhyperbench.errors import Unavailable
 from vlmhyperbench.logs import get_logger
@@ -13,7 +14,6 @@ from vlmhyperbench.queues.ringing import Bell
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench_scheduler import window
 from vlmhyperbench_scheduler.effects import Effects
-from vlmhyperbench_scheduler.leadership import Leadership
 
 _LOG = get_logger(__name__)
 

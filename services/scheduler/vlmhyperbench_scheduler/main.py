@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+from vlmhyperbench.db.leadership import Leadership
 from vlmhyperbench.queues.ringing import Bell
 from vlmhyperbench.runtime import open_runtime, service
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.signals import open_stop
-from vlmhyperbench_scheduler.leadership import Leadership
 from vlmhyperbench_scheduler.loop import Loop
 
 

@@ -1,4 +1,4 @@
-"""Chunk manifests as readers see them; `facts.append` writes them behind the claim's fence."""
+"""Chunk manifests as readers see them; `appending` writes them behind the claim's fence."""
 
 from __future__ import annotations
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from vlmhyperbench_sdk.errors import Unavailable
+
+__all__ = ["AsyncSession", "Database"]
 
 _CONNECT_TIMEOUT_S = 5
 _POOL_TIMEOUT_S = 10.0
@@ -63,6 +66,15 @@ class Database:
             if not error.connection_invalidated:
                 raise
             raise _unavailable(error) from error
+
+    async def check(self) -> None:
+        """See that Postgres answers and has our tables.
+
+        Raises:
+            Unavailable: as `transaction` does.
+        """
+        async with self.transaction() as session:
+            await session.execute(text("SELECT 1 FROM run LIMIT 1"))
 
     async def close(self) -> None:
         """Close every connection."""

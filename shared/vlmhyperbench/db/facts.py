@@ -1,4 +1,4 @@
-"""Facts as readers see them, narrow and without payloads: `facts.append` writes them, `facts.read` joins them."""
+"""Facts as readers see them, narrow and without payloads: `appending` writes them, `facts.read` joins them."""
 
 from __future__ import annotations
 

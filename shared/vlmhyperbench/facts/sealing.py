@@ -10,9 +10,9 @@ from typing import Any, Literal
 from uuid import UUID
 
 from vlmhyperbench.analysis.performance import RequestTimes, times_of_record
+from vlmhyperbench.db.appending import NewChunk, NewFact
 from vlmhyperbench.domain.causes import MAX_ERROR, clean
 from vlmhyperbench.domain.states import FactStatus
-from vlmhyperbench.facts.append import NewChunk, NewFact, chunk_key
 from vlmhyperbench.facts.schema import polars_schema, write_chunk
 from vlmhyperbench.storage import Storage
 
@@ -24,6 +24,11 @@ _MOST_CHARACTERS = 64
 """Of such a text: what servers say there is a word."""
 _UNFIT = re.compile("[\0\ud800-\udfff]")
 """What Postgres refuses in a text: NUL, and half of a surrogate pair."""
+
+
+def chunk_key(run_id: UUID, claim_id: UUID, phase: int, no: int) -> str:
+    """Return where a chunk is stored: no two claims ever write one key."""
+    return f"runs/{run_id}/chunks/{claim_id}/{phase}-{no}.parquet"
 
 
 def blank_row(

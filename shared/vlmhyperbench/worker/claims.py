@@ -13,18 +13,17 @@ from uuid import UUID
 
 from vlmhyperbench.bus import Progress, Speeds
 from vlmhyperbench.db import claim_phases, claims
+from vlmhyperbench.db.appending import Appended, NewChunk, NewFact, append
 from vlmhyperbench.domain.judging import PARAM
 from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome, Preempted, Stopped
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.domain.steps import STEPS, Stage
 from vlmhyperbench.errors import Conflict, Fenced, Unavailable
-from vlmhyperbench.facts.append import Appended, NewChunk, NewFact, append
 from vlmhyperbench.worker.rates import Rate
 from vlmhyperbench_sdk.types import JsonObject
 
 if TYPE_CHECKING:
-    from sqlalchemy.ext.asyncio import AsyncSession
-
+    from vlmhyperbench.db.engine import AsyncSession
     from vlmhyperbench.db.views import JobView
     from vlmhyperbench.runtime import Runtime
     from vlmhyperbench.settings import Settings

@@ -11,11 +11,11 @@ from sqlalchemy import insert, text
 
 from tests.support.builders import PROJECT, SHA, add_shard, new_fact, unstored_chunk
 from vlmhyperbench.db import kept
+from vlmhyperbench.db.appending import append
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.queries import table_of
 from vlmhyperbench.db.tables import ClaimRow
 from vlmhyperbench.domain.states import FactStatus
-from vlmhyperbench.facts.append import append
 from vlmhyperbench_sdk.load import PhaseKind
 
 pytestmark = pytest.mark.anyio

@@ -11,6 +11,7 @@ from tests.shared.domain.builders_of_jobs import judge_metric, run_spec
 from tests.support.builders import new_fact
 from tests.support.engine_room import EngineRoom
 from vlmhyperbench.db import claim_phases, jobs, kept, phases, runs
+from vlmhyperbench.db.appending import NewChunk, append
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.keeping import keep_answers
 from vlmhyperbench.db.views import KeptFactView, RunView
@@ -19,7 +20,6 @@ from vlmhyperbench.domain.planning import plan_rescoring
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.states import FactStatus, JobState, PhaseState, RunState
 from vlmhyperbench.domain.steps import StepKind
-from vlmhyperbench.facts.append import NewChunk, append
 
 pytestmark = pytest.mark.anyio
 

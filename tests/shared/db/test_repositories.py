@@ -20,12 +20,12 @@ from vlmhyperbench.db import (
     phases,
     workers,
 )
+from vlmhyperbench.db.appending import append
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.queries import PageKey, table_of
 from vlmhyperbench.db.tables import ClaimRow
 from vlmhyperbench.domain.states import FactStatus, PhaseState
 from vlmhyperbench.errors import Conflict
-from vlmhyperbench.facts.append import append
 
 pytestmark = pytest.mark.anyio
 

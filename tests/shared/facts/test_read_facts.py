@@ -11,13 +11,14 @@ from sqlalchemy import text
 
 from tests.support.builders import Shard, add_run, add_shard, chunk_frame, new_fact, store_chunk
 from vlmhyperbench.db import kept, manifests, phases
+from vlmhyperbench.db.appending import append
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.views import KeptFactView, KeptPhaseView
 from vlmhyperbench.domain.states import FactStatus
 from vlmhyperbench.errors import Conflict, InvalidInput, NotFound
-from vlmhyperbench.facts.append import append, chunk_key
 from vlmhyperbench.facts.read import FACT_COLUMNS, read_facts
 from vlmhyperbench.facts.schema import PAYLOAD_COLUMNS, polars_schema, write_chunk
+from vlmhyperbench.facts.sealing import chunk_key
 from vlmhyperbench.storage import FolderStorage
 
 pytestmark = pytest.mark.anyio

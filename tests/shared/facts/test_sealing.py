@@ -9,8 +9,8 @@ import pytest
 
 from tests.support.builders import SHA, open_shard
 from vlmhyperbench.db import facts
+from vlmhyperbench.db.appending import append
 from vlmhyperbench.db.engine import Database
-from vlmhyperbench.facts.append import append
 from vlmhyperbench.facts.sealing import blank_row, seal
 from vlmhyperbench.storage import FolderStorage
 

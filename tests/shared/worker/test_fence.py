@@ -11,10 +11,11 @@ import pytest
 from tests.shared.domain.builders_of_jobs import run_spec
 from tests.support.engine_room import EngineRoom
 from vlmhyperbench.db import artifacts, claims, events, finishing
+from vlmhyperbench.db.appending import NewChunk, NewFact
 from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome, Preempted
 from vlmhyperbench.domain.states import FactStatus, JobState, PhaseState
 from vlmhyperbench.errors import Fenced
-from vlmhyperbench.facts.append import NewChunk, NewFact, chunk_key
+from vlmhyperbench.facts.sealing import chunk_key
 from vlmhyperbench.runtime import Runtime, open_runtime
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.children import CpuChildren

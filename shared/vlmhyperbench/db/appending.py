@@ -31,7 +31,7 @@ ON CONFLICT DO NOTHING RETURNING status
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewChunk:
-    """A chunk that lies in storage already, under `chunk_key`."""
+    """A chunk that lies in storage already, under its claim's key."""
 
     phase: int
     no: int
@@ -94,11 +94,6 @@ class Appended:
 _FIELDS = tuple(field.name for field in fields(NewFact))
 
 
-def chunk_key(run_id: UUID, claim_id: UUID, phase: int, no: int) -> str:
-    """Return where a chunk is stored: no two claims ever write one key."""
-    return f"runs/{run_id}/chunks/{claim_id}/{phase}-{no}.parquet"
-
-
 async def append(
     session: AsyncSession,
     *,
@@ -140,7 +135,7 @@ async def append(
         await _insert_chunk(session, job.run_id, claim_id, chunk)
     counted = statuses if is_own_phase else []
     failed = sum(status != FactStatus.OK.value for status in counted)
-    # What restarts whole, or stands aside, has to be done again after a failure: it brings a job no nearer to its end.
+    # Rows of a phase that restarts whole, or of another one, are lost with the claim: the job is no nearer to its end.
     progressed = {"fails": literal(0)} if counted and is_shared else {}
     after = (
         await session.execute(

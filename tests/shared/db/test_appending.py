@@ -10,11 +10,11 @@ from sqlalchemy import text
 
 from tests.support.builders import Shard, add_shard, new_fact, open_shard, unstored_chunk
 from vlmhyperbench.db import chunks, facts, jobs, kept, runs
+from vlmhyperbench.db.appending import Appended, NewChunk, NewFact, append
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.views import KeptFactView
 from vlmhyperbench.domain.states import FactStatus, JobState
 from vlmhyperbench.errors import Conflict, InvalidInput
-from vlmhyperbench.facts.append import Appended, NewChunk, NewFact, append
 
 pytestmark = pytest.mark.anyio
 
