@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize, stats
 
-from vlmhyperbench.analysis.stats import CONFIDENCE, Estimator, FloatArray
+from vlmhyperbench.analysis.results import CONFIDENCE
+from vlmhyperbench.analysis.stats import Estimator, FloatArray
 
 POWER = 0.8
 

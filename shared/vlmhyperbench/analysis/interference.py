@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vlmhyperbench.analysis.percentiles import CONFIDENCE, percentiles_of
+from vlmhyperbench.analysis.percentiles import percentiles_of
+from vlmhyperbench.analysis.results import CONFIDENCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vlmhyperbench.analysis.percentiles import CONFIDENCE
 from vlmhyperbench.analysis.repeats import mean_of_repeats
+from vlmhyperbench.analysis.results import CONFIDENCE
 from vlmhyperbench_sdk.errors import InvalidInput
 
 

@@ -8,43 +8,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from scipy import special
 
 from vlmhyperbench.analysis.performance import nearest_rank
+from vlmhyperbench.analysis.results import CERTAINTY, CONFIDENCE, Percentile
 from vlmhyperbench_sdk.errors import InvalidInput
 
-CONFIDENCE = 0.95
-CERTAINTY = 0.99
-"""Confidence of what is certified: MLPerf's."""
-
 PERCENTS = (50.0, 90.0, 99.0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Percentile:
-    """One percentile, in the unit of the values."""
-
-    percent: float
-    n: int
-    """Requests, failed ones among them."""
-    failed: int
-    plain: float | None
-    """Of the requests that succeeded, by nearest rank."""
-    adjusted: float | None
-    """Of all requests, a failed one taking for ever; None where that is infinite."""
-    low: float | None
-    """Of the adjusted one: its interval lies between two measured values. None where there are too few, or where even
-    this end is infinite since so many failed."""
-    high: float | None
-    """None where no measured value bounds it: too few requests, or too many failures."""
-    certified: float | None
-    """What the true percentile does not exceed, at `certainty`: MLPerf's early-stopping estimate."""
-    reason: str | None = None
-    """Why `adjusted` or `certified` is not there."""
-    confidence: float = CONFIDENCE
-    certainty: float = CERTAINTY
 
 
 def percentiles_of(

@@ -11,8 +11,8 @@ from typing import Any
 
 import polars
 
-from vlmhyperbench.analysis import stats
 from vlmhyperbench.analysis.aggregation import CLUSTER, Combining, aggregate
+from vlmhyperbench.analysis.results import Interval
 from vlmhyperbench_sdk.protocols import MetricDescription
 
 
@@ -46,7 +46,7 @@ class Summary:
     p99: float | None
     minimum: float | None
     maximum: float | None
-    interval: stats.Interval | None
+    interval: Interval | None
     """Of `value`; documents are its units."""
     lower: float | None
     """The lowest that `value` could be, whatever the answers without a value were; None where nobody can say."""
@@ -90,6 +90,6 @@ def _summary(row: dict[str, Any], description: MetricDescription, group_by: Sequ
         profile=description.profile,
         version=description.version,
         group=group,
-        interval=None if method is None else stats.Interval(low=low, high=high, method=method, units=units),
+        interval=None if method is None else Interval(low=low, high=high, method=method, units=units),
         **row,
     )

@@ -8,7 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-from vlmhyperbench.analysis.stats import CONFIDENCE, RESAMPLES, Estimator, FloatArray, IntArray
+from vlmhyperbench.analysis.results import CONFIDENCE
+from vlmhyperbench.analysis.stats import RESAMPLES, Estimator, FloatArray, IntArray
 
 _BATCH_NUMBERS = 2_000_000
 

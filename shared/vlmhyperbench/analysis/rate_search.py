@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vlmhyperbench.analysis.percentiles import CONFIDENCE
+from vlmhyperbench.analysis.results import CONFIDENCE
 from vlmhyperbench_sdk.errors import InvalidInput
 
 MOST_PROBES = 10

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from scipy import special
 
-from vlmhyperbench.analysis.percentiles import CONFIDENCE
+from vlmhyperbench.analysis.results import CONFIDENCE
 from vlmhyperbench_sdk.errors import InvalidInput
 
 LEAST_REPEATS = 3

@@ -3,30 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from vlmhyperbench.analysis.percentiles import CERTAINTY, is_certain, percentiles_of
+from vlmhyperbench.analysis.percentiles import is_certain, percentiles_of
 from vlmhyperbench.analysis.performance import slo_percent
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LimitVerdict:
-    """One limit and what the requests say of it, in milliseconds."""
-
-    name: str
-    limit_ms: float
-    percent: int
-    n: int
-    """Requests with such a time, and those that failed."""
-    over: int
-    """How many exceeded it; a failed request exceeds every limit."""
-    value_ms: float | None
-    """The percentile, failures counting as infinite; None where it is infinite."""
-    is_kept: bool
-    """The percentile is within the limit."""
-    is_certain: bool
-    """So few of so many requests are over it that the true percentile is within the limit, at `certainty`."""
-    certainty: float = CERTAINTY
+from vlmhyperbench.analysis.results import CERTAINTY, LimitVerdict
 
 
 def judge_limit(

@@ -17,13 +17,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from vlmhyperbench.analysis.results import CONFIDENCE, Interval, Method
+
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 Estimator = Callable[[FloatArray], FloatArray]
 """Sums of shape (…, statistics) → values of shape (…); NaN where a value is undefined."""
 
-CONFIDENCE = 0.95
 BOOTSTRAP_UNITS = 5000
 """Above so many units, intervals are cluster-robust normal ones."""
 BOOTSTRAP_GROUPS, BOOTSTRAP_TABLE = 100, 50_000
@@ -33,23 +34,6 @@ PERMUTATIONS = 9999
 _BATCH_NUMBERS = 2_000_000
 _COMBINED = 10_000
 """Sums that are Python's numbers at a time."""
-
-Method = Literal["wilson", "bca", "cluster_normal", "cluster_t"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interval:
-    """A confidence interval, and how it was made."""
-
-    low: float
-    high: float
-    method: Method
-    units: int
-    confidence: float = CONFIDENCE
-
-    def excludes(self, value: float) -> bool:
-        """Say whether a value lies outside."""
-        return value < self.low or value > self.high
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

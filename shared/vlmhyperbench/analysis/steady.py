@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from vlmhyperbench.analysis.percentiles import CONFIDENCE
+from vlmhyperbench.analysis.results import CONFIDENCE, Goodput
 from vlmhyperbench_sdk.errors import InvalidInput
 
 Instants = npt.NDArray[np.int64]
@@ -49,23 +49,6 @@ class Rate:
     """None where there are too few events for `LEAST_BATCHES` batches; so is `high`."""
     high: float | None
     batches: int
-    confidence: float = CONFIDENCE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Goodput:
-    """Requests that kept every limit, over all that were scheduled."""
-
-    met: int
-    scheduled: int
-    share: float | None
-    low: float | None
-    """Wilson's interval of the share, over requests; `high` too."""
-    high: float | None
-    per_s: float | None
-    low_per_s: float | None
-    """The share's interval times the rate at which requests were scheduled; `high_per_s` too."""
-    high_per_s: float | None
     confidence: float = CONFIDENCE
 
 

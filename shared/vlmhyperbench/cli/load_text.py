@@ -13,9 +13,8 @@ if TYPE_CHECKING:
 
     from vlmhyperbench.analysis.groups import Group
     from vlmhyperbench.analysis.interference import Interference
-    from vlmhyperbench.analysis.percentiles import Percentile
     from vlmhyperbench.analysis.repeats import RepeatedMean
-    from vlmhyperbench.analysis.slo import LimitVerdict
+    from vlmhyperbench.analysis.results import LimitVerdict, Percentile
     from vlmhyperbench.analysis.steady import Rate
     from vlmhyperbench.load.against import Against
     from vlmhyperbench.load.results import LoadResult

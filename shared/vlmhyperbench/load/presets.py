@@ -21,7 +21,7 @@ from vlmhyperbench.load.workload import Workload
 from vlmhyperbench_sdk.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from vlmhyperbench.analysis.slo import LimitVerdict
+    from vlmhyperbench.analysis.results import LimitVerdict
 
 Preset = Literal["quick", "official", "vlm"]
 

@@ -14,10 +14,11 @@ import numpy.typing as npt
 
 from vlmhyperbench.analysis.groups import Fairness, Group, fairness_of, groups_of, size_bucket
 from vlmhyperbench.analysis.interference import Interference, median_ratio
-from vlmhyperbench.analysis.percentiles import CERTAINTY, Percentile, percentiles_of
+from vlmhyperbench.analysis.percentiles import percentiles_of
 from vlmhyperbench.analysis.performance import Distribution, distribution_of, slo_metric
-from vlmhyperbench.analysis.slo import LimitVerdict, judge_limit
-from vlmhyperbench.analysis.steady import RULE, Goodput, Rate, first_idle_ns, goodput_of, rate_within, steady_window
+from vlmhyperbench.analysis.results import CERTAINTY, Goodput, LimitVerdict, Percentile
+from vlmhyperbench.analysis.slo import judge_limit
+from vlmhyperbench.analysis.steady import RULE, Rate, first_idle_ns, goodput_of, rate_within, steady_window
 from vlmhyperbench.load.times import Floats, Times, token_instants
 
 if TYPE_CHECKING:

@@ -9,10 +9,9 @@ from typing import Literal
 import polars
 
 from vlmhyperbench.analysis.ordered import Ordered, ordered
-from vlmhyperbench.analysis.percentiles import Percentile, percentiles_of
+from vlmhyperbench.analysis.percentiles import percentiles_of
 from vlmhyperbench.analysis.performance import Distribution
-from vlmhyperbench.analysis.slo import LimitVerdict
-from vlmhyperbench.analysis.steady import Goodput
+from vlmhyperbench.analysis.results import Goodput, LimitVerdict, Percentile
 from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
 from vlmhyperbench.domain.specs import EndpointTarget
 from vlmhyperbench.reports.cost import Cost, cost_of

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 import polars
 
 from vlmhyperbench.analysis.performance import slo_metric
-from vlmhyperbench.analysis.slo import LimitVerdict, judge_limit
-from vlmhyperbench.analysis.steady import Goodput, goodput_of
+from vlmhyperbench.analysis.results import Goodput, LimitVerdict
+from vlmhyperbench.analysis.slo import judge_limit
+from vlmhyperbench.analysis.steady import goodput_of
 from vlmhyperbench.reports.document import Column, Estimate, Table
 from vlmhyperbench.reports.tokens import LONGEST_GAP
 from vlmhyperbench.reports.wording import milliseconds, percent

@@ -1,0 +1,90 @@
+"""What an analysis comes to, as plain values that whoever stores or shows them reads without numpy or scipy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+CONFIDENCE = 0.95
+"""Of intervals."""
+CERTAINTY = 0.99
+"""Confidence of what is certified: MLPerf's."""
+
+Method = Literal["wilson", "bca", "cluster_normal", "cluster_t"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """A confidence interval, and how it was made."""
+
+    low: float
+    high: float
+    method: Method
+    units: int
+    confidence: float = CONFIDENCE
+
+    def excludes(self, value: float) -> bool:
+        """Say whether a value lies outside."""
+        return value < self.low or value > self.high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Percentile:
+    """One percentile, in the unit of the values."""
+
+    percent: float
+    n: int
+    """Requests, failed ones among them."""
+    failed: int
+    plain: float | None
+    """Of the requests that succeeded, by nearest rank."""
+    adjusted: float | None
+    """Of all requests, a failed one taking for ever; None where that is infinite."""
+    low: float | None
+    """Of the adjusted one: its interval lies between two measured values. None where there are too few, or where even
+    this end is infinite since so many failed."""
+    high: float | None
+    """None where no measured value bounds it: too few requests, or too many failures."""
+    certified: float | None
+    """What the true percentile does not exceed, at `certainty`: MLPerf's early-stopping estimate."""
+    reason: str | None = None
+    """Why `adjusted` or `certified` is not there."""
+    confidence: float = CONFIDENCE
+    certainty: float = CERTAINTY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitVerdict:
+    """One limit and what the requests say of it, in milliseconds."""
+
+    name: str
+    limit_ms: float
+    percent: int
+    n: int
+    """Requests with such a time, and those that failed."""
+    over: int
+    """How many exceeded it; a failed request exceeds every limit."""
+    value_ms: float | None
+    """The percentile, failures counting as infinite; None where it is infinite."""
+    is_kept: bool
+    """The percentile is within the limit."""
+    is_certain: bool
+    """So few of so many requests are over it that the true percentile is within the limit, at `certainty`."""
+    certainty: float = CERTAINTY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goodput:
+    """Requests that kept every limit, over all that were scheduled."""
+
+    met: int
+    scheduled: int
+    share: float | None
+    low: float | None
+    """Wilson's interval of the share, over requests; `high` too."""
+    high: float | None
+    per_s: float | None
+    low_per_s: float | None
+    """The share's interval times the rate at which requests were scheduled; `high_per_s` too."""
+    high_per_s: float | None
+    confidence: float = CONFIDENCE
