@@ -64,7 +64,7 @@ async def list_artifacts(
     found = await rows.page(session, project_id=principal.project_id, after=after.key if after else None, limit=limit)
     last = found[-1] if len(found) == limit else None
     return Page[Artifact](
-        items=[artifact_of(one) for one in found],
+        items=[artifact_of(artifact) for artifact in found],
         next=write_cursor(After(at=last.created_at, id=last.id)) if last else None,
     )
 
@@ -98,4 +98,4 @@ async def _read(session: AsyncSession, artifact_id: UUID, principal: Principal) 
 
 
 def _whole(found: list[ArtifactView]) -> Page[Artifact]:
-    return Page[Artifact](items=[artifact_of(one) for one in found])
+    return Page[Artifact](items=[artifact_of(artifact) for artifact in found])

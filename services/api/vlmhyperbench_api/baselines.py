@@ -31,7 +31,7 @@ async def pin_baseline(
     baseline = spec.stop.baseline
     if baseline is None and experiment_id is not None:
         others = await runs.of_experiment(session, experiment_id)
-        baseline = next((one.id for one in others if are_paired(one.pinned_spec(), spec)), None)
+        baseline = next((other.id for other in others if are_paired(other.pinned_spec(), spec)), None)
     if baseline is None:
         raise InvalidInput("stop.baseline: a run by itself has no first run to compare with.", cure=_CURE)
     pinned = spec.model_copy(update={"stop": spec.stop.model_copy(update={"baseline": baseline})})

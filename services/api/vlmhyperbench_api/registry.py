@@ -28,14 +28,14 @@ async def list_registry(
     catalogue = await registries.catalogue()
     kinds = list(KINDS) if kind is None else [kind]
     items = [
-        RegistrySummary(kind=one, name=name, version=entry.version, description=entry.description)
-        for one in kinds
-        for name, entry in sorted(catalogue.of(one).items())
+        RegistrySummary(kind=kind, name=name, version=entry.version, description=entry.description)
+        for kind in kinds
+        for name, entry in sorted(catalogue.of(kind).items())
     ]
     items += [
-        RegistrySummary(kind=one, name=name, version="", problem="\n".join(map(str, errors)))
-        for (one, name), errors in sorted(catalogue.broken.items())
-        if one in kinds
+        RegistrySummary(kind=kind, name=name, version="", problem="\n".join(map(str, errors)))
+        for (kind, name), errors in sorted(catalogue.broken.items())
+        if kind in kinds
     ]
     return Page[RegistrySummary](items=items)
 

@@ -49,7 +49,7 @@ async def list_reports(
     )
     last = found[-1] if len(found) == limit else None
     return Page[Artifact](
-        items=[artifact_of(one) for one in found if one.kind == "report"],
+        items=[artifact_of(artifact) for artifact in found if artifact.kind == "report"],
         next=write_cursor(After(at=last.created_at, id=last.id)) if last else None,
     )
 

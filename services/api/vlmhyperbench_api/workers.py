@@ -69,7 +69,9 @@ def _shown(worker: WorkerView, devices: list[DeviceView], stale_before: datetime
         version=worker.version,
         labels=json_of(worker.labels),
         resident=list(worker.resident),
-        devices=[Device.model_validate(one, from_attributes=True) for one in devices if one.worker_id == worker.id],
+        devices=[
+            Device.model_validate(device, from_attributes=True) for device in devices if device.worker_id == worker.id
+        ],
         registered_at=worker.registered_at,
         last_seen_at=worker.last_seen_at,
     )

@@ -142,7 +142,7 @@ def may_be_paired(first: DatasetSpec, second: DatasetSpec, manifest_ids: tuple[s
     if manifest_ids[0] is not None and manifest_ids[0] == manifest_ids[1]:
         return True
     elsewhere = {"path"} if first.type == ANSWERS_DATASET else set[str]()
-    a, b = (one.model_dump(exclude=_CUT | elsewhere) for one in (first, second))
+    a, b = (spec.model_dump(exclude=_CUT | elsewhere) for spec in (first, second))
     return a == b
 
 
@@ -154,7 +154,9 @@ def kind_of_machine(machine: Mapping[str, object]) -> str | None:
     devices = machine.get("devices")
     if not machine.get("cpu_model") or not isinstance(devices, list):
         return None
-    accelerators = sorted(str(one.get("name")) for one in devices if isinstance(one, dict) and one.get("kind") == "gpu")
+    accelerators = sorted(
+        str(device.get("name")) for device in devices if isinstance(device, dict) and device.get("kind") == "gpu"
+    )
     return ", ".join([str(machine["cpu_model"]), f"{machine.get('cpu_threads')} threads", *accelerators])
 
 
@@ -166,10 +168,10 @@ def kinds_of_machines(machines: Iterable[Mapping[str, object]]) -> frozenset[str
 def measured_apart(first: Measurement, second: Measurement) -> list[str]:
     """Say in what two runs differ that makes their speeds those of two different measurements."""
     a, b = (
-        {**one.scenario.model_dump(mode="json", exclude=_NOT_THE_LOAD), "in_flight": one.scenario.streams}
-        for one in (first, second)
+        {**spec.scenario.model_dump(mode="json", exclude=_NOT_THE_LOAD), "in_flight": spec.scenario.streams}
+        for spec in (first, second)
     )
-    apart = [one.path for one in differences(a, b, path="scenario")]
+    apart = [difference.path for difference in differences(a, b, path="scenario")]
     if first.machines and second.machines and first.machines != second.machines:
         apart.insert(0, "their machines")
     return apart if first.manifest_id == second.manifest_id else ["their samples", *apart]

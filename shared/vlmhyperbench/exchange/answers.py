@@ -251,7 +251,7 @@ def _unfit(value: JsonValue) -> str | None:
         found = {_unfit(item) for item in value}
     else:
         return None
-    return max((one for one in found if one), default=None)
+    return max((character for character in found if character), default=None)
 
 
 def _line(value: Mapping[str, object], place: str) -> bytes:

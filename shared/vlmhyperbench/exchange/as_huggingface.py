@@ -42,7 +42,7 @@ def write_huggingface(run: ExportedRun, hub: Hub, *, out: Path, staging: Staging
     Raises:
         Conflict: there is no number to write.
     """
-    scores = [(one, one.value) for one in run.headline if one.value is not None]
+    scores = [(score, score.value) for score in run.headline if score.value is not None]
     if not scores:
         raise Conflict(
             f"The run {run.id} has no score over its answers to publish.",
@@ -53,50 +53,52 @@ def write_huggingface(run: ExportedRun, hub: Hub, *, out: Path, staging: Staging
     entry = _entry(run, hub, first, value)
     name = re.sub(r"[^\w.-]", "_", run.task)[:100].lstrip(".") or "task"
     _write(staging.file(out / ".eval_results" / f"{name}.yaml"), [entry])
-    results = [_result(run, hub, one, number) for one, number in scores]
+    results = [_result(run, hub, score, number) for score, number in scores]
     _write(staging.file(out / "model-index.yaml"), {"model-index": [{"name": run.model, "results": results}]})
 
 
-def _entry(run: ExportedRun, hub: Hub, one: ExportedScore, value: float) -> JsonObject:
+def _entry(run: ExportedRun, hub: Hub, score: ExportedScore, value: float) -> JsonObject:
     dataset: JsonObject = {"id": hub.dataset or run.dataset, "task_id": hub.task or run.task}
     source: JsonObject = {"source": {"url": hub.source, "name": run.tool}} if hub.source else {}
     date = run.finished_at or run.created_at
-    return {"dataset": dataset, "value": value, "date": date, **source, "notes": _notes(run, one)}
+    return {"dataset": dataset, "value": value, "date": date, **source, "notes": _notes(run, score)}
 
 
-def _notes(run: ExportedRun, one: ExportedScore) -> str:
-    version = f" {one.version}" if one.version else ""
+def _notes(run: ExportedRun, score: ExportedScore) -> str:
+    version = f" {score.version}" if score.version else ""
     sentences = [
-        f"{one.metric} (profile {one.profile or 'default'}{version}), read by {run.extractors[0]}",
-        _count(run, one),
-        *([one.gap] if one.gap else []),
+        f"{score.metric} (profile {score.profile or 'default'}{version}), read by {run.extractors[0]}",
+        _count(run, score),
+        *([score.gap] if score.gap else []),
         *([] if run.state == "SUCCEEDED" else [f"the run ended {run.state.lower()}"]),
         f"{run.tool}, run {run.id}",
-        *([f"evaluation {one.evaluation_id}"] if one.evaluation_id else []),
+        *([f"evaluation {score.evaluation_id}"] if score.evaluation_id else []),
     ]
     return "; ".join(sentences)
 
 
-def _count(run: ExportedRun, one: ExportedScore) -> str:
+def _count(run: ExportedRun, score: ExportedScore) -> str:
     of = f" of {run.requested}" if run.requested is not None else ""
-    return f"{one.n if one.n is not None else 'an unknown number'}{of} answers scored"
+    return f"{score.n if score.n is not None else 'an unknown number'}{of} answers scored"
 
 
-def _result(run: ExportedRun, hub: Hub, one: ExportedScore, value: float) -> JsonObject:
-    missing = "; ".join([*([] if one.n == run.requested else [_count(run, one)]), *([one.gap] if one.gap else [])])
+def _result(run: ExportedRun, hub: Hub, score: ExportedScore, value: float) -> JsonObject:
+    missing = "; ".join(
+        [*([] if score.n == run.requested else [_count(run, score)]), *([score.gap] if score.gap else [])]
+    )
     arguments: dict[str, JsonValue] = {
-        "profile": one.profile,
-        "version": one.version,
+        "profile": score.profile,
+        "version": score.version,
         "extractor": run.extractors[0],
-        "evaluation_id": one.evaluation_id,
-        "scored": one.n,
+        "evaluation_id": score.evaluation_id,
+        "scored": score.n,
         "requested": run.requested,
-        "without_value": one.n_without_value,
-        "invalid": one.invalid,
-        "lower": one.lower,
-        "upper": one.upper,
-        "ci_low": one.ci_low,
-        "ci_high": one.ci_high,
+        "without_value": score.n_without_value,
+        "invalid": score.invalid,
+        "lower": score.lower,
+        "upper": score.upper,
+        "ci_low": score.ci_low,
+        "ci_high": score.ci_high,
         "run": run.id,
         "state": run.state,
     }
@@ -105,9 +107,9 @@ def _result(run: ExportedRun, hub: Hub, one: ExportedScore, value: float) -> Jso
         "dataset": {"type": hub.dataset or run.dataset, "name": run.dataset},
         "metrics": [
             {
-                "type": one.metric,
+                "type": score.metric,
                 "value": value,
-                "name": f"{one.key} ({missing})" if missing else one.key,
+                "name": f"{score.key} ({missing})" if missing else score.key,
                 "args": arguments,
                 "verified": False,
             },

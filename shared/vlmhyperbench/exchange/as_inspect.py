@@ -128,8 +128,8 @@ def _spec(run: ExportedRun, samples: int | None) -> JsonObject:
         "model_generate_config": _config(run),
         "config": {"epochs": run.decoding.get("n", 1)},
         "scorers": [
-            {"name": one.key, "metrics": [{"name": METRIC}], "metadata": _identity(one.profile, one.version)}
-            for one in run.headline
+            {"name": score.key, "metrics": [{"name": METRIC}], "metadata": _identity(score.profile, score.version)}
+            for score in run.headline
         ],
         "metadata": {
             "run": run.name,
@@ -156,14 +156,14 @@ def _config(run: ExportedRun) -> JsonObject:
 def _scores(run: ExportedRun) -> list[JsonValue]:
     """Return the report's numbers; one that nobody can define is left out, and its score says so."""
     found: list[JsonValue] = []
-    for one in run.headline:
-        numbers = {METRIC: one.value, "ci_low": one.ci_low, "ci_high": one.ci_high}
+    for score in run.headline:
+        numbers = {METRIC: score.value, "ci_low": score.ci_low, "ci_high": score.ci_high}
         found.append(
             {
-                "name": one.key,
-                "scorer": one.key,
-                "scored_samples": one.n,
-                "unscored_samples": one.n_without_value,
+                "name": score.key,
+                "scorer": score.key,
+                "scored_samples": score.n,
+                "unscored_samples": score.n_without_value,
                 "params": {},
                 "metrics": {
                     name: {"name": name, "value": value, "params": {}}
@@ -171,13 +171,13 @@ def _scores(run: ExportedRun) -> list[JsonValue]:
                     if value is not None
                 },
                 "metadata": {
-                    **_identity(one.profile, one.version),
+                    **_identity(score.profile, score.version),
                     "extractor": run.extractors[0],
-                    "evaluation_id": one.evaluation_id,
-                    "invalid": one.invalid,
-                    "lower": one.lower,
-                    "upper": one.upper,
-                    "gap": one.gap,
+                    "evaluation_id": score.evaluation_id,
+                    "invalid": score.invalid,
+                    "lower": score.lower,
+                    "upper": score.upper,
+                    "gap": score.gap,
                 },
             }
         )

@@ -29,12 +29,12 @@ def write_jsonl(run: ExportedRun, samples: Iterable[ExportedSample], *, out: Pat
 
 def run_fields(run: ExportedRun) -> JsonObject:
     """Return everything that is said once of a run."""
-    return {**asdict(run), "extractors": list(run.extractors), "headline": [asdict(one) for one in run.headline]}
+    return {**asdict(run), "extractors": list(run.extractors), "headline": [asdict(score) for score in run.headline]}
 
 
 def reported(run: ExportedRun, sample: ExportedSample) -> JsonObject:
     """Return a request's numbers as tables show them: metric → value, read by the first extractor."""
-    return {one.key: one.value for one in sample.whole(run.extractors[0]) if one.value is not None}
+    return {measure.key: measure.value for measure in sample.whole(run.extractors[0]) if measure.value is not None}
 
 
 def _header(run: ExportedRun) -> JsonObject:
@@ -77,7 +77,7 @@ def _answer(run: ExportedRun, sample: ExportedSample) -> JsonObject:
         "ttft_ms": sample.ttft_ms,
         "tpot_ms": sample.tpot_ms,
         "parsed": dict(sample.parsed),
-        "measures": [asdict(one) for one in sample.measures],
+        "measures": [asdict(measure) for measure in sample.measures],
     }
 
 

@@ -69,7 +69,7 @@ def _rows(run: ExportedRun, sample: ExportedSample) -> Iterator[JsonObject]:
     prompt = _prompt(sample)
     for extractor in run.extractors:
         measures = sample.whole(extractor)
-        scores: JsonObject = {_named(one.key): one.value for one in measures if one.value is not None}
+        scores: JsonObject = {_named(measure.key): measure.value for measure in measures if measure.value is not None}
         is_answered = sample.text is not None
         parsed = sample.parsed.get(extractor)
         yield {
@@ -95,8 +95,8 @@ def _rows(run: ExportedRun, sample: ExportedSample) -> Iterator[JsonObject]:
                 "prompt_tokens": sample.prompt_tokens,
                 "completion_tokens": sample.completion_tokens,
                 "latency_ms": sample.latency_ms,
-                "unscored": {_named(one.key): one.reason for one in measures if one.value is None},
-                "evaluation_ids": {_named(one.key): one.evaluation_id for one in measures},
+                "unscored": {_named(measure.key): measure.reason for measure in measures if measure.value is None},
+                "evaluation_ids": {_named(measure.key): measure.evaluation_id for measure in measures},
             },
         }
 
@@ -123,9 +123,9 @@ def _generation(run: ExportedRun) -> JsonObject:
 def _results(run: ExportedRun, *, documents: int, task_hash: str) -> JsonObject:
     first = run.extractors[0]
     numbers: dict[str, JsonValue] = {}
-    for one in run.headline:
-        numbers[f"{_named(one.key)},{first}"] = one.value
-        numbers[f"{_named(one.key)}_stderr,{first}"] = "N/A"
+    for score in run.headline:
+        numbers[f"{_named(score.key)},{first}"] = score.value
+        numbers[f"{_named(score.key)}_stderr,{first}"] = "N/A"
     ended = datetime.fromisoformat(run.finished_at or run.created_at)
     return {
         "results": {run.task: {"name": run.task, "alias": run.task, "sample_len": documents, **numbers}},
@@ -137,12 +137,12 @@ def _results(run: ExportedRun, *, documents: int, task_hash: str) -> JsonObject:
                 "output_type": "generate_until",
                 "repeats": run.decoding.get("n", 1),
                 "generation_kwargs": _generation(run),
-                "metric_list": [{"metric": _named(one.key)} for one in run.headline],
+                "metric_list": [{"metric": _named(score.key)} for score in run.headline],
             }
         },
         "versions": {run.task: run.task_version},
         "n-shot": {run.task: 0},
-        "higher_is_better": {run.task: {_named(one.key): None for one in run.headline}},
+        "higher_is_better": {run.task: {_named(score.key): None for score in run.headline}},
         "n-samples": {run.task: {"original": documents, "effective": documents}},
         "config": {"model": OWN, "model_args": {"model": run.model}, "limit": None, "gen_kwargs": _generation(run)},
         "git_hash": None,

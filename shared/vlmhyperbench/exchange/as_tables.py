@@ -108,7 +108,7 @@ def _row(sample: ExportedSample) -> JsonObject:
         "images": list(sample.images),
         "metadata": json.dumps(sample.metadata, ensure_ascii=False, allow_nan=False),
         "parsed": [{"extractor": label, "text": text} for label, text in sample.parsed.items()],
-        "measures": [asdict(one) for one in sample.measures],
+        "measures": [asdict(measure) for measure in sample.measures],
     }
 
 
@@ -153,11 +153,18 @@ def _csv_rows(run: ExportedRun, sample: ExportedSample) -> Iterator[tuple[object
         sample.latency_ms,
     )
     rest = (_visible(sample.reasoning), json.dumps(sample.metadata, ensure_ascii=False, allow_nan=False))
-    for one in sample.measures:
+    for measure in sample.measures:
         yield (
             *request,
-            *(one.metric, one.profile, one.version, one.extractor, _visible(one.field), one.value),
-            *(_visible(one.reason), one.is_invalid, one.evaluation_id),
+            *(
+                measure.metric,
+                measure.profile,
+                measure.version,
+                measure.extractor,
+                _visible(measure.field),
+                measure.value,
+            ),
+            *(_visible(measure.reason), measure.is_invalid, measure.evaluation_id),
             *rest,
         )
     if not sample.measures:

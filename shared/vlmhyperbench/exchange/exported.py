@@ -165,4 +165,4 @@ class ExportedSample:
 
     def whole(self, extractor: str) -> tuple[ExportedMeasure, ...]:
         """Measures of the whole answer, read by this extractor."""
-        return tuple(one for one in self.measures if one.field is None and one.extractor == extractor)
+        return tuple(measure for measure in self.measures if measure.field is None and measure.extractor == extractor)

@@ -99,8 +99,8 @@ class _Order:
     """Where a measure stands among those of its answer, and how its metric is named: as in the report."""
 
     def __init__(self, spec: RunSpec) -> None:
-        self._metrics = {(one.name, one.profile): i for i, one in enumerate(spec.metrics)}
-        self._extractors = {one.label: i for i, one in enumerate(spec.extractors)}
+        self._metrics = {(metric_spec.name, metric_spec.profile): i for i, metric_spec in enumerate(spec.metrics)}
+        self._extractors = {extractor.label: i for i, extractor in enumerate(spec.extractors)}
         self._versions = _versions(spec.metrics)
         self._often = Counter(name for name, _ in self._metrics)
 
@@ -110,18 +110,18 @@ class _Order:
     def version(self, name: str, profile: str) -> str | None:
         return self._versions.get((name, profile))
 
-    def place(self, one: ExportedMeasure) -> tuple[int, str, str, int, str, str]:
+    def place(self, measure: ExportedMeasure) -> tuple[int, str, str, int, str, str]:
         """Sort metrics and extractors as the spec has them, the whole answer before its fields."""
-        metric = self._metrics.get((one.metric, one.profile), len(self._metrics))
-        extractor = self._extractors.get(one.extractor, len(self._extractors))
-        return metric, one.metric, one.profile, extractor, one.extractor, one.field or ""
+        metric = self._metrics.get((measure.metric, measure.profile), len(self._metrics))
+        extractor = self._extractors.get(measure.extractor, len(self._extractors))
+        return metric, measure.metric, measure.profile, extractor, measure.extractor, measure.field or ""
 
 
 def _versions(metrics: Sequence[MetricSpec]) -> dict[tuple[str, str], str]:
     """Versions by name and profile; none where a run has two of them."""
     found: dict[tuple[str, str], set[str]] = {}
-    for one in metrics:
-        found.setdefault((one.name, one.profile), set()).add(one.version)
+    for spec in metrics:
+        found.setdefault((spec.name, spec.profile), set()).add(spec.version)
     return {key: next(iter(versions)) for key, versions in found.items() if len(versions) == 1}
 
 
@@ -129,7 +129,7 @@ def _sample(spec: RunSpec, order: _Order, result: Result, parsed: dict[str, str 
     question = _cleaned(result.question)
     metadata = {name: value for name, value in result.group.items() if value is not None}
     system, user = _prompts(spec, question, metadata)
-    measures = sorted((_measure(order, one) for one in result.measures), key=order.place)
+    measures = sorted((_measure(order, measure) for measure in result.measures), key=order.place)
     return ExportedSample(
         phase=result.phase,
         ordinal=result.ordinal,
@@ -139,7 +139,7 @@ def _sample(spec: RunSpec, order: _Order, result: Result, parsed: dict[str, str 
         question=question,
         system_prompt=_cleaned(system),
         user_prompt=_cleaned(user),
-        references=tuple(_fit(one) for one in result.references),
+        references=tuple(_fit(reference) for reference in result.references),
         metadata=_cleaned_json(metadata),
         images=tuple(result.images),
         status=result.status,
@@ -159,20 +159,20 @@ def _sample(spec: RunSpec, order: _Order, result: Result, parsed: dict[str, str 
     )
 
 
-def _measure(order: _Order, one: MeasureValue) -> ExportedMeasure:
-    could_not_read = (one.reason or "").startswith((INVALID, INVALID_ANSWER))
+def _measure(order: _Order, measure: MeasureValue) -> ExportedMeasure:
+    could_not_read = (measure.reason or "").startswith((INVALID, INVALID_ANSWER))
     return ExportedMeasure(
-        key=order.key(one.metric, one.profile),
-        metric=one.metric,
-        profile=one.profile,
-        version=order.version(one.metric, one.profile),
-        extractor=one.extractor,
-        field=_cleaned(one.field),
-        value=one.value,
-        outcome=one.outcome,
-        reason=_cleaned(one.reason),
+        key=order.key(measure.metric, measure.profile),
+        metric=measure.metric,
+        profile=measure.profile,
+        version=order.version(measure.metric, measure.profile),
+        extractor=measure.extractor,
+        field=_cleaned(measure.field),
+        value=measure.value,
+        outcome=measure.outcome,
+        reason=_cleaned(measure.reason),
         is_invalid=True if could_not_read else None,
-        evaluation_id=one.evaluation_id,
+        evaluation_id=measure.evaluation_id,
     )
 
 
@@ -216,7 +216,9 @@ def _is_known(prompt: PromptSpec) -> bool:
 def _needs_metadata(prompt: PromptSpec) -> bool:
     """Say whether a template reads metadata; the kind of document, which only chooses one, is known."""
     own = (prompt.system_prompt, prompt.user_prompt, prompt.fixed_system_prompt, prompt.fixed_prompt)
-    mapped = (text for one in prompt.type_mapping.values() for text in (one.system_prompt, one.user_prompt))
+    mapped = (
+        text for template in prompt.type_mapping.values() for text in (template.system_prompt, template.user_prompt)
+    )
     return any("metadata" in text for text in (*own, *mapped) if text is not None)
 
 
@@ -257,7 +259,7 @@ def _scores(run_id: str, spec: RunSpec, headline: JsonValue) -> tuple[ExportedSc
     values = next((row.metrics for row in rows if row.run == run_id), {})
     versions = _versions(spec.metrics)
     found = []
-    for key, one in values.items():
+    for key, score in values.items():
         name, profile = _named(spec.metrics, key)
         found.append(
             ExportedScore(
@@ -265,15 +267,15 @@ def _scores(run_id: str, spec: RunSpec, headline: JsonValue) -> tuple[ExportedSc
                 metric=name,
                 profile=profile,
                 version=versions.get((name, profile)),
-                value=one.value,
-                ci_low=one.ci_low,
-                ci_high=one.ci_high,
-                n=one.n,
-                n_without_value=one.n_without_value,
-                invalid=one.invalid,
-                lower=one.lower,
-                upper=one.upper,
-                evaluation_id=one.evaluation_id or None,
+                value=score.value,
+                ci_low=score.ci_low,
+                ci_high=score.ci_high,
+                n=score.n,
+                n_without_value=score.n_without_value,
+                invalid=score.invalid,
+                lower=score.lower,
+                upper=score.upper,
+                evaluation_id=score.evaluation_id or None,
             )
         )
     places = {(one.name, one.profile): i for i, one in enumerate(spec.metrics)}
@@ -282,9 +284,9 @@ def _scores(run_id: str, spec: RunSpec, headline: JsonValue) -> tuple[ExportedSc
 
 def _named(metrics: Sequence[MetricSpec], key: str) -> tuple[str, str]:
     """Find the metric that a headline's key names."""
-    for one in metrics:
-        if key in {one.name, f"{one.name}@{one.profile}"}:
-            return one.name, one.profile
+    for spec in metrics:
+        if key in {spec.name, f"{spec.name}@{spec.profile}"}:
+            return spec.name, spec.profile
     name, _, profile = key.partition("@")
     return name, profile
 

@@ -140,9 +140,9 @@ def asked_in(messages: JsonValue) -> str | None:
     if isinstance(messages, str):
         return messages
     for message in reversed(list_in(messages)):
-        one = object_in(message)
-        if one.get("role") == "user":
-            return chat_text(one.get("content"))
+        turn = object_in(message)
+        if turn.get("role") == "user":
+            return chat_text(turn.get("content"))
     return None
 
 

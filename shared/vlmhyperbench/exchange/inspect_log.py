@@ -192,16 +192,16 @@ class _Log:
         for scorer, score in (object_in(sample.get("scores")) or old).items():
             value = object_in(score).get("value")
             if isinstance(value, dict):
-                parts = {f"{scorer}/{part}": one for part, one in value.items()}
+                parts = {f"{scorer}/{part}": item for part, item in value.items()}
             elif isinstance(value, list):
-                parts = {f"{scorer}/{no}": one for no, one in enumerate(value)}
+                parts = {f"{scorer}/{no}": item for no, item in enumerate(value)}
             else:
                 parts = {scorer: value}
-            for name, one in parts.items():
-                number = _number(one)
+            for name, item in parts.items():
+                number = _number(item)
                 if number is not None:
                     found[name] = number
-                elif one is not None:
+                elif item is not None:
                     self.odd[f"Values of {name} that are no number"] += 1
         return found
 

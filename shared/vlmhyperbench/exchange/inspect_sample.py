@@ -59,7 +59,9 @@ def sample_of(run: ExportedRun, sample: ExportedSample, place: Place, images: Ma
         "target": list(sample.references),
         "messages": [*asked, *([answer] if answer else [])],
         "output": _output(run, sample, answer, latency_s),
-        "scores": {_name(run, one): _score(sample, one) for one in sample.measures if one.field is None},
+        "scores": {
+            _name(run, measure): _score(sample, measure) for measure in sample.measures if measure.field is None
+        },
         "metadata": _metadata(sample),
         "store": {},
         "events": [],
@@ -175,31 +177,37 @@ def _metadata(sample: ExportedSample) -> JsonObject:
         "latency_ms": sample.latency_ms,
     }
     fields: list[JsonValue] = [
-        {"metric": one.key, "extractor": one.extractor, "field": one.field, "value": one.value, "reason": one.reason}
-        for one in sample.measures
-        if one.field is not None
+        {
+            "metric": measure.key,
+            "extractor": measure.extractor,
+            "field": measure.field,
+            "value": measure.value,
+            "reason": measure.reason,
+        }
+        for measure in sample.measures
+        if measure.field is not None
     ]
     return {**sample.metadata, "vlmhyperbench": {**own, "fields": fields}}
 
 
-def _name(run: ExportedRun, one: ExportedMeasure) -> str:
+def _name(run: ExportedRun, measure: ExportedMeasure) -> str:
     """Name a score as the report does; one that another extractor read says so."""
-    return one.key if one.extractor == run.extractors[0] else f"{one.key} ({one.extractor})"
+    return measure.key if measure.extractor == run.extractors[0] else f"{measure.key} ({measure.extractor})"
 
 
-def _score(sample: ExportedSample, one: ExportedMeasure) -> JsonObject:
+def _score(sample: ExportedSample, measure: ExportedMeasure) -> JsonObject:
     return {
-        "value": math.nan if one.value is None else one.value,
-        "answer": sample.parsed.get(one.extractor),
-        "explanation": one.reason,
-        "reason": one.reason if one.value is None else None,
+        "value": math.nan if measure.value is None else measure.value,
+        "answer": sample.parsed.get(measure.extractor),
+        "explanation": measure.reason,
+        "reason": measure.reason if measure.value is None else None,
         "metadata": {
-            "profile": one.profile,
-            "version": one.version,
-            "extractor": one.extractor,
-            "outcome": one.outcome,
-            "is_invalid": one.is_invalid,
-            "evaluation_id": one.evaluation_id,
+            "profile": measure.profile,
+            "version": measure.version,
+            "extractor": measure.extractor,
+            "outcome": measure.outcome,
+            "is_invalid": measure.is_invalid,
+            "evaluation_id": measure.evaluation_id,
         },
     }
 

@@ -190,12 +190,12 @@ class _Reader:
 
     def _references(self, row: JsonObject, document: JsonObject, own: JsonObject) -> tuple[str, ...] | None:
         if own and isinstance(document.get("references"), list):
-            return tuple(str(one) for one in list_in(document["references"]))
+            return tuple(str(reference) for reference in list_in(document["references"]))
         target = row.get("target")
         if target is None or target == "":
             return None
         if not isinstance(target, str):
-            return tuple(str(one) for one in target) if isinstance(target, list) else (str(target),)
+            return tuple(str(text) for text in target) if isinstance(target, list) else (str(target),)
         found = listed(target, exact=True)
         if found != (target,):
             self._note("Targets that are lists are read as several accepted answers.")
@@ -252,8 +252,8 @@ def _asked_with(row: JsonObject, place: str) -> JsonObject:
     """
     calls = [list_in(call) for call in _arguments(row)]
     is_generated = all(len(call) > 1 and isinstance(call[1], dict) for call in calls)
-    responses = [one for request in list_in(row.get("resps")) for one in list_in(request)]
-    if not is_generated or not all(isinstance(one, str) for one in responses):
+    responses = [response for request in list_in(row.get("resps")) for response in list_in(request)]
+    if not is_generated or not all(isinstance(response, str) for response in responses):
         raise InvalidInput(
             f"{place}: this sample holds log-likelihoods, not a text that the model wrote.",
             cure="Evaluate a task that generates (`output_type: generate_until`).",
@@ -269,7 +269,7 @@ def _responses(row: JsonObject, place: str) -> list[str]:
             f"{place}: the sample has {len(requests)} requests, and nobody can say which is its answer.",
             cure="Evaluate a task that asks once per sample.",
         )
-    return [str(one) for request in requests for one in list_in(request)]
+    return [str(argument) for request in requests for argument in list_in(request)]
 
 
 def _prompt(row: JsonObject) -> str | None:

@@ -195,7 +195,7 @@ def _fit(answer: Answer) -> Answer:
             cure="Give the sample another id.",
         )
     references = answer.references
-    if references is not None and any("\0" in one for one in references):
+    if references is not None and any("\0" in reference for reference in references):
         raise InvalidInput(f"{answer.place}: a reference holds a NUL character.", cure="Take it out.")
     error = _shown(answer.error)
     if answer.text is None and not error:

@@ -101,7 +101,7 @@ def pin_stop(
         references.say(path, message, "Leave the judge out, and rescore the run with it once it has ended.")
     labels = [metric.label for metric in metrics if metric is not None]
     wanted = choice.metric.partition(":")[0] if choice.metric is not None else labels[0] if labels else ""
-    label = next((one for one in labels if wanted in {one, one.partition("@")[0]}), None)
+    label = next((name for name in labels if wanted in {name, name.partition("@")[0]}), None)
     if label is None:
         cure = did_you_mean(wanted, labels)
         references.say((*path, "metric"), f"the run is not scored by {wanted!r}, so it cannot stop by it.", cure)

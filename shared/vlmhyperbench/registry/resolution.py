@@ -68,7 +68,7 @@ def resolve_rescoring(
     metrics = pin_metrics(references, wanted, catalogue.tasks.get(spec.task), ("metrics",))
     reading = choices.extractors
     if reading is None:
-        reading = tuple(ExtractorChoice(name=one.name, params=one.params) for one in spec.extractors)
+        reading = tuple(ExtractorChoice(name=extractor.name, params=extractor.params) for extractor in spec.extractors)
     extractors = pin_extractors(references, reading, ("extractors",))
     if references.problems or None in (*metrics, *extractors):
         raise errors_of(references, "runs", Entry())

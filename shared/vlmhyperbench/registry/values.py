@@ -55,7 +55,7 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
 
 def sentence_of(pattern: str) -> tuple[str, str] | None:
     """Return what to say of a text that does not match a pattern, and the cure."""
-    return next((SENTENCES[name] for name, one in _PATTERNS.items() if one == pattern), None)
+    return next((SENTENCES[name] for name, known in _PATTERNS.items() if known == pattern), None)
 
 
 class Strict(StrictNumbers):

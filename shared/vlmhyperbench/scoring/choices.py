@@ -78,14 +78,19 @@ def read_choice(text: str, letters: Collection[str]) -> str:
     claimed = list(_sentences(announced(text) or "", letters))
     if claimed and claimed[0].mentions:
         return _settled(
-            {_claimed(claimed[0])} | {one.letter for one in _said(claimed[1:]) if one.is_free and one.is_cued}
+            {_claimed(claimed[0])}
+            | {mention.letter for mention in _said(claimed[1:]) if mention.is_free and mention.is_cued}
         )
     sentences = list(_sentences(text, letters))
     if sentences and _begins(sentences[0]):
-        return _settled({_claimed(sentences[0])} | {one.letter for one in _said(sentences[1:]) if _is_set_apart(one)})
+        return _settled(
+            {_claimed(sentences[0])} | {mention.letter for mention in _said(sentences[1:]) if _is_set_apart(mention)}
+        )
     said = _said(sentences)
-    _settled({one.letter for one in said if one.is_free or one.letter != "I"})
-    return _settled({one.letter for one in said if one.is_free and (one.is_cued or one.is_enclosed)})
+    _settled({mention.letter for mention in said if mention.is_free or mention.letter != "I"})
+    return _settled(
+        {mention.letter for mention in said if mention.is_free and (mention.is_cued or mention.is_enclosed)}
+    )
 
 
 def _claimed(sentence: _Sentence) -> str:
@@ -94,10 +99,12 @@ def _claimed(sentence: _Sentence) -> str:
     if lead.is_first and (lead.is_free or not (lead.letter in _ARTICLES or lead.is_subject)):
         rivals = sentence.mentions[1:]
         if lead.is_listed:  # the text of an option follows, in which letters are but letters
-            return _settled({lead.letter} | {one.letter for one in rivals if one.is_joined or _is_set_apart(one)})
-        return _settled({lead.letter} | {one.letter for one in rivals if _counts(one)})
-    _settled({one.letter for one in sentence.mentions if _counts(one)})
-    return _settled({one.letter for one in _said([sentence]) if one.is_free})
+            return _settled(
+                {lead.letter} | {mention.letter for mention in rivals if mention.is_joined or _is_set_apart(mention)}
+            )
+        return _settled({lead.letter} | {mention.letter for mention in rivals if _counts(mention)})
+    _settled({mention.letter for mention in sentence.mentions if _counts(mention)})
+    return _settled({mention.letter for mention in _said([sentence]) if mention.is_free})
 
 
 def _begins(sentence: _Sentence) -> bool:
@@ -114,7 +121,7 @@ def _is_set_apart(mention: _Mention) -> bool:
 
 
 def _said(sentences: Sequence[_Sentence]) -> list[_Mention]:
-    return [one for sentence in sentences if not sentence.is_doubted for one in sentence.mentions]
+    return [mention for sentence in sentences if not sentence.is_doubted for mention in sentence.mentions]
 
 
 def _settled(letters: set[str]) -> str:

@@ -82,23 +82,26 @@ class Judge:
         metadata: Sequence[JsonObject] | None = None,
     ) -> Measures:
         """Value the verdicts that stand in the metadata; an answer that was never judged counts as wrong."""
-        said = [_verdicts(one) for one in metadata or [{}] * len(predictions)]
-        worths = iter(self._worths([verdict for one in said if one is not None for verdict in one]))
-        found = [self._value(None if one is None else [(verdict, next(worths)) for verdict in one]) for one in said]
+        judged = [_verdicts(entry) for entry in metadata or [{}] * len(predictions)]
+        worths = iter(self._worths([verdict for verdicts in judged if verdicts is not None for verdict in verdicts]))
+        found = [
+            self._value(None if verdicts is None else [(verdict, next(worths)) for verdict in verdicts])
+            for verdicts in judged
+        ]
         return Measures(
-            values=[one.value for one in found],
-            reasons=[one.reason for one in found],
-            statistics={name: [one.statistics.get(name, 0.0) for one in found] for name in _STATISTICS},
+            values=[valued.value for valued in found],
+            reasons=[valued.reason for valued in found],
+            statistics={name: [valued.statistics.get(name, 0.0) for valued in found] for name in _STATISTICS},
         )
 
     def combine(self, sums: Mapping[str, float]) -> float | None:
         return sums["worth"] / sums["count"] if sums.get("count") else None
 
-    def _worths(self, said: Sequence[Verdict]) -> list[float | None]:
+    def _worths(self, verdicts: Sequence[Verdict]) -> list[float | None]:
         """Return what each verdict is worth; None where it cannot be read, or never came."""
         labels = {plain(label): worth for label, worth in self._judging.labels.items()}
-        texts = extract([one.text or "" for one in said], extractor=self._judging.extractor).texts
-        return [_worth(labels, one, text) for one, text in zip(said, texts, strict=True)]
+        texts = extract([verdict.text or "" for verdict in verdicts], extractor=self._judging.extractor).texts
+        return [_worth(labels, verdict, text) for verdict, text in zip(verdicts, texts, strict=True)]
 
     def _value(self, read: Sequence[tuple[Verdict, float | None]] | None) -> _Valued:
         if read is None:
@@ -140,7 +143,9 @@ def _agreement(by_order: Iterable[Mapping[int, float]]) -> dict[str, float]:
     """
     orders = list(by_order)
     swapped = [
-        (one[repeat], other[repeat]) for one, other in combinations(orders, 2) for repeat in one.keys() & other.keys()
+        (first[repeat], second[repeat])
+        for first, second in combinations(orders, 2)
+        for repeat in first.keys() & second.keys()
     ]
     repeated = [pair for worths in orders for pair in combinations(worths.values(), 2)]
     return {

@@ -70,7 +70,7 @@ class Reported:
         *,
         metadata: Sequence[JsonObject] | None = None,
     ) -> Measures:
-        found = [self._read(one) for one in metadata or [{}] * len(predictions)]
+        found = [self._read(entry) for entry in metadata or [{}] * len(predictions)]
         return Measures(
             values=found,
             reasons=[NOT_REPORTED if value is None else None for value in found],

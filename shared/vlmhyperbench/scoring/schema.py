@@ -99,7 +99,7 @@ class _Maker:
                 f"The JSON Schema has no type that is known at {_at(place)}.",
                 cure=f"Write one of {', '.join(_KEYWORDS)}.",
             )
-        known = set[str]().union(*(_KEYWORDS.get(str(one), set()) for one in several))
+        known = set[str]().union(*(_KEYWORDS.get(str(name), set()) for name in several))
         self._check_keywords(schema, {"type", *known}, place)
         bounds = {_BOUNDS[name]: schema[name] for name in _KEYWORDS[kind] & schema.keys() & _BOUNDS.keys()}
         match kind:
@@ -204,7 +204,7 @@ def _field(bounds: Mapping[str, JsonValue]) -> Any:
 
 def _same_kind(value: object, *, values: tuple[object, ...]) -> object:
     """True is not 1 in JSON, though it is in Python."""
-    alike = [isinstance(one, bool) is isinstance(value, bool) for one in values if one == value]
+    alike = [isinstance(allowed, bool) is isinstance(value, bool) for allowed in values if allowed == value]
     if alike and not any(alike):
         raise ValueError("it is none of the listed values")
     return value

@@ -142,7 +142,10 @@ def _measure_wrong(metric: Metric, rows: Sequence[Row]) -> list[Measure]:
     empty = _measure(metric, [wrong_answer(row.references) for row in rows], rows)
     nowhere_right = _measure(metric, [_NOWHERE_RIGHT] * len(rows), rows)
     direction = metric.description.direction
-    return [two if _is_worse(two, one, direction) else one for one, two in zip(empty, nowhere_right, strict=True)]
+    return [
+        second if _is_worse(second, first, direction) else first
+        for first, second in zip(empty, nowhere_right, strict=True)
+    ]
 
 
 def _is_worse(one: Measure, other: Measure, direction: Literal["higher", "lower"] | None) -> bool:

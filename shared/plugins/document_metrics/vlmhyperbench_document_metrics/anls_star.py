@@ -92,8 +92,12 @@ class AnlsStar:
 
 def _compare(reference: JsonValue, answer: JsonValue) -> float:
     """Compare a document; a list of texts stands for alternatives where the answer is one text, as in the paper."""
-    if isinstance(answer, str) and isinstance(reference, list) and all(isinstance(one, str) for one in reference):
-        return max((similarity(one, answer) for one in reference), default=0.0)
+    if (
+        isinstance(answer, str)
+        and isinstance(reference, list)
+        and all(isinstance(accepted, str) for accepted in reference)
+    ):
+        return max((similarity(accepted, answer) for accepted in reference), default=0.0)
     return similarity(reference, answer)
 
 

@@ -66,10 +66,10 @@ class Tally:
 def read_fields(value: JsonValue) -> Node | None:
     """Prepare a document for comparison; None for null and blank text, which are no field."""
     if isinstance(value, dict):
-        members = {key: node for key, one in value.items() if (node := read_fields(one)) is not None}
+        members = {key: node for key, item in value.items() if (node := read_fields(item)) is not None}
         return Object(members=members, size=sum(map(size_of, members.values())))
     if isinstance(value, list):
-        items = [node for one in value if (node := read_fields(one)) is not None and size_of(node)]
+        items = [node for item in value if (node := read_fields(item)) is not None and size_of(node)]
         return Items(items=items, size=sum(map(size_of, items)))
     return None if value is None else read_scalar(cast("str", value))
 
@@ -88,10 +88,10 @@ def compare_fields(reference: JsonValue, answer: JsonValue, rule: str) -> Tally:
     Raises:
         TooLarge: it would take more work than is allowed.
     """
-    true, said = read_fields(reference), read_fields(answer)
-    tally = Tally(predicted=0 if said is None else size_of(said))
+    true, predicted = read_fields(reference), read_fields(answer)
+    tally = Tally(predicted=0 if predicted is None else size_of(predicted))
     if true is not None:
-        _Comparison(rule, tally).visit(true, said, "")
+        _Comparison(rule, tally).visit(true, predicted, "")
     return tally
 
 
@@ -101,32 +101,32 @@ class _Comparison:
         self._tally = tally
         self._work = Work()
 
-    def visit(self, true: Node, said: Node | None, path: str) -> None:
+    def visit(self, true: Node, predicted: Node | None, path: str) -> None:
         """Count the fields of one node of the reference against what it belongs to."""
         if isinstance(true, Scalar):
             self._tally.expected[path] += 1
-            if isinstance(said, Scalar) and is_right(self._rule, true, said, self._work):
+            if isinstance(predicted, Scalar) and is_right(self._rule, true, predicted, self._work):
                 self._tally.right[path] += 1
         elif isinstance(true, Object):
-            members = said.members if isinstance(said, Object) else {}
-            for key, one in true.members.items():
-                self.visit(one, members.get(key), f"{path}.{key}" if path else key)
+            members = predicted.members if isinstance(predicted, Object) else {}
+            for key, node in true.members.items():
+                self.visit(node, members.get(key), f"{path}.{key}" if path else key)
         else:
-            self._visit_items(true.items, said.items if isinstance(said, Items) else [], f"{path}[]")
+            self._visit_items(true.items, predicted.items if isinstance(predicted, Items) else [], f"{path}[]")
 
-    def _visit_items(self, true: Sequence[Node], said: Sequence[Node], path: str) -> None:
-        right = self._right(true, said)
-        matched = match(_weights(true, said, right))
+    def _visit_items(self, true: Sequence[Node], predicted: Sequence[Node], path: str) -> None:
+        right = self._right(true, predicted)
+        matched = match(_weights(true, predicted, right))
         pairs = zip(*(side.tolist() for side in matched), strict=True)
         partners = {row: column for row, column in pairs if right[row, column] > 0}
-        if not true or any(isinstance(one, Object) for one in true):
+        if not true or any(isinstance(item, Object) for item in true):
             recognised = sum(
-                200 * right[row, column] >= RECOGNISED_PERCENT * (size_of(true[row]) + size_of(said[column]))
+                200 * right[row, column] >= RECOGNISED_PERCENT * (size_of(true[row]) + size_of(predicted[column]))
                 for row, column in partners.items()
             )
-            self._count_items(len(true), len(said), int(recognised))
-        for row, one in enumerate(true):
-            self.visit(one, said[partners[row]] if row in partners else None, path)
+            self._count_items(len(true), len(predicted), int(recognised))
+        for row, item in enumerate(true):
+            self.visit(item, predicted[partners[row]] if row in partners else None, path)
 
     def _count_items(self, expected: int, predicted: int, recognised: int) -> None:
         self._tally.lists += 1
@@ -136,14 +136,14 @@ class _Comparison:
         self._tally.items_smaller += min(expected, predicted)
         self._tally.items_larger += max(expected, predicted)
 
-    def _right(self, true: Sequence[Node], said: Sequence[Node]) -> FloatArray:
+    def _right(self, true: Sequence[Node], predicted: Sequence[Node]) -> FloatArray:
         """Count the right fields of every pair of nodes. Shape: (true, said)."""
-        self._work.count_pairs(len(true) * len(said))
-        right = np.zeros((len(true), len(said)))
+        self._work.count_pairs(len(true) * len(predicted))
+        right = np.zeros((len(true), len(predicted)))
         for kind in (Scalar, Object, Items):
             rows = [row for row, node in enumerate(true) if isinstance(node, kind)]
-            columns = [column for column, node in enumerate(said) if isinstance(node, kind)]
-            own, other = [true[row] for row in rows], [said[column] for column in columns]
+            columns = [column for column, node in enumerate(predicted) if isinstance(node, kind)]
+            own, other = [true[row] for row in rows], [predicted[column] for column in columns]
             cells = np.ix_(rows, columns)
             if not rows or not columns:
                 continue
@@ -155,23 +155,26 @@ class _Comparison:
                 right[cells] = self._right_of_lists(*cast("_Lists", (own, other)))
         return right
 
-    def _right_of_objects(self, true: Sequence[Object], said: Sequence[Object]) -> FloatArray:
-        right = np.zeros((len(true), len(said)))
-        rows, columns = (having([one.members for one in side]) for side in (true, said))
+    def _right_of_objects(self, true: Sequence[Object], predicted: Sequence[Object]) -> FloatArray:
+        right = np.zeros((len(true), len(predicted)))
+        rows, columns = (having([row.members for row in side]) for side in (true, predicted))
         for key in filter(columns.__contains__, rows):
             own = [true[row].members[key] for row in rows[key]]
-            other = [said[column].members[key] for column in columns[key]]
+            other = [predicted[column].members[key] for column in columns[key]]
             right[np.ix_(rows[key], columns[key])] += self._right(own, other)
         return right
 
-    def _right_of_lists(self, true: Sequence[Items], said: Sequence[Items]) -> FloatArray:
-        self._work.count_lists(len(true) * len(said))
-        own, other = [item for one in true for item in one.items], [item for one in said for item in one.items]
+    def _right_of_lists(self, true: Sequence[Items], predicted: Sequence[Items]) -> FloatArray:
+        self._work.count_lists(len(true) * len(predicted))
+        own, other = (
+            [item for array in true for item in array.items],
+            [item for array in predicted for item in array.items],
+        )
         right = self._right(own, other)
         weights = _weights(own, other, right)
-        total = np.zeros((len(true), len(said)))
-        for row, rows in enumerate(spans(len(one.items) for one in true)):
-            for column, columns in enumerate(spans(len(one.items) for one in said)):
+        total = np.zeros((len(true), len(predicted)))
+        for row, rows in enumerate(spans(len(array.items) for array in true)):
+            for column, columns in enumerate(spans(len(array.items) for array in predicted)):
                 matched = match(weights[rows, columns])
                 total[row, column] = right[rows, columns][matched].sum()
         return total
@@ -182,8 +185,8 @@ _Objects = tuple[list[Object], list[Object]]
 _Lists = tuple[list[Items], list[Items]]
 
 
-def _weights(true: Sequence[Node], said: Sequence[Node], right: FloatArray) -> FloatArray:
+def _weights(true: Sequence[Node], predicted: Sequence[Node], right: FloatArray) -> FloatArray:
     """F1 of every pair of items, more where it has more right fields. Shape: (true, said)."""
-    sizes = np.add.outer([size_of(one) for one in true], [size_of(one) for one in said])
+    sizes = np.add.outer([size_of(node) for node in true], [size_of(node) for node in predicted])
     weights: FloatArray = 2.0 * right / sizes + _MORE_RIGHT * right / max(right.max(initial=0.0), 1.0)
     return weights

@@ -59,40 +59,46 @@ def read_scalar(value: Union[str, float, bool]) -> Scalar | None:
     return Scalar(text=text, number=Decimal(written) if written else None, is_number=False) if text else None
 
 
-def is_right(rule: str, true: Scalar, said: Scalar, work: Work) -> bool:
+def is_right(rule: str, true: Scalar, predicted: Scalar, work: Work) -> bool:
     """Whether one value is right.
 
     Raises:
         TooLarge: the texts are too long.
     """
-    if true.text == said.text or ((true.is_number or said.is_number) and true.number == said.number is not None):
+    if true.text == predicted.text or (
+        (true.is_number or predicted.is_number) and true.number == predicted.number is not None
+    ):
         return True
     if rule == "exact":
         return False
-    alike = similarity_of_two(true.text, said.text, at_least=_AT_LEAST, work=work)
-    return bool(_is_close(rule, np.array([[alike]]), [true], [said])[0, 0])
+    alike = similarity_of_two(true.text, predicted.text, at_least=_AT_LEAST, work=work)
+    return bool(_is_close(rule, np.array([[alike]]), [true], [predicted])[0, 0])
 
 
-def right_pairs(rule: str, true: Sequence[Scalar], said: Sequence[Scalar], work: Work) -> BoolArray:
+def right_pairs(rule: str, true: Sequence[Scalar], predicted: Sequence[Scalar], work: Work) -> BoolArray:
     """Say of every pair whether it is right. Shape: (true, said).
 
     Raises:
         TooLarge: the texts are too long.
     """
-    own, other = [one.text for one in true], [one.text for one in said]
+    own, other = [scalar.text for scalar in true], [scalar.text for scalar in predicted]
     right = _equal(own, other)
-    rows, columns = ([place for place, one in enumerate(side) if one.number is not None] for side in (true, said))
-    same = _equal([true[row].number for row in rows], [said[column].number for column in columns])
-    meant = np.logical_or.outer([true[row].is_number for row in rows], [said[column].is_number for column in columns])
+    rows, columns = (
+        [place for place, scalar in enumerate(side) if scalar.number is not None] for side in (true, predicted)
+    )
+    same = _equal([true[row].number for row in rows], [predicted[column].number for column in columns])
+    meant = np.logical_or.outer(
+        [true[row].is_number for row in rows], [predicted[column].is_number for column in columns]
+    )
     right[np.ix_(rows, columns)] |= same & meant
     if rule != "exact":
-        right |= _is_close(rule, similarities(own, other, at_least=_AT_LEAST, work=work), true, said)
+        right |= _is_close(rule, similarities(own, other, at_least=_AT_LEAST, work=work), true, predicted)
     return right
 
 
-def _is_close(rule: str, alike: FloatArray, true: Sequence[Scalar], said: Sequence[Scalar]) -> BoolArray:
+def _is_close(rule: str, alike: FloatArray, true: Sequence[Scalar], predicted: Sequence[Scalar]) -> BoolArray:
     """Decide on whole numbers, so that a limit does not hang on rounding. Shape as `alike`: (true, said)."""
-    own, other = (np.array([len(one.text) for one in side], dtype=np.int64) for side in (true, said))
+    own, other = (np.array([len(scalar.text) for scalar in side], dtype=np.int64) for side in (true, predicted))
     longest = np.maximum.outer(own, other)
     edits = np.rint((1.0 - alike) * longest)
     if rule == "cer":
@@ -102,7 +108,9 @@ def _is_close(rule: str, alike: FloatArray, true: Sequence[Scalar], said: Sequen
     return accepted
 
 
-def _equal(true: Sequence[Hashable], said: Sequence[Hashable]) -> BoolArray:
+def _equal(true: Sequence[Hashable], predicted: Sequence[Hashable]) -> BoolArray:
     seen: dict[Hashable, int] = {}
-    own, other = (np.array([seen.setdefault(one, len(seen)) for one in side], dtype=np.int64) for side in (true, said))
+    own, other = (
+        np.array([seen.setdefault(value, len(seen)) for value in side], dtype=np.int64) for side in (true, predicted)
+    )
     return cast("BoolArray", np.equal.outer(own, other))

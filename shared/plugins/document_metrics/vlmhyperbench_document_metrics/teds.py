@@ -68,19 +68,19 @@ class Teds:
         true = [table for text in references if (table := self._read(text))]
         if len(true) < len(references):
             return Measure.unscored(INVALID_REFERENCE)
-        said = self._read(answer)
-        if said is None:
+        predicted = self._read(answer)
+        if predicted is None:
             return Measure(value=0.0, statistics={"similarity": 0.0, "without_table": 1.0})
-        return best([_compare(one, said) for one in true])
+        return best([_compare(reference, predicted) for reference in true])
 
     def _read(self, text: str) -> Table | None:
         return read_table(text, with_content=self._profile == "pubtabnet")
 
 
-def _compare(true: Table, said: Table) -> Measure:
-    elements = max(true.elements, said.elements)
+def _compare(true: Table, predicted: Table) -> Measure:
+    elements = max(true.elements, predicted.elements)
     try:
-        distance = edit_distance(true.root, said.root)
+        distance = edit_distance(true.root, predicted.root)
     except TooLarge:
         return Measure.unscored(TOO_LARGE)
     value = max(1.0 - distance / elements, 0.0) if elements else 1.0

@@ -15,7 +15,7 @@ from vlmhyperbench_document_metrics.work import Work
 FloatArray = npt.NDArray[np.float64]
 
 
-def similarities(true: Sequence[str], said: Sequence[str], *, at_least: float, work: Work) -> FloatArray:
+def similarities(true: Sequence[str], predicted: Sequence[str], *, at_least: float, work: Work) -> FloatArray:
     """Return 1 − Levenshtein distance / longer length, or 0 where that is below `at_least`. Shape: (true, said).
 
     Two empty texts are alike (1).
@@ -23,7 +23,7 @@ def similarities(true: Sequence[str], said: Sequence[str], *, at_least: float, w
     Raises:
         TooLarge: the texts are too long.
     """
-    own, other = _places(true), _places(said)
+    own, other = _places(true), _places(predicted)
     work.count_texts(sum(map(len, own)), sum(map(len, other)))
     # A cutoff a little lower than needed keeps rapidfuzz's rounding of it out of the result.
     alike = cdist(
@@ -34,17 +34,17 @@ def similarities(true: Sequence[str], said: Sequence[str], *, at_least: float, w
         dtype=np.float64,
     )
     alike[alike < at_least] = 0.0
-    return cast("FloatArray", alike[np.ix_([own[text] for text in true], [other[text] for text in said])])
+    return cast("FloatArray", alike[np.ix_([own[text] for text in true], [other[text] for text in predicted])])
 
 
-def similarity_of_two(true: str, said: str, *, at_least: float, work: Work) -> float:
+def similarity_of_two(true: str, predicted: str, *, at_least: float, work: Work) -> float:
     """Return what `similarities` returns for one pair.
 
     Raises:
         TooLarge: the texts are too long.
     """
-    work.count_texts(len(true), len(said))
-    alike = Levenshtein.normalized_similarity(true, said, score_cutoff=at_least - 0.01)
+    work.count_texts(len(true), len(predicted))
+    alike = Levenshtein.normalized_similarity(true, predicted, score_cutoff=at_least - 0.01)
     return alike if alike >= at_least else 0.0
 
 

@@ -39,7 +39,7 @@ class _Tree:
     children: Sequence[_Tree]
 
 
-def edit_distance(true: TableNode, said: TableNode) -> float:
+def edit_distance(true: TableNode, predicted: TableNode) -> float:
     """Return the least cost of edits between two tables, by the costs of TEDS (Zhong et al. 2020, section 5).
 
     A node more or less costs 1, another tag or span 1, another content of a cell its normalised Levenshtein distance.
@@ -49,7 +49,7 @@ def edit_distance(true: TableNode, said: TableNode) -> float:
     """
     labels: dict[Label, int] = {}
     trees: dict[tuple[int, ...], int] = {}
-    own, other = _differing(_tree(true, labels, trees), _tree(said, labels, trees))
+    own, other = _differing(_tree(true, labels, trees), _tree(predicted, labels, trees))
     if not own or not other:
         return float(sum(map(_size, own)) + sum(map(_size, other)))
     root = _number(_ROOT, labels)
@@ -87,17 +87,17 @@ def _number(thing: Thing, seen: dict[Thing, int]) -> int:
     return seen.setdefault(thing, len(seen))
 
 
-def _differing(true: _Tree, said: _Tree) -> tuple[Sequence[_Tree], Sequence[_Tree]]:
+def _differing(true: _Tree, predicted: _Tree) -> tuple[Sequence[_Tree], Sequence[_Tree]]:
     """Leave out equal trees on both ends, below roots that have the same label; the distance is that of the rest.
 
     Some best mapping keeps all of them: to map their nodes elsewhere saves no deletion and no insertion.
     """
     while True:
-        own, other = _without_equal_start(true.children, said.children)
+        own, other = _without_equal_start(true.children, predicted.children)
         own, other = (list(reversed(rest)) for rest in _without_equal_start(own[::-1], other[::-1]))
         if len(own) != 1 or len(other) != 1 or own[0].label != other[0].label:
             return own, other
-        true, said = own[0], other[0]
+        true, predicted = own[0], other[0]
 
 
 def _without_equal_start(own: Sequence[_Tree], other: Sequence[_Tree]) -> tuple[Sequence[_Tree], Sequence[_Tree]]:
@@ -128,8 +128,8 @@ def _rename_costs(labels: Sequence[Label]) -> FloatArray:
     """Return what it costs to make one label another. Shape: (labels, labels)."""
     kinds: dict[Hashable, int] = {}
     tags: dict[str, int] = {}
-    kind = np.array([_number((one.tag, one.colspan, one.rowspan), kinds) for one in labels])
-    texts = [_written(one.content, tags) for one in labels]
+    kind = np.array([_number((label.tag, label.colspan, label.rowspan), kinds) for label in labels])
+    texts = [_written(label.content, tags) for label in labels]
     if len(tags) > _MAX_TAGS or sum(map(len, texts)) > MAX_CHARS:
         raise TooLarge
     costs = cdist(texts, texts, scorer=Levenshtein.normalized_distance, dtype=np.float64)

@@ -47,20 +47,20 @@ class _Comparison:
     def __init__(self) -> None:
         self._work = Work()
 
-    def pairs(self, true: Sequence[Node], said: Sequence[Node]) -> Pairs:
-        if len(true) == len(said) == 1 and _is_leaf(true[0]) and _is_leaf(said[0]):
-            alike = similarity_of_two(_text(true[0]), _text(said[0]), at_least=THRESHOLD, work=self._work)
+    def pairs(self, true: Sequence[Node], predicted: Sequence[Node]) -> Pairs:
+        if len(true) == len(predicted) == 1 and _is_leaf(true[0]) and _is_leaf(predicted[0]):
+            alike = similarity_of_two(_text(true[0]), _text(predicted[0]), at_least=THRESHOLD, work=self._work)
             return np.full((1, 1), alike), np.ones((1, 1))
-        self._work.count_pairs(len(true) * len(said))
-        total = np.zeros((len(true), len(said)))
-        length = np.maximum.outer(_lengths(true), _lengths(said))
+        self._work.count_pairs(len(true) * len(predicted))
+        total = np.zeros((len(true), len(predicted)))
+        length = np.maximum.outer(_lengths(true), _lengths(predicted))
         nothing = [row for row, value in enumerate(true) if value is None]
-        empty = [column for column, value in enumerate(said) if value in (None, "", [], {})]
+        empty = [column for column, value in enumerate(predicted) if value in (None, "", [], {})]
         total[np.ix_(nothing, empty)] = 1.0
-        rows, columns = _by_kind(true), _by_kind(said)
+        rows, columns = _by_kind(true), _by_kind(predicted)
         for kind in filter(columns.__contains__, rows):
             cells = np.ix_(rows[kind], columns[kind])
-            part = [true[row] for row in rows[kind]], [said[column] for column in columns[kind]]
+            part = [true[row] for row in rows[kind]], [predicted[column] for column in columns[kind]]
             if kind == "leaf":
                 own, other = (list(map(_text, leaves)) for leaves in part)
                 total[cells] = similarities(own, other, at_least=THRESHOLD, work=self._work)
@@ -70,34 +70,34 @@ class _Comparison:
                 total[cells], length[cells] = self._lists(*cast("_Lists", part))
         return total, length
 
-    def _objects(self, true: Sequence[Mapping[str, JsonValue]], said: Sequence[Mapping[str, JsonValue]]) -> Pairs:
+    def _objects(self, true: Sequence[Mapping[str, JsonValue]], predicted: Sequence[Mapping[str, JsonValue]]) -> Pairs:
         """Add up the keys that either has; one that the answer lacks is null there."""
-        total, length = np.zeros((2, len(true), len(said)))
-        rows, columns = having(true), having(said)
+        total, length = np.zeros((2, len(true), len(predicted)))
+        rows, columns = having(true), having(predicted)
         for key in dict.fromkeys([*rows, *columns]):
             if key in rows:
                 own = rows[key]
-                part = self.pairs([true[row][key] for row in own], [one.get(key) for one in said])
+                part = self.pairs([true[row][key] for row in own], [members.get(key) for members in predicted])
                 total[own] += part[0]
                 length[own] += part[1]
             if key in columns and len(rows.get(key, ())) < len(true):
                 self._work.count_pairs(len(true) * len(columns[key]))
                 without = sorted({*range(len(true))}.difference(rows.get(key, ())))
-                extra = np.maximum(_lengths([said[column][key] for column in columns[key]]), 1.0)
+                extra = np.maximum(_lengths([predicted[column][key] for column in columns[key]]), 1.0)
                 length[np.ix_(without, columns[key])] += extra
         return total, length
 
-    def _lists(self, true: Sequence[Sequence[JsonValue]], said: Sequence[Sequence[JsonValue]]) -> Pairs:
+    def _lists(self, true: Sequence[Sequence[JsonValue]], predicted: Sequence[Sequence[JsonValue]]) -> Pairs:
         """Match the items of every pair of lists; what remains unmatched adds to the length."""
-        self._work.count_lists(len(true) * len(said))
-        own, other = [item for one in true for item in one], [item for one in said for item in one]
+        self._work.count_lists(len(true) * len(predicted))
+        own, other = [item for items in true for item in items], [item for items in predicted for item in items]
         alike, length = self.pairs(own, other)
         own_lengths, other_lengths = _lengths(own), _lengths(other)
         saved = np.add.outer(own_lengths, other_lengths) - length
         weight = _average(alike, length) + _SHORTER * _of_highest(saved) + _MORE_ALIKE * _of_highest(alike)
-        total, lengths = np.zeros((2, len(true), len(said)))
+        total, lengths = np.zeros((2, len(true), len(predicted)))
         for row, rows in enumerate(spans(map(len, true))):
-            for column, columns in enumerate(spans(map(len, said))):
+            for column, columns in enumerate(spans(map(len, predicted))):
                 cells = rows, columns
                 matched = match(weight[cells])
                 total[row, column] = alike[cells][matched].sum()

@@ -116,7 +116,9 @@ class SimulatedServer:
                 shown = {name: getattr(self.simulation, name) for name in self.simulation.__slots__}
                 return _json(200, {"engine": "simulated", "simulation": shown})
             case "GET", "/record":
-                return _json(200, {"records": [one.to_json() for one in self.records], "dropped": self.records.dropped})
+                return _json(
+                    200, {"records": [record.to_json() for record in self.records], "dropped": self.records.dropped}
+                )
             case "DELETE", "/record":
                 self.records.clear()
                 return _json(200, {})

@@ -29,13 +29,13 @@ class Likeness:
     """The same JSON value: the order of keys means nothing, 1 and 1.0 are one number, true is none."""
 
 
-def compare(true: JsonValue, said: JsonValue) -> Likeness:
+def compare(true: JsonValue, predicted: JsonValue) -> Likeness:
     """Compare an answer's document with the true one."""
     tally = _Tally()
-    tally.add(true, said)
+    tally.add(true, predicted)
     return Likeness(
         expected_keys=count_keys(true),
-        predicted_keys=count_keys(said),
+        predicted_keys=count_keys(predicted),
         shared_keys=tally.shared_keys,
         score=tally.score,
         values=tally.values,
@@ -62,17 +62,17 @@ def count_keys(value: JsonValue) -> int:
     return sum(map(count_keys, value)) if isinstance(value, list) else 0
 
 
-def closeness(true: JsonValue, said: JsonValue) -> float:
+def closeness(true: JsonValue, predicted: JsonValue) -> float:
     """Compare two scalars or empty containers by type, from 0 to 1; values of two types are not alike.
 
     Numbers: `1 − |p − t| / max(|p|, |t|)`, not below 0, so that numbers of opposite sign are not alike. Texts:
     `1 − levenshtein / longer length`. Everything else: whether they are equal.
     """
-    if isinstance(true, str) and isinstance(said, str):
-        return Levenshtein.normalized_similarity(true, said)
-    if _is_number(true) and _is_number(said):
-        return _nearness(true, said)
-    return float(_is_equal(true, said))
+    if isinstance(true, str) and isinstance(predicted, str):
+        return Levenshtein.normalized_similarity(true, predicted)
+    if _is_number(true) and _is_number(predicted):
+        return _nearness(true, predicted)
+    return float(_is_equal(true, predicted))
 
 
 class _Tally:
@@ -84,27 +84,27 @@ class _Tally:
         self.values = 0
         self.equal = 0
 
-    def add(self, true: JsonValue, said: JsonValue) -> None:
-        if _is_value(true) and _is_value(said):
+    def add(self, true: JsonValue, predicted: JsonValue) -> None:
+        if _is_value(true) and _is_value(predicted):
             self.values += 1
-            self.score += closeness(true, said)
-            self.equal += _is_equal(true, said)
-        elif _is_value(true) or _is_value(said):
-            self._miss(true, said)
-        elif isinstance(true, dict) and isinstance(said, dict):
+            self.score += closeness(true, predicted)
+            self.equal += _is_equal(true, predicted)
+        elif _is_value(true) or _is_value(predicted):
+            self._miss(true, predicted)
+        elif isinstance(true, dict) and isinstance(predicted, dict):
             # In the document's order, so that the sum is rounded the same way every time.
             for name in true:
-                if name in said:
+                if name in predicted:
                     self.shared_keys += 1
-                    self.add(true[name], said[name])
-            self._miss(*(value for name, value in true.items() if name not in said))
-            self._miss(*(value for name, value in said.items() if name not in true))
-        elif isinstance(true, list) and isinstance(said, list):
-            for own, other in zip(true, said, strict=False):
+                    self.add(true[name], predicted[name])
+            self._miss(*(value for name, value in true.items() if name not in predicted))
+            self._miss(*(value for name, value in predicted.items() if name not in true))
+        elif isinstance(true, list) and isinstance(predicted, list):
+            for own, other in zip(true, predicted, strict=False):
                 self.add(own, other)
-            self._miss(*true[len(said) :], *said[len(true) :])
+            self._miss(*true[len(predicted) :], *predicted[len(true) :])
         else:
-            self._miss(true, said)
+            self._miss(true, predicted)
 
     def _miss(self, *values: JsonValue) -> None:
         self.values += sum(map(_count_values, values))
@@ -124,18 +124,18 @@ def _is_number(value: JsonValue) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _is_equal(true: JsonValue, said: JsonValue) -> bool:
+def _is_equal(true: JsonValue, predicted: JsonValue) -> bool:
     """Compare scalars or empty containers as JSON: true is not 1."""
-    if _is_number(true) and _is_number(said):
-        return true == said
-    return type(true) is type(said) and true == said
+    if _is_number(true) and _is_number(predicted):
+        return true == predicted
+    return type(true) is type(predicted) and true == predicted
 
 
-def _nearness(true: float, said: float) -> float:
-    if true == said:
+def _nearness(true: float, predicted: float) -> float:
+    if true == predicted:
         return 1.0
     try:
-        distance = abs(said - true) / max(abs(said), abs(true))
+        distance = abs(predicted - true) / max(abs(predicted), abs(true))
     except OverflowError:  # a whole number beyond every float, beside a float
-        distance = float(abs(Fraction(said) - Fraction(true)) / max(abs(Fraction(said)), abs(Fraction(true))))
+        distance = float(abs(Fraction(predicted) - Fraction(true)) / max(abs(Fraction(predicted)), abs(Fraction(true))))
     return max(0.0, 1.0 - distance)

@@ -111,8 +111,8 @@ class StructuralFidelity:
             InvalidInput: its schema cannot be used, or not be decided for it.
         """
         schema = self._schema_of(about)
-        said = repaired = _parsed(prediction)
-        if said is None:
+        predicted = repaired = _parsed(prediction)
+        if predicted is None:
             text, repairs = repair_json(prediction, opening=self._opening)
             repaired = _parsed(text) if repairs else None
         is_repaired_valid = repaired is not None and (schema is None or schema.is_valid(repaired.value))
@@ -120,11 +120,11 @@ class StructuralFidelity:
             "count": 1.0,
             "has_schema": float(schema is not None),
             "l0": float(bool(prediction.strip())),
-            "l1": float(said is not None),
+            "l1": float(predicted is not None),
             "l2_repaired": float(repaired is not None),
-            "l3": float(said is not None and is_repaired_valid),
+            "l3": float(predicted is not None and is_repaired_valid),
             "l3_repaired": float(is_repaired_valid),
-            **_resemblance(said, repaired, [true for text in references if (true := _parsed(text)) is not None]),
+            **_resemblance(predicted, repaired, [true for text in references if (true := _parsed(text)) is not None]),
         }
 
     def _schema_of(self, about: JsonObject) -> JsonSchema | None:
@@ -132,7 +132,7 @@ class StructuralFidelity:
         return self._schema if own is None else read_schema(own)
 
 
-def _resemblance(said: _Parsed | None, repaired: _Parsed | None, truths: Sequence[_Parsed]) -> dict[str, float]:
+def _resemblance(predicted: _Parsed | None, repaired: _Parsed | None, truths: Sequence[_Parsed]) -> dict[str, float]:
     """Return L4 to L6 against the reference whose values are closest, the first among equals."""
     if not truths:
         return {}
@@ -141,7 +141,7 @@ def _resemblance(said: _Parsed | None, repaired: _Parsed | None, truths: Sequenc
     ]
     best = max(range(len(truths)), key=lambda no: likenesses[no].score / likenesses[no].values)
     after = likenesses[best]
-    before = after if said is not None else compare_with_nothing(truths[best].value)
+    before = after if predicted is not None else compare_with_nothing(truths[best].value)
     return {
         "has_reference": 1.0,
         "l4_expected": float(after.expected_keys),

@@ -57,11 +57,11 @@ class Accuracy:
         metadata: Sequence[JsonObject] | None = None,  # noqa: ARG002 (part of the contract)
     ) -> Measures:
         pairs = lay_out(predictions, references)
-        classes = [self._class_of(said) for said in self._normaliser.bulk(pairs.predictions)]
+        classes = [self._class_of(predicted) for predicted in self._normaliser.bulk(pairs.predictions)]
         true = self._normaliser.bulk(pairs.references)
         equal = np.array(list(map(eq, classes, true)), dtype=np.float64)
         correct = equal[pairs.best(equal)]
-        unparsed = np.array([said is None for said in classes], dtype=np.float64)[pairs.starts]
+        unparsed = np.array([predicted is None for predicted in classes], dtype=np.float64)[pairs.starts]
         return pairs.measures(correct, {"correct": correct, "unparsed": unparsed})
 
     def combine(self, sums: Mapping[str, float]) -> float | None:

@@ -90,17 +90,17 @@ class Classification:
         reasons: list[str | None] = []
         cells: list[str | None] = []
         for own in references:
-            said = next(answers)
+            predicted = next(answers)
             true = [label for label in [next(truths) for _ in own] if label is not None]
             if not true:
                 values.append(None)
                 reasons.append(NO_CLASS if own else NO_REFERENCE)
                 cells.append(None)
                 continue
-            counted = said if said in true else true[0]
-            values.append(float(said == counted))
+            counted = predicted if predicted in true else true[0]
+            values.append(float(predicted == counted))
             reasons.append(None)
-            cells.append(cell_name(counted, said))
+            cells.append(cell_name(counted, predicted))
         return one_hot(values, reasons, cells)
 
     def combine(self, sums: Mapping[str, float]) -> float | None:

@@ -70,9 +70,9 @@ def confusion_of(sums: Mapping[str, float]) -> Confusion | None:
     rows = [label for label, support in zip(layout.labels, tallies.support.tolist(), strict=True) if support > 0]
     place = {label: no for no, label in enumerate(sorted(rows))}
     matrix = np.zeros((len(place), len(place) + 1), dtype=np.int64)
-    for true, said, count in zip(layout.true.tolist(), layout.predicted.tolist(), counts.tolist(), strict=True):
+    for true, predicted, count in zip(layout.true.tolist(), layout.predicted.tolist(), counts.tolist(), strict=True):
         if count > 0:
-            column = place.get(layout.labels[said], len(place)) if said != _NOWHERE else len(place)
+            column = place.get(layout.labels[predicted], len(place)) if predicted != _NOWHERE else len(place)
             matrix[place[layout.labels[true]], column] += round(count)
     return Confusion(
         labels=tuple(place),
@@ -143,7 +143,8 @@ def _layout(names: tuple[str, ...]) -> _Layout:
         columns=tuple(no for no, _, _ in cells),
         true=np.array([place[true] for _, true, _ in cells], dtype=np.int64),
         predicted=np.array(
-            [_NOWHERE if said is None else place.get(said, _NOWHERE) for _, _, said in cells], dtype=np.int64
+            [_NOWHERE if predicted is None else place.get(predicted, _NOWHERE) for _, _, predicted in cells],
+            dtype=np.int64,
         ),
     )
 

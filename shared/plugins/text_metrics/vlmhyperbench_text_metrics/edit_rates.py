@@ -29,12 +29,12 @@ def distances(
     """
     edits, said_length, true_length = np.zeros((3, len(pairs.predictions)), dtype=np.int64)
     for part in pairs.chunks(chunk_chars):
-        said, true = pairs.predictions[part], pairs.references[part]
-        differ = np.fromiter(map(ne, said, true), dtype=np.bool_, count=len(said))
+        predicted, true = pairs.predictions[part], pairs.references[part]
+        differ = np.fromiter(map(ne, predicted, true), dtype=np.bool_, count=len(predicted))
         wanted = prepare(true)
         true_length[part] = said_length[part] = lengths(wanted)
         chosen = differ.tolist()
-        given = prepare(list(compress(said, chosen)))
+        given = prepare(list(compress(predicted, chosen)))
         places = np.flatnonzero(differ) + part.start
         wrong = cpdist(given, list(compress(wanted, chosen)), scorer=Levenshtein.distance, dtype=np.int64, workers=-1)
         edits[places], said_length[places] = wrong, lengths(given)

@@ -72,9 +72,9 @@ class ExactMatch:
         differ = bytearray(map(ne, pairs.predictions, pairs.references))
         equal = ~np.frombuffer(differ, dtype=np.bool_)
         places = np.flatnonzero(~equal)
-        said, true = list(compress(pairs.predictions, differ)), list(compress(pairs.references, differ))
+        predicted, true = list(compress(pairs.predictions, differ)), list(compress(pairs.references, differ))
         for first in range(0, len(places), _CHUNK):
             part = slice(first, first + _CHUNK)
-            same = bytearray(map(eq, self._normaliser.bulk(said[part]), self._normaliser.bulk(true[part])))
+            same = bytearray(map(eq, self._normaliser.bulk(predicted[part]), self._normaliser.bulk(true[part])))
             equal[places[part]] = np.frombuffer(same, dtype=np.bool_)
         return equal.astype(np.float64)

@@ -92,12 +92,12 @@ def lay_out(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> 
     rows = np.flatnonzero(counts)
     starts = np.cumsum(counts) - counts
     if len(rows) == len(counts) == counts.sum():
-        said, true = list(predictions), [text for (text,) in references]
+        predicted, true = list(predictions), [text for (text,) in references]
     else:
         true = list(chain.from_iterable(references))
-        said = [text for text, count in zip(predictions, counts.tolist(), strict=True) for _ in range(count)]
+        predicted = [text for text, count in zip(predictions, counts.tolist(), strict=True) for _ in range(count)]
     return Pairs(
-        predictions=said,
+        predictions=predicted,
         references=true,
         rows=rows,
         starts=starts[rows],

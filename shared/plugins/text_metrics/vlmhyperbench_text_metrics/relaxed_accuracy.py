@@ -74,10 +74,10 @@ class RelaxedAccuracy:
 
 
 def _is_close(prediction: str, reference: str) -> bool:
-    said, true = _number(prediction), _number(reference)
-    if said is None or not true:
+    predicted, true = _number(prediction), _number(reference)
+    if predicted is None or not true:
         return prediction.lower() == reference.lower()
-    return abs(said - true) / abs(true) <= TOLERANCE
+    return abs(predicted - true) / abs(true) <= TOLERANCE
 
 
 def _number(text: str) -> float | None:

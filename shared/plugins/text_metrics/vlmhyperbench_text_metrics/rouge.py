@@ -74,11 +74,11 @@ class Rouge:
     def combine(self, sums: Mapping[str, float]) -> float | None:
         return share(sums, "fmeasure")
 
-    def _score(self, said: list[str], true: list[str]) -> float:
+    def _score(self, predicted: list[str], true: list[str]) -> float:
         if self._profile == "rougeL":
-            return _fmeasure(LCSseq.similarity(said, true), len(said), len(true))
+            return _fmeasure(LCSseq.similarity(predicted, true), len(predicted), len(true))
         order = int(self._profile[-1])
-        own, other = _ngrams(said, order), _ngrams(true, order)
+        own, other = _ngrams(predicted, order), _ngrams(true, order)
         return _fmeasure((own & other).total(), own.total(), other.total())
 
 
@@ -86,10 +86,10 @@ def _ngrams(words: list[str], order: int) -> Counter[tuple[str, ...]]:
     return Counter(zip(*(words[first:] for first in range(order)), strict=False))
 
 
-def _fmeasure(shared: int, said: int, true: int) -> float:
+def _fmeasure(shared: int, predicted: int, true: int) -> float:
     if shared == 0:
         return 0.0
-    precision, recall = shared / said, shared / true
+    precision, recall = shared / predicted, shared / true
     return min(2 * precision * recall / (precision + recall), 1.0)
 
 

@@ -77,9 +77,9 @@ class Ter:
         return _rate(sums["edits"], sums["length"]) if sums.get("count", 0.0) > 0 else None
 
     def _edits(self, prediction: str, references: Sequence[str]) -> _Edits:
-        said, *true = (text.lower().split() for text in (prediction, *references))
-        if max(map(len, (said, *true))) > SHIFTED_WORDS:
-            edits = min(Levenshtein.distance(said, own) for own in true)
+        predicted, *true = (text.lower().split() for text in (prediction, *references))
+        if max(map(len, (predicted, *true))) > SHIFTED_WORDS:
+            edits = min(Levenshtein.distance(predicted, own) for own in true)
             return _Edits(edits, sum(map(len, true)) / len(true), 1.0)
         score = self._ter.sentence_score(prediction, references)
         return _Edits(score.num_edits, score.ref_length, 0.0)

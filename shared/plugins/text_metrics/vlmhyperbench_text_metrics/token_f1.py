@@ -60,8 +60,8 @@ class TokenF1:
         metadata: Sequence[JsonObject] | None = None,  # noqa: ARG002 (part of the contract)
     ) -> Measures:
         pairs = lay_out(predictions, references)
-        said, true = self._words(pairs.predictions), self._words(pairs.references)
-        scores = np.array([_f1(own, other) for own, other in zip(said, true, strict=True)], dtype=np.float64)
+        predicted, true = self._words(pairs.predictions), self._words(pairs.references)
+        scores = np.array([_f1(own, other) for own, other in zip(predicted, true, strict=True)], dtype=np.float64)
         best = scores[pairs.best(scores)]
         return pairs.measures(best, {"f1": best})
 
@@ -74,11 +74,11 @@ class TokenF1:
         return [_ARTICLE.sub(" ", text.lower().translate(_WITHOUT_PUNCTUATION)).split() for text in texts]
 
 
-def _f1(said: list[str], true: list[str]) -> float:
-    if not said or not true:
-        return float(said == true)
-    shared = (Counter(said) & Counter(true)).total()
+def _f1(predicted: list[str], true: list[str]) -> float:
+    if not predicted or not true:
+        return float(predicted == true)
+    shared = (Counter(predicted) & Counter(true)).total()
     if shared == 0:
         return 0.0
-    precision, recall = shared / len(said), shared / len(true)
+    precision, recall = shared / len(predicted), shared / len(true)
     return min(2 * precision * recall / (precision + recall), 1.0)

@@ -69,10 +69,10 @@ class VqaAccuracy:
         return share(sums, "accuracy")
 
     def _value(self, prediction: str, answers: Sequence[str]) -> float:
-        said, true = trim(prediction), list(map(trim, answers))
+        predicted, true = trim(prediction), list(map(trim, answers))
         if self._profile == "normalized" or len(set(true)) > 1:
-            said, true = normalise_answer(said), list(map(normalise_answer, true))
-        return _leave_one_out(true.count(said), len(true))
+            predicted, true = normalise_answer(predicted), list(map(normalise_answer, true))
+        return _leave_one_out(true.count(predicted), len(true))
 
 
 def _missing(answers: Sequence[str]) -> int:

@@ -125,10 +125,10 @@ def ask_page(
     left_tokens = budget_tokens
     says_rule = has_absent and not has_system_prompt
     for question in questions:
-        one = _put_in_words(question, habits, rng, with_absent=says_rule, style=style)
-        length = len(one.question) + len(one.answer)
+        exchange = _put_in_words(question, habits, rng, with_absent=says_rule, style=style)
+        length = len(exchange.question) + len(exchange.answer)
         if length <= left_tokens:
-            asked.append(one)
+            asked.append(exchange)
             left_tokens -= length
     return asked or [_put_in_words(questions[-1], habits, rng, with_absent=says_rule, style="value")]
 

@@ -133,8 +133,8 @@ def _pack(page: TrainingPage, exchanges: list[Exchange], rng: random.Random, *, 
     ids = [START, *before, *encode("User: "), *image_tokens(*tiles_of(page.pixels.shape))]
     targets, positions, segments = [NO_TARGET] * len(ids), [*range(len(ids))], [0] * len(ids)
     page_end = len(ids)
-    for segment, one in enumerate(exchanges, 1):
-        text, wanted = _shifted(one)
+    for segment, asked in enumerate(exchanges, 1):
+        text, wanted = _shifted(asked)
         ids += text
         targets += wanted
         positions += range(page_end, page_end + len(text))
@@ -146,11 +146,11 @@ def _pack(page: TrainingPage, exchanges: list[Exchange], rng: random.Random, *, 
         targets=targets,
         positions=positions,
         segments=segments,
-        kinds=tuple(one.kind for one in exchanges),
+        kinds=tuple(exchange.kind for exchange in exchanges),
     )
 
 
-def _shifted(one: Exchange) -> tuple[list[int], list[int]]:
+def _shifted(exchange: Exchange) -> tuple[list[int], list[int]]:
     """Return the tokens that are read and, for each, the one that has to follow; the last is never read."""
-    read = one.question + one.answer[:-1]
-    return read, [NO_TARGET] * (len(one.question) - 1) + one.answer
+    read = exchange.question + exchange.answer[:-1]
+    return read, [NO_TARGET] * (len(exchange.question) - 1) + exchange.answer

@@ -110,7 +110,7 @@ def what_is_wrong(engines: Sequence[Engine], answers: Mapping[str, Sequence[str]
 
 
 def _same(first: Sequence[str], other: Sequence[str]) -> int:
-    return sum(one == two for one, two in zip(first, other, strict=True))
+    return sum(mine == theirs for mine, theirs in zip(first, other, strict=True))
 
 
 def _ask(engine: Engine, items: Sequence[Item], folder: Path, environments: Path) -> list[str]:

@@ -52,7 +52,7 @@ def choose(names: Sequence[str]) -> tuple[tuple[Service, ...], ...]:
     if unknown:
         raise InvalidInput(f"There is no service {unknown[0]!r}.", cure=f"There are {', '.join(known)}.", code="usage")
     wanted = set(names or known)
-    return tuple(kept for stage in STAGES if (kept := tuple(one for one in stage if one.name in wanted)))
+    return tuple(kept for stage in STAGES if (kept := tuple(service for service in stage if service.name in wanted)))
 
 
 def environment_of_services(*, home: str, api_port: int) -> dict[str, str]:

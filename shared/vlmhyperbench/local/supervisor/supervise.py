@@ -207,13 +207,13 @@ class Stack:
             for stage in self._stages:
                 started = [
                     Kept(
-                        one,
+                        service,
                         fork_server=self._fork_server,
                         env=self._environment(),
-                        log_file=self._home.log_of(one.name),
+                        log_file=self._home.log_of(service.name),
                         changed=self._write_processes,
                     )
-                    for one in stage
+                    for service in stage
                 ]
                 self._kept.append(started)
                 for kept in started:
@@ -306,7 +306,7 @@ def _listens(pid: int, port: int) -> bool:
         sockets = psutil.Process(pid).net_connections("tcp")
     except psutil.Error:
         return False
-    return any(one.status == psutil.CONN_LISTEN and one.laddr.port == port for one in sockets)
+    return any(socket.status == psutil.CONN_LISTEN and socket.laddr.port == port for socket in sockets)
 
 
 def _answers_ready(host: str, port: int) -> bool:
