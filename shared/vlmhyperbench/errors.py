@@ -2,6 +2,7 @@
 
 VlmHyperBenchError            code, message, cure
 ├── InvalidInput              the caller's data is wrong; repeating it cannot help
+│   └── TargetRefused         the measured endpoint refuses what a run asks of everybody
 ├── NotFound                  a name or id that does not exist
 ├── NotReady                  right request, wrong moment (no model loaded, still starting)
 ├── Conflict                  the state of the thing forbids it
@@ -23,6 +24,7 @@ from vlmhyperbench_sdk.errors import (
     Unavailable,
     VlmHyperBenchError,
 )
+from vlmhyperbench_sdk.types import JsonObject
 
 __all__ = [
     "Conflict",
@@ -33,6 +35,7 @@ __all__ = [
     "NotReady",
     "OutOfMemory",
     "PluginFailure",
+    "TargetRefused",
     "Unavailable",
     "VlmHyperBenchError",
 ]
@@ -44,8 +47,19 @@ class Denied(VlmHyperBenchError):
     code = "denied"
 
 
+class TargetRefused(InvalidInput):
+    """A target refuses the requests of a run whatever their prompt is; asking again cannot help."""
+
+    code = "endpoint_refused"
+
+    def __init__(self, message: str, *, cure: str, code: str, answer: JsonObject | None = None) -> None:
+        """`answer` is what its server said, as `RequestError` of the API has it; None where rows of the run say it."""
+        super().__init__(message, cure=cure, code=code)
+        self.answer = answer
+
+
 class Fenced(Conflict):
-    """The claim is no longer ours: kill the runner and write nothing."""
+    """The claim is no longer ours: end the work and write nothing."""
 
     code = "fenced"
 

@@ -14,6 +14,7 @@ from pydantic import SecretStr
 from sqlalchemy import insert, update
 
 from tests.support.builders import add_run, add_shard, add_worker, chunk_frame, new_fact, run_spec, store_chunk
+from tests.support.handling import ended
 from vlmhyperbench.analysis.quality import summarise
 from vlmhyperbench.data.manifest import ManifestSample, manifest_key, write
 from vlmhyperbench.db import jobs, manifests, measures
@@ -168,7 +169,7 @@ async def test_a_metric_that_is_not_installed_fails_the_job_for_good(
 ) -> None:
     wrong = EXACT.model_copy(update={"class_path": "exact_mach"})
     run_id = await _answered_run(runtime, tmp_path, EXACT, wrong)
-    outcome = await handle_score(await _claimed(runtime, cpu, run_id))
+    outcome = await ended(handle_score(await _claimed(runtime, cpu, run_id)))
     assert isinstance(outcome, Failed)
     assert (outcome.code, outcome.permanent) == ("not_found", True)
     assert "Did you mean exact_match" in outcome.message
@@ -215,7 +216,7 @@ async def test_a_chunk_that_was_changed_in_storage_fails_the_job(
     (chunk,) = (tmp_path / "storage" / "runs" / str(run_id) / "chunks").rglob("*.parquet")
     chunk.chmod(0o600)
     await asyncio.to_thread(chunk.write_bytes, b"something else")
-    outcome = await handle_score(await _claimed(runtime, cpu, run_id))
+    outcome = await ended(handle_score(await _claimed(runtime, cpu, run_id)))
     assert isinstance(outcome, Failed)
     assert outcome.code == "storage_corrupt"
 

@@ -11,6 +11,7 @@ from pydantic import SecretStr
 from sqlalchemy import insert, update
 
 from tests.support.builders import add_run, add_worker
+from tests.support.handling import ended
 from vlmhyperbench.data.manifest import manifest_key, read
 from vlmhyperbench.db import jobs, manifests
 from vlmhyperbench.db.queries import table_of
@@ -147,7 +148,7 @@ async def test_what_is_wrong_with_a_dataset_fails_the_job_for_good(
         (DRAWN.model_copy(update={"type": "synthetic_document"}), "not_found"),
         (absent, "not_found"),
     ):
-        outcome = await handle_index(await _claimed(runtime, cpu, spec, digest=uuid4().hex))
+        outcome = await ended(handle_index(await _claimed(runtime, cpu, spec, digest=uuid4().hex)))
         assert isinstance(outcome, Failed)
         assert (outcome.code, outcome.permanent) == (code, True)
 

@@ -15,8 +15,8 @@ import pytest
 
 from tests.inference_worker.test_drive import Start, ask, claimed, remote, rows_of, runtime, start
 from tests.loadgen.driving import respond, serving, whole
+from vlmhyperbench.errors import TargetRefused
 from vlmhyperbench.runtime import Runtime
-from vlmhyperbench_inference_worker.refusals import TargetRefused
 from vlmhyperbench_sdk.load import SEGMENT_ROWS
 
 __all__ = ["runtime", "start"]
@@ -75,9 +75,9 @@ async def test_an_endpoint_that_refuses_the_key_ends_the_job_without_a_row(
 ) -> None:
     async with refusing(lambda _: 401) as url:
         job, served = await claimed(runtime, 6), await start(remote(url))
-        with pytest.raises(TargetRefused) as refused:
+        with pytest.raises(TargetRefused) as caught:
             await ask(job, served, tmp_path, requests=6)
-    assert refused.value.code == "endpoint_key_refused"
+    assert caught.value.code == "endpoint_key_refused"
     assert await rows_of(job) == []
 
 

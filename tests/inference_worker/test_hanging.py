@@ -15,8 +15,8 @@ from tests.inference_worker.test_drive import Start, ask, claimed, remote, rows_
 from vlmhyperbench.domain.outcomes import Complete, Outcome
 from vlmhyperbench.domain.states import JobState
 from vlmhyperbench.runtime import Runtime
+from vlmhyperbench.worker.claim_runner import ClaimRunner
 from vlmhyperbench.worker.claims import ClaimedJob
-from vlmhyperbench.worker.tending import Tending
 from vlmhyperbench_simulated.server import start_server
 from vlmhyperbench_simulated.simulation import Simulation
 
@@ -44,7 +44,7 @@ async def test_a_sample_that_hangs_for_longer_than_the_limit_of_stalling_is_an_e
             await ask(job, served, tmp_path, requests=1, timeout_s=TIMEOUT_S)
             return Complete()
 
-        finished = await Tending(job, handler, sent_at=time.monotonic()).run()
+        finished = await ClaimRunner(job, handler, sent_at=time.monotonic()).run()
     assert finished is not None
     assert finished.state is JobState.DONE
     assert await rows_of(job) == [(0, "timeout")]

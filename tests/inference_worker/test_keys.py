@@ -15,6 +15,7 @@ import pytest
 from tests.loadgen.driving import respond, serving, whole
 from tests.shared.domain.builders_of_jobs import judge_metric, run_spec
 from tests.support.engine_room import EngineRoom
+from tests.support.handling import ended
 from vlmhyperbench.data import manifest
 from vlmhyperbench.db import manifests
 from vlmhyperbench.db.views import JobView
@@ -107,7 +108,7 @@ async def ask(runtime: Runtime, fleet: Fleet, tmp_path: Path) -> AsyncIterator[A
             worker_id=worker_id, boot_id=uuid4(), name="w", runtime=runtime, settings=runtime.settings, label={}
         )
         claimed = ClaimedJob(held.job, claim_id=held.claim_id, context=context, cpu=CpuChildren())
-        outcome = await handle_generate(claimed, fleet=fleet, reserve=reserve, devices=[])
+        outcome = await ended(handle_generate(claimed, fleet=fleet, reserve=reserve, devices=[]))
         await room.finish(held, outcome)
         return outcome
 

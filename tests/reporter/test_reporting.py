@@ -15,6 +15,7 @@ from PIL import Image, ImageDraw
 from sqlalchemy import insert, update
 
 from tests.support.builders import add_run, add_shard, add_worker, chunk_frame, new_fact, run_spec, store_chunk
+from tests.support.handling import ended
 from vlmhyperbench.data.images import ImageInfo, check, image_key
 from vlmhyperbench.data.manifest import ManifestSample, manifest_key, write
 from vlmhyperbench.db import artifacts, events, experiments, jobs, manifests, runs
@@ -297,7 +298,7 @@ async def test_measures_that_were_changed_in_storage_fail_the_job(
     for measured in (tmp_path / "storage" / "runs" / str(run_id) / "measures").rglob("*.parquet"):
         measured.chmod(0o600)
         await asyncio.to_thread(measured.write_bytes, b"something else")
-    outcome = await handle_report(await _claimed(runtime, cpu, StepKind.REPORT, run_id=run_id))
+    outcome = await ended(handle_report(await _claimed(runtime, cpu, StepKind.REPORT, run_id=run_id)))
     assert isinstance(outcome, Failed)
     assert outcome.code == "storage_corrupt"
 

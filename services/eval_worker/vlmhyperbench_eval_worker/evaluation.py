@@ -16,9 +16,9 @@ from vlmhyperbench.db.views import MeasureManifestView, RunView
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.identity import id_of, identify
 from vlmhyperbench.domain.judging import is_judge
-from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted, outcome_of
+from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted
 from vlmhyperbench.domain.specs import ImportTarget, RunSpec
-from vlmhyperbench.errors import Fenced, NotFound, VlmHyperBenchError
+from vlmhyperbench.errors import NotFound
 from vlmhyperbench.facts.read import read_facts
 from vlmhyperbench.scoring.extraction import TEXT
 from vlmhyperbench.worker.claims import ClaimedJob
@@ -49,15 +49,6 @@ class Written:
 
 async def handle_score(job: ClaimedJob) -> Outcome:
     """Do one SCORE job; a metric that cannot be had fails the run, a metric that raises leaves rows unscored."""
-    try:
-        return await _score(job)
-    except Fenced:
-        raise
-    except VlmHyperBenchError as error:
-        return outcome_of(error)
-
-
-async def _score(job: ClaimedJob) -> Outcome:
     runtime = job.runtime
     run, spec = await _read_run(job)
     payload = ("text", "reported") if isinstance(spec.target, ImportTarget) else ("text",)

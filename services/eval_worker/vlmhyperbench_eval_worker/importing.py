@@ -16,9 +16,9 @@ from vlmhyperbench.bounded import ChildBounds, run_bounded
 from vlmhyperbench.data import manifest
 from vlmhyperbench.db import claims, manifests, runs
 from vlmhyperbench.domain.digests import digest_of
-from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted, outcome_of
+from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted
 from vlmhyperbench.domain.specs import DatasetSpec, ImportTarget, RunSpec
-from vlmhyperbench.errors import Conflict, Fenced, InvalidInput, NotFound, PluginFailure, VlmHyperBenchError
+from vlmhyperbench.errors import Conflict, InvalidInput, NotFound, PluginFailure
 from vlmhyperbench.exchange.answers import Answer, answers_key, read_answers
 from vlmhyperbench.exchange.foreign import count_in, list_in
 from vlmhyperbench.exchange.lines import lines_of
@@ -63,15 +63,6 @@ class Checked:
 
 async def handle_import(job: ClaimedJob) -> Outcome:
     """Do one IMPORT job; a file that does not fit its dataset fails the run before anything is written."""
-    try:
-        return await _import(job)
-    except Fenced:
-        raise
-    except VlmHyperBenchError as error:
-        return outcome_of(error)
-
-
-async def _import(job: ClaimedJob) -> Outcome:
     asked = await _asked(job)
     no = done = 0
     with tempfile.TemporaryDirectory(prefix="vlmhb-import-") as folder:

@@ -10,9 +10,8 @@ from vlmhyperbench.bounded import ChildBounds, run_bounded
 from vlmhyperbench.data.manifest import manifest_key
 from vlmhyperbench.db import manifests
 from vlmhyperbench.db.views import SampleManifestView
-from vlmhyperbench.domain.outcomes import Complete, Outcome, outcome_of
+from vlmhyperbench.domain.outcomes import Complete, Outcome
 from vlmhyperbench.domain.specs import ANSWERS_DATASET, DatasetSpec, Limits
-from vlmhyperbench.errors import Fenced, VlmHyperBenchError
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_eval_worker.enumerating import IndexResult, index_in_bounds, index_in_child
 
@@ -22,15 +21,6 @@ BOUNDS = ChildBounds(memory_bytes=4 * 1024**3, cpu_s=3600, wall_s=7200)
 
 async def handle_index(job: ClaimedJob) -> Outcome:
     """Do one INDEX job; what is wrong with the dataset fails the run, what is wrong with one sample does not."""
-    try:
-        return await _index(job)
-    except Fenced:
-        raise
-    except VlmHyperBenchError as error:
-        return outcome_of(error)
-
-
-async def _index(job: ClaimedJob) -> Outcome:
     spec = DatasetSpec.model_validate(job.job.params["dataset"])
     limits = Limits.model_validate(job.job.params.get("limits", {}))
     digest = str(job.job.params["dataset_digest"])

@@ -15,7 +15,7 @@ from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.load.process import LoadProcess
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_inference_worker.live import Live
-from vlmhyperbench_inference_worker.refusals import TargetRefused
+from vlmhyperbench_inference_worker.refusals import refused
 from vlmhyperbench_inference_worker.requests import PlannedRequest
 from vlmhyperbench_inference_worker.serving import Serving
 from vlmhyperbench_inference_worker.sink import Sealed, Sink
@@ -116,7 +116,7 @@ async def _commit(
         )
     await asyncio.to_thread(path.unlink)
     if sealed and sealed.refusal:
-        raise TargetRefused(sealed.refusal, serving)
+        raise refused(sealed.refusal, serving)
     if sealed:
         await job.append(sealed.chunk, sealed.rows)
         driven.has_answered |= sealed.unanswered < len(sealed.rows)

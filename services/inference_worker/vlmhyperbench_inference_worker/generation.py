@@ -10,11 +10,11 @@ from dataclasses import asdict
 
 from vlmhyperbench.data.cache import DatasetCache
 from vlmhyperbench.domain.judging import PARAM, is_judge, judging_of
-from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome, Preempted, Stopped, outcome_of
+from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted, Stopped
 from vlmhyperbench.domain.planning import target_digest
 from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget, Target
 from vlmhyperbench.domain.states import PhaseState
-from vlmhyperbench.errors import Conflict, Fenced, InvalidInput, NotFound, Unavailable
+from vlmhyperbench.errors import Conflict, TargetRefused, Unavailable
 from vlmhyperbench.load.neighbours import Neighbours, among_neighbours
 from vlmhyperbench.load.process import END_SECONDS, LoadProcess
 from vlmhyperbench.secret_files import read_secrets
@@ -29,7 +29,7 @@ from vlmhyperbench_inference_worker.fleet import Fleet
 from vlmhyperbench_inference_worker.judging import read_judging
 from vlmhyperbench_inference_worker.phases import measured_kind, measured_params, open_phases
 from vlmhyperbench_inference_worker.probing import probe
-from vlmhyperbench_inference_worker.refusals import TargetRefused, check_refusals
+from vlmhyperbench_inference_worker.refusals import check_refusals
 from vlmhyperbench_inference_worker.reserve import Reserve, end, folder_of
 from vlmhyperbench_inference_worker.reuse import keep_equal
 from vlmhyperbench_inference_worker.serving import Serving
@@ -44,16 +44,9 @@ async def handle_generate(job: ClaimedJob, *, fleet: Fleet, reserve: Reserve, de
     try:
         async with Watch(devices) as watch:
             return await _generate(job, fleet, reserve, watch, devices)
-    except Fenced:
+    except (EngineLost, TargetRefused):
+        await fleet.discard()
         raise
-    except EngineLost as error:
-        await fleet.discard()
-        return outcome_of(error)
-    except TargetRefused as error:
-        await fleet.discard()
-        return Failed(code=error.code, message=str(error), permanent=True, error=error.told)
-    except (InvalidInput, NotFound, Conflict, Unavailable) as error:
-        return outcome_of(error)
     finally:
         reserve.refill()
 
@@ -141,7 +134,7 @@ async def _measure(
     is_stopped = job.stopping.is_set()
     if not is_stopped and (driven.end is None or driven.end.outcome != "complete"):
         reason = driven.end.error if driven.end else "it ended without a last line"
-        return Failed(code="load_generator", message=f"The load generator did not finish: {reason}.")
+        raise Unavailable(f"The load generator did not finish: {reason}.", code="load_generator")
     if is_stoppable:
         # Whatever stands in the order behind the last that was asked was never reached, readable or not.
         last = max((place for place, one in enumerate(work.missing, 1) if one in driven.ordinals), default=0)

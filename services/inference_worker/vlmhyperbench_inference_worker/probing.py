@@ -19,7 +19,7 @@ from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_inference_worker import plan
 from vlmhyperbench_inference_worker.drive import ending
 from vlmhyperbench_inference_worker.phases import Phases
-from vlmhyperbench_inference_worker.refusals import TargetRefused
+from vlmhyperbench_inference_worker.refusals import refused
 from vlmhyperbench_inference_worker.requests import PlannedRequest
 from vlmhyperbench_inference_worker.reserve import Reserve, end, folder_of
 from vlmhyperbench_inference_worker.serving import Serving
@@ -51,12 +51,12 @@ async def probe(job: ClaimedJob, work: Work, serving: Serving, reserve: Reserve)
             return
         rule = rule_of(failed)
         if rule.cause_where(1.0) == "configuration":
-            raise TargetRefused(failed, serving)
+            raise refused(failed, serving)
         if rule.alone is None:
             return
         refusals.append(failed)
     if all(rule_of(failed).alone_below == MAX_EVERYBODY for failed in refusals):
-        raise TargetRefused(refusals[0], serving)
+        raise refused(refusals[0], serving)
 
 
 async def choose(work: Work) -> list[PlannedRequest]:

@@ -8,40 +8,34 @@ from urllib.parse import urlsplit
 from vlmhyperbench.db import failures
 from vlmhyperbench.domain.causes import FailedRequest, find_configuration_error, rule_of, say_refusal, word_of
 from vlmhyperbench.domain.failure_groups import FailureGroup
+from vlmhyperbench.errors import TargetRefused
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench.worker.gateways import NAME_THE_KEY
 from vlmhyperbench_inference_worker.serving import Serving
-from vlmhyperbench_sdk.errors import InvalidInput
-from vlmhyperbench_sdk.types import JsonObject
 
 
-class TargetRefused(InvalidInput):
-    """The target refuses the requests of this run whatever their prompt is; asking again cannot help."""
+def refused(failed: FailedRequest, serving: Serving, *, has_rows: bool = False) -> TargetRefused:
+    """Make the error that says what the server said; its code is `endpoint_` and the name of the rule.
 
-    code = "endpoint_refused"
-
-    def __init__(self, failed: FailedRequest, serving: Serving, *, has_rows: bool = False) -> None:
-        """Say what the server said; the code is `endpoint_` and the rule's name in the table of causes.
-
-        `has_rows`: rows of the run say it too, so that it is not told twice.
-        """
-        rule, measured = rule_of(failed), serving.measured
-        is_keyless = rule.name == "key_refused" and measured.through == "engine" and not serving.shows_a_secret
-        means = "the endpoint was asked without a key and wants one" if is_keyless else rule.means
-        super().__init__(
-            say_refusal(failed, urlsplit(serving.status.engine_url or measured.url).netloc, means),
-            cure=NAME_THE_KEY if is_keyless else rule.cure,
-            code=f"endpoint_{rule.name}",
-        )
-        said = FailureGroup(
-            message=failed.message,
-            code=word_of(failed),
-            http_status=failed.http_status,
-            rule=rule.name,
-            cause="configuration",
-            count=1,
-        )
-        self.told: JsonObject | None = None if has_rows else asdict(said)
+    `has_rows`: rows of the run say it too, so that the error does not repeat it.
+    """
+    rule, measured = rule_of(failed), serving.measured
+    is_keyless = rule.name == "key_refused" and measured.through == "engine" and not serving.shows_a_secret
+    means = "the endpoint was asked without a key and wants one" if is_keyless else rule.means
+    answer = FailureGroup(
+        message=failed.message,
+        code=word_of(failed),
+        http_status=failed.http_status,
+        rule=rule.name,
+        cause="configuration",
+        count=1,
+    )
+    return TargetRefused(
+        say_refusal(failed, urlsplit(serving.status.engine_url or measured.url).netloc, means),
+        cure=NAME_THE_KEY if is_keyless else rule.cure,
+        code=f"endpoint_{rule.name}",
+        answer=None if has_rows else asdict(answer),
+    )
 
 
 async def check_refusals(job: ClaimedJob, serving: Serving, *, phase: int, is_last: bool) -> None:
@@ -62,4 +56,4 @@ async def check_refusals(job: ClaimedJob, serving: Serving, *, phase: int, is_la
             return
     found = find_configuration_error([(group.failed, group.count) for group in counts.failures], ok=counts.ok)
     if found is not None:
-        raise TargetRefused(found, serving, has_rows=True)
+        raise refused(found, serving, has_rows=True)

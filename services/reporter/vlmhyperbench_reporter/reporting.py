@@ -8,10 +8,10 @@ from uuid import UUID
 
 from vlmhyperbench.data.images import image_key
 from vlmhyperbench.db import artifacts, events, experiments, runs
-from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted, outcome_of
+from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted
 from vlmhyperbench.domain.states import experiment_state
 from vlmhyperbench.domain.steps import Stage
-from vlmhyperbench.errors import Fenced, NotFound, VlmHyperBenchError
+from vlmhyperbench.errors import NotFound
 from vlmhyperbench.events import EventType
 from vlmhyperbench.storage import Storage, Stored
 from vlmhyperbench.worker.claims import ClaimedJob
@@ -28,15 +28,6 @@ _MAX_PAGES_BYTES = 256 * 1024 * 1024
 
 async def handle_report(job: ClaimedJob) -> Outcome:
     """Do one REPORT job; what the report cannot be made from fails it for good."""
-    try:
-        return await _report(job)
-    except Fenced:
-        raise
-    except VlmHyperBenchError as error:
-        return outcome_of(error)
-
-
-async def _report(job: ClaimedJob) -> Outcome:
     await job.progress(done=0, total=_STEPS)
     draft, formats = await (_of_run(job) if job.job.scope == "run" else _of_experiment(job))
     await job.progress(done=1, total=_STEPS)

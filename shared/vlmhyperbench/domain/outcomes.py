@@ -1,11 +1,24 @@
-"""How a claim of a job ended: what a handler returns and what the finishing transaction writes."""
+"""How a claim of a job ended: what a handler returns or raises, and what the finishing transaction writes."""
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from vlmhyperbench.errors import Conflict, InvalidInput, NotFound, PluginFailure, VlmHyperBenchError
+from vlmhyperbench.errors import (
+    Conflict,
+    Denied,
+    Fenced,
+    InvalidInput,
+    NotFound,
+    NotReady,
+    PluginFailure,
+    TargetRefused,
+    Unavailable,
+    VlmHyperBenchError,
+)
 from vlmhyperbench_sdk.types import JsonObject
 
 
@@ -50,12 +63,50 @@ class Cancelled:
 
 
 Outcome: TypeAlias = Complete | Stopped | Preempted | Failed
-"""What a handler returns. A cancelled claim may return any of them: the supervisor writes `Cancelled`."""
+"""What a handler returns. A cancelled claim may return any of them: its runner writes `Cancelled`."""
 
 
-def outcome_of(error: VlmHyperBenchError) -> Preempted | Failed:
-    """Say how an error ends a handler: given back where the disk is full, else failed; for good if trying is no use."""
-    if error.code == STORAGE_FULL:
+IS_FINAL: Final[Mapping[type[VlmHyperBenchError], bool]] = {
+    InvalidInput: True,
+    NotFound: True,
+    Conflict: True,
+    Denied: True,
+    PluginFailure: True,
+    NotReady: False,
+    Unavailable: False,
+    VlmHyperBenchError: False,
+}
+"""Whether an error fails a job for good, by the nearest class; what is not final is tried again within the budget."""
+
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def outcome_of(error: BaseException) -> Preempted | Failed | None:
+    """Say what an error that left a handler means for its job: the one table for every handler of every worker.
+
+    Returns:
+        None where the claim is lost and nothing may be written; `Preempted` where the disk is full; else `Failed`,
+        which is final as `IS_FINAL` says. Whatever was not raised on purpose is a crash, and is tried again.
+    """
+    cause = cause_of(error)
+    if isinstance(cause, Fenced):
+        return None
+    if isinstance(cause, OSError) and cause.errno in _NO_SPACE:
         return Preempted(reason=STORAGE_FULL)
-    is_permanent = isinstance(error, (InvalidInput, NotFound, Conflict, PluginFailure))
-    return Failed(code=error.code, message=str(error), permanent=is_permanent)
+    if not isinstance(cause, VlmHyperBenchError):
+        return Failed(code="crash", message=f"{type(cause).__name__}: {cause}")
+    if cause.code == STORAGE_FULL:
+        return Preempted(reason=STORAGE_FULL)
+    return Failed(
+        code=cause.code,
+        message=str(cause),
+        permanent=next(IS_FINAL[kind] for kind in type(cause).__mro__ if kind in IS_FINAL),
+        error=cause.answer if isinstance(cause, TargetRefused) else None,
+    )
+
+
+def cause_of(error: BaseException) -> BaseException:
+    """Return what a group of errors is about: a lost claim before all else, then what was raised on purpose."""
+    inner = getattr(error, "exceptions", None)  # of a group of errors
+    leaves = [cause_of(leaf) for leaf in inner] if isinstance(inner, tuple) else [error]
+    return min(leaves, key=lambda leaf: (not isinstance(leaf, Fenced), not isinstance(leaf, VlmHyperBenchError)))

@@ -291,4 +291,4 @@ class ClaimedJob:
 
 
 Handler: TypeAlias = Callable[[ClaimedJob], Awaitable[Outcome]]
-"""The work of one kind of job. What it raises, except `Fenced`, becomes `Failed` that is tried again."""
+"""The work of one kind of job. It raises whatever goes wrong: `outcome_of` says what that means for the job."""

@@ -1,4 +1,4 @@
-"""The supervisor: one long-lived process that registers a worker, finds its jobs, claims and tends them, and drains.
+"""The supervisor: one long-lived process that registers a worker, finds its jobs, claims and runs them, and drains.
 
 It never forks work into itself: CPU work runs in spawned children, models in engines behind a gateway. Only the
 database decides what is ours; a ring merely says "look now".
@@ -29,14 +29,14 @@ from vlmhyperbench.queues.contracts import queue_of
 from vlmhyperbench.runtime import Runtime, open_runtime
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.children import CpuChildren, forget_credentials
+from vlmhyperbench.worker.claim_runner import ClaimRunner
 from vlmhyperbench.worker.claims import RETRY_S, ClaimedJob, Handler, WorkerContext
 from vlmhyperbench.worker.devices import DeviceInfo, lock_devices
 from vlmhyperbench.worker.ground import ground
-from vlmhyperbench.worker.leftovers import kill_leftovers, label
 from vlmhyperbench.worker.listening import keep_doorbell, open_door
+from vlmhyperbench.worker.orphans import kill_orphans, label
 from vlmhyperbench.worker.presence import forget, has_died, present
 from vlmhyperbench.worker.signals import open_stop
-from vlmhyperbench.worker.tending import Tending
 
 Hook: TypeAlias = Callable[[WorkerContext], Awaitable[None]]
 
@@ -66,8 +66,8 @@ async def run_worker(
     forget_credentials()
     boot_id = uuid4()
     mark = label(settings.home, kind, settings.worker_name, boot_id)
-    for pid in kill_leftovers(mark):
-        _LOG.warning("worker.leftover_killed", pid=pid)
+    for pid in kill_orphans(mark):
+        _LOG.warning("worker.orphan_killed", pid=pid)
     async with open_runtime(settings, name=f"{kind}-worker") as runtime, open_stop() as stop:
         context = WorkerContext(
             worker_id=uuid4(),
@@ -116,7 +116,7 @@ class Worker:
         self._look = asyncio.Event()
         self._hears = False
         self._attempts: set[UUID] = set()
-        self._tended: dict[UUID, Tending] = {}
+        self._runners: dict[UUID, ClaimRunner] = {}
         self._is_leaving = False
         self._claimant = Claimant(
             worker_id=context.worker_id,
@@ -184,7 +184,7 @@ class Worker:
             forget(home, worker_id)
 
     async def serve(self, stop: asyncio.Event) -> None:
-        """Take and tend jobs until `stop` is set and the last one has ended."""
+        """Take and run jobs until `stop` is set and the last one has ended."""
         folder, name = self._context.settings.home / "run", f"{self._kind}-{self._context.boot_id.hex[:8]}"
         async with open_door(folder, name, self._rung) as door, asyncio.TaskGroup() as group:
             redis_url = self._context.settings.redis_url.get_secret_value()
@@ -226,21 +226,21 @@ class Worker:
 
     async def _serve(self, given: Assigned) -> None:
         try:
-            tending = await self._claim(given)
-            if tending is not None:
-                self._tended[given.attempt_id] = tending
+            runner = await self._claim(given)
+            if runner is not None:
+                self._runners[given.attempt_id] = runner
                 if self._is_leaving:
-                    tending.job.draining.set()
-                finished = await tending.run()
+                    runner.job.draining.set()
+                finished = await runner.run()
                 if finished is not None:
                     await self._runtime.bus.publish(*finished.mark)
                     await self._wake()
         finally:
             self._attempts.discard(given.attempt_id)
-            self._tended.pop(given.attempt_id, None)
+            self._runners.pop(given.attempt_id, None)
             self._look.set()
 
-    async def _claim(self, given: Assigned) -> Tending | None:
+    async def _claim(self, given: Assigned) -> ClaimRunner | None:
         """Take the job; with one claim id for every try, so that an answer that was lost does no harm."""
         claim_id = uuid4()
         give_up_at = time.monotonic() + self._timers.self_fence_s
@@ -260,7 +260,7 @@ class Worker:
             await self._runtime.bus.publish(*mark)
             _LOG.info("job.claimed", job_id=str(job.id), kind=job.kind, claim_id=str(claim_id))
             claimed = ClaimedJob(job, claim_id=claim_id, context=self._context, cpu=self._cpu)
-            return Tending(claimed, self._handlers[job.kind], sent_at=sent_at)
+            return ClaimRunner(claimed, self._handlers[job.kind], sent_at=sent_at)
         return None
 
     async def _beat(self, stop: asyncio.Event) -> None:
@@ -277,18 +277,18 @@ class Worker:
     async def _drain(self) -> None:
         """Take nothing more, let the jobs finish their chunk, and end what does not stop in time."""
         self._is_leaving = True
-        _LOG.info("worker.drains", jobs=len(self._tended))
+        _LOG.info("worker.drains", jobs=len(self._runners))
         await self._set_state("DRAINING")
-        for tending in self._tended.values():
-            tending.job.draining.set()
+        for runner in self._runners.values():
+            runner.job.draining.set()
         for limit_s in (self._timers.drain_s, self._timers.cancel_term_s + self._timers.kill_s):
             with suppress(TimeoutError):
                 async with asyncio.timeout(limit_s):
                     while self._attempts:
                         self._look.clear()
                         await self._look.wait()
-            for tending in self._tended.values():
-                tending.let_go()
+            for runner in self._runners.values():
+                runner.preempt()
 
     async def _set_state(self, state: Literal["DRAINING", "GONE"]) -> None:
         with suppress(Unavailable):

@@ -1,32 +1,106 @@
-"""How an error ends a handler."""
+"""What an error that leaves a handler means for its job, row by row."""
 
 from __future__ import annotations
 
+import builtins
+import errno
+
 import pytest
 
-from vlmhyperbench.domain.outcomes import STORAGE_FULL, Failed, Preempted, outcome_of
+from vlmhyperbench import errors
+from vlmhyperbench.domain.outcomes import STORAGE_FULL, Failed, Preempted, cause_of, outcome_of
 from vlmhyperbench.errors import (
     Conflict,
+    Denied,
+    Fenced,
     InvalidInput,
     NotFound,
     NotReady,
     OutOfMemory,
     PluginFailure,
+    TargetRefused,
     Unavailable,
     VlmHyperBenchError,
 )
 
+FINAL: dict[type[VlmHyperBenchError], bool] = {
+    InvalidInput: True,
+    NotFound: True,
+    Conflict: True,
+    Denied: True,
+    PluginFailure: True,
+    NotReady: False,
+    Unavailable: False,
+    OutOfMemory: False,
+    VlmHyperBenchError: False,
+}
 
-@pytest.mark.parametrize("kind", [InvalidInput, NotFound, Conflict, PluginFailure])
-def test_what_cannot_be_helped_fails_for_good(kind: type[VlmHyperBenchError]) -> None:
-    expected = Failed(code=kind.code, message="No. Do otherwise.", permanent=True)
+
+@pytest.mark.parametrize(("kind", "is_final"), FINAL.items())
+def test_an_error_that_was_raised_on_purpose_fails_the_job(kind: type[VlmHyperBenchError], is_final: bool) -> None:
+    expected = Failed(code=kind.code, message="No. Do otherwise.", permanent=is_final)
     assert outcome_of(kind("No.", cure="Do otherwise.")) == expected
 
 
-@pytest.mark.parametrize("kind", [NotReady, Unavailable, OutOfMemory])
-def test_what_may_be_helped_is_tried_again(kind: type[VlmHyperBenchError]) -> None:
-    assert outcome_of(kind("Away.")) == Failed(code=kind.code, message="Away.")
+def test_every_error_of_the_tree_has_its_row() -> None:
+    tree = {getattr(errors, name) for name in errors.__all__}
+    assert tree == {*FINAL, Fenced, TargetRefused}
 
 
-def test_a_full_disk_gives_the_job_back() -> None:
-    assert outcome_of(Unavailable("Full.", code=STORAGE_FULL)) == Preempted(reason=STORAGE_FULL)
+def test_a_kind_of_error_that_a_package_adds_means_what_its_base_means() -> None:
+    class EngineLost(Unavailable):
+        code = "engine_lost"
+
+    class WrongSamples(InvalidInput):
+        code = "samples"
+
+    assert outcome_of(EngineLost("Gone.")) == Failed(code="engine_lost", message="Gone.")
+    assert outcome_of(WrongSamples("Two.")) == Failed(code="samples", message="Two.", permanent=True)
+
+
+@pytest.mark.parametrize("answer", [None, {"http_status": 404, "rule": "unknown_model"}])
+def test_a_target_that_refuses_fails_the_job_for_good_with_what_its_server_said(answer: dict[str, object]) -> None:
+    error = TargetRefused("No such model.", cure="Name one.", code="endpoint_unknown_model", answer=answer)  # type: ignore[arg-type]
+    outcome = outcome_of(error)
+    assert isinstance(outcome, Failed)
+    assert (outcome.code, outcome.permanent, outcome.error) == ("endpoint_unknown_model", True, answer)
+
+
+def test_a_lost_claim_writes_nothing() -> None:
+    assert outcome_of(Fenced("Lost.")) is None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Unavailable("Full.", code=STORAGE_FULL),
+        OSError(errno.ENOSPC, "No space left on device"),
+        OSError(errno.EDQUOT, "Disk quota exceeded"),
+    ],
+)
+def test_a_full_disk_gives_the_job_back(error: Exception) -> None:
+    assert outcome_of(error) == Preempted(reason=STORAGE_FULL)
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), OSError(errno.EACCES, "x"), AssertionError()])
+def test_whatever_was_not_raised_on_purpose_is_a_crash_and_is_tried_again(error: Exception) -> None:
+    outcome = outcome_of(error)
+    assert isinstance(outcome, Failed)
+    assert (outcome.code, outcome.permanent) == ("crash", False)
+    assert type(error).__name__ in outcome.message
+
+
+def group(*inner: Exception) -> Exception:
+    return builtins.ExceptionGroup("several", inner)
+
+
+def test_a_group_of_errors_means_what_was_raised_on_purpose_in_it() -> None:
+    assert outcome_of(group(ValueError("x"), group(Unavailable("Away.")))) == Failed(
+        code="unavailable", message="Away."
+    )
+
+
+def test_a_lost_claim_in_a_group_stands_before_all_else() -> None:
+    lost = Fenced("Lost.")
+    assert cause_of(group(InvalidInput("x"), group(lost))) is lost
+    assert outcome_of(group(InvalidInput("x"), group(lost))) is None

@@ -1,4 +1,4 @@
-"""The small parts of a worker: rates, device locks, leftovers, the doorbell's forwarding."""
+"""The small parts of a worker: rates, device locks, orphan processes, the doorbell's forwarding."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import pytest
 
 from vlmhyperbench.worker.devices import DeviceInfo, lock_devices
 from vlmhyperbench.worker.doorbell import forward
-from vlmhyperbench.worker.leftovers import kill_leftovers, label
 from vlmhyperbench.worker.listening import open_door
+from vlmhyperbench.worker.orphans import kill_orphans, label
 from vlmhyperbench.worker.rates import Rate
 from vlmhyperbench.worker.signals import open_stop
 
@@ -64,7 +64,7 @@ def test_what_an_older_boot_left_is_killed_and_nothing_else(tmp_path: Path) -> N
         for marks in (older, own, other)
     ]
     try:
-        assert kill_leftovers(own) == [sleepers[0].pid]
+        assert kill_orphans(own) == [sleepers[0].pid]
         assert sleepers[0].wait(30) == -signal.SIGKILL
         assert [sleeper.poll() for sleeper in sleepers[1:]] == [None, None]
     finally:

@@ -1,4 +1,4 @@
-"""How long a shard may commit nothing while nothing is wrong: as long as its own requests may take. Pure."""
+"""The stall limit of a shard: it may commit nothing for as long as its own requests may take. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SLACK: Final = 1.1
 """What has ended is sealed, stored and committed a while later."""
 
 
-def longest_silence_s(spec: RunSpec, params: Mapping[str, JsonValue], *, requests: int) -> float:
+def stall_limit_s(spec: RunSpec, params: Mapping[str, JsonValue], *, requests: int) -> float:
     """Return the longest time in seconds from one commit of a GENERATE job to the next, if all that is left hangs.
 
     Each request may use up its tries one after the other, each for as long as the run allows, and may be due only

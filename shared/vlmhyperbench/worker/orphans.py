@@ -1,4 +1,4 @@
-"""What an older boot of the same worker left running: found by the label in its environment, and killed."""
+"""Orphan processes: what an earlier boot of the same worker left running, found by its label and killed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def label(home: Path, kind: str, name: str, boot_id: UUID) -> dict[str, str]:
     return {WORKER: f"{home}:{kind}:{name}", BOOT: str(boot_id)}
 
 
-def kill_leftovers(own: dict[str, str], *, proc: Path = Path("/proc")) -> list[int]:
+def kill_orphans(own: dict[str, str], *, proc: Path = Path("/proc")) -> list[int]:
     """Kill every process that carries this worker's label with another boot; return their ids."""
     worker = f"{WORKER}={own[WORKER]}".encode()
     boot = f"{BOOT}={own[BOOT]}".encode()

@@ -1,4 +1,4 @@
-"""One claim under care: what a handler's end means, when the lease is lost, and who is told."""
+"""One claim that runs: what a handler's end means, when the lease is lost, and who hears of it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from vlmhyperbench.domain.outcomes import STORAGE_FULL, Complete, Outcome, Preem
 from vlmhyperbench.domain.specs import Limits
 from vlmhyperbench.domain.states import JobState, PhaseState
 from vlmhyperbench.domain.steps import StepKind
-from vlmhyperbench.errors import Conflict, Fenced, InvalidInput, Unavailable
+from vlmhyperbench.errors import Fenced, InvalidInput, Unavailable
 from vlmhyperbench.runtime import Runtime, open_runtime
 from vlmhyperbench.settings import Settings
-from vlmhyperbench.worker import tending
+from vlmhyperbench.worker import claim_runner
 from vlmhyperbench.worker.children import CpuChildren
+from vlmhyperbench.worker.claim_runner import ClaimRunner
 from vlmhyperbench.worker.claims import ClaimedJob, Handler, WorkerContext
-from vlmhyperbench.worker.tending import Tending
 
 pytestmark = pytest.mark.anyio
 
@@ -77,8 +77,8 @@ async def claimed(
     return ClaimedJob(held.job, claim_id=held.claim_id, context=context, cpu=CpuChildren())
 
 
-def tend(job: ClaimedJob, handler: Handler) -> Tending:
-    return Tending(job, handler, sent_at=time.monotonic())
+def runner_of(job: ClaimedJob, handler: Handler) -> ClaimRunner:
+    return ClaimRunner(job, handler, sent_at=time.monotonic())
 
 
 async def forever(job: ClaimedJob) -> Outcome:
@@ -93,21 +93,21 @@ def raising(error: Exception) -> Handler:
     return handler
 
 
-async def outcome_of(room: EngineRoom, job: ClaimedJob) -> dict[str, Any]:
+async def written_outcome(room: EngineRoom, job: ClaimedJob) -> dict[str, Any]:
     return dict((await room.job(job.job.id)).outcome or {})
 
 
 async def test_what_cannot_be_helped_fails_at_once_with_its_words(room: EngineRoom, runtime: Runtime) -> None:
     job = await claimed(room, runtime)
-    finished = await tend(job, raising(InvalidInput("No such task.", cure="Name one."))).run()
+    finished = await runner_of(job, raising(InvalidInput("No such task.", cure="Name one."))).run()
     assert finished is not None
     assert finished.state is JobState.FAILED
-    assert (await outcome_of(room, job))["message"] == "No such task. Name one."
+    assert (await written_outcome(room, job))["message"] == "No such task. Name one."
 
 
 async def test_what_may_be_helped_is_tried_again(room: EngineRoom, runtime: Runtime) -> None:
     job = await claimed(room, runtime)
-    finished = await tend(job, raising(Conflict("Busy."))).run()
+    finished = await runner_of(job, raising(Unavailable("Busy."))).run()
     assert finished is not None
     assert finished.state is JobState.READY
 
@@ -115,10 +115,10 @@ async def test_what_may_be_helped_is_tried_again(room: EngineRoom, runtime: Runt
 async def test_a_group_of_errors_is_told_by_what_was_raised_on_purpose(room: EngineRoom, runtime: Runtime) -> None:
     job = await claimed(room, runtime)
     group = builtins.ExceptionGroup(
-        "two", [ValueError("by the way"), builtins.ExceptionGroup("in", [Conflict("Busy.")])]
+        "two", [ValueError("by the way"), builtins.ExceptionGroup("in", [Unavailable("Busy.")])]
     )
-    await tend(job, raising(group)).run()
-    assert (await outcome_of(room, job))["message"] == "Busy."
+    await runner_of(job, raising(group)).run()
+    assert (await written_outcome(room, job))["message"] == "Busy."
 
 
 @pytest.mark.parametrize(
@@ -133,10 +133,10 @@ async def test_a_full_disk_gives_the_job_back_and_charges_nothing(
     room: EngineRoom, runtime: Runtime, error: Exception
 ) -> None:
     job = await claimed(room, runtime)
-    finished = await tend(job, raising(error)).run()
+    finished = await runner_of(job, raising(error)).run()
     assert finished is not None
     assert finished.state is JobState.READY
-    assert await outcome_of(room, job) == {"kind": "preempted", "reason": STORAGE_FULL}
+    assert await written_outcome(room, job) == {"kind": "preempted", "reason": STORAGE_FULL}
     assert (await room.job(job.job.id)).fails == 0
 
 
@@ -144,16 +144,16 @@ async def test_whatever_fails_on_a_full_disk_is_no_failure(
     room: EngineRoom, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = await claimed(room, runtime)
-    monkeypatch.setattr(tending, "FULL_BYTES", 2**62)
-    finished = await tend(job, raising(InvalidInput("A child says it in its own words."))).run()
+    monkeypatch.setattr(claim_runner, "FULL_BYTES", 2**62)
+    finished = await runner_of(job, raising(InvalidInput("A child says it in its own words."))).run()
     assert finished is not None
     assert finished.state is JobState.READY
-    assert (await outcome_of(room, job))["reason"] == STORAGE_FULL
+    assert (await written_outcome(room, job))["reason"] == STORAGE_FULL
 
 
 async def test_a_lost_claim_inside_a_group_of_errors_writes_nothing(room: EngineRoom, runtime: Runtime) -> None:
     job = await claimed(room, runtime)
-    assert await tend(job, raising(builtins.ExceptionGroup("g", [ValueError("x"), Fenced("lost")]))).run() is None
+    assert await runner_of(job, raising(builtins.ExceptionGroup("g", [ValueError("x"), Fenced("lost")]))).run() is None
     assert (await room.job(job.job.id)).state is JobState.RUNNING
 
 
@@ -162,22 +162,22 @@ async def test_an_outcome_that_json_cannot_hold_is_a_crash(room: EngineRoom, run
         return Complete(data={"rate": float("nan")})
 
     job = await claimed(room, runtime)
-    await tend(job, handler).run()
-    assert (await outcome_of(room, job))["code"] == "crash"
+    await runner_of(job, handler).run()
+    assert (await written_outcome(room, job))["code"] == "crash"
 
 
 async def test_a_handler_whose_lease_is_taken_is_ended(room: EngineRoom, runtime: Runtime) -> None:
     job = await claimed(room, runtime)
     await room.let_lease_expire(job.job.id)
     await room.reap()
-    assert await tend(job, forever).run() is None
+    assert await runner_of(job, forever).run() is None
     assert job.fenced.is_set()
     assert (await room.job(job.job.id)).state is JobState.READY
 
 
 async def test_a_handler_whose_lease_cannot_be_renewed_is_ended(room: EngineRoom, runtime: Runtime) -> None:
     job = await claimed(room, runtime)
-    assert await Tending(job, forever, sent_at=time.monotonic() - 60).run() is None
+    assert await ClaimRunner(job, forever, sent_at=time.monotonic() - 60).run() is None
     assert job.fenced.is_set()
 
 
@@ -187,8 +187,8 @@ def impatient(settings: Settings) -> Settings:
 
 async def test_a_job_that_commits_nothing_for_long_has_stalled(room: EngineRoom, runtime: Runtime) -> None:
     job = await claimed(room, runtime, settings=impatient(runtime.settings), limits=HASTY)
-    await tend(job, forever).run()
-    assert (await outcome_of(room, job))["code"] == "stalled"
+    await runner_of(job, forever).run()
+    assert (await written_outcome(room, job))["code"] == "stalled"
 
 
 async def test_a_job_whose_requests_may_take_longer_than_that_has_not_stalled(
@@ -201,8 +201,8 @@ async def test_a_job_whose_requests_may_take_longer_than_that_has_not_stalled(
         await asyncio.sleep(5 * STALL_S)
         return Preempted(reason="it was left alone")
 
-    await tend(job, wait_for_an_answer).run()
-    assert (await outcome_of(room, job))["reason"] == "it was left alone"
+    await runner_of(job, wait_for_an_answer).run()
+    assert (await written_outcome(room, job))["reason"] == "it was left alone"
 
 
 async def test_a_job_that_is_silent_for_longer_than_its_requests_may_take_has_stalled(
@@ -211,8 +211,8 @@ async def test_a_job_that_is_silent_for_longer_than_its_requests_may_take_has_st
     limits = Limits(request_timeout_s=10 * STALL_S, tries=1)
     job = await claimed(room, runtime, settings=impatient(runtime.settings), limits=limits)
     began = time.monotonic()
-    await tend(job, forever).run()
-    assert (await outcome_of(room, job))["code"] == "stalled"
+    await runner_of(job, forever).run()
+    assert (await written_outcome(room, job))["code"] == "stalled"
     assert time.monotonic() - began > 10 * STALL_S
 
 
@@ -221,15 +221,15 @@ async def test_a_job_whose_run_cannot_be_understood_has_stalled_all_the_same(
 ) -> None:
     job = await claimed(room, runtime, settings=impatient(runtime.settings))
     await room.execute("UPDATE run SET spec = '{}' WHERE id = :id", id=job.run_id)
-    await tend(job, forever).run()
-    assert (await outcome_of(room, job))["code"] == "stalled"
+    await runner_of(job, forever).run()
+    assert (await written_outcome(room, job))["code"] == "stalled"
 
 
 async def test_a_job_that_sends_nothing_has_stalled_whatever_its_run_allows(room: EngineRoom, runtime: Runtime) -> None:
     job = await claimed(room, runtime, settings=impatient(runtime.settings))
     job.job = replace(job.job, kind=StepKind.IMPORT)
-    await tend(job, forever).run()
-    assert (await outcome_of(room, job))["code"] == "stalled"
+    await runner_of(job, forever).run()
+    assert (await written_outcome(room, job))["code"] == "stalled"
 
 
 async def test_a_job_that_loads_its_model_for_long_has_not_stalled(room: EngineRoom, runtime: Runtime) -> None:
@@ -242,12 +242,12 @@ async def test_a_job_that_loads_its_model_for_long_has_not_stalled(room: EngineR
         loaded.append(True)
         return await forever(job)
 
-    await tend(job, load_slowly).run()
+    await runner_of(job, load_slowly).run()
     assert loaded
-    assert (await outcome_of(room, job))["code"] == "stalled"
+    assert (await written_outcome(room, job))["code"] == "stalled"
 
 
-async def test_a_handler_that_is_let_go_is_preempted(room: EngineRoom, runtime: Runtime) -> None:
+async def test_a_handler_whose_worker_ends_is_preempted(room: EngineRoom, runtime: Runtime) -> None:
     job = await claimed(room, runtime)
     began = asyncio.Event()
 
@@ -255,10 +255,10 @@ async def test_a_handler_that_is_let_go_is_preempted(room: EngineRoom, runtime: 
         began.set()
         return await forever(job)
 
-    tending = tend(job, handler)
-    running = asyncio.ensure_future(tending.run())
+    runner = runner_of(job, handler)
+    running = asyncio.ensure_future(runner.run())
     await began.wait()
-    tending.let_go()
+    runner.preempt()
     finished = await running
     assert finished is not None
     assert (finished.state, (await room.job(job.job.id)).fails) == (JobState.READY, 0)
@@ -271,7 +271,7 @@ async def test_a_paused_run_tells_its_handlers_to_drain(room: EngineRoom, runtim
 
     job = await claimed(room, runtime)
     await room.execute("UPDATE run SET is_paused = true WHERE id = :id", id=job.run_id)
-    finished = await tend(job, handler).run()
+    finished = await runner_of(job, handler).run()
     assert finished is not None
     assert finished.state is JobState.READY
 
@@ -283,7 +283,7 @@ async def test_cancelling_a_run_ends_the_work_in_a_child(room: EngineRoom, runti
 
     job = await claimed(room, runtime)
     await room.cancel(job.run_id)
-    finished = await tend(job, handler).run()
+    finished = await runner_of(job, handler).run()
     assert finished is not None
     assert finished.state is JobState.CANCELLED
 
@@ -295,9 +295,9 @@ async def test_work_in_a_child_that_does_not_end_has_stalled(room: EngineRoom, r
 
     job = await claimed(room, runtime)
     job = ClaimedJob(job.job, claim_id=job.claim_id, context=job.context, cpu=CpuChildren(limit_s=0.05))
-    finished = await tend(job, handler).run()
+    finished = await runner_of(job, handler).run()
     assert finished is not None
-    assert (finished.state, (await outcome_of(room, job))["code"]) == (JobState.READY, "stalled")
+    assert (finished.state, (await written_outcome(room, job))["code"]) == (JobState.READY, "stalled")
 
 
 async def test_a_child_of_a_job_computes(room: EngineRoom, runtime: Runtime) -> None:

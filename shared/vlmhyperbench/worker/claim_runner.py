@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import json
 import random
 import shutil
@@ -13,11 +12,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 from vlmhyperbench.db import claims, finishing, runs
-from vlmhyperbench.domain.outcomes import STORAGE_FULL, Cancelled, Failed, Outcome, Preempted
+from vlmhyperbench.domain.outcomes import STORAGE_FULL, Cancelled, Failed, Outcome, Preempted, cause_of, outcome_of
 from vlmhyperbench.domain.planning import STOPPABLE
-from vlmhyperbench.domain.silence import longest_silence_s
+from vlmhyperbench.domain.stalling import stall_limit_s
 from vlmhyperbench.domain.steps import STEPS
-from vlmhyperbench.errors import Fenced, InvalidInput, NotFound, Unavailable, VlmHyperBenchError
+from vlmhyperbench.errors import InvalidInput, Unavailable, VlmHyperBenchError
 from vlmhyperbench.logs import get_logger
 from vlmhyperbench.worker.children import STALLED
 from vlmhyperbench.worker.claims import RETRY_S, ClaimedJob, Handler
@@ -32,8 +31,8 @@ _DEADLINES_S = 0.05
 """How exactly deadlines of cancelling and stalling are kept, as a share of the heartbeat."""
 
 
-class Tending:
-    """Tends one claim from the moment it was taken; `sent_at` is the monotonic instant at which the claim was sent."""
+class ClaimRunner:
+    """Runs one claim from the moment it was taken; `sent_at` is the monotonic instant at which the claim was sent."""
 
     def __init__(self, job: ClaimedJob, handler: Handler, *, sent_at: float) -> None:
         self.job = job
@@ -45,7 +44,7 @@ class Tending:
         """What is written when the handler is cancelled, instead of what it would have returned."""
 
     async def run(self) -> finishing.Finished | None:
-        """Tend the claim to its end and return where the job is then; None: the claim was lost, nothing was written."""
+        """Run the claim to its end and return where the job is then; None: the claim was lost, nothing was written."""
         async with asyncio.TaskGroup() as group:
             self._work = group.create_task(self._handle())
             lease = group.create_task(self._keep_lease())
@@ -56,8 +55,8 @@ class Tending:
             lease.cancel()
         return finished
 
-    def let_go(self) -> None:
-        """End the handler now: the worker goes, and the time for draining is over."""
+    def preempt(self) -> None:
+        """End the handler now: the worker ends, and the time for draining is over."""
         self._end_with(Preempted(reason="drain"))
 
     def _end_with(self, verdict: Outcome | None) -> None:
@@ -80,28 +79,20 @@ class Tending:
             outcome = await self._handler(self.job)
             json.dumps(asdict(outcome), allow_nan=False)
         except Exception as error:  # noqa: BLE001 - the door behind which a plugin's code runs
-            return self._failure(error)
+            return self._explain(error)
         return outcome
 
-    def _failure(self, error: Exception) -> Failed | Preempted | None:
-        """Say what a handler's error means: nothing more may be written, it cannot help to try again, or it may."""
-        cause = _cause(error)
-        if isinstance(cause, Fenced):
-            self.job.fenced.set()
-            return None
-        if self.job.cancelled.is_set():
-            return None
+    def _explain(self, error: Exception) -> Outcome | None:
+        outcome = outcome_of(error)
         names = {"job_id": str(self.job.job.id), "kind": self.job.job.kind}
-        if isinstance(cause, VlmHyperBenchError):
-            _LOG.warning("job.failed", **names, code=cause.code, message=str(cause))
-            if cause.code == STORAGE_FULL:
-                return Preempted(reason=STORAGE_FULL)
-            is_permanent = isinstance(cause, (InvalidInput, NotFound))
-            return Failed(code=cause.code, message=str(cause), permanent=is_permanent)
-        if isinstance(cause, OSError) and cause.errno in {errno.ENOSPC, errno.EDQUOT}:
-            return Preempted(reason=STORAGE_FULL)
-        _LOG.error("job.crashed", **names, exc_info=error)
-        return Failed(code="crash", message=f"{type(cause).__name__}: {cause}")
+        if outcome is None:
+            self.job.fenced.set()
+        elif isinstance(outcome, Failed) and not self.job.cancelled.is_set():
+            if isinstance(cause_of(error), VlmHyperBenchError):
+                _LOG.warning("job.failed", **names, code=outcome.code, message=outcome.message)
+            else:
+                _LOG.error("job.crashed", **names, exc_info=error)
+        return outcome
 
     async def _keep_lease(self) -> None:
         """Renew until cancelled; a lease that cannot be renewed in time, or is another's, ends the handler."""
@@ -159,10 +150,10 @@ class Tending:
                     message = f"No sample was committed for {limit_s:g} s."
                     return self._end_with(Failed(code=STALLED, message=message))
                 with suppress(Unavailable):  # asked again until the database is back, or the lease is lost
-                    limit_s = max(timers.stall_s, await self._silence_s())
+                    limit_s = max(timers.stall_s, await self._stall_limit_s())
 
-    async def _silence_s(self) -> float:
-        """Return how long the requests of the job may keep it silent; 0 where it sends none."""
+    async def _stall_limit_s(self) -> float:
+        """Return for how long the requests of the job may keep it from committing; 0 where it sends none."""
         job = self.job.job
         if STEPS[job.kind].asks is None:
             return 0.0
@@ -171,7 +162,7 @@ class Tending:
         if run is None or job.range_start is None or job.range_end is None:
             return 0.0
         try:
-            return longest_silence_s(run.pinned_spec(), job.params, requests=job.range_end - job.range_start)
+            return stall_limit_s(run.pinned_spec(), job.params, requests=job.range_end - job.range_start)
         except (InvalidInput, LookupError, ValueError):
             return 0.0  # what is wrong with a spec is the handler's to say
 
@@ -193,10 +184,3 @@ def _is_full(folder: Path) -> bool:
         return shutil.disk_usage(folder).free < FULL_BYTES
     except OSError:
         return False  # nobody can tell; the failure stands for itself
-
-
-def _cause(error: BaseException) -> BaseException:
-    """Return what a group of errors is about: a lost claim before all else, then what was raised on purpose."""
-    inner = getattr(error, "exceptions", None)  # of a group of errors
-    leaves = [_cause(one) for one in inner] if isinstance(inner, tuple) else [error]
-    return min(leaves, key=lambda leaf: (not isinstance(leaf, Fenced), not isinstance(leaf, VlmHyperBenchError)))
