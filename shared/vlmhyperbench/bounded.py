@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import os
 import resource
 import signal
 import sys
@@ -19,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, TypedDict
 
-from vlmhyperbench.errors import InvalidInput, NotFound, PluginFailure, Unavailable, VlmHyperBenchError
+from vlmhyperbench.errors import Conflict, InvalidInput, NotFound, PluginFailure, Unavailable, VlmHyperBenchError
 from vlmhyperbench.processes import Child, start_child
 from vlmhyperbench_sdk.jsontext import parse_object
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
@@ -28,7 +29,7 @@ TOO_MUCH: Final = "too_large"
 """Error code of work that exceeds a limit."""
 _MAX_REPLY_BYTES: Final = 16 * 1024**2
 _KINDS: Final[dict[str, type[VlmHyperBenchError]]] = {
-    kind.__name__: kind for kind in (InvalidInput, NotFound, Unavailable, PluginFailure)
+    kind.__name__: kind for kind in (InvalidInput, NotFound, Conflict, Unavailable, PluginFailure)
 }
 _PAGE_BYTES: Final = resource.getpagesize()
 
@@ -58,7 +59,7 @@ async def run_bounded(
 
     Raises:
         InvalidInput: what is read needs more than the child may use (code `too_large`); or as the function raises.
-        NotFound, Unavailable, PluginFailure: as the function raises; the child failed otherwise.
+        NotFound, Conflict, Unavailable, PluginFailure: as the function raises; the child failed otherwise.
     """
     bounds = bounds or ChildBounds()
     asked = _Asked(function=f"{function.__module__}:{function.__qualname__}", args=list(args), bounds=asdict(bounds))
@@ -162,9 +163,9 @@ def main() -> int:
     """Answer the one question on stdin."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    reply = _answer(json.load(sys.stdin))
-    sys.stdout.write(json.dumps(reply))
-    sys.stdout.flush()
+    with os.fdopen(os.dup(sys.stdout.fileno()), "w") as replies:
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what the function prints is no part of the reply
+        replies.write(json.dumps(_answer(json.load(sys.stdin))))
     return 0
 
 

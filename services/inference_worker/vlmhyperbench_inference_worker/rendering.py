@@ -1,4 +1,4 @@
-"""Render the prompts of samples: a template that is linear here, any other in a child with bounded time and memory."""
+"""Render the prompts of samples: a template that is linear here, all else in a child with bounded time and memory."""
 
 from __future__ import annotations
 
@@ -7,36 +7,45 @@ import json
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import TypeAdapter
 
 from vlmhyperbench.bounded import TOO_MUCH, ChildBounds, run_bounded
 from vlmhyperbench.domain.prompts import is_linear, render
-from vlmhyperbench.domain.specs import PromptSpec
+from vlmhyperbench.domain.specs import AnyPrompt, PromptSpec
 from vlmhyperbench.errors import InvalidInput
-from vlmhyperbench_sdk.types import JsonObject, Prompt
+from vlmhyperbench_inference_worker.strategies import render_by_strategy
+from vlmhyperbench_sdk.types import JsonObject, Prompt, Sample
 
 if TYPE_CHECKING:
     from vlmhyperbench.data.manifest import ManifestSample
 
 BOUNDS = ChildBounds(cpu_s=60, wall_s=300)
 """What the child may use for all samples of a job; ten thousand ordinary samples take a second."""
+_SPEC: Final = TypeAdapter[AnyPrompt](AnyPrompt)
 
 
 async def render_prompts(
-    spec: PromptSpec, samples: Sequence[ManifestSample], *, bounds: ChildBounds = BOUNDS
+    spec: AnyPrompt, samples: Sequence[ManifestSample], *, bounds: ChildBounds = BOUNDS
 ) -> list[Prompt]:
     """Return the prompt of every sample, in their order.
 
     Raises:
+        NotFound, Conflict: the prompt's plugin is not installed in the version that the run pins.
         InvalidInput: a template is wrong, asks for what a sample lacks, or takes too much time or memory.
+        PluginFailure: a plugin fails.
         Unavailable: the child died.
     """
-    asked = [(sample.question, dict(sample.metadata)) for sample in samples]
-    if not asked or is_linear(spec):
+    asked = [Sample(key=sample.key, question=sample.question, metadata=dict(sample.metadata)) for sample in samples]
+    if not asked:
+        return []
+    if isinstance(spec, PromptSpec) and is_linear(spec):
         return await asyncio.to_thread(lambda: list(_render(spec, asked)))
     with tempfile.TemporaryDirectory(prefix="vlmhb-prompts-") as folder:
         given, made = Path(folder) / "samples.jsonl", Path(folder) / "prompts.jsonl"
-        await asyncio.to_thread(_write, given, asked)
+        rows = ([sample.key, sample.question, sample.metadata] for sample in asked)
+        await asyncio.to_thread(_write, given, rows)
         what = f"the prompt {spec.name!r}"
         try:
             await run_bounded(
@@ -46,7 +55,8 @@ async def render_prompts(
             if error.code != TOO_MUCH:
                 raise
             message = f"Rendering {what} takes too much time or memory: {error.message}"
-            raise InvalidInput(message, cure="Write a simpler template.", code="prompt") from error
+            cure = "Write a simpler template." if isinstance(spec, PromptSpec) else "Correct the prompt strategy."
+            raise InvalidInput(message, cure=cure, code="prompt") from error
         return await asyncio.to_thread(lambda: [Prompt(user=user, system=system) for user, system in _read(made)])
 
 
@@ -54,14 +64,16 @@ def render_file(spec: JsonObject, given: str, made: str) -> None:
     """Render every line of a file into a line of another, in a child.
 
     Raises:
-        InvalidInput: a template is wrong, or asks for what a sample lacks.
+        NotFound, InvalidInput, Conflict, PluginFailure: as `render_prompts`.
     """
-    prompts = _render(PromptSpec.model_validate(spec), _read(Path(given)))
-    _write(Path(made), ([prompt.user, prompt.system] for prompt in prompts))
+    samples = (Sample(key=key, question=question, metadata=metadata) for key, question, metadata in _read(Path(given)))
+    _write(Path(made), ([prompt.user, prompt.system] for prompt in _render(_SPEC.validate_python(spec), samples)))
 
 
-def _render(spec: PromptSpec, asked: Iterable[tuple[str, JsonObject]]) -> Iterable[Prompt]:
-    return (render(spec, question=question, metadata=metadata) for question, metadata in asked)
+def _render(spec: AnyPrompt, samples: Iterable[Sample]) -> Iterable[Prompt]:
+    if isinstance(spec, PromptSpec):
+        return (render(spec, question=sample.question, metadata=sample.metadata) for sample in samples)
+    return render_by_strategy(spec, samples)
 
 
 def _read(path: Path) -> Iterable[Any]:

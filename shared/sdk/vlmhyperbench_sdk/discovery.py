@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import inspect
 import re
 from collections import defaultdict
+from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Literal
 
-from vlmhyperbench_sdk.errors import Conflict, InvalidInput, NotFound, PluginFailure
+from vlmhyperbench_sdk.errors import Conflict, InvalidInput, NotFound, PluginFailure, VlmHyperBenchError
+from vlmhyperbench_sdk.types import JsonValue
 
 Group = Literal["metrics", "datasets", "prompts", "backends", "reports"]
 
@@ -41,6 +44,42 @@ def load(group: Group, name: str) -> type:
         owners = ", ".join(sorted(point.dist.name for point in found if point.dist))
         raise Conflict(f"The name {name!r} in {group} is registered by {owners}.", cure="Uninstall all but one.")
     return _import(found[0].value, name)
+
+
+def construct(group: Group, name: str, params: Mapping[str, JsonValue], *, called: str) -> object:
+    """Import a plugin class and call it with keyword params; `called` is the name in complaints.
+
+    Raises:
+        NotFound: nobody registers the name.
+        InvalidInput: the plugin refuses its params.
+        Conflict: two distributions register the name.
+        PluginFailure: importing or constructing it failed.
+    """
+    found = load(group, name)
+    what = f"{group[:-1]} {called!r}"
+    _check_flags(found, params, what)
+    try:
+        return found(**params)
+    except VlmHyperBenchError:
+        raise
+    except TypeError as error:
+        raise InvalidInput(f"The {what} refuses its params: {error}.", cure=_known_params(found)) from error
+    except Exception as error:
+        raise PluginFailure(f"The {what} cannot be constructed: {error}.") from error
+
+
+def _check_flags(found: type, params: Mapping[str, JsonValue], what: str) -> None:
+    """Refuse a text where the default is true or false: Python would take every text for true."""
+    for param, value in params.items():
+        known = inspect.signature(found).parameters.get(param)
+        if known is not None and isinstance(known.default, bool) and not isinstance(value, bool):
+            message = f"The {what} refuses its params: {param} is true or false, not {str(value)[:100]!r}."
+            raise InvalidInput(message, cure="Write true or false, without quotes.")
+
+
+def _known_params(found: type) -> str:
+    names = [name for name in inspect.signature(found).parameters if name not in {"self", "args", "kwargs"}]
+    return f"It has these params: {', '.join(names) or 'none'}."
 
 
 def owners(group: Group, name: str) -> frozenset[str]:

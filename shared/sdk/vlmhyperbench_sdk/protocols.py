@@ -1,4 +1,4 @@
-"""What a plugin implements: Dataset, PromptStrategy, Metric, Backend. Each is found by an entry point (`discovery`)."""
+"""What a plugin implements: Dataset, PromptStrategy, Metric, Backend, ReportWriter. `discovery` finds them."""
 
 from __future__ import annotations
 
@@ -38,9 +38,21 @@ class Dataset(Protocol):
 
 @runtime_checkable
 class PromptStrategy(Protocol):
-    """Makes the prompt of a sample; pure."""
+    """Makes the prompt of a sample; pure: the same sample gives the same prompt, whatever was rendered before it.
 
-    def render(self, sample: Sample) -> Prompt: ...
+    The class is called with keyword params of the prompt's registry entry (none by default).
+    """
+
+    def render(self, sample: Sample) -> Prompt:
+        """Return the texts that are sent for a sample; its images are sent with them as they are.
+
+        The sample has key, question and metadata. Its references and images are left out: a prompt that could see the
+        accepted answers could give them away.
+
+        Raises:
+            InvalidInput: the sample lacks what the prompt needs.
+        """
+        ...
 
 
 INVALID_ANSWER = "invalid_json"
@@ -172,4 +184,31 @@ class Backend(Protocol):
 
     def estimate_memory(self, load: LoadRequest) -> MemoryEstimate | None:
         """Estimate what the model will need, or None where nothing is known."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenReport:
+    """The one file that a report writer makes."""
+
+    content: bytes
+    suffix: str
+    """How the file's name ends, `.xml`; the platform puts `report.` and the name of the writer's entry before it."""
+    media_type: str
+    """`application/xml`."""
+
+
+@runtime_checkable
+class ReportWriter(Protocol):
+    """Writes a finished report in a form of its own; pure: the same report gives the same bytes.
+
+    The class is called with keyword params of the report's registry entry (none by default).
+    """
+
+    def write(self, report: JsonObject) -> WrittenReport:
+        """Write what `report.json` holds: its `schema` says which version it is, its `scope` is `run` or `experiment`.
+
+        Raises:
+            InvalidInput: the writer cannot write such a report.
+        """
         ...

@@ -14,12 +14,12 @@ from pydantic import Field, field_validator
 from vlmhyperbench.domain.base import Name, Refused, Spec
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.domain.specs import (
+    AnyPrompt,
     Decoding,
     EndpointTarget,
     ExtractorSpec,
     MetricSpec,
     ModelTarget,
-    PromptSpec,
     RunSpec,
 )
 
@@ -46,8 +46,8 @@ class Judging(Spec):
     """The params of a judge, pinned."""
 
     target: Annotated[ModelTarget | EndpointTarget, Field(discriminator="kind")]
-    prompt: PromptSpec
-    """Its templates see `question`, and in `metadata` those of the sample with `first`, `second`, `reference`,
+    prompt: AnyPrompt
+    """Templates see `question`, and in `metadata` those of the sample with `first`, `second`, `reference`,
     `answer` and `order`."""
     decoding: Decoding = Decoding(max_tokens=64)
     """`n` is how often each verdict is asked for."""

@@ -1,7 +1,7 @@
 """What is really sent: the prompt of one sample, rendered from sandboxed templates; pure.
 
 A template sees `question` and `metadata`, nothing else. It cannot call anything, reach an attribute of a Python object,
-assign, include or nest loops; what it makes is cut off at `LONGEST_PROMPT`. Data is never rendered again.
+assign, include or nest loops; what it makes has at most `MAX_PROMPT_CHARS` characters. Data is never rendered again.
 
 A chain of filters can still double a text at every link, so only a template of `is_linear` is rendered by whoever must
 go on; `worker.rendering` renders the others in a child with bounded time and memory. Compiling evaluates nothing.
@@ -23,11 +23,11 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pydantic import JsonValue
 
 from vlmhyperbench.domain.specs import PromptSpec, PromptText
+from vlmhyperbench_sdk.checks import MAX_PROMPT_CHARS
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.types import JsonObject, Prompt
 
 LONGEST_TEMPLATE: Final = 20_000
-LONGEST_PROMPT: Final = 1_000_000
 """Characters."""
 
 VARIABLES: Final = frozenset({"question", "metadata"})
@@ -148,8 +148,8 @@ def _fill(prompt: str, field: str, source: str, values: Mapping[str, object]) ->
     try:
         for piece in _compile(source).generate(values):
             length += len(piece)
-            if length > LONGEST_PROMPT:
-                raise InvalidInput(f"it is longer than {LONGEST_PROMPT} characters")
+            if length > MAX_PROMPT_CHARS:
+                raise InvalidInput(f"it is longer than {MAX_PROMPT_CHARS} characters")
             pieces.append(piece)
         text = "".join(pieces)
         text.encode()
@@ -280,15 +280,15 @@ def _json(value: JsonValue) -> str:
 
 def _join(value: Sequence[JsonValue], separator: str = "") -> str:
     parts = [str(part) for part in value]
-    if sum(map(len, parts)) + len(separator) * len(parts) > LONGEST_PROMPT:
-        raise InvalidInput(f"a join is longer than {LONGEST_PROMPT} characters")
+    if sum(map(len, parts)) + len(separator) * len(parts) > MAX_PROMPT_CHARS:
+        raise InvalidInput(f"a join is longer than {MAX_PROMPT_CHARS} characters")
     return separator.join(parts)
 
 
 def _replace(text: str, old: str, new: str) -> str:
     text, old, new = str(text), str(old), str(new)
-    if len(text) + text.count(old) * len(new) > LONGEST_PROMPT:
-        raise InvalidInput(f"a replacement is longer than {LONGEST_PROMPT} characters")
+    if len(text) + text.count(old) * len(new) > MAX_PROMPT_CHARS:
+        raise InvalidInput(f"a replacement is longer than {MAX_PROMPT_CHARS} characters")
     return text.replace(old, new)
 
 

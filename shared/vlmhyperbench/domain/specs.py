@@ -149,6 +149,21 @@ class PromptSpec(Spec):
     type_mapping: dict[str, PromptText] = Field(default_factory=dict)
 
 
+class PromptStrategySpec(Spec):
+    """A prompt that a plugin makes of each sample."""
+
+    name: Name
+    version: str
+    class_path: Name
+    """Entry-point name or dotted path."""
+    package: PackageRef | None = None
+    params: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+AnyPrompt = PromptSpec | PromptStrategySpec
+"""Told apart by their fields, so that the digest of a run with templates stays what it was."""
+
+
 class MetricSpec(Spec):
     """One metric of a run; `(name, profile, version, package)` identify its numbers."""
 
@@ -164,6 +179,17 @@ class MetricSpec(Spec):
     def label(self) -> str:
         """How runs, tables and rules name it: `name@profile`."""
         return f"{self.name}@{self.profile}"
+
+
+class ReportWriterSpec(Spec):
+    """A form of report that a plugin writes."""
+
+    name: Name
+    """Of the entry; the file is `report.<name>` and the suffix that the writer says."""
+    class_path: Name
+    """Entry-point name or dotted path."""
+    package: PackageRef | None = None
+    params: dict[str, JsonValue] = Field(default_factory=dict)
 
 
 class ExtractorSpec(Spec):
@@ -252,14 +278,15 @@ class RunSpec(Spec):
     task_version: str
     category: str | None = None
     dataset: DatasetSpec
-    prompt: PromptSpec
+    prompt: AnyPrompt
     metrics: tuple[MetricSpec, ...]
     extractors: Annotated[tuple[ExtractorSpec, ...], Field(min_length=1)] = (ExtractorSpec(),)
     """Every metric is measured with each; the first is the one that tables show."""
     decoding: Decoding = Decoding()
     scenario: ScenarioSpec = ScenarioSpec()
     group_by: tuple[str, ...] = ()
-    reports: tuple[Name, ...] = ("markdown", "html", "json", "csv")
+    reports: tuple[Name | ReportWriterSpec, ...] = ("markdown", "html", "json", "csv")
+    """A form of our own by its name, any other by the plugin that writes it."""
     response_format: dict[str, JsonValue] | None = None
     limits: Limits = Limits()
     secrets: tuple[Name, ...] = ()

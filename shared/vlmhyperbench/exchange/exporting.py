@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
+from typing import TypeGuard
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from vlmhyperbench.domain.prompts import is_linear, render
-from vlmhyperbench.domain.specs import ExtractorSpec, ImportTarget, MetricSpec, PromptSpec, RunSpec
+from vlmhyperbench.domain.specs import AnyPrompt, ExtractorSpec, ImportTarget, MetricSpec, PromptSpec, RunSpec
 from vlmhyperbench.errors import Conflict, InvalidInput, NotFound, NotReady
 from vlmhyperbench.exchange.exported import ExportedMeasure, ExportedRun, ExportedSample, ExportedScore
 from vlmhyperbench.reports.wording import public_spec
@@ -209,8 +210,8 @@ def _prompts(spec: RunSpec, question: str | None, metadata: JsonObject) -> tuple
     return prompt.system, prompt.user
 
 
-def _is_known(prompt: PromptSpec) -> bool:
-    return is_linear(prompt) and not _needs_metadata(prompt)
+def _is_known(prompt: AnyPrompt) -> TypeGuard[PromptSpec]:
+    return isinstance(prompt, PromptSpec) and is_linear(prompt) and not _needs_metadata(prompt)
 
 
 def _needs_metadata(prompt: PromptSpec) -> bool:

@@ -9,11 +9,12 @@ from typing import Final
 
 from vlmhyperbench.domain import judging
 from vlmhyperbench.domain.prompts import check_templates
-from vlmhyperbench.domain.specs import MetricSpec, PromptSpec
+from vlmhyperbench.domain.specs import MetricSpec
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.errors import RegistryError, field_of
 from vlmhyperbench.registry.metrics import pin_judge
 from vlmhyperbench.registry.overlays import RunMode
+from vlmhyperbench.registry.pins import templates_of
 from vlmhyperbench.registry.plugins import Plugins
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.resolution import pin_experiment, pin_run, replaced_data
@@ -130,8 +131,10 @@ def _dataset(references: References, name: str) -> None:
 
 def _prompt(references: References, name: str) -> None:
     entry = references.catalogue.prompts[name]
-    spec = PromptSpec.model_validate({"name": name, **entry.model_dump(exclude={"name", "description", "metadata"})})
-    for path, message in check_templates(spec):
+    if entry.class_path is not None:
+        references.plugin("prompts", entry.class_path, entry.package, ("class_path",))
+        return
+    for path, message in check_templates(templates_of(name, entry)):
         references.say(path, f"{message}.", "Correct the template; docs/prompts.md lists what one may do.")
 
 

@@ -7,11 +7,22 @@ from typing import TypeVar
 
 from vlmhyperbench.domain.judging import is_judge
 from vlmhyperbench.domain.scenarios import ScenarioSpec
-from vlmhyperbench.domain.specs import DatasetSpec, Decoding, ExtractorSpec, MetricSpec, PromptSpec, StopRule
+from vlmhyperbench.domain.specs import (
+    AnyPrompt,
+    DatasetSpec,
+    Decoding,
+    ExtractorSpec,
+    MetricSpec,
+    PromptSpec,
+    PromptStrategySpec,
+    ReportWriterSpec,
+    StopRule,
+)
 from vlmhyperbench.registry.choices import DatasetChoice, ExtractorChoice, ScenarioChoice, StopChoice
 from vlmhyperbench.registry.errors import Path, RegistryError, RegistryErrors, did_you_mean, field_of
+from vlmhyperbench.registry.plugins import BUILT_IN_REPORTS
 from vlmhyperbench.registry.references import References
-from vlmhyperbench.registry.schemas import Entry, TaskEntry
+from vlmhyperbench.registry.schemas import Entry, PromptEntry, TaskEntry
 from vlmhyperbench.registry.validation import validate
 
 T = TypeVar("T")
@@ -43,12 +54,26 @@ def pin_dataset(
     )
 
 
-def pin_prompt(references: References, name: str, path: Path) -> PromptSpec | None:
-    """Pin a prompt."""
+def pin_prompt(references: References, name: str, path: Path) -> AnyPrompt | None:
+    """Pin a prompt: its templates, or the plugin that makes it."""
     entry = references.find(references.catalogue.prompts, "prompts", name, path)
     if entry is None:
         return None
-    return PromptSpec.model_validate({"name": name, **entry.model_dump(exclude={"name", "description", "metadata"})})
+    if entry.class_path is None:
+        return templates_of(name, entry)
+    return PromptStrategySpec(
+        name=name,
+        version=entry.version,
+        class_path=entry.class_path,
+        package=references.plugins.package_of("prompts", entry.class_path),
+        params=entry.params,
+    )
+
+
+def templates_of(name: str, entry: PromptEntry) -> PromptSpec:
+    """Return the templates of an entry."""
+    values = entry.model_dump(include=set(PromptSpec.model_fields) - {"name"})
+    return PromptSpec.model_validate({"name": name, **values})
 
 
 def pin_extractors(
@@ -114,12 +139,24 @@ def pin_stop(
     return None if references.problems else found
 
 
-def check_reports(references: References, reports: Sequence[str], task: TaskEntry, path: Path) -> None:
-    """Check that reports exist, and that the task supports them."""
-    for no, name in enumerate(reports):
+def pin_reports(
+    references: References, names: Sequence[str], task: TaskEntry, path: Path
+) -> tuple[str | ReportWriterSpec, ...]:
+    """Pin the reports that exist and that the task supports: ours by their form, any other with its plugin."""
+    pinned: list[str | ReportWriterSpec] = []
+    for no, name in enumerate(names):
         place = (*path, no) if path[-1] == "reports" else path
-        if references.find(references.catalogue.reports, "reports", name, place) is not None:
-            check_supported(references, "report", name, task.supported_reports, task, place)
+        entry = references.find(references.catalogue.reports, "reports", name, place)
+        if entry is None:
+            continue
+        check_supported(references, "report", name, task.supported_reports, task, place)
+        if entry.class_path not in BUILT_IN_REPORTS:
+            package = references.plugins.package_of("reports", entry.class_path)
+            writer = ReportWriterSpec(name=name, class_path=entry.class_path, package=package, params=entry.params)
+            pinned.append(writer)
+        elif entry.class_path not in pinned:
+            pinned.append(entry.class_path)
+    return tuple(pinned)
 
 
 def check_supported(

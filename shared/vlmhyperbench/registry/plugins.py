@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from typing import Protocol, get_args
 
 from vlmhyperbench.domain.specs import PackageRef
+from vlmhyperbench.errors import Conflict
 from vlmhyperbench.registry.classes import problem_with_class
 from vlmhyperbench.registry.errors import did_you_mean
 from vlmhyperbench_sdk.discovery import Group, names, normalise, owners
@@ -71,6 +72,26 @@ class InstalledPlugins:
             if point.dist is not None:
                 return PackageRef(distribution=point.dist.name, version=point.dist.version)
         return None
+
+
+def require_pinned(package: PackageRef | None, what: str) -> None:
+    """Check that a plugin's distribution is installed here in the version that the run pins.
+
+    Raises:
+        Conflict: another version is, or none.
+    """
+    if package is None:
+        return
+    try:
+        installed = version(package.distribution)
+    except PackageNotFoundError:
+        installed = "none"
+    if installed != package.version:
+        raise Conflict(
+            f"The run pins {package.distribution} {package.version} for the {what}, but {installed} is installed here.",
+            cure="Install the pinned version, or start a new run.",
+            code="plugin_version",
+        )
 
 
 def _built_in(group: Group) -> frozenset[str]:

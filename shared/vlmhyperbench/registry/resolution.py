@@ -17,13 +17,13 @@ from vlmhyperbench.registry.errors import Path
 from vlmhyperbench.registry.matrix import Combination, combine, names_of, unused_exclusions
 from vlmhyperbench.registry.metrics import pin_metrics
 from vlmhyperbench.registry.pins import (
-    check_reports,
     errors_of,
     given,
     merge_decoding,
     pin_dataset,
     pin_extractors,
     pin_prompt,
+    pin_reports,
     pin_scenario,
     pin_stop,
 )
@@ -143,8 +143,7 @@ def pin_run(references: References, entry: RunEntry, where: Where = lambda path:
     metrics = pin_metrics(references, entry.metrics or task.metrics, task, _path(entry, "metrics", where))
     extractors = pin_extractors(references, given(entry.extractors, task.extractors), _path(entry, "extractors", where))
     scenario = pin_scenario(references, entry.scenario or task.scenarios[0], task, _path(entry, "scenario", where))
-    reports = given(entry.reports, task.reports)
-    check_reports(references, reports, task, _path(entry, "reports", where))
+    reports = pin_reports(references, given(entry.reports, task.reports), task, _path(entry, "reports", where))
     stop = entry.stop and pin_stop(references, entry.stop, metrics, scenario, where(("stop",)))
     if target is None or dataset is None or prompt is None or scenario is None or None in (*metrics, *extractors):
         return None

@@ -28,6 +28,7 @@ from vlmhyperbench.registry.choices import (
     TargetChoice,
     name_tag,
 )
+from vlmhyperbench.registry.plugins import BUILT_IN_REPORTS
 from vlmhyperbench.registry.sources import Argument, check_git_ref, check_git_url
 from vlmhyperbench.registry.values import Params, PluginName, RelativePath, Semver, Slug, Strict
 
@@ -147,13 +148,31 @@ class DatasetEntry(Entry):
 
 
 class PromptEntry(Entry):
-    """Templates. Per field: fixed > mapping by `metadata.doc_type` or `metadata.doc_class` > default."""
+    """Templates, or the class of a plugin that makes the prompts.
+
+    Per field of templates: fixed > mapping by `metadata.doc_type` or `metadata.doc_class` > default.
+    """
 
     system_prompt: str | None = None
     user_prompt: str = "{{ question }}"
     fixed_system_prompt: str | None = None
     fixed_prompt: str | None = None
     type_mapping: dict[str, PromptText] = Field(default_factory=dict)
+    class_path: PluginName | None = None
+    """Registered name or dotted path of a prompt strategy."""
+    params: Params = Field(default_factory=dict)
+    """Of the strategy."""
+    package: Slug | None = None
+
+    @model_validator(mode="after")
+    def _is_templates_or_a_strategy(self) -> PromptEntry:
+        templates = {"system_prompt", "user_prompt", "fixed_system_prompt", "fixed_prompt", "type_mapping"}
+        if self.class_path is None and (self.params or self.package is not None):
+            raise Refused("params and package belong to a strategy", cure="Add its class_path, or leave them out.")
+        if self.class_path is not None and (written := sorted(templates & self.model_fields_set)):
+            message = f"a strategy makes the whole prompt, and {', '.join(written)} would never be read"
+            raise Refused(message, cure="Leave them out, or leave out class_path.")
+        return self
 
 
 class MetricEntry(Entry):
@@ -169,11 +188,19 @@ class MetricEntry(Entry):
 
 
 class ReportEntry(Entry):
-    """A form in which results are written."""
+    """A form in which results are written: one of our own, or a plugin's."""
 
     class_path: PluginName
     """Registered name or dotted path."""
+    params: Params = Field(default_factory=dict)
+    """Of a plugin's writer."""
     package: Slug | None = None
+
+    @model_validator(mode="after")
+    def _our_own_take_no_params(self) -> ReportEntry:
+        if self.params and self.class_path in BUILT_IN_REPORTS:
+            raise Refused(f"the report {self.class_path!r} takes no params", cure="Leave them out.")
+        return self
 
 
 class ScenarioEntry(Entry, ScenarioFields):

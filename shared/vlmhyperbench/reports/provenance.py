@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 
-from vlmhyperbench.domain.specs import ImportTarget, ModelTarget, RunSpec
+from vlmhyperbench.domain.specs import AnyPrompt, ImportTarget, ModelTarget, PromptSpec, RunSpec
 from vlmhyperbench.reports.document import Block, Column, Facts, Listing, Section, Table
 from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.records import ClaimEvidence
@@ -16,10 +16,13 @@ from vlmhyperbench_sdk.types import JsonObject, JsonValue
 def configuration(run: RunEvidence) -> Section:
     """What was asked for."""
     spec = run.spec
-    prompts: list[tuple[str, str | None]] = [
-        ("System prompt", spec.prompt.fixed_system_prompt or spec.prompt.system_prompt),
-        ("Prompt", spec.prompt.fixed_prompt or spec.prompt.user_prompt),
-    ]
+    prompt = spec.prompt
+    prompts: list[tuple[str, str | None]] = []
+    if isinstance(prompt, PromptSpec):
+        prompts = [
+            ("System prompt", prompt.fixed_system_prompt or prompt.system_prompt),
+            ("Prompt", prompt.fixed_prompt or prompt.user_prompt),
+        ]
     return Section(
         name="configuration",
         title="Configuration",
@@ -105,11 +108,20 @@ def _asking(spec: RunSpec) -> tuple[tuple[str, str], ...]:
     scenario = spec.scenario
     return (
         ("prompt", f"{spec.prompt.name} {spec.prompt.version}"),
+        *_strategy(spec.prompt),
         ("decoding", plain(decoding)),
         ("response format", plain(spec.response_format)),
         ("scenario", f"{scenario.name} {scenario.version} ({scenario.kind}), {scenario.in_words}"),
         ("warm-up", plural(scenario.warmup_requests, "request")),
     )
+
+
+def _strategy(prompt: AnyPrompt) -> tuple[tuple[str, str], ...]:
+    """Name the plugin that makes the prompts, with its version and params, where one does."""
+    if isinstance(prompt, PromptSpec):
+        return ()
+    package = f", {prompt.package.distribution} {prompt.package.version}" if prompt.package else ""
+    return (("prompt strategy", f"{prompt.class_path}{package}"), ("prompt parameters", plain(prompt.params)))
 
 
 def _rendered(run: RunEvidence) -> list[Listing]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, cast
 
 from vlmhyperbench_sdk import discovery
-from vlmhyperbench_sdk.errors import Conflict, InvalidInput, PluginFailure, VlmHyperBenchError
+from vlmhyperbench_sdk.errors import Conflict, PluginFailure, VlmHyperBenchError
 from vlmhyperbench_sdk.protocols import Metric
 from vlmhyperbench_sdk.types import JsonValue
 
@@ -76,29 +76,11 @@ def construct_metric(class_path: str, params: Mapping[str, JsonValue], *, name: 
         Conflict: two packages register the name.
         PluginFailure: importing or constructing it failed.
     """
-    found = discovery.load("metrics", class_path)
-    _check_types(found, params, name)
+    metric = cast("Metric", discovery.construct("metrics", class_path, params, called=name))
     try:
-        metric = cast("Metric", found(**params))
         metric.description  # noqa: B018 - a description that cannot be made shows here, at the door
     except VlmHyperBenchError:
         raise
-    except TypeError as error:
-        raise InvalidInput(f"The metric {name!r} refuses its params: {error}.", cure=_known(found)) from error
     except Exception as error:
-        raise PluginFailure(f"The metric {name!r} cannot be constructed: {error}.") from error
+        raise PluginFailure(f"The metric {name!r} cannot describe itself: {error}.") from error
     return metric
-
-
-def _check_types(found: type, params: Mapping[str, JsonValue], name: str) -> None:
-    """Refuse a text where the default is true or false: Python would take every text for true."""
-    for param, value in params.items():
-        known = inspect.signature(found).parameters.get(param)
-        if known is not None and isinstance(known.default, bool) and not isinstance(value, bool):
-            message = f"The metric {name!r} refuses its params: {param} is true or false, not {str(value)[:100]!r}."
-            raise InvalidInput(message, cure="Write true or false, without quotes.")
-
-
-def _known(found: type) -> str:
-    names = [name for name in inspect.signature(found).parameters if name not in {"self", "args", "kwargs"}]
-    return f"It has these params: {', '.join(names) or 'none'}."

@@ -18,6 +18,7 @@ from vlmhyperbench.domain.specs import (
     MetricSpec,
     PackageRef,
     PromptSpec,
+    PromptStrategySpec,
     RunSpec,
 )
 
@@ -73,6 +74,17 @@ def test_what_decides_an_imported_number_is_the_file() -> None:
 def test_a_difference_is_named_by_its_path(other: dict[str, object], path: str) -> None:
     assert [one.path for one in differences(identity(), other)] == [path]  # type: ignore[arg-type]
     assert id_of(other) != id_of(identity())  # type: ignore[arg-type]
+
+
+def test_a_plugin_that_makes_the_prompts_is_known_by_package_version_and_params() -> None:
+    package = PackageRef(distribution="prompts", version="1")
+    spec = PromptStrategySpec(name="steps", version="1.0.0", class_path="steps", package=package, params={"steps": 1})
+    newer = spec.model_copy(update={"package": PackageRef(distribution="prompts", version="2")})
+    longer = spec.model_copy(update={"params": {"steps": 2}})
+    known = identity(run_spec(prompt=spec))
+    for changed, path in ((newer, "prompt.package.version"), (longer, "prompt.params.steps")):
+        found = identity(run_spec(prompt=changed))
+        assert [difference.path for difference in differences(known, found)] == [path]  # type: ignore[arg-type]
 
 
 def test_an_endpoint_is_known_by_its_address() -> None:

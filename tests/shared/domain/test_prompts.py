@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vlmhyperbench.domain.prompts import LONGEST_PROMPT, LONGEST_TEMPLATE, check_templates, is_linear, render
+from vlmhyperbench.domain.prompts import LONGEST_TEMPLATE, check_templates, is_linear, render
 from vlmhyperbench.domain.specs import PromptSpec, PromptText
+from vlmhyperbench_sdk.checks import MAX_PROMPT_CHARS
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.types import JsonObject, Prompt
 
@@ -140,8 +141,8 @@ def test_metadata_without_keys_says_so() -> None:
     ],
 )
 def test_a_prompt_that_grows_without_bound_is_cut_off(template: str) -> None:
-    with pytest.raises(InvalidInput, match=f"longer than {LONGEST_PROMPT} characters"):
-        _user(template, question="x" * (LONGEST_PROMPT // 4))
+    with pytest.raises(InvalidInput, match=f"longer than {MAX_PROMPT_CHARS} characters"):
+        _user(template, question="x" * (MAX_PROMPT_CHARS // 4))
 
 
 def test_every_wrong_template_of_a_prompt_is_named() -> None:

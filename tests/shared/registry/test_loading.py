@@ -253,6 +253,11 @@ def test_a_plugin_comes_from_the_package_that_the_entry_names(tmp_path: Path) ->
         ("datasets/x.yaml", "type: drawn\npath: s3://bucket/x\n", "x.yaml:2: path: 's3://bucket/x' is no folder"),
         ("metrics/x.yaml", "class_path: x\nprofile: y\n", "class_path: no metric is registered as 'x'"),
         ("reports/x.yaml", "class_path: x\n", "class_path: no report is registered as 'x'"),
+        ("reports/x.yaml", "class_path: html\nparams: {a: 1}\n", "x.yaml"),
+        ("prompts/x.yaml", "class_path: few-shots\n", "x.yaml:1: class_path: no prompt is registered as 'few-shots'"),
+        ("prompts/x.yaml", "class_path: few-shot\npackage: pk\n", "package: There is no package called 'pk'"),
+        ("prompts/x.yaml", "class_path: few-shot\nfixed_prompt: x\n", "x.yaml"),
+        ("prompts/x.yaml", "user_prompt: x\nparams: {a: 1}\n", "x.yaml"),
         (
             "prompts/x.yaml",
             "user_prompt: x\ntype_mapping:\n  a: {system_prompt: '{{ x }}'}\n",

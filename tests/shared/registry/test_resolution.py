@@ -7,7 +7,17 @@ from pathlib import Path
 import pytest
 
 from tests.shared.registry.writing import SHA, Shelf, load
-from vlmhyperbench.domain.specs import Decoding, EndpointTarget, ModelTarget, RunSpec
+from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.specs import (
+    Decoding,
+    EndpointTarget,
+    ModelTarget,
+    PackageRef,
+    PromptSpec,
+    PromptStrategySpec,
+    ReportWriterSpec,
+    RunSpec,
+)
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.errors import RegistryErrors
 from vlmhyperbench.registry.resolution import resolve_experiment, resolve_run
@@ -76,6 +86,7 @@ def test_what_a_run_says_goes_before_what_its_task_says(tmp_path: Path) -> None:
         limits={"shard_size": 10},
         secrets=["KEY"],
     )
+    assert isinstance(spec.prompt, PromptSpec)
     assert spec.prompt.user_prompt == "other"
     assert (spec.decoding.temperature, spec.decoding.max_tokens) == (0.5, 32)
     assert (spec.scenario.kind, spec.scenario.requests) == ("single_stream", 7)
@@ -85,6 +96,42 @@ def test_what_a_run_says_goes_before_what_its_task_says(tmp_path: Path) -> None:
     assert (spec.reports, spec.group_by, spec.secrets) == (("markdown",), (), ("KEY",))
     assert spec.response_format == {"type": "json_object"}
     assert spec.limits.shard_size == 10
+
+
+STRATEGY = "class_path: few-shot\nversion: 2.0.0\nparams: {shots: 3}\n"
+
+
+def test_a_prompt_of_a_plugin_is_pinned_with_its_package_and_params(tmp_path: Path) -> None:
+    spec = _spec(load(tmp_path, {"prompts/shots.yaml": STRATEGY}), prompt="shots")
+    package = PackageRef(distribution="prompt-package", version="1.2.3")
+    assert spec.prompt == PromptStrategySpec(
+        name="shots", version="2.0.0", class_path="few-shot", package=package, params={"shots": 3}
+    )
+    assert RunSpec.model_validate_json(spec.model_dump_json()) == spec
+
+
+def test_what_decides_the_prompts_of_a_plugin_decides_the_digest_of_the_run(tmp_path: Path) -> None:
+    spec = _spec(load(tmp_path, {"prompts/shots.yaml": STRATEGY}), prompt="shots")
+    prompt = spec.prompt
+    assert isinstance(prompt, PromptStrategySpec)
+    newer = PackageRef(distribution="prompt-package", version="1.2.4")
+    changes: list[dict[str, object]] = [{"package": newer}, {"params": {"shots": 4}}, {"class_path": "other"}]
+    digests = {
+        digest_of(spec.model_copy(update={"prompt": prompt.model_copy(update=change)})) for change in ({}, *changes)
+    }
+    assert len(digests) == 4
+
+
+def test_a_report_of_a_plugin_is_pinned_and_one_of_our_own_goes_by_its_form(tmp_path: Path) -> None:
+    files = {
+        "reports/suite.yaml": "class_path: junit\nparams: {strict: true}\n",
+        "reports/page.yaml": "class_path: html\n",
+    }
+    spec = _spec(load(tmp_path, files), reports=["suite", "html", "page"])
+    package = PackageRef(distribution="report-package", version="1.2.3")
+    writer = ReportWriterSpec(name="suite", class_path="junit", package=package, params={"strict": True})
+    assert spec.reports == (writer, "html")
+    assert RunSpec.model_validate_json(spec.model_dump_json()) == spec
 
 
 def test_the_same_run_has_the_same_digest_and_another_has_another(catalogue: Catalogue) -> None:

@@ -55,7 +55,8 @@ class Shelf:
         "backends": {"engine": "engine-package", "openai": "openai-package"},
         "datasets": {"drawn": "data-package"},
         "metrics": {"anls": "metric-package", "cer": "metric-package"},
-        "reports": {"html": "vlmhyperbench", "markdown": "vlmhyperbench"},
+        "prompts": {"few-shot": "prompt-package"},
+        "reports": {"junit": "report-package", "html": "vlmhyperbench", "markdown": "vlmhyperbench"},
     }
 
     def problem_with(self, group: Group, name: str) -> tuple[str, str] | None:

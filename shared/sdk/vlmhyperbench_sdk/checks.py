@@ -1,0 +1,45 @@
+"""What is wrong with a prompt or a report that a plugin returned: asked by the platform, and by the test suites."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from vlmhyperbench_sdk.protocols import WrittenReport
+from vlmhyperbench_sdk.types import Prompt
+
+MAX_PROMPT_CHARS: Final = 1_000_000
+MAX_REPORT_BYTES: Final = 64 * 1024 * 1024
+_SUFFIX: Final = re.compile(r"(\.[a-z0-9]{1,16}){1,2}")
+_MEDIA_TYPE: Final = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/[a-z0-9][a-z0-9!#$&^_.+-]{0,63}")
+
+
+def problem_with_prompt(prompt: object) -> str | None:
+    """Say why a prompt cannot be sent; None where it can."""
+    if not isinstance(prompt, Prompt):
+        return f"render returns {type(prompt).__name__} and not a Prompt"
+    for name, text in (("user", prompt.user), ("system", prompt.system)):
+        if text is None and name == "system":
+            continue
+        if not isinstance(text, str):
+            return f"the {name} prompt is {type(text).__name__} and not a text"
+        if len(text) > MAX_PROMPT_CHARS:
+            return f"the {name} prompt is longer than {MAX_PROMPT_CHARS} characters"
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            return f"the {name} prompt holds half a surrogate pair, which no request can carry"
+    return None
+
+
+def problem_with_report(written: object) -> str | None:
+    """Say why a written report cannot be stored; None where it can."""
+    if not isinstance(written, WrittenReport):
+        return f"write returns {type(written).__name__} and not a WrittenReport"
+    if not isinstance(written.content, bytes):
+        return f"its content is {type(written.content).__name__} and not bytes"
+    if len(written.content) > MAX_REPORT_BYTES:
+        return f"its content is longer than {MAX_REPORT_BYTES} bytes"
+    if not isinstance(written.suffix, str) or _SUFFIX.fullmatch(written.suffix) is None:
+        return f"its suffix is {str(written.suffix)[:40]!r} and not like .txt"
+    if not isinstance(written.media_type, str) or _MEDIA_TYPE.fullmatch(written.media_type) is None:
+        return f"its media type is {str(written.media_type)[:80]!r} and not like text/plain"
+    return None

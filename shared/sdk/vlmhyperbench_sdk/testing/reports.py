@@ -1,0 +1,79 @@
+"""Conformance of report writers: a plugin's test is one line, `check_report_writer(MyWriter())`.
+
+Covered: a file that can be stored, the same bytes for the same report, a report that stays as it was, hostile text in
+names. Not covered: whether the form that is written is valid; hand real reports over in `reports`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+
+from vlmhyperbench_sdk.checks import problem_with_report
+from vlmhyperbench_sdk.errors import PluginFailure
+from vlmhyperbench_sdk.protocols import ReportWriter, WrittenReport
+from vlmhyperbench_sdk.types import JsonObject
+
+_HOSTILE = "<script>alert(1)</script> ]]> \"'& \u202e \x01"
+
+
+def _report(scope: str, title: str, runs: JsonObject) -> JsonObject:
+    return {
+        "schema": "vlmhb/report/v1",
+        "scope": scope,
+        "id": "01a00000-0000-7000-8000-000000000000",
+        "title": title,
+        "subtitle": "",
+        "state": "SUCCEEDED",
+        "tone": "good",
+        "finished_at": None,
+        "verdict": ["Everything was scored.", "", ""],
+        "headline": {"rows": [{"run": title, "metrics": {}}]},
+        "tiles": [],
+        "runs": runs,
+        "sections": [],
+        "figures": {},
+    }
+
+
+SMALL_REPORTS: tuple[JsonObject, ...] = (
+    _report("run", "a run", {}),
+    _report("experiment", "a comparison", {}),
+    _report("run", _HOSTILE, {_HOSTILE: {}}),
+)
+"""The outer shape of report.json with hardly anything in it: a writer may rely on these keys, and on no content."""
+
+
+def check_report_writer(writer: ReportWriter, *, reports: Sequence[JsonObject] = ()) -> None:
+    """Check that a report writer keeps its contract.
+
+    Args:
+        writer: an instance, as the platform would construct it.
+        reports: what real files report.json hold, checked beside the small ones.
+
+    Raises:
+        PluginFailure: it breaks the contract; the message lists every breach.
+    """
+    breaches = [breach for report in (*SMALL_REPORTS, *reports) for breach in _breaches(writer, report)]
+    if breaches:
+        name = type(writer).__name__
+        raise PluginFailure(f"The report writer {name} breaks its contract: {'; '.join(breaches)}.")
+
+
+def _breaches(writer: ReportWriter, report: JsonObject) -> Iterator[str]:
+    title, given = str(report.get("title"))[:40], copy.deepcopy(report)
+    first, again = _write(writer, report), _write(writer, report)
+    if isinstance(first, str):
+        yield f"{title!r}: {first}"
+    elif first != again:
+        yield f"{title!r}: written a second time it is another file"
+    if report != given:
+        yield f"{title!r}: the writer changes the report that it is given"
+
+
+def _write(writer: ReportWriter, report: JsonObject) -> WrittenReport | str:
+    try:
+        written = writer.write(report)
+    except Exception as error:  # noqa: BLE001 (the door where a plugin is called)
+        return f"write raises {type(error).__name__} ({error})"
+    return problem_with_report(written) or written

@@ -1,0 +1,74 @@
+"""The conformance suite of prompt strategies: a sound one passes, and each way to break the contract is caught."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from vlmhyperbench_sdk.checks import MAX_PROMPT_CHARS
+from vlmhyperbench_sdk.errors import InvalidInput, PluginFailure
+from vlmhyperbench_sdk.testing.prompts import check_prompt_strategy
+from vlmhyperbench_sdk.types import Prompt, Sample
+
+
+class Strategy:
+    """Renders by the function of a test."""
+
+    def __init__(self, make: Callable[[Sample], object]) -> None:
+        self._make = make
+
+    def render(self, sample: Sample) -> Prompt:
+        return self._make(sample)  # type: ignore[return-value]
+
+
+def _kind(sample: Sample) -> Prompt:
+    if "doc_class" not in sample.metadata:
+        raise InvalidInput("The sample has no doc_class.")
+    return Prompt(user=f"{sample.metadata['doc_class']}: {sample.question}")
+
+
+def _counting() -> Strategy:
+    seen: list[str] = []
+
+    def make(sample: Sample) -> Prompt:
+        seen.append(sample.key)
+        return Prompt(user=f"{len(seen)}. {sample.question}")
+
+    return Strategy(make)
+
+
+def test_a_strategy_that_keeps_the_contract_passes() -> None:
+    check_prompt_strategy(Strategy(lambda sample: Prompt(user=sample.question, system="Be brief.")))
+
+
+def test_a_strategy_may_refuse_samples_that_lack_what_it_needs_but_not_those_that_its_author_gives() -> None:
+    check_prompt_strategy(Strategy(_kind))
+    with pytest.raises(PluginFailure, match="it is refused"):
+        check_prompt_strategy(Strategy(_kind), samples=[Sample(key="mine", question="?")])
+
+
+def test_a_strategy_whose_prompts_depend_on_what_came_before_fails() -> None:
+    with pytest.raises(PluginFailure, match="another order"):
+        check_prompt_strategy(_counting())
+
+
+def _refuses(_: Sample) -> Prompt:
+    raise InvalidInput("No.")
+
+
+@pytest.mark.parametrize(
+    ("make", "breach"),
+    [
+        (lambda sample: sample.question, "not a Prompt"),
+        (lambda _: Prompt(user=None), "not a text"),  # type: ignore[arg-type]
+        (lambda _: Prompt(user="x", system=1), "not a text"),  # type: ignore[arg-type]
+        (lambda _: Prompt(user="\ud800"), "surrogate"),
+        (lambda _: Prompt(user="x" * (MAX_PROMPT_CHARS + 1)), "longer than"),
+        (lambda sample: Prompt(user=sample.references[0]), "IndexError"),
+        (_refuses, "refuses every sample"),
+    ],
+)
+def test_every_breach_is_named(make: Callable[[Sample], object], breach: str) -> None:
+    with pytest.raises(PluginFailure, match=breach):
+        check_prompt_strategy(Strategy(make))
