@@ -19,7 +19,7 @@ profile: v1
 params:
   target: {{model: {model}}}
   prompt: judge-same-answer
-  prices: {{prompt_per_million: 2.0, completion_per_million: 10.0}}
+  prices: {{prompt_per_million: 2.0, completion_per_million: 10.0, source: a list, date: 2026-11-01}}
   {more}
 """
 

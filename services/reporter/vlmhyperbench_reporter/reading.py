@@ -20,6 +20,8 @@ from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.errors import Conflict, NotFound
 from vlmhyperbench.facts.read import read_facts
 from vlmhyperbench.reports.records import ClaimEvidence, Disturber, JudgeUse, PhaseEvidence
+from vlmhyperbench.reports.spans import window_s
+from vlmhyperbench.reports.target_cost import usage_of
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.storage import Storage
 from vlmhyperbench_reporter.bundles import MeasureFile, RunBundle
@@ -142,17 +144,9 @@ def use_of_judge(metric: str, rows: polars.DataFrame) -> JudgeUse:
         requests=rows.height,
         kept=rows.height - asked.height,
         failed=rows.filter(polars.col("status") != "ok").height,
-        prompt_tokens=_tokens(asked, "prompt_tokens"),
-        completion_tokens=_tokens(asked, "completion_tokens"),
         busy_s=int(asked["latency_ns"].sum()) / 1e9,
+        usage=usage_of(asked, window_s=window_s(asked)),
     )
-
-
-def _tokens(asked: polars.DataFrame, column: str) -> int | None:
-    """Sum up a count; None where a verdict lacks it, for of an unknown number no sum is known."""
-    if asked.filter(polars.col("status") == "ok")[column].null_count():
-        return None
-    return int(asked[column].cast(polars.Int64).sum())  # of 32-bit counts the sum can be longer
 
 
 async def _behind(

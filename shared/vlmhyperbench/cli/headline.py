@@ -63,6 +63,8 @@ def print_scores(run: Run) -> None:
     if speeds:
         void = f" ({_void(headline.validity)}, the report says why)" if headline.validity in _NO_MEASURES else ""
         say(f"speed{void}: {', '.join(speeds)}")
+    if cost := _cost(headline):
+        say(cost)
 
 
 def print_runs(runs: Sequence[Run]) -> None:
@@ -77,6 +79,7 @@ def print_table(headline: JsonValue | None) -> None:
     numbers = [part for part in _NUMBERS if any(row.get(part[0]) is not None for row in rows)]
     is_void = any(row.get("validity") in _NO_MEASURES for row in rows)
     of = {row.get("peak_memory_of") for row in rows if row.get("peak_memory_bytes") is not None}
+    is_priced = any(row.get("cost_per_answer") is not None for row in rows)
     columns = [
         "run",
         "state",
@@ -85,10 +88,11 @@ def print_table(headline: JsonValue | None) -> None:
         *(["speeds"] if is_void else []),
         *(title for _, title, _ in numbers),
         *(["peak MiB"] if of else []),
+        *(["cost per answer"] if is_priced else []),
     ]
     table(
         columns,
-        [_row(row, metrics, numbers, is_void=is_void, of_memory=of) for row in rows],
+        [_row(row, metrics, numbers, is_void=is_void, of_memory=of, is_priced=is_priced) for row in rows],
         right=columns[2:],
     )
 
@@ -100,6 +104,7 @@ def _row(
     *,
     is_void: bool,
     of_memory: Collection[str | None],
+    is_priced: bool,
 ) -> list[str | None]:
     cells: list[str | None] = [str(row.get("name")), str(row.get("state")), f"{row.get('ok')}/{row.get('requested')}"]
     cells += [_metric(row.get("metrics", {}).get(name)) for name in metrics]
@@ -110,6 +115,9 @@ def _row(
         memory = row.get("peak_memory_bytes")
         whose = f" {row.get('peak_memory_of')}" if len(of_memory) > 1 else ""
         cells.append(None if memory is None else f"{memory / 2**20:.0f}{whose}")
+    if is_priced:
+        price = row.get("cost_per_answer")
+        cells.append("unknown" if price is None else f"{price:.4g} {row.get('cost_currency')}")
     return cells
 
 
@@ -141,6 +149,16 @@ def _speeds(headline: Headline) -> list[str]:
     if headline.peak_memory_bytes is not None:
         found.append(f"peak memory {headline.peak_memory_bytes / 2**20:.0f} MiB")
     return found
+
+
+def _cost(headline: Headline) -> str | None:
+    """Write what the run cost; None of a report from before costs were worked out."""
+    if headline.cost_per_answer is None:
+        return f"cost: unknown ({headline.cost_unknown})" if headline.cost_unknown else None
+    amounts = [(headline.cost_per_answer, "an answer"), (headline.cost_total, "in all")]
+    if headline.cost_per_million_tokens is not None:
+        amounts.insert(1, (headline.cost_per_million_tokens, "a million tokens"))
+    return f"cost in {headline.cost_currency}: {', '.join(f'{amount:.4g} {what}' for amount, what in amounts)}"
 
 
 def _headline_row(run: Run) -> dict[str, JsonValue]:

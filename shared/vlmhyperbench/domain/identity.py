@@ -105,7 +105,7 @@ def identify(
             "name": metric.name,
             "profile": metric.profile,
             "version": metric.version,
-            "params": metric.params,
+            "params": {**metric.params, "prices": None} if is_judge(metric) else metric.params,
             "package": _package(metric.package),
             "environment": environment,
             "on_model_failure": spec.on_model_failure,

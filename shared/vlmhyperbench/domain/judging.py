@@ -12,6 +12,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import Field, field_validator
 
 from vlmhyperbench.domain.base import Name, Refused, Spec
+from vlmhyperbench.domain.prices import Prices
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.domain.specs import (
     AnyPrompt,
@@ -34,14 +35,6 @@ Worth: TypeAlias = Annotated[float, Field(ge=0, le=1)] | Literal["first", "secon
 """What a verdict is worth to the answer: a number, or everything where it prefers the place in which it was shown."""
 
 
-class Prices(Spec):
-    """What a judge's tokens cost."""
-
-    currency: Name = "USD"
-    prompt_per_million: Annotated[float, Field(ge=0)]
-    completion_per_million: Annotated[float, Field(ge=0)]
-
-
 class Judging(Spec):
     """The params of a judge, pinned."""
 
@@ -61,6 +54,7 @@ class Judging(Spec):
     """Show the judge the sample's images."""
     in_flight: Annotated[int, Field(ge=1, le=4096)] = 4
     prices: Prices | None = None
+    """Of its target."""
     title: Name
 
     @field_validator("labels")
@@ -137,6 +131,8 @@ def judging_spec(spec: RunSpec, judging: Judging) -> RunSpec:
             "scenario": ScenarioSpec(name="judge", in_flight=judging.in_flight, warmup_requests=0),
             "response_format": None,
             "stop": None,
+            "prices": judging.prices,
+            "unpriced": None,
             "reuse": "nothing" if spec.reuse == "nothing" else "cache",
         }
     )

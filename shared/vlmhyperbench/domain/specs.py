@@ -12,6 +12,7 @@ from pydantic import Field, JsonValue, model_validator
 
 from vlmhyperbench.domain.base import Name, Refused, Sha256, Spec
 from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.prices import Prices
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 
 
@@ -300,3 +301,7 @@ class RunSpec(Spec):
     they are sampled; or nothing."""
     stop: StopRule | None = None
     """Ends the inference early; every sample is asked without one."""
+    prices: Prices | None = None
+    """Of the target, as they were when the run was submitted. They change no answer, so no fingerprint holds them."""
+    unpriced: str | None = None
+    """Why there are no prices."""

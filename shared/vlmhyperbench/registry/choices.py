@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag
 from vlmhyperbench.domain.response_formats import check_response_format
 from vlmhyperbench.domain.scenarios import MOST_REQUESTS, ArrivalSpec, ScenarioKind, Slo
 from vlmhyperbench.domain.specs import Decoding, Limits
+from vlmhyperbench.registry.prices import PricesChoice
 from vlmhyperbench.registry.values import (
     ExtractorName,
     MetricRef,
@@ -52,6 +53,8 @@ class ModelChoice(Strict):
     model: Slug
     backend: Slug | None = None
     engine_params: Params = Field(default_factory=dict)
+    prices: PricesChoice | None = None
+    """Instead of the model's and the backend's."""
 
 
 class EndpointChoice(Strict):
@@ -61,6 +64,8 @@ class EndpointChoice(Strict):
     model_name: Annotated[str, Field(min_length=1, max_length=200)]
     backend_class: PluginName = "openai"
     engine_params: Params = Field(default_factory=dict)
+    prices: PricesChoice | None = None
+    """By default the backend's, else those that genai-prices lists for the provider of the URL."""
 
 
 class DatasetChoice(Strict):

@@ -7,14 +7,15 @@ from typing import Annotated
 
 from pydantic import Field, JsonValue
 
-from vlmhyperbench.domain.judging import Judging, Prices, Worth, is_judge, plain
+from vlmhyperbench.domain.judging import Judging, Worth, is_judge, plain
 from vlmhyperbench.domain.specs import Decoding, MetricSpec
 from vlmhyperbench.registry.choices import ExtractorRef, TargetChoice
 from vlmhyperbench.registry.errors import Path
 from vlmhyperbench.registry.pins import check_supported, merge_decoding, pin_extractors, pin_prompt
+from vlmhyperbench.registry.prices import PricesChoice
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import TaskEntry
-from vlmhyperbench.registry.targets import resolve_target
+from vlmhyperbench.registry.targets import pin_prices, resolve_target
 from vlmhyperbench.registry.validation import validate
 from vlmhyperbench.registry.values import Params, Slug, Strict
 
@@ -35,7 +36,8 @@ class JudgeParams(Strict):
     swap: bool = True
     images: bool = False
     in_flight: Annotated[int, Field(ge=1, le=4096)] = 4
-    prices: Prices | None = None
+    prices: PricesChoice | None = None
+    """By default those of the target."""
     title: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     """By default the name of the entry."""
 
@@ -68,6 +70,8 @@ def pin_judge(references: References, name: str, params: Params, path: Path) -> 
     if written is None:
         return None
     target = resolve_target(references, written.target, None, (*path, "target"))
+    own = (written.prices, (*path, "prices"))
+    prices, _ = pin_prices(references, written.target, (*path, "target"), own=own)
     prompt = pin_prompt(references, written.prompt, (*path, "prompt"))
     [extractor] = pin_extractors(references, (written.extractor,), (*path, "extractor"))
     if target is None or prompt is None or extractor is None:
@@ -85,7 +89,7 @@ def pin_judge(references: References, name: str, params: Params, path: Path) -> 
         swap=written.swap,
         images=written.images,
         in_flight=written.in_flight,
-        prices=written.prices,
+        prices=prices,
         title=written.title or name,
     )
     pinned: dict[str, JsonValue] = judging.model_dump(mode="json")

@@ -34,7 +34,7 @@ from vlmhyperbench.registry.schemas import (
     ExperimentEntry,
     RunEntry,
 )
-from vlmhyperbench.registry.targets import resolve_target
+from vlmhyperbench.registry.targets import pin_prices, resolve_target
 from vlmhyperbench.scoring.reported import is_reported
 
 Where = Callable[[Path], Path]
@@ -145,6 +145,7 @@ def pin_run(references: References, entry: RunEntry, where: Where = lambda path:
     scenario = pin_scenario(references, entry.scenario or task.scenarios[0], task, _path(entry, "scenario", where))
     reports = pin_reports(references, given(entry.reports, task.reports), task, _path(entry, "reports", where))
     stop = entry.stop and pin_stop(references, entry.stop, metrics, scenario, where(("stop",)))
+    prices, unpriced = pin_prices(references, entry.target, where(("target",)))
     if target is None or dataset is None or prompt is None or scenario is None or None in (*metrics, *extractors):
         return None
     return RunSpec(
@@ -167,6 +168,8 @@ def pin_run(references: References, entry: RunEntry, where: Where = lambda path:
         on_model_failure=given(entry.on_model_failure, task.on_model_failure),
         on_invalid=given(entry.on_invalid, task.on_invalid),
         stop=stop,
+        prices=prices,
+        unpriced=unpriced,
     )
 
 

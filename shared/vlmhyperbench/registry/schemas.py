@@ -29,6 +29,7 @@ from vlmhyperbench.registry.choices import (
     name_tag,
 )
 from vlmhyperbench.registry.plugins import BUILT_IN_REPORTS
+from vlmhyperbench.registry.prices import PricesChoice
 from vlmhyperbench.registry.sources import Argument, check_git_ref, check_git_url
 from vlmhyperbench.registry.values import Params, PluginName, RelativePath, Semver, Slug, Strict
 
@@ -94,6 +95,7 @@ class ModelEntry(Entry):
     sha256: dict[Slug, Sha256] = Field(default_factory=dict)
     """Role → hash of the file."""
     engine_params: Params = Field(default_factory=dict)
+    prices: PricesChoice | None = None
     backend_class: PluginName | None = None
     adapter_package: Slug | None = None
 
@@ -127,7 +129,9 @@ class BackendEntry(Entry):
     default_adapter_package: Slug | None = None
     specialized_adapters: tuple[SpecializedAdapter, ...] = ()
     engine_params: Params = Field(default_factory=dict)
-    """Defaults under a model's own."""
+    """Defaults under a model's or an endpoint's own."""
+    prices: PricesChoice | None = None
+    """Of models and endpoints that say nothing else: what an hour of the machine costs, for instance."""
 
 
 class DatasetEntry(Entry):

@@ -5,10 +5,12 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from pathlib import Path as FilePath
 
+from vlmhyperbench.domain.prices import Prices
 from vlmhyperbench.domain.specs import EndpointTarget, ModelFile, ModelTarget
-from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.errors import InvalidInput, Unavailable
 from vlmhyperbench.registry.choices import EndpointChoice, ModelChoice
 from vlmhyperbench.registry.errors import Path, did_you_mean
+from vlmhyperbench.registry.prices import ListedPrices, WrittenPrices, found_for, pinned
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import BackendEntry, ModelEntry, TaskEntry
 from vlmhyperbench_sdk.endpoint import problems_with
@@ -57,7 +59,7 @@ def adapter_class(model_name: str, model: ModelEntry, backend_name: str, backend
             fnmatchcase(name, pattern) for name in (model_name, model.family or "") for pattern in special.match_models
         ):
             return special.backend_class
-    return backend.default_backend_class or backend_name
+    return _class_of(backend_name, backend)
 
 
 def model_files(root: FilePath, model: ModelEntry) -> tuple[ModelFile, ...]:
@@ -81,12 +83,63 @@ def _endpoint(
     for problem in problems_with(choice.engine_params):
         references.say((*path, "engine_params", *problem.path), problem.message, problem.cure)
     references.plugin("backends", choice.backend_class, None, (*path, "backend_class"))
+    backend = _backend_of(references, choice)
     return EndpointTarget(
         endpoint=choice.endpoint,
         model_name=choice.model_name,
         backend_class=choice.backend_class,
-        engine_params=choice.engine_params,
+        engine_params={**(backend.engine_params if backend else {}), **choice.engine_params},
     )
+
+
+def pin_prices(
+    references: References,
+    choice: ModelChoice | EndpointChoice,
+    path: Path,
+    *,
+    own: tuple[WrittenPrices | ListedPrices | None, Path] = (None, ()),
+) -> tuple[Prices | None, str | None]:
+    """Pin what a target's answers cost: the prices, or why there are none; the most particular entry decides.
+
+    Args:
+        references: where names are looked up, and problems are said.
+        choice: the target.
+        path: its place.
+        own: prices that are written beside the target, and their place; they go before all others.
+    """
+    catalogue = references.catalogue
+    places = [own, (choice.prices, (*path, "prices"))]
+    if isinstance(choice, EndpointChoice):
+        backend = _backend_of(references, choice)
+        said = "no prices are written for the endpoint"
+    else:
+        model = catalogue.models.get(choice.model)
+        name = choice.backend or (model.backends[0] if model else "")
+        backend = catalogue.backends.get(name)
+        places.append((model.prices if model else None, (*path, "model")))
+        said = f"no prices are written for the model {choice.model} or its backend {name}"
+    places.append((backend.prices if backend else None, (*path, "backend")))
+    found, place = next(((prices, place) for prices, place in places if prices is not None), (None, path))
+    if found is None and isinstance(choice, EndpointChoice):
+        listed = found_for(choice.endpoint, choice.model_name)
+        return (None, listed) if isinstance(listed, str) else (listed, None)
+    try:
+        return (None, said) if found is None else (pinned(found), None)
+    except LookupError as error:
+        references.say(place, f"{error}.", "Write the prices out, with source and date.")
+    except Unavailable as error:
+        references.say(place, error.message, error.cure)
+    return None, said
+
+
+def _backend_of(references: References, choice: EndpointChoice) -> BackendEntry | None:
+    """Return the entry whose defaults hold for an endpoint: that of its backend class."""
+    backends = references.catalogue.backends
+    return next((entry for name, entry in backends.items() if _class_of(name, entry) == choice.backend_class), None)
+
+
+def _class_of(name: str, backend: BackendEntry) -> str:
+    return backend.default_backend_class or name
 
 
 def _check_support(references: References, backend: str, task: TaskEntry | None, path: Path) -> None:

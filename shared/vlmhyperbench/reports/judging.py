@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 
 import polars
 
+from vlmhyperbench.analysis.costs import cost_of
 from vlmhyperbench.domain.judging import Judging, is_judge, judging_of
 from vlmhyperbench.reports.document import Column, Section, Table, write_number
 from vlmhyperbench.reports.evidence import RunEvidence, ScoredMetric
 from vlmhyperbench.reports.records import JudgeUse
-from vlmhyperbench.reports.wording import listed, percent, plural
+from vlmhyperbench.reports.wording import listed, percent, plural, write_money
 
 RIGHT = 0.5
 """From here on a value counts as right, where a judge is compared with another metric."""
@@ -130,11 +131,9 @@ def _is_share(scored: ScoredMetric) -> bool:
     return scored.description.range == (0.0, 1.0) and scored.description.direction == "higher"
 
 
-_UNCOUNTED = " A dash: the judge did not count the tokens of every verdict, so they and the cost are unknown."
-
-
 def _costs(found: list[tuple[ScoredMetric, JudgeUse]]) -> Table:
-    is_uncounted = any(None in (use.prompt_tokens, use.completion_tokens) for _, use in found)
+    costs = {one.label: cost_of(judging_of(one.spec).prices, use.usage) for one, use in found}
+    unknown = {label: cost.unknown for label, cost in costs.items() if cost.unknown}
     return Table(
         name="judges-costs",
         title="What judging took",
@@ -154,28 +153,16 @@ def _costs(found: list[tuple[ScoredMetric, JudgeUse]]) -> Table:
                 use.requests - use.kept,
                 use.kept,
                 use.failed,
-                use.prompt_tokens,
-                use.completion_tokens,
+                use.usage.prompt_tokens,
+                use.usage.completion_tokens,
                 write_number(use.busy_s, 1),
-                _cost(judging_of(one.spec), use),
+                write_money(costs[one.label]),
             )
             for one, use in found
         ),
-        note="Tokens, seconds and cost are of what was asked here; the cost is by the prices of the metric's entry."
-        + (_UNCOUNTED if is_uncounted else ""),
+        note="Tokens, seconds and cost are of what was asked here."
+        + "".join(f" The cost of {label} is unknown: {why}." for label, why in unknown.items()),
     )
-
-
-def _cost(judging: Judging, use: JudgeUse) -> str:
-    prices = judging.prices
-    if prices is None:
-        return "no price given"
-    if use.prompt_tokens is None or use.completion_tokens is None:
-        return "–"
-    spent = (
-        use.prompt_tokens * prices.prompt_per_million + use.completion_tokens * prices.completion_per_million
-    ) / 1e6
-    return f"{write_number(spent, 4)} {prices.currency}"
 
 
 def _who(judging: Judging) -> str:

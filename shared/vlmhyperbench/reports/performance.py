@@ -8,6 +8,7 @@ from typing import Literal
 
 import polars
 
+from vlmhyperbench.analysis.costs import Cost as PaidCost
 from vlmhyperbench.analysis.ordered import Ordered, ordered
 from vlmhyperbench.analysis.percentiles import percentiles_of
 from vlmhyperbench.analysis.performance import Distribution
@@ -23,6 +24,7 @@ from vlmhyperbench.reports.records import ClaimEvidence
 from vlmhyperbench.reports.resources import Resources, resources_of
 from vlmhyperbench.reports.slo import goodput_in, judged_limits
 from vlmhyperbench.reports.spans import ANSWERED, clock_offsets, on_one_clock, own_rows, window_s
+from vlmhyperbench.reports.target_cost import cost_of_run
 from vlmhyperbench.reports.tokens import gaps_ms
 from vlmhyperbench.reports.validity import INVALID, State, Validity, marked, validity_of
 
@@ -82,6 +84,8 @@ class Performance:
     validity: Validity
     cost: Cost | None
     """Of measuring; None where no claim recorded it."""
+    price: PaidCost
+    """What the answers cost by the target's prices."""
 
     @property
     def peak_memory_bytes(self) -> int | None:
@@ -162,6 +166,7 @@ def performance_of(run: RunEvidence) -> Performance:
             cv=arrivals.cv if arrivals is not None else 1.0,
         ),
         cost=cost_of(everything, claims, window_s=window),
+        price=cost_of_run(run.spec, asked, window_s=window),
     )
 
 

@@ -9,6 +9,7 @@ from vlmhyperbench.domain.specs import AnyPrompt, ImportTarget, ModelTarget, Pro
 from vlmhyperbench.reports.document import Block, Column, Facts, Listing, Section, Table
 from vlmhyperbench.reports.evidence import RunEvidence
 from vlmhyperbench.reports.records import ClaimEvidence
+from vlmhyperbench.reports.target_cost import prices_in_words
 from vlmhyperbench.reports.wording import path_of, plain, plural, size
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
@@ -51,6 +52,7 @@ def configuration_items(spec: RunSpec) -> tuple[tuple[str, str], ...]:
         ("data set parameters", plain(dataset.params)),
         ("filters", plain({k: v for k, v in chosen.items() if v})),
         *_asking(spec),
+        ("prices", prices_in_words(spec)),
         ("model failures count as", "wrong" if spec.on_model_failure == "zero" else "unscored"),
         ("metrics", ", ".join(f"{m.label}:{m.version}" for m in spec.metrics)),
         ("answers are read by", ", ".join(extractor.label for extractor in spec.extractors)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from vlmhyperbench.analysis.costs import Usage
 from vlmhyperbench.analysis.ordered import FloatArray, IntArray
 from vlmhyperbench.analysis.timelines import Grid
 from vlmhyperbench_sdk.types import JsonObject
@@ -65,11 +66,16 @@ class JudgeUse:
     kept: int
     """Of them, verdicts that were known already."""
     failed: int
-    prompt_tokens: int | None
-    """Of what was asked here; None where the judge left a verdict's out. `completion_tokens` too."""
-    completion_tokens: int | None
     busy_s: float
-    """Sum of their latencies."""
+    """Sum of the latencies of what was asked here."""
+    usage: Usage
+    """What that took of the judge's target."""
+
+    def as_json(self) -> JsonObject:
+        """Return it for machines."""
+        counted = {"prompt_tokens": self.usage.prompt_tokens, "completion_tokens": self.usage.completion_tokens}
+        counts = {"requests": self.requests, "kept": self.kept, "failed": self.failed}
+        return {"metric": self.metric, **counts, **counted, "busy_s": self.busy_s}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,7 +44,16 @@ from vlmhyperbench.reports.speed import run_speed
 from vlmhyperbench.reports.stopping import stop_section
 from vlmhyperbench.reports.validity import marked, tone_of_validity
 from vlmhyperbench.reports.verdict import run_verdict
-from vlmhyperbench.reports.wording import group_title, milliseconds, path_of, percent, plural, size, target_of
+from vlmhyperbench.reports.wording import (
+    group_title,
+    milliseconds,
+    path_of,
+    percent,
+    plural,
+    size,
+    target_of,
+    write_money,
+)
 
 MAX_DRAWN_GROUPS = 40
 MAX_MATRIX_COLUMNS = 14
@@ -119,6 +128,12 @@ def _tiles(run: RunEvidence, quality: list[Quality], performance: Performance, c
         on_accelerators = performance.resources is not None and performance.resources.peak_memory_of == "accelerators"
         of = "of all accelerators" if on_accelerators else "of the engine"
         tiles.append(Tile(label="peak memory", value=size(performance.peak_memory_bytes), detail=of))
+    price = performance.price
+    if price.per_answer is not None:
+        detail = f"{write_money(price)} in all"
+        if price.per_million_tokens is not None:
+            detail += f", {write_money(price, price.per_million_tokens)} per million tokens"
+        tiles.append(Tile(label="cost per answer", value=write_money(price, price.per_answer), detail=detail))
     failures = counts.model_failures + counts.infrastructure_failures + counts.missing
     stopped = ", then it stopped" if run.is_stopped else ""
     tiles.append(

@@ -24,6 +24,7 @@ from vlmhyperbench.reports.progress import progress_figures
 from vlmhyperbench.reports.resources import resources_table
 from vlmhyperbench.reports.sharing import sharing_tables
 from vlmhyperbench.reports.slo import slo_table
+from vlmhyperbench.reports.target_cost import cost_table as prices_table
 from vlmhyperbench.reports.validity import INVALID, marked, say_validity, validity_table
 from vlmhyperbench.reports.wording import listed, milliseconds, path_of, plural, target_of, upper_first
 
@@ -128,6 +129,7 @@ def _chapter(lead: str, runs: Sequence[Timed], drawn: Sequence[Block]) -> Sectio
         *([adjusted] if adjusted is not None else []),
         *drawn,
         *([taken] if taken is not None else []),
+        prices_table([(name, one.price) for name, one in named]),
         *([cost_table(costs)] if any(cost is not None for _, cost in costs) else []),
     ]
     return Section(name="performance", title="Performance", lead=lead, blocks=tuple(blocks))

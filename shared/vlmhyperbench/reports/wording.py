@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
+from vlmhyperbench.analysis.costs import Cost
 from vlmhyperbench.analysis.labels import short
 from vlmhyperbench.domain.judging import is_judge, judging_of
 from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget, MetricSpec, ModelTarget, RunSpec, Target
@@ -82,6 +84,15 @@ def size(value: float | None) -> str:
     while value >= 1024 and step < len(_UNITS) - 1:
         value, step = value / 1024, step + 1
     return f"{short(value)}\u00a0{_UNITS[step]}"
+
+
+def write_money(cost: Cost, amount: float | None = None) -> str:
+    """Write the whole cost, or an amount of its currency, with four significant digits; `unknown` where it is."""
+    value = cost.total if amount is None else amount
+    if value is None:
+        return "unknown"
+    digits = 2 if value >= 10 or value == 0 else 3 - math.floor(math.log10(value))
+    return f"{write_number(value, digits)}\u00a0{cost.currency}"
 
 
 def plural(count: int, noun: str, nouns: str = "") -> str:

@@ -123,6 +123,13 @@ class Headline(Output):
     energy_j_per_answer: float | None = None
     peak_memory_bytes: float | None = None
     peak_memory_of: str | None = None
+    cost_total: float | None = None
+    """What the answers cost by the target's prices, in `cost_currency`; None where `cost_unknown` says why."""
+    cost_per_answer: float | None = None
+    cost_per_million_tokens: float | None = None
+    """Of prompt and completion together."""
+    cost_currency: str | None = None
+    cost_unknown: str | None = None
 
 
 class WaitsFor(Output):

@@ -177,6 +177,19 @@ def test_a_run_ends_with_its_scores_its_failures_and_its_speeds(capsys: pytest.C
     assert speed == "speed (INVALID, the report says why): latency p50 12.6 ms, answers/s 1,234, peak memory 62 MiB"
 
 
+def test_a_run_ends_with_its_cost_or_with_why_it_is_unknown(capsys: pytest.CaptureFixture[str]) -> None:
+    cost = {"cost_per_answer": 0.00036, "cost_total": 0.072, "cost_per_million_tokens": 3.2432, "cost_currency": "EUR"}
+    print_scores(_shown_run(headline={**HEADLINE, **cost}))
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "cost in EUR: 0.00036 an answer, 3.243 a million tokens, 0.072 in all"
+    )
+    print_scores(_shown_run(headline={**HEADLINE, "cost_unknown": "nobody wrote prices"}))
+    assert capsys.readouterr().out.splitlines()[-1] == "cost: unknown (nobody wrote prices)"
+    print_runs([_shown_run(headline={**HEADLINE, **cost}), _shown_run(headline=HEADLINE, name="m · u")])
+    columns, priced, unknown = (line.split("\t") for line in capsys.readouterr().out.splitlines())
+    assert (columns[-1], priced[-1], unknown[-1]) == ("cost per answer", "0.00036 EUR", "unknown")
+
+
 def test_a_run_without_a_report_prints_no_scores(capsys: pytest.CaptureFixture[str]) -> None:
     print_scores(_shown_run())
     assert capsys.readouterr().out == ""

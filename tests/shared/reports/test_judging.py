@@ -10,7 +10,8 @@ import pytest
 
 from tests.shared.domain.builders_of_jobs import JUDGING, judge_metric
 from tests.shared.reports.builders import evidence, fact, metric_spec, run_spec
-from vlmhyperbench.domain.judging import Prices
+from vlmhyperbench.analysis.costs import Usage
+from vlmhyperbench.domain.prices import Prices
 from vlmhyperbench.domain.specs import EndpointTarget
 from vlmhyperbench.reports.document import Section, Table, write_cell
 from vlmhyperbench.reports.evidence import OpenedMetric, RunEvidence, ScoredMetric, name_metrics
@@ -21,7 +22,8 @@ from vlmhyperbench.reports.wording import public_spec
 from vlmhyperbench.scoring.metrics import open_metric
 from vlmhyperbench_text_metrics import ExactMatch
 
-USE = JudgeUse(metric="judged@v1", requests=8, kept=2, failed=1, prompt_tokens=600, completion_tokens=12, busy_s=1.5)
+TAKEN = Usage(answers=5, prompt_tokens=600, completion_tokens=12, window_s=9.0)
+USE = JudgeUse(metric="judged@v1", requests=8, kept=2, failed=1, busy_s=1.5, usage=TAKEN)
 
 
 def scored(spec_values: list[float | None], **changes: object) -> ScoredMetric:
@@ -79,24 +81,26 @@ def test_what_judging_took_is_said_with_its_cost() -> None:
     found = cells(judged([1.0] * 4, prices=prices))
     assert (found["asked here"], found["known already"], found["failed"]) == ("6", "2", "1")
     assert (found["prompt tokens"], found["completion tokens"], found["seconds of answering"]) == ("600", "12", "1.5")
-    assert found["cost"] == "0.0030 EUR"
-    assert cells(judged([1.0] * 4))["cost"] == "no price given"
+    assert found["cost"] == "0.003000\u00a0EUR"
+    assert cells(judged([1.0] * 4))["cost"] == "unknown"
+    # 9 s at 40 an hour
+    assert cells(judged([1.0] * 4, prices=Prices(per_hour=40.0)))["cost"] == "0.1000\u00a0USD"
 
 
 @pytest.mark.parametrize("unknown", [("prompt_tokens", "completion_tokens"), ("completion_tokens",)])
 def test_a_judge_that_counts_no_tokens_costs_nobody_knows_what_and_not_nothing(unknown: tuple[str, ...]) -> None:
     prices = Prices(prompt_per_million=2.5, completion_per_million=10.0)
-    run = judged([1.0] * 4, prices=prices, use=replace(USE, **dict.fromkeys(unknown)))
+    run = judged([1.0] * 4, prices=prices, use=replace(USE, usage=replace(TAKEN, **dict.fromkeys(unknown))))
     found = cells(run)
     assert [found["prompt tokens"], found["completion tokens"]].count("–") == len(unknown)
-    assert found["cost"] == "–"
+    assert found["cost"] == "unknown"
     [section] = judges(run)
-    assert "A dash: the judge did not count the tokens of every verdict" in costs_note(section)
-    assert "A dash" not in costs_note(judges(judged([1.0] * 4, prices=prices))[0])
+    assert "is unknown: not every answer came with a count" in costs_note(section)
+    assert "unknown" not in costs_note(judges(judged([1.0] * 4, prices=prices))[0])
 
 
 def test_machines_read_null_where_the_tokens_of_a_judge_are_unknown() -> None:
-    run = judged([1.0] * 4, use=replace(USE, prompt_tokens=None, completion_tokens=None))
+    run = judged([1.0] * 4, use=replace(USE, usage=replace(TAKEN, prompt_tokens=None, completion_tokens=None)))
     data = json.loads(json.dumps(run_document(run).data))
     [use] = data[run.id]["judges"]
     assert (use["requests"], use["prompt_tokens"], use["completion_tokens"]) == (8, None, None)

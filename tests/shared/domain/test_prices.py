@@ -1,0 +1,70 @@
+"""Prices are by the token or by the hour, and say where they are from."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.prices import Prices
+
+DAY = datetime.date(2026, 11, 1)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"prompt_per_million": 1.0},
+        {"completion_per_million": 1.0},
+        {"per_hour": 2.0, "prompt_per_million": 1.0, "completion_per_million": 1.0},
+        {"per_hour": 2.0, "per_image": 0.1},
+        {"per_hour": -1.0},
+        {"per_hour": float("nan")},
+        {"per_hour": float("inf")},
+    ],
+)
+def test_prices_of_no_kind_or_of_both_are_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        Prices(**fields)
+
+
+def test_nothing_may_cost_nothing() -> None:
+    assert Prices(per_hour=0.0).per_hour == 0.0
+
+
+def test_prices_by_the_hour_are_said_in_words() -> None:
+    prices = Prices(per_hour=2.5, currency="EUR", source="the rent", date=DAY)
+    assert prices.in_words == "2.5 EUR per hour"
+    assert prices.origin == "the rent, 2026-11-01"
+
+
+def test_prices_by_the_token_are_said_in_words() -> None:
+    plain = Prices(prompt_per_million=2.5, completion_per_million=10.0)
+    assert plain.in_words == "2.5 / 10 USD per million prompt / completion tokens"
+    assert plain.origin == "no source recorded"
+    whole = Prices(
+        prompt_per_million=2.5,
+        completion_per_million=10.0,
+        cached_prompt_per_million=0.25,
+        per_image=0.002,
+        max_prompt_tokens=200_000,
+    )
+    assert whole.in_words.removeprefix(plain.in_words) == (
+        ", 0.25 of cached prompt tokens, 0.002 per image, for prompts of at most 200,000 tokens"
+    )
+
+
+def test_a_date_survives_storage() -> None:
+    prices = Prices(per_hour=1.0, date=DAY)
+    assert Prices.model_validate(prices.model_dump(mode="json")) == prices
+    assert len(digest_of(prices)) == 64
+
+
+@pytest.mark.parametrize("value", [0, 1.5, True, "", "1st of May", "2026-13-01"])
+def test_what_is_no_day_is_refused(value: object) -> None:
+    with pytest.raises(ValidationError):
+        Prices.model_validate({"per_hour": 1.0, "date": value})

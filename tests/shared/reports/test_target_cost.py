@@ -1,0 +1,89 @@
+"""What a run's own answers cost, from its rows: worked out by hand, shown with its origin, or unknown with a reason."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import replace
+
+import polars
+import pytest
+
+from tests.shared.reports.builders import evidence, fact, facts_frame, run_spec
+from vlmhyperbench.domain.prices import Prices
+from vlmhyperbench.reports.comparison_report import comparison_document
+from vlmhyperbench.reports.document import Document, Table
+from vlmhyperbench.reports.evidence import RunEvidence
+from vlmhyperbench.reports.run_report import run_document
+from vlmhyperbench.reports.target_cost import usage_of
+from vlmhyperbench_text_metrics import ExactMatch
+
+TOKENS = Prices(
+    prompt_per_million=2.5, completion_per_million=10.0, source="the price list", date=datetime.date(2026, 11, 1)
+)
+HOURS = Prices(per_hour=36.0, currency="EUR")
+ROWS = [
+    fact(0, "yes", "yes"),
+    fact(1, "no", "yes"),
+    fact(2, None, "yes", prompt_tokens=None, completion_tokens=None),
+    fact(3, "yes", "yes", is_kept=True, prompt_tokens=10**6),
+]
+
+
+def priced(prices: Prices | None, **changes: object) -> RunEvidence:
+    spec = run_spec(metrics=(ExactMatch(),)).model_copy(update={"prices": prices, **changes})
+    return evidence(ROWS, metrics=(ExactMatch(),), spec=spec)
+
+
+def row_of(document: Document, no: int = 0) -> dict[str, str]:
+    [table] = [
+        block
+        for section in document.sections
+        for block in section.blocks
+        if isinstance(block, Table) and block.name == "cost"
+    ]
+    return {column.title: str(cell) for column, cell in zip(table.columns, table.rows[no], strict=True)}
+
+
+def test_only_what_was_asked_and_answered_here_counts() -> None:
+    headline = run_document(priced(TOKENS)).headline[0]
+    # two answers of 100 and 11 tokens: 200 x 2.5 + 22 x 10 millionths
+    assert headline["cost_total"] == pytest.approx(0.00072)
+    assert headline["cost_per_answer"] == pytest.approx(0.00036)
+    assert headline["cost_per_million_tokens"] == pytest.approx(720 / 222)
+    assert (headline["cost_currency"], headline["cost_unknown"]) == ("USD", None)
+
+
+def test_an_hour_is_counted_from_the_first_request_to_the_last_answer() -> None:
+    run = priced(HOURS)
+    document = run_document(run)
+    window_s = document.data[run.id]["performance"]["window_s"]  # type: ignore[index, call-overload]
+    assert document.headline[0]["cost_total"] == pytest.approx(36.0 * window_s / 3600)
+    assert "hours" in row_of(document)["how it is known"]
+
+
+def test_a_report_shows_the_cost_with_source_and_date() -> None:
+    document = run_document(priced(TOKENS))
+    assert row_of(document)["in all"] == "0.0007200\u00a0USD"
+    assert any(tile.label == "cost per answer" for tile in document.tiles)
+    facts = [text for section in document.sections for block in section.blocks for text in [str(block)]]
+    assert any("the price list, 2026-11-01" in text for text in facts)
+
+
+def test_an_unknown_cost_has_no_number_and_a_reason() -> None:
+    document = run_document(priced(None, unpriced="nobody wrote prices"))
+    assert set(row_of(document).values()) == {"unknown", "nobody wrote prices"}
+    assert (document.headline[0]["cost_total"], document.headline[0]["cost_unknown"]) == (None, "nobody wrote prices")
+    assert not any(tile.label == "cost per answer" for tile in document.tiles)
+
+
+def test_runs_of_different_currencies_stand_side_by_side_without_comparison() -> None:
+    other = replace(priced(HOURS), id="other", name="other")
+    document = comparison_document("e", "Experiment", "DONE", [priced(TOKENS), other])
+    assert [row_of(document, no)["per answer"].split("\u00a0")[1] for no in (0, 1)] == ["USD", "EUR"]
+
+
+def test_cached_tokens_and_images_are_counted_where_they_are_recorded() -> None:
+    rows = facts_frame(ROWS).with_columns(cached_tokens=polars.Series([40, None, 7, 9]))
+    usage = usage_of(rows, window_s=None)
+    assert (usage.answers, usage.cached_tokens, usage.images) == (3, 49, 3)
+    assert usage_of(rows.drop("cached_tokens", "images"), window_s=None).images is None
