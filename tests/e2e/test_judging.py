@@ -1,6 +1,7 @@
 """An LLM judges a run's answers: its verdicts are no answers of the run, and what cannot be read is worth nothing."""
 
 import json
+import re
 
 import pytest
 
@@ -123,7 +124,7 @@ def test_the_report_says_who_judged_how_alike_and_what_it_took(stack, judged):
     (use,) = next(iter(used["runs"].values()))["judges"]
     assert (use["requests"], use["kept"], use["failed"], use["completion_tokens"]) == (48, 0, 0, 48)
     cost = (use["prompt_tokens"] * 2 + use["completion_tokens"] * 10) / 1e6
-    assert f"{cost:.4f} USD" in text
+    assert float(re.search(r"([0-9.]+)\u00a0USD", text)[1]) == pytest.approx(cost, rel=1e-3)
 
 
 def test_known_verdicts_are_not_asked_for_again(stack, judged):
