@@ -12,10 +12,12 @@ TYPED := shared/sdk/vlmhyperbench_sdk shared/vlmhyperbench shared/gateway/vlmhyp
 # What an interpreter of the machine says of itself must not reach the tests.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 export UV_NO_PROGRESS = 1
+# Members name each other by version, as on an index, so that no list of them is needed for uv.
+export UV_NO_SOURCES = 1
 # Compiled once, not by every process at its start: many environments forbid Python to keep what it compiles.
 export UV_COMPILE_BYTECODE = 1
 .DEFAULT_GOAL := help
-.PHONY: coverage help demo setup platform test training parity clients ci lint types imports format up down dist wheels e2e bench bench-loadgen sanitize fuzz pins clean
+.PHONY: coverage help demo setup platform test training parity clients ci lint types imports members format up down dist wheels e2e bench bench-loadgen sanitize fuzz pins clean
 
 help:  ## Say what each verb does.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -71,6 +73,9 @@ types: $(VENV)/.dev  ## mypy, strict.
 
 imports: $(VENV)/.dev  ## The dependency rule.
 	$(BIN)/lint-imports
+
+members: $(VENV)/.dev  ## Write services and plugins into the import contracts, from the folders.
+	$(BIN)/python -m tests.architecture.members
 
 dist: $(UV)  ## Build the wheel and the source distribution of every member into dist/.
 	$(UV) build --quiet --all-packages --out-dir dist

@@ -8,10 +8,13 @@ for member in "$@"; do
     name=$(sed -n 's/^name = "\(.*\)"/\1/p' "$member/pyproject.toml" | head -n 1)
     skip+=(--no-emit-package "$name")
 done
+# The members name each other by version, as they do on an index: their wheels stand in for it.
+dist=$(mktemp -d); trap 'rm -rf "$dist"' EXIT
+"$uv" build --quiet --all-packages --wheel --out-dir "$dist"
 compile() {
     out=$1; shift
     "$uv" pip compile --quiet --universal --generate-hashes --no-header --no-annotate --python-version 3.11 \
-        --upgrade "${skip[@]}" --output-file "requirements/$out" "$@"
+        --upgrade --find-links "$dist" "${skip[@]}" --output-file "requirements/$out" "$@"
 }
 compile uv.txt requirements/uv.in
 compile platform.txt --all-extras "${projects[@]}" requirements/build.in

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import tomllib
 
+from tests.architecture.members import PYPROJECT, derived
+
 ROOT = Path(__file__).parents[2]
 MEMBERS = sorted(
     {
@@ -61,6 +63,17 @@ def test_a_folder_names_its_distribution_and_its_package(pyproject):
     folder = pyproject.parent.name
     assert name == "vlmhyperbench-" + folder.replace("_", "-")
     assert (pyproject.parent / f"vlmhyperbench_{folder}" / "__init__.py").is_file()
+
+
+def test_every_service_and_plugin_stands_in_the_import_contracts(tmp_path):
+    text = PYPROJECT.read_text()
+    assert derived(text) == text, "Run: make members"
+    (tmp_path / "shared/plugins/new_plugin").mkdir(parents=True)
+    (tmp_path / "shared/plugins/new_plugin/pyproject.toml").touch()
+    added = tomllib.loads(derived(text, tmp_path))["tool"]["importlinter"]
+    assert "vlmhyperbench_new_plugin" in added["root_packages"]
+    (plugins,) = [contract for contract in added["contracts"] if contract["name"] == "Plugins import the SDK only"]
+    assert plugins["source_modules"] == ["vlmhyperbench_new_plugin"]
 
 
 def test_names_of_distributions_are_unique():
