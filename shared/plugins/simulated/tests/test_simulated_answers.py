@@ -12,17 +12,10 @@ from hypothesis import strategies as st
 
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.types import JsonValue
-from vlmhyperbench_simulated.answers import (
-    WIDE_WORDS,
-    WORDS,
-    Answer,
-    answer,
-    fail,
-    is_chosen_to_fail,
-    request_digest,
-)
+from vlmhyperbench_simulated.answers import Answer, answer, fail, is_chosen_to_fail, request_digest
 from vlmhyperbench_simulated.simulation import RoleChunk, Simulation
 from vlmhyperbench_simulated.streams import STREAMS, TRUTH, parse_simulation
+from vlmhyperbench_simulated.words import SYLLABLES, Alphabet, draw_words
 
 MS = 1_000_000
 REQUEST: dict[str, JsonValue] = {
@@ -89,9 +82,12 @@ def test_a_split_event_counts_with_its_last_byte_and_is_cut_inside_a_character()
     assert "".join(delta.get("content", "") for delta in _deltas(made)) == made.text
 
 
-def test_wide_words_are_as_many_as_narrow_ones() -> None:
-    assert len(set(WIDE_WORDS)) == len(set(WORDS)) == 32
-    assert not any(word.isascii() for word in WIDE_WORDS)
+@pytest.mark.parametrize("alphabet", get_args(Alphabet))
+def test_words_are_drawn_from_millions(alphabet: Alphabet) -> None:
+    assert len(set(SYLLABLES[alphabet])) == 256
+    words = {word for number in range(100) for word in draw_words(request_digest(b"x", number), 100, alphabet)}
+    assert len(words) > 9_990
+    assert all(word.removesuffix(" ").isascii() == (alphabet == "ascii") for word in words)
 
 
 def test_what_is_no_token_lies_in_the_middle_of_the_waits() -> None:
@@ -240,6 +236,7 @@ def test_a_simulation_is_read_from_parameters() -> None:
     read = parse_simulation({"stream": "late_tail", "tokens": 8})
     assert (read.tail_ms, read.tokens) == (300.0, 8)
     assert parse_simulation({}) == Simulation()
+    assert (parse_simulation({"seed": None}).seed, parse_simulation({"seed": 3}).seed) == (None, 3)
 
 
 @pytest.mark.parametrize(
@@ -254,6 +251,7 @@ def test_a_simulation_is_read_from_parameters() -> None:
         ({"ttft_ms": -1}, "between 0 and"),
         ({"role_chunk": "late"}, "one of none, with_first, at_headers"),
         ({"record": 1}, "true or false"),
+        ({"seed": "1"}, "a whole number"),
         ({"answer": 1}, "text"),
         ({"failure_rate": 2}, "between 0 and 1"),
         ({"stream": "zzz"}, "Known: role_with_first"),

@@ -106,6 +106,17 @@ async def test_small_writes_leave_at_once() -> None:
         writer.close()
 
 
+@pytest.mark.parametrize(("seed", "answers"), [(None, 3), (7, 1)])
+@pytest.mark.parametrize("streams", [True, False])
+async def test_a_request_that_is_repeated_gets_another_answer_unless_there_is_a_seed(
+    seed: int | None, answers: int, streams: bool
+) -> None:
+    body = BODY if streams else BODY.replace(b"true", b"false")
+    async with await start_server(dataclasses.replace(QUICK, tokens=1, seed=seed)) as server:
+        await _exchange(server.port, _post(body), _post(body), _post(body))
+        assert len({record.answer.text for record in server.records}) == answers
+
+
 async def test_the_record_tells_every_event_that_was_sent() -> None:
     async with await start_server(QUICK) as server:
         request_id = "x-request-id: abc"

@@ -18,7 +18,10 @@ _RSS_BYTES = 30 * 1024 * 1024
 
 
 class Simulated:
-    """A server with declared timing in place of an engine; `engine_params` are those of `Simulation` and `stream`."""
+    """A server with declared timing in place of an engine; `engine_params` are those of `Simulation` and `stream`.
+
+    Unless they say otherwise the same request gets the same answer, as of a model at temperature 0.
+    """
 
     measured_at: Literal["engine", "gateway"] = "engine"
 
@@ -28,7 +31,7 @@ class Simulated:
         Raises:
             InvalidInput: a parameter is unknown or out of range.
         """
-        params = {"model": load.model, **load.engine_params}
+        params = {"model": load.model, "seed": 0, **load.engine_params}
         parse_simulation(params)
         argv = (python, "-m", "vlmhyperbench_simulated", "--port", str(port), "--params", json.dumps(params))
         return EngineLaunch(

@@ -11,20 +11,7 @@ from vlmhyperbench_sdk.types import JsonObject
 from vlmhyperbench_simulated.frames import EventKind
 from vlmhyperbench_simulated.simulation import Simulation
 from vlmhyperbench_simulated.timeline import Tokens, Write, lay_out
-
-_TEXT = (
-    "amber basin cedar delta ember fable grove harbor iris juniper kernel lantern meadow nectar orbit pebble "
-    "quartz raven saddle timber umbra velvet willow xenon yarrow zephyr acorn birch copper drift echo fern"
-)
-WORDS = tuple(_TEXT.split(" "))
-"""What unscripted answers are made of."""
-
-_WIDE_TEXT = (
-    "янтарь бассейн кедр дельта уголь басня роща гавань ирис ёлка ядро фонарь луг нектар орбита галька "
-    "кварц ворон седло брус тень бархат ива ксенон 琥珀 盆地 雪松 三角洲 ✨️ 🌿 🧭 🏮"
-)
-WIDE_WORDS = tuple(_WIDE_TEXT.split(" "))
-"""The same of characters that take two to four bytes."""
+from vlmhyperbench_simulated.words import draw_words
 
 IMAGE_TOKENS = 64
 """What one image counts in `prompt_tokens`; text counts its words."""
@@ -44,9 +31,14 @@ class Answer:
     """What it says as content."""
 
 
-def request_digest(body: bytes, seed: int) -> bytes:
-    """Hash what decides an answer: the body and the seed."""
-    return hashlib.sha256(seed.to_bytes(8, "big", signed=True) + body).digest()
+def request_digest(body: bytes, seed: int | None) -> bytes:
+    """Hash what decides whether a request fails and, with a seed, what it is answered: the body and the seed."""
+    return hashlib.sha256((seed or 0).to_bytes(8, "big", signed=True) + body).digest()
+
+
+def answer_digest(simulation: Simulation, digest: bytes, number: int) -> bytes:
+    """Hash what decides the words of the `number`-th answer of a server: without a seed, the number too."""
+    return digest if simulation.seed is not None else hashlib.sha256(number.to_bytes(8, "big") + digest).digest()
 
 
 def is_chosen_to_fail(digest: bytes, rate: float) -> bool:
@@ -125,10 +117,9 @@ def _tokens(simulation: Simulation, request: JsonObject, digest: bytes) -> Token
 
 
 def _words(simulation: Simulation, digest: bytes, count: int, scripted: Sequence[str]) -> list[str]:
-    """Yield this number of words, each with a blank after it: those of the script first, then seeded ones."""
-    some = WORDS if simulation.words == "ascii" else WIDE_WORDS
+    """Return `count` words, each with a blank after it: those of the script first, then drawn ones."""
     texts = [word + " " for word in scripted[:count]]
-    return texts + [some[(digest[i % 32] + i) % 32] + " " for i in range(len(texts), count)]
+    return texts + draw_words(digest, count - len(texts), simulation.words)
 
 
 def _count(request: JsonObject, name: str) -> int:

@@ -1,4 +1,4 @@
-"""Write the events of simulated streams as bytes, in chunks of their own; what answers share is rendered once."""
+"""Write the events of simulated streams as bytes, each in a chunk of its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ EventKind = Literal["content", "reasoning", "tool", "role", "usage"]
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
-_MOST_RENDERED = 4096
 _NO_REASON = b', "finish_reason": null}]'
 
 
@@ -26,8 +25,6 @@ class Frames:
         self._end = b"\r\n\r\n" if simulation.line_end == "crlf" else b"\n\n"
         self._quote = encode_basestring if simulation.words == "multibyte" else encode_basestring_ascii
         self._reasoning = f'{{"{simulation.reasoning_key}": '.encode()
-        self._rendered: dict[tuple[EventKind, str, bool], bytes] = {}
-        self._chunks: dict[tuple[EventKind, str, int], tuple[bytes, bytes]] = {}
 
     @property
     def done(self) -> bytes:
@@ -46,32 +43,14 @@ class Frames:
 
     def tokens(self, start: bytes, kind: EventKind, text: str, *, is_first_call: bool = False) -> bytes:
         """Write an event that bears tokens."""
-        key = (kind, text, is_first_call)
-        rest = self._rendered.get(key)
-        if rest is None:
-            if len(self._rendered) >= _MOST_RENDERED:
-                self._rendered.clear()
-            rest = self._rendered[key] = self._delta(kind, text, is_first_call) + _NO_REASON + b"}" + self._end
-        return start + rest
+        return b"".join((start, self._delta(kind, text, is_first_call), _NO_REASON, b"}", self._end))
 
     def chunks(self, start: bytes, kind: EventKind, texts: Sequence[str]) -> list[bytes]:
-        """Write one event for each text, each framed as `chunk` does; for the many answers that need no more."""
-        made, size = self._chunks, len(start)
-        chunks = []
-        for text in texts:
-            parts = made.get((kind, text, size))
-            if parts is None:
-                parts = self._cut(kind, text, size)
-            chunks.append(parts[0] + start + parts[1])
-        return chunks
-
-    def _cut(self, kind: EventKind, text: str, start_bytes: int) -> tuple[bytes, bytes]:
-        if len(self._chunks) >= _MOST_RENDERED:
-            self._chunks.clear()
-        rest = self.tokens(b"", kind, text)
-        parts = b"%x\r\n" % (start_bytes + len(rest)), rest + b"\r\n"
-        self._chunks[kind, text, start_bytes] = parts
-        return parts
+        """Write one event for each text, each framed as `chunk` does, quickly: others' tokens wait meanwhile."""
+        before, _, after = self.tokens(start, kind, "").rpartition(b'""')
+        size, quote = len(before) + len(after), self._quote
+        quoted = [quote(text).encode("utf-8", "surrogatepass") for text in texts]
+        return [b"%x\r\n%b%b%b\r\n" % (size + len(text), before, text, after) for text in quoted]
 
     def last_tokens(
         self,

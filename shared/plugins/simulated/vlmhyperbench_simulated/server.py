@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from vlmhyperbench_simulated.answers import (
     Answer,
     answer,
+    answer_digest,
     fail,
     is_chosen_to_fail,
     refuse,
@@ -88,9 +89,8 @@ class SimulatedServer:
             return refuse(400, "The body is not JSON.", code="invalid_input")
         if not isinstance(request, dict) or not isinstance(request.get("messages"), list):
             return refuse(400, "The body has no messages.", code="invalid_input")
-        if self._fails(number, digest):
-            return fail(simulation, request, digest)
-        return answer(simulation, request, digest)
+        said = answer_digest(simulation, digest, number)
+        return fail(simulation, request, said) if self._fails(number, digest) else answer(simulation, request, said)
 
     def _fails(self, number: int, digest: bytes) -> bool:
         simulation = self.simulation

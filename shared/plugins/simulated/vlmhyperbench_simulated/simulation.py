@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_simulated.words import Alphabet
 
 RoleChunk = Literal["none", "with_first", "at_headers"]
 UsageChunk = Literal["on_request", "always", "never"]
@@ -27,9 +28,9 @@ class Simulation:
     tokens: int = 16
     """Output tokens of an answer, unless the request's `max_tokens` is smaller (then `finish_reason` is `length`)."""
     answer: str | None = None
-    """A fixed answer, one token per word, in place of `tokens` seeded words."""
-    words: Literal["ascii", "multibyte"] = "ascii"
-    """What seeded words are made of: of several bytes a character, they are sent as they are, not escaped."""
+    """A fixed answer, one token per word, in place of `tokens` drawn words."""
+    words: Alphabet = "ascii"
+    """What drawn words are made of: characters of several bytes are sent as they are, not escaped."""
     reasoning_tokens: int = 0
     """So many of the answer's tokens, the first ones, are reasoning."""
     reasoning_key: Literal["reasoning_content", "reasoning"] = "reasoning_content"
@@ -69,7 +70,8 @@ class Simulation:
     crash_at_start: bool = False
     """Exit with status 3 in place of getting ready."""
     model: str = "simulated"
-    seed: int = 0
+    seed: int | None = None
+    """A number: the same request always gets the same answer. None: the words of every answer are others."""
     record: bool = False
     """Keep the true instants of every send for `GET /record`."""
 

@@ -60,8 +60,9 @@ def _check_type(name: str, value: object, wanted: object) -> None:
     choices = get_args(wanted)
     if wanted is bool:
         right, expected = isinstance(value, bool), "true or false"
-    elif wanted is int:
-        right, expected = isinstance(value, int) and not isinstance(value, bool), "a whole number"
+    elif wanted is int or int in choices:
+        right = isinstance(value, int) and not isinstance(value, bool)
+        right, expected = right or (value is None and type(None) in choices), "a whole number"
     elif wanted is float:
         right = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
         expected = "a finite number"
