@@ -115,11 +115,11 @@ bench-loadgen: $(VENV)/.dev $(UV)  ## Judge load generators, ours and others, by
 sanitize: $(VENV)/.dev  ## The compiled receiver under gcc's sanitizers.
 	tests/loadgen/sanitized.sh $(BIN)/python
 
-fuzz: $(UV)  ## Fuzz the reading of answers, in Python and in C, led by coverage, for FUZZ_SECONDS (20) each.
+fuzz: $(UV)  ## Fuzz the reading of answers, in Python and in C, guided by coverage, for FUZZ_SECONDS (20) each.
 	test -x .venvs/fuzz/bin/python || $(UV) venv --quiet --python $(PYTHON) .venvs/fuzz
 	$(UV) pip install --quiet --python .venvs/fuzz/bin/python atheris==3.0.0 orjson
 	PYTHONPATH=.:shared/sdk:shared/loadgen .venvs/fuzz/bin/python -m tests.fuzz.guided -max_len=400 -len_control=0 -max_total_time=$(or $(FUZZ_SECONDS),20)
-	tests/fuzz/relay.sh .venvs/fuzz/bin/python $(or $(FUZZ_SECONDS),20)
+	tests/fuzz/receiver.sh .venvs/fuzz/bin/python $(or $(FUZZ_SECONDS),20)
 
 pins: $(UV)  ## Write requirements/*.txt anew from the ranges of every member.
 	requirements/compile.sh $(UV) $(MEMBERS)

@@ -229,3 +229,18 @@ def respond(body: bytes, *, status: str = "200 OK", headers: str = "", media_typ
     """An answer with Content-Length."""
     head = f"HTTP/1.1 {status}\r\nContent-Type: {media_type}\r\nContent-Length: {len(body)}\r\n{headers}\r\n"
     return head.encode() + body
+
+
+SSE_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n"
+
+
+def streamed(text: str, *, head: bytes = SSE_HEAD, end: bytes = b"0\r\n\r\n") -> bytes:
+    """A streamed answer of one token."""
+    events = [
+        {"id": "chatcmpl-0123456789", "choices": [{"delta": {"content": text}, "finish_reason": None}]},
+        {"id": "chatcmpl-0123456789", "choices": [{"delta": {}, "finish_reason": "stop"}]},
+        {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1}},
+    ]
+    lines = [f"data: {json.dumps(event)}\n\n" for event in events] + ["data: [DONE]\n\n"]
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(line), line.encode()) for line in lines)
+    return head + b"\r\n" + chunks + end

@@ -55,48 +55,6 @@ def test_each_event_has_the_instant_of_its_read() -> None:
     assert (answer.prompt_tokens, answer.completion_tokens) == (3, 2)
 
 
-def _short(identity: str, text: str, separators: tuple[str, str] = (",", ":")) -> bytes:
-    """A whole short answer, as a server writes it that repeats its id in every event."""
-    events = [
-        {"id": identity, "choices": [{"delta": {"content": text}, "finish_reason": "stop"}]},
-        {"id": identity, "choices": [], "usage": tokens_of(1)},
-    ]
-    return b"".join(b"data: " + json.dumps(one, separators=separators).encode() + b"\n\n" for one in events)
-
-
-IDS = st.sampled_from(["chatcmpl-1", "chatcmpl-2", "chatcmpl-12", "00000000-0", "0000000000", "a", 'quo"te', "é" * 9])
-SAID = st.sampled_from(["yes", "chatcmpl-1", "chatcmpl-2", "00000000-0", '"id":"chatcmpl-1"', "no"])
-
-
-@given(st.lists(st.tuples(IDS, SAID), min_size=1, max_size=6), st.sampled_from([(",", ":"), (", ", ": ")]))
-def test_short_answers_that_are_alike_say_what_each_of_them_says(
-    answers: list[tuple[str, str]], separators: tuple[str, str]
-) -> None:
-    for identity, text in answers:
-        found = read(chunk(_short(identity, text, separators)))
-        assert (found.text, found.finish_reason, found.completion_tokens, found.error) == (text, "stop", 1, None)
-        reply = Reply()
-        reply.add(HEAD + chunk(_short(identity, text, separators)) + b"0\r\n\r\n", 7)
-        at_once = read_stream(reply.read_body(), reply.ends, reply.times, is_complete=True)
-        assert at_once.event_ns == [7, 7]
-        assert (at_once.text, at_once.event_tokens, at_once.event_kind) == (text, [1, 0], ["content", "usage"])
-        at_once.event_tokens[0] = 99
-
-
-def test_an_id_that_is_no_json_is_never_taken_for_one_that_is() -> None:
-    good, bad = (
-        HEAD + chunk(_short("chatcmpl-1", "a").replace(b"chatcmpl-1", value)) + b"0\r\n\r\n"
-        for value in (b"chatcmpl-7", b"chatcmpl\n7")
-    )
-    errors = []
-    for data in (good, bad):
-        reply = Reply()
-        reply.add(data, 7)
-        errors.append(read_stream(reply.read_body(), reply.ends, reply.times, is_complete=True).error)
-    assert errors[0] is None
-    assert str(errors[1]).startswith("bad_answer: an event: it is not JSON")
-
-
 def test_events_of_one_read_share_its_instant() -> None:
     answer = read(chunk(event({"content": "a"}) + event({"content": "b"}, finish="stop")))
     assert answer.event_ns == [10, 10]

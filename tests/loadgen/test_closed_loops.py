@@ -1,4 +1,4 @@
-"""Closed loops by the compiled receiver: the same requests, answers and instants as without it, each exactly once."""
+"""Closed loops with either receiver: the same requests, answers and instants, each exactly once."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.loadgen.driving import Driven, chat_body, drive, read_request, serving, whole, write
-from tests.loadgen.relays import SSE_HEAD, streamed
+from tests.loadgen.driving import SSE_HEAD, Driven, chat_body, drive, read_request, serving, streamed, whole, write
 from vlmhyperbench.load.process import LoadProcess
 from vlmhyperbench_sdk.load import LoadLimits
 from vlmhyperbench_simulated.record import SendRecord

@@ -33,15 +33,14 @@ def test_it_is_compiled_once_and_can_be_loaded(cache: Path) -> None:
 
 
 @COMPILES
-def test_other_sources_and_another_compiler_are_another_library(
+def test_another_source_and_another_compiler_are_another_library(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = compiling.library()
-    changed = [tmp_path / source.name for source in compiling._SOURCES]
-    for source, copy in zip(compiling._SOURCES, changed, strict=True):
-        copy.write_bytes(source.read_bytes() + b"\n/* changed */\n")
+    changed = tmp_path / compiling._SOURCE.name
+    changed.write_bytes(compiling._SOURCE.read_bytes() + b"\n/* changed */\n")
     with monkeypatch.context() as patched:
-        patched.setattr(compiling, "_SOURCES", tuple(changed))
+        patched.setattr(compiling, "_SOURCE", changed)
         assert compiling.library() not in {made, None}
     monkeypatch.setenv("CC", f"{shutil.which('cc')} -g")
     assert compiling.library() not in {made, None}

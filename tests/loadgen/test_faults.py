@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.loadgen.driving import Driven, chat_body, drive, read_request, respond, serving, whole
-from tests.loadgen.relays import streamed
+from tests.loadgen.driving import Driven, chat_body, drive, read_request, respond, serving, streamed, whole
 from vlmhyperbench_loadgen.streams import STALE_NS
 from vlmhyperbench_sdk.load import LoadLimits, StartedLine
 from vlmhyperbench_simulated.server import start_server

@@ -14,7 +14,7 @@ import pytest
 from tests.loadgen.driving import drive_open, read_request, run, serving, whole
 from vlmhyperbench_loadgen.eventloop import EventLoop
 from vlmhyperbench_loadgen.failures import PlanError
-from vlmhyperbench_loadgen.openloop import LEAD_NS, ScheduledWork, lead_for
+from vlmhyperbench_loadgen.openloop import SPIN_NS, ScheduledWork, spin_for
 from vlmhyperbench_loadgen.table import Request, read_schedule
 from vlmhyperbench_loadgen.tries import Try
 from vlmhyperbench_loadgen.usage import check_files, prefer_this_process, treat_like_others
@@ -141,10 +141,10 @@ def test_when_nobody_waits_any_more_the_clock_goes_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("instants_ms", "lead_ns"), [([], 0), ([0], 0), (list(range(0, 5000, 5)), LEAD_NS), (list(range(100)), 0)]
+    ("instants_ms", "spin_ns"), [([], 0), ([0], 0), (list(range(0, 5000, 5)), SPIN_NS), (list(range(100)), 0)]
 )
-def test_a_loop_wakes_ahead_of_its_instants_where_that_is_cheap(instants_ms: list[int], lead_ns: int) -> None:
-    assert lead_for([instant * MS for instant in instants_ms]) == lead_ns
+def test_a_loop_spins_before_its_instants_where_that_is_cheap(instants_ms: list[int], spin_ns: int) -> None:
+    assert spin_for([instant * MS for instant in instants_ms]) == spin_ns
 
 
 class Woken:
@@ -159,8 +159,8 @@ class Woken:
 
 def test_who_is_woken_ahead_still_never_comes_early() -> None:
     loop = EventLoop()
-    loop.lead_ns = LEAD_NS
-    for wait_ns in (0, LEAD_NS // 2, 3 * MS):
+    loop.spin_ns = SPIN_NS
+    for wait_ns in (0, SPIN_NS // 2, 3 * MS):
         woken = Woken()
         due_ns = time.monotonic_ns() + wait_ns
         loop.wake_at(woken, due_ns)

@@ -1,4 +1,4 @@
-"""The compiled receiver: what it hears is what was sent, and it tells when there is something to look at."""
+"""The compiled receiver: it receives what was sent, and returns when the caller has something to handle."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -15,15 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.loadgen.driving import COMPILES, chat_body, drive
-from tests.loadgen.relays import waiting
+from tests.loadgen.receivers import EMPTY_LINE, PAIRS, Action, check, waiting
 from vlmhyperbench_loadgen.receiving import INTERPRETED, Receiver, Waited, make_receiver
 from vlmhyperbench_sdk.stamps import ask_for_stamps
 from vlmhyperbench_simulated.server import start_server
 from vlmhyperbench_simulated.simulation import Simulation
 
 pytestmark = COMPILES
-
-END = b"\r\n\r\n"
 
 
 @pytest.fixture
@@ -32,101 +29,96 @@ def anyio_backend() -> str:
 
 
 @contextmanager
-def listening(tail: bytes = b"xxxx", limit: int = 10**9) -> Iterator[tuple[Receiver, socket.socket, socket.socket]]:
-    """A receiver, the socket that it listens to, and that socket's other end."""
+def receiving(tail: bytes = b"xxxx", max_bytes: int = 10**9) -> Iterator[tuple[Receiver, socket.socket, socket.socket]]:
+    """A receiver, the socket that it reads, and that socket's other end."""
     near, far = socket.socketpair()
     with near, far, waiting(near) as receiver:
-        receiver.listen(near.fileno(), tail, limit)
+        receiver.start(near.fileno(), tail, max_bytes)
         yield receiver, near, far
 
 
-def look(receiver: Receiver) -> tuple[list[tuple[int, int]], int]:
-    waited = receiver.wait(0.0)
-    return waited.ready, waited.heard
+BYTES = st.one_of(st.sampled_from([EMPTY_LINE, b"\r\n", b"\r", b"\n"]), st.binary(max_size=40))
+ACTIONS = st.builds(
+    Action,
+    what=st.sampled_from(["start", "start", "send", "send", "send", "stop", "release"]),
+    pair=st.integers(0, PAIRS - 1),
+    data=BYTES,
+    max_bytes=st.sampled_from([0, 10, 100, 10**9]),
+)
 
 
-@given(st.lists(st.binary(min_size=1, max_size=40).filter(lambda part: b"\n" not in part), min_size=1, max_size=30))
-def test_what_is_heard_is_what_was_sent_read_by_read(parts: list[bytes]) -> None:
-    with listening() as (receiver, near, far):
-        for part in parts:
-            far.sendall(part)
-            assert look(receiver) == ([], 1)
-        far.sendall(END)
-        assert look(receiver) == ([(near.fileno(), select.EPOLLIN)], 0)
-        heard = receiver.take(near.fileno())
-    assert heard.data == b"".join(parts) + END
-    assert heard.ends == list(accumulate(map(len, [*parts, END])))
-    assert heard.times == sorted(heard.times)
-    assert heard.stamps == [0] * (len(parts) + 1)
+@given(st.lists(ACTIONS, max_size=40))
+def test_whatever_is_done_it_receives_what_was_sent_read_by_read(actions: list[Action]) -> None:
+    check(actions)
 
 
 @pytest.mark.parametrize("cut", range(4))
 def test_an_empty_line_is_found_wherever_it_is_cut(cut: int) -> None:
-    with listening(tail=b"data" + END[:cut]) as (receiver, near, far):
+    with receiving(tail=b"data" + EMPTY_LINE[:cut]) as (receiver, near, far):
         for place in range(cut, 4):
-            far.sendall(END[place : place + 1])
-            ready, heard = look(receiver)
-            assert (len(ready), heard) == ((1, 0) if place == 3 else (0, 1))
-        assert receiver.take(near.fileno()).data == END[cut:]
+            far.sendall(EMPTY_LINE[place : place + 1])
+            events, reads = receiver.wait(0.0)
+            assert (len(events), reads) == ((1, 0) if place == 3 else (0, 1))
+        assert receiver.stop(near.fileno()).data == EMPTY_LINE[cut:]
 
 
-def test_more_than_the_limit_is_told_at_the_read_that_exceeds_it() -> None:
-    with listening(limit=10) as (receiver, near, far):
+def test_the_read_that_exceeds_the_limit_is_the_callers() -> None:
+    with receiving(max_bytes=10) as (receiver, near, far):
         far.sendall(b"0123456789")
-        assert look(receiver) == ([], 1)
+        assert receiver.wait(0.0) == ([], 1)
         far.sendall(b"x")
-        assert look(receiver) == ([(near.fileno(), select.EPOLLIN)], 0)
-        assert receiver.take(near.fileno()).ends == [10, 11]
+        assert receiver.wait(0.0) == ([(near.fileno(), select.EPOLLIN)], 0)
+        assert receiver.stop(near.fileno()).ends == [10, 11]
 
 
-def test_the_end_of_a_connection_is_told_and_what_came_before_is_kept() -> None:
-    with listening() as (receiver, near, far):
+def test_the_end_of_a_connection_is_the_callers_and_what_came_before_is_there() -> None:
+    with receiving() as (receiver, near, far):
         far.sendall(b"some")
         far.close()
-        # A hang-up is more than something to read: it is not heard, it is told.
-        ready, _ = look(receiver)
-        assert [fd for fd, _ in ready] == [near.fileno()]
-        assert receiver.take(near.fileno()).data + near.recv(100) == b"some"
+        # A hang-up is more than something to read, so the caller handles it.
+        events, _ = receiver.wait(0.0)
+        assert [fd for fd, _ in events] == [near.fileno()]
+        assert receiver.stop(near.fileno()).data + near.recv(100) == b"some"
 
 
-def test_whom_nobody_listens_to_is_told_as_by_any_poll() -> None:
-    with listening() as (receiver, near, far):
-        receiver.take(near.fileno())
+def test_a_descriptor_that_is_not_started_is_an_event_as_of_any_poll() -> None:
+    with receiving() as (receiver, near, far):
+        receiver.stop(near.fileno())
         far.sendall(b"data")
-        assert look(receiver) == ([(near.fileno(), select.EPOLLIN)], 0)
+        assert receiver.wait(0.0) == ([(near.fileno(), select.EPOLLIN)], 0)
         assert near.recv(100) == b"data"
-        receiver.listen(near.fileno(), b"xxxx", 100)
-        receiver.forget(near.fileno())
+        receiver.start(near.fileno(), b"xxxx", 100)
+        receiver.release(near.fileno())
         far.sendall(b"more")
-        assert look(receiver) == ([(near.fileno(), select.EPOLLIN)], 0)
+        assert receiver.wait(0.0) == ([(near.fileno(), select.EPOLLIN)], 0)
 
 
 def test_a_descriptor_that_is_used_again_begins_anew() -> None:
-    with listening() as (receiver, near, far):
+    with receiving() as (receiver, near, far):
         far.sendall(b"old")
-        look(receiver)
-        receiver.forget(near.fileno())
-        receiver.listen(near.fileno(), b"xxxx", 100)
+        receiver.wait(0.0)
+        receiver.release(near.fileno())
+        receiver.start(near.fileno(), b"xxxx", 100)
         far.sendall(b"new")
-        look(receiver)
-        data, ends, times, _ = receiver.take(near.fileno())
+        receiver.wait(0.0)
+        data, ends, times, _ = receiver.stop(near.fileno())
         assert (data, ends, len(times)) == (b"new", [3], 1)
 
 
-def test_an_answer_of_any_length_is_kept_and_its_room_given_back() -> None:
+def test_an_answer_of_any_length_is_received_and_its_buffer_freed() -> None:
     data = bytes(range(1, 9)) * 500_000
-    with listening() as (receiver, near, far):
+    with receiving() as (receiver, near, far):
         for start in range(0, len(data), 20_000):
             far.sendall(data[start : start + 20_000])
-            heard = 1
-            while heard:
-                _, heard = look(receiver)
-        assert receiver.take(near.fileno()).data == data
-        receiver.forget(near.fileno())
-        receiver.listen(near.fileno(), b"xxxx", 100)
+            reads = 1
+            while reads:
+                _, reads = receiver.wait(0.0)
+        assert receiver.stop(near.fileno()).data == data
+        receiver.release(near.fileno())
+        receiver.start(near.fileno(), b"xxxx", 100)
         far.sendall(b"x")
-        look(receiver)
-        assert receiver.take(near.fileno()).data == b"x"
+        receiver.wait(0.0)
+        assert receiver.stop(near.fileno()).data == b"x"
 
 
 def test_the_kernels_stamps_lie_before_the_reads() -> None:
@@ -138,23 +130,23 @@ def test_the_kernels_stamps_lie_before_the_reads() -> None:
     ):
         if not ask_for_stamps(near):
             pytest.skip("this system does not stamp")
-        receiver.listen(near.fileno(), b"xxxx", 10**6)
+        receiver.start(near.fileno(), b"xxxx", 10**6)
         stamps: list[int] = []
         # The kernel begins to stamp some time after the first socket asked for it.
         for _ in range(100_000):
             began_ns = time.time_ns()
             far.sendall(b"data")
             receiver.wait(0.01)
-            heard = receiver.take(near.fileno())
-            receiver.listen(near.fileno(), b"xxxx", 10**6)
-            if heard.stamps[0]:
-                stamps = heard.stamps
+            received = receiver.stop(near.fileno())
+            receiver.start(near.fileno(), b"xxxx", 10**6)
+            if received.stamps[0]:
+                stamps = received.stamps
                 break
     assert began_ns - 30_000 <= stamps[0] <= time.time_ns()
 
 
 def test_a_wait_ends_with_its_time() -> None:
-    with listening() as (receiver, _, _far):
+    with receiving() as (receiver, _, _far):
         began_s = time.monotonic()
         assert receiver.wait(0.02) == Waited([], 0)
         assert time.monotonic() - began_s >= 0.02

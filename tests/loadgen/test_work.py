@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from vlmhyperbench_loadgen.answers import Answer
 from vlmhyperbench_loadgen.connection import Reply
-from vlmhyperbench_loadgen.eventloop import gathering_ns
+from vlmhyperbench_loadgen.eventloop import coalescing_ns
 from vlmhyperbench_loadgen.table import Request
 from vlmhyperbench_loadgen.tries import Try, read_try
 from vlmhyperbench_loadgen.work import LONGEST_RETRY_AFTER_S, Work
@@ -66,14 +66,6 @@ def seen_late(after: Try | None = None, *, late_ns: int, failure: str | None = N
     return done
 
 
-def test_only_what_any_stream_sends_once_and_at_once_is_lent() -> None:
-    one = request(0)
-    assert work(one).lendable() == (one,)
-    assert work(one, tries=2).lendable() == ()
-    assert work(one, request(1)._replace(stream=0)).lendable() == ()
-    assert work(one, request(1)._replace(think_ns=1)).lendable() == ()
-
-
 def test_the_end_that_makes_the_next_one_due_is_the_kernels() -> None:
     before = seen_late(late_ns=5_000_000)
     seen_ns = before.end_ns
@@ -105,7 +97,7 @@ def test_what_did_not_end_well_ended_when_it_was_given_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("events", "begun", "streams", "waited_us"),
+    ("reads", "sent", "streams", "sleep_us"),
     [
         pytest.param(64, 0, 64, 700, id="long-answers"),
         pytest.param(128, 0, 64, 500, id="a-tenth-of-the-gap"),
@@ -115,10 +107,8 @@ def test_what_did_not_end_well_ended_when_it_was_given_up() -> None:
         pytest.param(64, 0, 6, 0, id="tokens-of-one-stream-come-close"),
     ],
 )
-def test_company_is_waited_for_only_where_it_costs_nothing(
-    events: int, begun: int, streams: int, waited_us: int
-) -> None:
-    assert gathering_ns(events, begun, streams=streams, span_ns=10_000_000) // 1000 == waited_us
+def test_reads_are_coalesced_only_where_it_costs_nothing(reads: int, sent: int, streams: int, sleep_us: int) -> None:
+    assert coalescing_ns(reads, sent, streams=streams, span_ns=10_000_000) // 1000 == sleep_us
 
 
 def test_free_streams_take_requests_in_order() -> None:

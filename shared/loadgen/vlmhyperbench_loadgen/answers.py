@@ -32,10 +32,6 @@ from vlmhyperbench_sdk.completions import (
 EventKind = Literal["content", "reasoning", "tool", "role", "usage"]
 TOKEN_KINDS: tuple[EventKind, ...] = ("content", "reasoning", "tool")
 _LONG_BYTES = 2048
-_ID, _SPACED_ID = b'"id":"', b'"id": "'
-_ID_MARKS = b"-_.:"
-_LEAST_ID_BYTES = 8
-_MOST_ALIKE = 1024
 _MESSAGE_CHARACTERS = 500
 _FINISH_CHARACTERS = 64
 _WORD_CHARACTERS = 64
@@ -64,10 +60,6 @@ class Answer:
     """The error is one that may pass."""
 
 
-_ALIKE: dict[bytes, Answer] = {}
-"""Short answers that were read, by their payload without its id."""
-
-
 @dataclass(slots=True)
 class _Reading:
     """An answer in the making."""
@@ -94,61 +86,6 @@ class _Reading:
 
 def read_stream(body: Body, ends: list[int], times: list[int], *, is_complete: bool) -> Answer:
     """Read server-sent events; read *i* brought the received bytes up to `ends[i]` at `times[i]`."""
-    if len(times) > 1 or not is_complete or len(body.payload) >= _LONG_BYTES:
-        return _read_stream(body, ends, times, is_complete=is_complete)
-    # Many short answers are alike but for their id: what one of them said, the others say.
-    alike = without_id(body.payload)
-    known = _ALIKE.get(alike)
-    if known is None:
-        known = _read_stream(body, ends, times, is_complete=True)
-        if known.error is None:
-            if len(_ALIKE) >= _MOST_ALIKE:
-                _ALIKE.clear()
-            _ALIKE[alike] = known
-        else:
-            return known
-    return Answer(
-        [times[0]] * len(known.event_ns),
-        known.event_tokens.copy(),
-        known.event_kind.copy(),
-        known.event_token_source,
-        known.text,
-        known.reasoning,
-        known.finish_reason,
-        known.prompt_tokens,
-        known.completion_tokens,
-    )
-
-
-def without_id(payload: bytes) -> bytes:
-    """Blot out the value of the field `id` where it stands nowhere else; nothing that is read depends on it."""
-    spans = find_id(payload)
-    if not spans:
-        return payload
-    start, end = spans[0]
-    return payload.replace(payload[start:end], b"0" * (end - start))
-
-
-def find_id(data: bytes) -> list[tuple[int, int]]:
-    """Find the value of the field `id` wherever it stands; nowhere, if it is short or stands for something else too."""
-    before = _ID if data.find(_ID) >= 0 else _SPACED_ID
-    at = data.find(before)
-    start = at + len(before)
-    value = data[start : data.find(b'"', start)] if at >= 0 else b""
-    if len(value) < _LEAST_ID_BYTES or not value.translate(None, _ID_MARKS).isalnum():
-        return []
-    field = before + value + b'"'
-    if data.count(value) != data.count(field):
-        return []
-    spans: list[tuple[int, int]] = []
-    while at >= 0:
-        start = at + len(before)
-        spans.append((start, start + len(value)))
-        at = data.find(field, start)
-    return spans
-
-
-def _read_stream(body: Body, ends: list[int], times: list[int], *, is_complete: bool) -> Answer:
     reading = _Reading()
     answer = reading.answer
     is_done = False

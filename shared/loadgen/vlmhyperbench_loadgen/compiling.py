@@ -17,7 +17,7 @@ from pathlib import Path
 LIBRARY = "VLMHYPERBENCH_RECEIVER_LIBRARY"
 """Environment variable: a library that is used instead, for sanitizers and fuzzers."""
 
-_SOURCES = tuple(Path(__file__).with_name(name) for name in ("receiving.c", "relaying.c", "receiving.h"))
+_SOURCE = Path(__file__).with_name("receiving.c")
 _COMPILE_S = 60.0
 _LIBC = "CS_GNU_LIBC_VERSION"
 _PRIVATE_MODE = 0o700
@@ -53,24 +53,22 @@ def _cache_folder() -> Path:
 
 
 def _key(command: list[str]) -> str:
-    """Hash the sources, the command, and the machine and C library that the result fits."""
+    """Hash the source, the command, and the machine and C library that the result fits."""
     libc = os.confstr(_LIBC) if _LIBC in os.confstr_names else None
     made_of = hashlib.sha256(repr((command, os.uname().machine, libc)).encode())
-    for source in _SOURCES:
-        made_of.update(source.read_bytes())
+    made_of.update(_SOURCE.read_bytes())
     return made_of.hexdigest()[:16]
 
 
 def _compile(command: list[str], file: Path) -> bool:
-    """Compile beside the file, then put it in place: who looks meanwhile sees a whole library or none."""
+    """Compile beside the file, then move the result into place: another process sees a whole library or none."""
     import subprocess  # only the first start pays for it
 
     with tempfile.TemporaryDirectory(dir=file.parent) as folder:
         made = Path(folder) / file.name
-        sources = [str(source) for source in _SOURCES if source.suffix == ".c"]
         try:
             compiled = subprocess.run(
-                [*command, "-o", str(made), *sources], check=False, capture_output=True, timeout=_COMPILE_S
+                [*command, "-o", str(made), str(_SOURCE)], check=False, capture_output=True, timeout=_COMPILE_S
             )
         except (OSError, subprocess.TimeoutExpired):
             return False

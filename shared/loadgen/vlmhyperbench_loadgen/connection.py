@@ -11,7 +11,7 @@ from typing import Literal
 from vlmhyperbench_loadgen.clocks import to_monotonic
 from vlmhyperbench_loadgen.eventloop import READ, WRITE
 from vlmhyperbench_loadgen.http1 import Body, Chunks, Head, read_body, read_head
-from vlmhyperbench_loadgen.receiving import Heard
+from vlmhyperbench_loadgen.receiving import Received
 from vlmhyperbench_loadgen.target import Target
 from vlmhyperbench_sdk.stamps import STAMP_SPACE, Reading, ask_for_stamps, stamp_of
 
@@ -66,13 +66,13 @@ class Reply:
             self.stamps.append(stamp_ns)
         return self._look()
 
-    def add_heard(self, heard: Heard) -> bool:
+    def add_received(self, received: Received) -> bool:
         """Take what several reads brought; otherwise like `add`."""
         before = len(self.received)
-        self.received += heard.data
-        self.ends.extend([before + end for end in heard.ends])
-        self.times.extend(heard.times)
-        self.stamps.extend(filter(None, heard.stamps))
+        self.received += received.data
+        self.ends.extend([before + end for end in received.ends])
+        self.times.extend(received.times)
+        self.stamps.extend(filter(None, received.stamps))
         return self._look()
 
     @property
@@ -278,12 +278,6 @@ class Connection:
 
     def _head_of(self, body: memoryview) -> bytes:
         return b"%b%d\r\n\r\n" % (self._target.head, len(body))
-
-    def go_on_from(self, body: memoryview, sent: int) -> None:
-        """Take a request over of which somebody else has sent the first bytes, perhaps all."""
-        head = self._head_of(body)
-        if sent < len(head) + len(body):
-            self._out, self.wants = [memoryview(b"".join((head, body)))[sent:]], READ | WRITE
 
     def go_on_sending(self) -> None:
         """Send what the socket takes.

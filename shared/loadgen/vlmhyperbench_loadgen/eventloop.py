@@ -12,52 +12,53 @@ import sys
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from vlmhyperbench_loadgen.receiving import MOST_EVENTS, Receiver, Waited, make_receiver
+from vlmhyperbench_loadgen.receiving import MAX_EVENTS, Receiver, Waited, make_receiver
 
 if TYPE_CHECKING:
-    from vlmhyperbench_loadgen.relaying import Relay
     from vlmhyperbench_sdk.timerfd import Timer
 
 READ, WRITE = 1, 4
 """What to wait for; the values are those of `EPOLLIN` and `EPOLLOUT`. Errors and hang-ups come as other bits."""
 
-GATHER_FROM_PER_S = 2500
-LEAST_GATHER_NS, MOST_GATHER_NS = 100_000, 700_000
-"""Where much comes, so long is waited before looking again, so that one wake-up serves several: waking is most of the
-cost. Sockets that the kernel stamps lose nothing by it, unless two reads' worth of one stream come closer than this,
-or a stream's next request waits for it: in a closed loop no more than 1 ms may be the client's."""
+COALESCE_FROM_PER_S = 2500
+MIN_COALESCE_NS, MAX_COALESCE_NS = 100_000, 700_000
+"""From this rate of reads on, the loop sleeps this long before it polls again, so that one wake-up serves several
+streams: waking up is most of the cost. Instants do not suffer where the kernel stamps what is received, unless two
+events of one stream come closer than this; a stream's next request may wait for it, so it stays below 1 ms."""
 
-SHARE_OF_ANSWER, SHARE_OF_GAP = 0.005, 0.1
-"""It is waited no longer than these shares of a mean answer, and of the mean time between two reads of a connection, by
-what the last `_RATE_WINDOW_NS` were like."""
+MAX_SHARE_OF_ANSWER, MAX_SHARE_OF_GAP = 0.005, 0.1
+"""The sleep is at most these shares of a mean answer, and of the mean time between two reads of a connection, as the
+last `_RATE_WINDOW_NS` measured them."""
 
 _RATE_WINDOW_NS = 10_000_000
 
 
-def gathering_ns(events: int, begun: int, *, streams: int, span_ns: int) -> int:
-    """Say how long to wait for company so that it saves wake-ups and costs streams next to nothing; 0 is not at all.
+def coalescing_ns(reads: int, sent: int, *, streams: int, span_ns: int) -> int:
+    """Return how long to sleep before each poll: it saves wake-ups and costs streams next to nothing; 0: not at all.
 
     Args:
-        events: Reads of all streams.
-        begun: Requests that were sent.
-        streams: Connections that are open.
-        span_ns: In this time.
+        reads: Reads of all streams in the span.
+        sent: Requests sent in the span.
+        streams: Open connections.
+        span_ns: Length of the span.
     """
-    if events * 1_000_000_000 < GATHER_FROM_PER_S * span_ns:
+    if reads * 1_000_000_000 < COALESCE_FROM_PER_S * span_ns:
         return 0
     stream_ns = streams * span_ns
-    longest_ns = min(MOST_GATHER_NS, SHARE_OF_GAP * stream_ns / events, SHARE_OF_ANSWER * stream_ns / max(1, begun))
-    return int(longest_ns) if longest_ns >= LEAST_GATHER_NS else 0
+    longest_ns = min(
+        MAX_COALESCE_NS, MAX_SHARE_OF_GAP * stream_ns / reads, MAX_SHARE_OF_ANSWER * stream_ns / max(1, sent)
+    )
+    return int(longest_ns) if longest_ns >= MIN_COALESCE_NS else 0
 
 
 class Watcher(Protocol):
-    """Something that is told when its file descriptor is ready."""
+    """Is called when its file descriptor is ready."""
 
     def ready(self, fd: int, mask: int) -> None: ...
 
 
 class Sleeper(Protocol):
-    """Something that is told when its deadline has passed. `armed_ns` belongs to the loop."""
+    """Is called when its deadline has passed. `armed_ns` belongs to the loop."""
 
     deadline_ns: int
     """0: none."""
@@ -67,7 +68,7 @@ class Sleeper(Protocol):
 
 
 class Poll(Protocol):
-    """The part of `select.epoll` that is used."""
+    """The part of `select.epoll` that the loop uses."""
 
     def register(self, fd: int, eventmask: int, /) -> object: ...
     def modify(self, fd: int, eventmask: int, /) -> object: ...
@@ -83,31 +84,27 @@ class EventLoop:
         self._poll: Poll = _SelectorPoll()
         self._timer: Timer | None = None
         self.receiver: Receiver | None = None
-        """Hears the sockets it is told to listen to; their watchers are told once there is something to look at."""
+        """Reads the sockets that it is started for; their watchers are called once there is something to handle."""
         if sys.platform == "linux":
             from vlmhyperbench_sdk.timerfd import Timer
 
             epoll = select.epoll()
             self._poll, self._timer, self.receiver = epoll, Timer(), make_receiver(epoll.fileno())
             epoll.register(self._timer.fd, READ)
-        self.relay: Relay | None = None
-        """Is given what the receiver has relayed."""
         self._watchers: dict[int, Watcher] = {}
         self._heap: list[tuple[int, int, Sleeper]] = []
         self._count = 0
-        self.gathers_for = 0
-        """For so many streams waiting for company is allowed: what they read bears instants of its own."""
-        self.begun = 0
-        """Requests sent."""
-        self.lead_ns = 0
-        """By so much the timer goes off ahead of a deadline; what is left is waited for awake. Waking up takes long,
-        and never equally long."""
-        self._gather_ns = 0
-        self._events = self._begun_before = 0
-        self._events_since_ns = 0
+        self.coalesced_streams = 0
+        """Open streams whose reads may be coalesced, because the kernel stamps what they receive."""
+        self.requests_sent = 0
+        self.spin_ns = 0
+        """Wake this long before a deadline and spin: wake-up latency varies."""
+        self._coalesce_ns = 0
+        self._reads = self._sent_before = 0
+        self._window_began_ns = 0
 
     def watch(self, fd: int, mask: int, watcher: Watcher) -> None:
-        """Tell `watcher` when `fd` is ready."""
+        """Call `watcher` when `fd` is ready."""
         self._poll.register(fd, mask)
         self._watchers[fd] = watcher
 
@@ -119,7 +116,7 @@ class EventLoop:
     def unwatch(self, fd: int) -> None:
         """Forget `fd`; must come before it is closed."""
         if self.receiver is not None:
-            self.receiver.forget(fd)
+            self.receiver.release(fd)
         self._poll.unregister(fd)
         del self._watchers[fd]
 
@@ -137,64 +134,59 @@ class EventLoop:
         sleeper.armed_ns = sleeper.deadline_ns
         heapq.heappush(self._heap, (sleeper.deadline_ns, self._count, sleeper))
 
-    def step(self, *, waits: bool, at_most_s: float | None = None) -> bool:
-        """Handle whatever is ready, having waited for it if told to; say whether anything was."""
+    def step(self, *, waits: bool, max_wait_s: float | None = None) -> bool:
+        """Handle whatever is ready, first waiting for it if `waits`; return whether anything was ready."""
         heap = self._heap
-        waited = self._wait(self._timeout(at_most_s) if waits else 0.0, gather_ns=self._gather_ns if waits else 0)
-        ready = waited.ready
+        waited = self._wait(self._timeout(max_wait_s) if waits else 0.0, coalesce_ns=self._coalesce_ns if waits else 0)
         watchers = self._watchers
-        # Looked up before anybody is told: a descriptor that one of them closes may be another's at once.
-        for watcher, fd, mask in [(watchers.get(fd), fd, mask) for fd, mask in ready]:
+        # Looked up before any is called: a descriptor that one of them closes may belong to another at once.
+        for watcher, fd, mask in [(watchers.get(fd), fd, mask) for fd, mask in waited.events]:
             if watcher is not None:
                 watcher.ready(fd, mask)
             elif self._timer is not None and fd == self._timer.fd:
                 self._timer.acknowledge()
-        if heap or self.gathers_for:
+        if heap or self.coalesced_streams:
             now_ns = time.monotonic_ns()
-            if heap and heap[0][0] <= now_ns + self.lead_ns:
+            if heap and heap[0][0] <= now_ns + self.spin_ns:
                 while now_ns < heap[0][0]:
                     now_ns = time.monotonic_ns()
                 self._wake_up(now_ns)
-            if self.gathers_for:
-                self._events += len(ready) + waited.heard
-                if now_ns - self._events_since_ns >= _RATE_WINDOW_NS:
-                    self._look_at_rate(now_ns)
-        return bool(ready) or waited.heard > 0
+            if self.coalesced_streams:
+                self._reads += len(waited.events) + waited.reads
+                if now_ns - self._window_began_ns >= _RATE_WINDOW_NS:
+                    self._measure_rate(now_ns)
+        return bool(waited.events) or waited.reads > 0
 
-    def _wait(self, timeout_s: float | None, *, gather_ns: int) -> Waited:
+    def _wait(self, timeout_s: float | None, *, coalesce_ns: int) -> Waited:
         if self.receiver is None:
-            if gather_ns:
-                self._gather()
-            return Waited(self._poll.poll(timeout_s, MOST_EVENTS), 0)
-        due_ns = self._heap[0][0] if self._heap else 0
-        waited = self.receiver.wait(timeout_s, gather_ns=gather_ns, due_ns=due_ns)
-        if waited.relayed and self.relay is not None:
-            self.begun += waited.relayed
-            self.relay.collect()
-        return waited
+            if coalesce_ns:
+                self._coalesce()
+            return Waited(self._poll.poll(timeout_s, MAX_EVENTS), 0)
+        deadline_ns = self._heap[0][0] if self._heap else 0
+        return self.receiver.wait(timeout_s, coalesce_ns=coalesce_ns, deadline_ns=deadline_ns)
 
-    def _look_at_rate(self, now_ns: int) -> None:
-        span_ns, begun = now_ns - self._events_since_ns, self.begun - self._begun_before
-        self._gather_ns = gathering_ns(self._events, begun, streams=self.gathers_for, span_ns=span_ns)
-        self._events, self._events_since_ns, self._begun_before = 0, now_ns, self.begun
+    def _measure_rate(self, now_ns: int) -> None:
+        span_ns, sent = now_ns - self._window_began_ns, self.requests_sent - self._sent_before
+        self._coalesce_ns = coalescing_ns(self._reads, sent, streams=self.coalesced_streams, span_ns=span_ns)
+        self._reads, self._window_began_ns, self._sent_before = 0, now_ns, self.requests_sent
 
-    def _gather(self) -> None:
-        """Let a moment pass, at most half of the time to a deadline; this waits for nobody's state."""
-        due_in_ns = self._heap[0][0] - time.monotonic_ns() if self._heap else 2 * self._gather_ns
-        if due_in_ns >= 2 * LEAST_GATHER_NS:
-            time.sleep(min(self._gather_ns, due_in_ns // 2) / 1e9)
+    def _coalesce(self) -> None:
+        """Sleep so that several reads share one wake-up, but at most half of the time to the next deadline."""
+        left_ns = self._heap[0][0] - time.monotonic_ns() if self._heap else 2 * self._coalesce_ns
+        if left_ns >= 2 * MIN_COALESCE_NS:
+            time.sleep(min(self._coalesce_ns, left_ns // 2) / 1e9)
 
-    def _timeout(self, at_most_s: float | None) -> float | None:
-        """Arm the timer where there is one; else, turn the next deadline into a time-out."""
+    def _timeout(self, max_wait_s: float | None) -> float | None:
+        """Arm the timer where there is one; else turn the next deadline into a time-out."""
         if not self._heap:
-            return at_most_s
+            return max_wait_s
         next_ns = self._heap[0][0]
         if self._timer is not None:
-            if self._timer.armed_ns != next_ns - self.lead_ns:
-                self._timer.arm(next_ns - self.lead_ns)
-            return at_most_s
-        until_s = max(0.0, (next_ns - time.monotonic_ns()) / 1e9)
-        return until_s if at_most_s is None else min(until_s, at_most_s)
+            if self._timer.armed_ns != next_ns - self.spin_ns:
+                self._timer.arm(next_ns - self.spin_ns)
+            return max_wait_s
+        left_s = max(0.0, (next_ns - time.monotonic_ns()) / 1e9)
+        return left_s if max_wait_s is None else min(left_s, max_wait_s)
 
     def _wake_up(self, now_ns: int) -> None:
         heap = self._heap

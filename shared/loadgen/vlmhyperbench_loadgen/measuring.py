@@ -17,7 +17,6 @@ from vlmhyperbench_loadgen.eventloop import EventLoop
 from vlmhyperbench_loadgen.failures import LoadError
 from vlmhyperbench_loadgen.frames import Frame, Inbox, Outbox
 from vlmhyperbench_loadgen.openloop import Departures, ScheduledWork
-from vlmhyperbench_loadgen.relaying import Relay
 from vlmhyperbench_loadgen.rows import Row, make_row
 from vlmhyperbench_loadgen.streams import Bounds, Stream
 from vlmhyperbench_loadgen.table import (
@@ -37,9 +36,6 @@ from vlmhyperbench_loadgen.tries import Try
 from vlmhyperbench_loadgen.usage import die_with_parent, prefer_this_process, treat_like_others
 from vlmhyperbench_loadgen.work import Work
 from vlmhyperbench_sdk.memory import peak_rss_bytes
-
-READ_AT_ONCE_NS = 200_000
-"""Answers are read for so long between two looks where a relay sends: no stream waits for it."""
 
 ROWS_A_FRAME, EVENT_BYTES_A_FRAME, FRAME_S = 128, 32 * 1024, 0.25
 """Rows go to the parent when so many are there, or so many events with them, or so old: large frames wake it seldom,
@@ -163,13 +159,12 @@ class Measurement:
             self._departures = departures
             for stream in taking_part:
                 stream.join(work)
-        self._lend(work)
         self._stamped, self._read = 0, 0
         is_realtime, has_work = prefer_this_process(), work.remaining > 0
-        self._loop.gathers_for = sum(stream.connection.is_stamped for stream in taking_part)
+        self._loop.coalesced_streams = sum(stream.connection.is_stamped for stream in taking_part)
         cpu_ns, started_ns = time.process_time_ns(), time.monotonic_ns()
         if departures is not None:
-            self._loop.lead_ns = departures.lead_ns
+            self._loop.spin_ns = departures.spin_ns
             departures.start()
         else:
             for stream in taking_part:
@@ -177,16 +172,13 @@ class Measurement:
         self._drive(work, taking_part, departures)
         ended_ns = time.monotonic_ns()
         cpu_ns = time.process_time_ns() - cpu_ns
-        self._loop.gathers_for = self._loop.lead_ns = 0
+        self._loop.coalesced_streams = self._loop.spin_ns = 0
         if departures is not None:
             departures.stop()
         if is_realtime:
             treat_like_others()
         for stream in taking_part:
             stream.stop(keeps_connection=not self._is_cancelled)
-        if work.relay is not None:
-            work.relay.end()
-            self._loop.relay = None
         while work.has_backlog:
             work.read_one()
         gc.enable()
@@ -217,40 +209,13 @@ class Measurement:
             # Neither answers nor rows are worth a late departure.
             is_due_soon = departures is not None and departures.are_near() and not work.is_behind
             waits = is_due_soon or not work.has_backlog
-            had_events = self._loop.step(waits=waits, at_most_s=FRAME_S if self._rows else None)
+            had_events = self._loop.step(waits=waits, max_wait_s=FRAME_S if self._rows else None)
             if is_due_soon:
                 continue
             if work.has_backlog and (not had_events or work.is_behind):
-                self._read_some(work)
+                work.read_one()
             if self._rows and self._are_rows_due():
                 self._send_rows(in_flight=sum(stream.is_busy for stream in streams))
-
-    @staticmethod
-    def _read_some(work: Work) -> None:
-        """Read one answer; where a relay sends, go on for a moment, and until this process is no longer behind."""
-        work.read_one()
-        if work.relay is not None:
-            until_ns = time.monotonic_ns() + READ_AT_ONCE_NS
-            while work.has_backlog and (work.is_behind or time.monotonic_ns() < until_ns):
-                work.read_one()
-
-    def _lend(self, work: Work) -> None:
-        """Let the receiver send the next requests by itself, where it can."""
-        receiver, target = self._loop.receiver, self._target
-        requests = work.lendable()
-        if receiver is None or target is None or target.tls is not None or not requests:
-            return
-
-        def report(rows: list[Row], stamped: int) -> None:
-            self._note_rows()
-            self._read, self._stamped = self._read + len(rows), self._stamped + stamped
-            self._rows.extend(rows)
-            work.remaining -= len(rows)
-
-        relay = Relay(receiver, requests, finish=work.finish, report=report)
-        if relay.begin(self._folder / BODIES, target.head):
-            work.lend_to(relay)
-            self._loop.relay = relay
 
     def _is_mine(self, number: int, stream: int, streams: int) -> bool:
         """Say whether the `number`-th of a phase is this process's: each stream gets as many, wherever it is."""
@@ -319,19 +284,13 @@ class Measurement:
 
     def _report(self, done: Try, answer: Answer) -> None:
         assert self._target is not None  # noqa: S101 -- narrows the type
-        self._note_rows()
+        if not self._rows:
+            self._rows_since_ns = time.monotonic_ns()
         if done.reply is not None and done.reply.times:
             self._read += 1
             self._stamped += done.reply.is_stamped
-        row = make_row(done, answer, self._target.mask)
-        self._rows.append(row)
+        self._rows.append(make_row(done, answer, self._target.mask))
         self._event_bytes += 8 * len(answer.event_ns)
-        if self._loop.relay is not None and done.reply is not None and answer.error is None:
-            self._loop.relay.learn(done.reply, row)
-
-    def _note_rows(self) -> None:
-        if not self._rows:
-            self._rows_since_ns = time.monotonic_ns()
 
     def _are_rows_due(self) -> bool:
         return (

@@ -17,13 +17,13 @@ from vlmhyperbench_loadgen.table import Request
 from vlmhyperbench_loadgen.tries import Try
 from vlmhyperbench_loadgen.work import Work
 
-LEAD_NS = 80_000
+SPIN_NS = 80_000
 """Waking up from a timer takes up to so long on a machine with nothing else to do."""
 
 NEAR_NS = 200_000
 """Reading an answer, or handing rows on, takes less than this."""
 
-MOST_LEAD_SHARE = 0.05
+MAX_SPIN_SHARE = 0.05
 """Being awake ahead of the instants may take so much of a core."""
 
 
@@ -43,7 +43,7 @@ class ScheduledWork(Work):
         self.start_ns = 0
         """From it the instants count."""
         self._next = 0
-        self.lead_ns = lead_for(instants_ns)
+        self.spin_ns = spin_for(instants_ns)
         self.idle: list[int] = []
         """Streams that found nothing to do, the one that was busy last at the end."""
         self.is_waiting = False
@@ -71,10 +71,10 @@ class ScheduledWork(Work):
         return Try(request=request, number=1, scheduled_ns=due_ns, stream=stream)
 
 
-def lead_for(instants_ns: Sequence[int]) -> int:
+def spin_for(instants_ns: Sequence[int]) -> int:
     """Say how far ahead of its instants an open loop can afford to wake up."""
     span_ns = instants_ns[-1] - instants_ns[0] if instants_ns else 0
-    return LEAD_NS if 0 < LEAD_NS * len(instants_ns) <= MOST_LEAD_SHARE * span_ns else 0
+    return SPIN_NS if 0 < SPIN_NS * len(instants_ns) <= MAX_SPIN_SHARE * span_ns else 0
 
 
 class Departures:
@@ -91,7 +91,7 @@ class Departures:
         self._grow = grow
         """Adds an idle stream by `join`; says whether it could."""
         self.grown = 0
-        self.lead_ns = work.lead_ns
+        self.spin_ns = work.spin_ns
         work.resumed = self._set
 
     def start(self) -> None:

@@ -226,7 +226,7 @@ class Parent:
             self._turn(PROGRESS_S)
         return self._heard.pop(event)
 
-    def _turn(self, at_most_s: float) -> None:
+    def _turn(self, max_wait_s: float) -> None:
         """Handle what comes within a while, then seal and tell what is due.
 
         Raises:
@@ -235,8 +235,8 @@ class Parent:
         """
         now_s = time.monotonic()
         if self._rows:
-            at_most_s = min(at_most_s, max(0.0, self._rows_since_s + SEGMENT_SECONDS - now_s))
-        for key, _ in self._selector.select(at_most_s):
+            max_wait_s = min(max_wait_s, max(0.0, self._rows_since_s + SEGMENT_SECONDS - now_s))
+        for key, _ in self._selector.select(max_wait_s):
             key.data(key.fd)
         now_s = time.monotonic()
         if self._rows and now_s - self._rows_since_s >= SEGMENT_SECONDS:

@@ -1,67 +1,62 @@
-/* Takes streamed answers in without waking Python for every read.
+/* Receives streamed answers without waking Python for every read.
  *
- * A socket that is listened to is read here as soon as it has something: bytes, the kernel's stamp and this process's
- * instant are kept until an empty line ends what came (as it ends every chunked body), or something else happens that
- * Python has to look at. A socket that relays goes further: relaying.c. Plain C without Python's headers, which
- * receiving.py loads; descriptors are watched, opened and closed by the caller.
+ * A descriptor that is started is read here as soon as it is readable. Its receive buffer keeps the bytes, and for each
+ * read the kernel's timestamp and this process's clock, until an empty line ends what was received (as it ends every
+ * chunked body) or something happens that the caller has to handle. Plain C without Python's headers; receiving.py loads
+ * it. The caller opens, registers with epoll, and closes the descriptors.
  */
 #define _GNU_SOURCE
-#include "receiving.h"
-
 #include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <time.h>
 
+/* receiving.py repeats MAX_EVENTS and reads struct reading and struct received from memory: change both together. */
+#define MAX_EVENTS 256
 #define READ_BYTES 16384
-#define KEPT_BYTES (1 << 20) /* A longer answer's room is given back. */
-#define STAY_NS 10000000     /* While more keeps coming Python is asked so often: it has rates to look at, */
-#define LEAST_GATHER_NS 100000
-#define MOST_RELAYED 64      /* and answers to read: so many are enough. */
-/* As in clocks.py and the SDK's stamps.py. */
-#define READINGS 5           /* The best of so many readings of the clocks counts, */
-#define GOOD_READING_NS 2000 /* unless one takes less than this. */
-#define MOST_SLEW 600e-6     /* A wall clock that gains or loses more was set. */
-#define READING_ERROR_NS 30000
+#define MAX_IDLE_BUFFER_BYTES (1 << 20) /* A larger buffer is freed when its descriptor is released. */
+#define MAX_WAIT_NS 10000000            /* Return to Python this often even while data keeps coming: it measures rates. */
+#define MIN_COALESCE_NS 100000
+#define EMPTY_LINE 0x0D0A0D0Au
 
-struct heard {
+struct reading {
+    int64_t end;      /* Length of the buffer after this read. */
+    int64_t at_ns;    /* CLOCK_MONOTONIC after the read. */
+    int64_t stamp_ns; /* The kernel's receive timestamp on CLOCK_REALTIME; 0: it gave none. */
+};
+
+struct receive_buffer {
+    unsigned char *data;
+    size_t length, capacity, max_bytes;
+    struct reading *readings;
+    size_t reading_count, reading_capacity;
+    uint32_t tail; /* The last four bytes, the last one lowest. */
+    int is_started;
+};
+
+struct receiver {
+    struct receive_buffer *buffers; /* Indexed by file descriptor. */
+    size_t size;
+};
+
+struct received {
     const unsigned char *data;
     uint64_t length;
     const struct reading *readings;
-    uint64_t count;
+    uint64_t reading_count;
 };
 
-int64_t now_ns(void)
-{
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    return (int64_t)at.tv_sec * 1000000000 + at.tv_nsec;
-}
+enum outcome { KEEP_READING, RETURN_TO_CALLER };
 
-static int64_t wall_ns(void)
+static int64_t now_ns(void)
 {
-    struct timespec at;
-    clock_gettime(CLOCK_REALTIME, &at);
-    return (int64_t)at.tv_sec * 1000000000 + at.tv_nsec;
-}
-
-/* Read both clocks; where a reading was interrupted, the best of a few counts. */
-static void read_clocks(struct receiver *self)
-{
-    int64_t last_ns = self->read_ns, offset_ns = self->offset_ns, best_ns = INT64_MAX;
-    for (int count = 0; count < READINGS && best_ns > GOOD_READING_NS; count++) {
-        int64_t before_ns = now_ns(), wall = wall_ns(), took_ns = now_ns() - before_ns;
-        if (took_ns < best_ns) {
-            best_ns = took_ns;
-            self->read_ns = before_ns + took_ns / 2;
-            self->offset_ns = wall - self->read_ns;
-        }
-    }
-    double moved_ns = (double)(self->offset_ns - offset_ns), span_ns = (double)(self->read_ns - last_ns);
-    double most_ns = MOST_SLEW * span_ns + READING_ERROR_NS;
-    self->was_set = last_ns != 0 && (moved_ns > most_ns || moved_ns < -most_ns);
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 struct receiver *receiver_new(void)
@@ -69,204 +64,163 @@ struct receiver *receiver_new(void)
     return calloc(1, sizeof(struct receiver));
 }
 
-static void give_back(struct ear *ear)
+static void free_buffer(struct receive_buffer *buffer)
 {
-    free(ear->data);
-    free(ear->readings);
-    memset(ear, 0, sizeof *ear);
+    free(buffer->data);
+    free(buffer->readings);
+    memset(buffer, 0, sizeof *buffer);
 }
 
 void receiver_free(struct receiver *self)
 {
-    receiver_end_relaying(self);
-    free(self->ended.data);
-    free(self->alike.data);
     for (size_t fd = 0; fd < self->size; fd++)
-        give_back(&self->ears[fd]);
-    free(self->ears);
+        free_buffer(&self->buffers[fd]);
+    free(self->buffers);
     free(self);
 }
 
-static struct ear *begin(struct receiver *self, int fd, uint64_t limit)
+/* Read fd from now on; tail: the last four bytes received before, the last one lowest. Returns 0, or -ENOMEM. */
+int receiver_start(struct receiver *self, int fd, uint32_t tail, uint64_t max_bytes)
 {
     if ((size_t)fd >= self->size) {
         size_t size = (size_t)fd + 64;
-        struct ear *ears = realloc(self->ears, size * sizeof *ears);
-        if (ears == NULL)
-            return NULL;
-        memset(ears + self->size, 0, (size - self->size) * sizeof *ears);
-        self->ears = ears;
+        struct receive_buffer *buffers = realloc(self->buffers, size * sizeof *buffers);
+        if (buffers == NULL)
+            return -ENOMEM;
+        memset(buffers + self->size, 0, (size - self->size) * sizeof *buffers);
+        self->buffers = buffers;
         self->size = size;
     }
-    struct ear *ear = &self->ears[fd];
-    ear->length = ear->count = ear->walked = 0;
-    ear->tail = 0;
-    ear->limit = limit;
-    ear->listens = 1;
-    ear->relays = 0;
-    return ear;
-}
-
-/* Begin to listen; `tail` are the last bytes before, the last one lowest. 0, or -ENOMEM. */
-int receiver_listen(struct receiver *self, int fd, uint32_t tail, uint64_t limit)
-{
-    struct ear *ear = begin(self, fd, limit);
-    if (ear == NULL)
-        return -ENOMEM;
-    ear->tail = tail;
+    struct receive_buffer *buffer = &self->buffers[fd];
+    buffer->length = buffer->reading_count = 0;
+    buffer->tail = tail;
+    buffer->max_bytes = max_bytes;
+    buffer->is_started = 1;
     return 0;
 }
 
-/* Listen to the answer to a request from its first byte, and relay it. 0, or -ENOMEM. */
-int receiver_relay(struct receiver *self, int fd, uint64_t limit, int64_t stream, const struct exchange *now)
+/* Stop reading fd and show what was received; it stays valid until fd is started again or released. */
+void receiver_stop(struct receiver *self, int fd, struct received *received)
 {
-    struct ear *ear = begin(self, fd, limit);
-    if (ear == NULL)
-        return -ENOMEM;
-    ear->relays = 1;
-    ear->stream = stream;
-    ear->now = *now;
-    ear->begun = 0;
-    return 0;
+    struct receive_buffer *buffer = &self->buffers[fd];
+    buffer->is_started = 0;
+    *received = (struct received){buffer->data, buffer->length, buffer->readings, buffer->reading_count};
 }
 
-/* End listening and show what was heard; it is there until somebody listens to the same descriptor again. */
-void receiver_take(struct receiver *self, int fd, struct heard *heard)
-{
-    struct ear *ear = &self->ears[fd];
-    ear->listens = 0;
-    heard->data = ear->data;
-    heard->length = ear->length;
-    heard->readings = ear->readings;
-    heard->count = ear->count;
-}
-
-/* The descriptor is about to be closed. */
-void receiver_forget(struct receiver *self, int fd)
+/* The descriptor is about to be closed: stop reading it and free a large buffer. */
+void receiver_release(struct receiver *self, int fd)
 {
     if ((size_t)fd >= self->size)
         return;
-    self->ears[fd].listens = 0;
-    if (self->ears[fd].room > KEPT_BYTES)
-        give_back(&self->ears[fd]);
+    self->buffers[fd].is_started = 0;
+    if (self->buffers[fd].capacity > MAX_IDLE_BUFFER_BYTES)
+        free_buffer(&self->buffers[fd]);
 }
 
-static int make_room(struct ear *ear)
+static int make_room(struct receive_buffer *buffer)
 {
-    if (ear->room - ear->length < READ_BYTES) {
-        size_t room = ear->room ? 2 * ear->room : 4 * READ_BYTES;
-        unsigned char *data = realloc(ear->data, room);
+    if (buffer->capacity - buffer->length < READ_BYTES) {
+        size_t capacity = buffer->capacity ? 2 * buffer->capacity : 4 * READ_BYTES;
+        unsigned char *data = realloc(buffer->data, capacity);
         if (data == NULL)
             return 0;
-        ear->data = data;
-        ear->room = room;
+        buffer->data = data;
+        buffer->capacity = capacity;
     }
-    if (ear->count == ear->places) {
-        size_t places = ear->places ? 2 * ear->places : 256;
-        struct reading *readings = realloc(ear->readings, places * sizeof *readings);
+    if (buffer->reading_count == buffer->reading_capacity) {
+        size_t capacity = buffer->reading_capacity ? 2 * buffer->reading_capacity : 256;
+        struct reading *readings = realloc(buffer->readings, capacity * sizeof *readings);
         if (readings == NULL)
             return 0;
-        ear->readings = readings;
-        ear->places = places;
+        buffer->readings = readings;
+        buffer->reading_capacity = capacity;
     }
     return 1;
 }
 
-static int64_t stamp_of(struct msghdr *message)
+static int64_t timestamp_of(struct msghdr *message)
 {
-    struct cmsghdr *said = CMSG_FIRSTHDR(message);
-    if (said == NULL || said->cmsg_level != SOL_SOCKET || said->cmsg_type != SCM_TIMESTAMPNS)
+    struct cmsghdr *control = CMSG_FIRSTHDR(message);
+    if (control == NULL || control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_TIMESTAMPNS)
         return 0;
-    struct timespec at;
-    memcpy(&at, CMSG_DATA(said), sizeof at);
-    return (int64_t)at.tv_sec * 1000000000 + at.tv_nsec;
+    struct timespec stamp;
+    memcpy(&stamp, CMSG_DATA(control), sizeof stamp);
+    return (int64_t)stamp.tv_sec * 1000000000 + stamp.tv_nsec;
 }
 
-/* Read once; Python has to look at the end, an error, an empty line, too much, or where there is no memory. */
-static enum outcome hear(struct receiver *self, struct ear *ear, int fd)
+/* Read once. The caller handles the end of input, errors, an empty line, too many bytes and a lack of memory. */
+static enum outcome read_once(struct receive_buffer *buffer, int fd)
 {
-    if (!make_room(ear))
-        return LOOK;
+    if (!make_room(buffer))
+        return RETURN_TO_CALLER;
     union {
         char space[CMSG_SPACE(sizeof(struct timespec))];
         struct cmsghdr aligned;
     } control;
-    struct iovec into = {ear->data + ear->length, READ_BYTES};
+    struct iovec into = {buffer->data + buffer->length, READ_BYTES};
     struct msghdr message = {
         .msg_iov = &into, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control.space};
-    ssize_t came = recvmsg(fd, &message, MSG_DONTWAIT);
-    if (came < 0)
-        return errno == EAGAIN || errno == EINTR ? GOES_ON : LOOK;
-    if (came == 0)
-        return LOOK;
-    ear->length += (size_t)came;
-    ear->readings[ear->count++] = (struct reading){(int64_t)ear->length, now_ns(), stamp_of(&message)};
-    const unsigned char *last = ear->data + ear->length - (came < 4 ? came : 4);
-    for (; last < ear->data + ear->length; last++)
-        ear->tail = ear->tail << 8 | *last;
-    if (ear->length > ear->limit)
-        return LOOK;
-    if (ear->relays)
-        return relay(self, ear, fd);
-    return ear->tail == EMPTY_LINE ? LOOK : GOES_ON;
+    ssize_t count = recvmsg(fd, &message, MSG_DONTWAIT);
+    if (count < 0)
+        return errno == EAGAIN || errno == EINTR ? KEEP_READING : RETURN_TO_CALLER;
+    if (count == 0)
+        return RETURN_TO_CALLER;
+    buffer->length += (size_t)count;
+    buffer->readings[buffer->reading_count++] =
+        (struct reading){(int64_t)buffer->length, now_ns(), timestamp_of(&message)};
+    const unsigned char *end = buffer->data + buffer->length;
+    for (const unsigned char *byte = end - (count < 4 ? count : 4); byte < end; byte++)
+        buffer->tail = buffer->tail << 8 | *byte;
+    return buffer->length > buffer->max_bytes || buffer->tail == EMPTY_LINE ? RETURN_TO_CALLER : KEEP_READING;
 }
 
-static void sleep_ns(int64_t ns)
+/* Sleep so that several reads share one wake-up, but at most half of the time to the next deadline. */
+static void coalesce(int64_t ns, int64_t deadline_ns)
 {
-    struct timespec span = {ns / 1000000000, ns % 1000000000};
+    int64_t left_ns = deadline_ns ? deadline_ns - now_ns() : 2 * ns;
+    if (left_ns < 2 * MIN_COALESCE_NS)
+        return;
+    int64_t sleep_ns = left_ns < 2 * ns ? left_ns / 2 : ns;
+    struct timespec span = {sleep_ns / 1000000000, sleep_ns % 1000000000};
     nanosleep(&span, NULL);
 }
 
-/* Let a moment pass, at most half of the time to the next deadline. */
-static void gather(int64_t ns, int64_t due_ns)
-{
-    int64_t due_in_ns = due_ns ? due_ns - now_ns() : 2 * ns;
-    if (due_in_ns >= 2 * LEAST_GATHER_NS)
-        sleep_ns(due_in_ns < 2 * ns ? due_in_ns / 2 : ns);
-}
-
-/* Wait for what Python has to look at, hearing and relaying meanwhile.
+/* Wait for events that the caller has to handle, reading the started descriptors meanwhile.
  *
- * timeout_ns: for the first thing to come, -1: for ever. gather_ns: let so much pass before each look, less where
- * an instant is near: due_ns, 0: none. out: how often something was heard that is no event, how many answers were relayed,
- * then descriptor and mask << 32 of each event; it has room for two more than MOST_EVENTS.
+ * timeout_ns: how long to wait for the first event or read, -1: without limit. coalesce_ns: sleep this long before each
+ * poll, less where deadline_ns is near; deadline_ns 0: there is none. out: the number of reads that the caller need not
+ * handle, then for each event the descriptor | mask << 32; it has room for MAX_EVENTS + 1 numbers.
  * Returns the number of events, or -errno.
  */
-int receiver_wait(struct receiver *self, int poll, int64_t timeout_ns, int64_t gather_ns, int64_t due_ns, uint64_t *out)
+int receiver_wait(struct receiver *self, int epoll_fd, int64_t timeout_ns, int64_t coalesce_ns, int64_t deadline_ns,
+                  uint64_t *out)
 {
-    struct epoll_event ready[MOST_EVENTS];
-    int64_t until_ns = 0;
+    struct epoll_event ready[MAX_EVENTS];
     int timeout_ms = timeout_ns < 0 ? -1 : (int)((timeout_ns + 999999) / 1000000);
+    int64_t until_ns = 0;
     int events = 0;
     out[0] = 0;
-    self->ended.length = self->alike.length = 0;
-    self->relayed = 0;
     for (;;) {
-        if (gather_ns)
-            gather(gather_ns, due_ns);
-        int count = epoll_wait(poll, ready, MOST_EVENTS, timeout_ms);
+        if (coalesce_ns)
+            coalesce(coalesce_ns, deadline_ns);
+        int count = epoll_wait(epoll_fd, ready, MAX_EVENTS, timeout_ms);
         if (count < 0 && errno != EINTR)
             return -errno;
-        if (count > 0)
-            read_clocks(self);
-        for (int at = 0; at < count; at++) {
-            int fd = ready[at].data.fd;
-            struct ear *ear = (size_t)fd < self->size ? &self->ears[fd] : NULL;
-            if (ear != NULL && ear->listens && ready[at].events == EPOLLIN && hear(self, ear, fd) == GOES_ON)
+        for (int index = 0; index < count; index++) {
+            int fd = ready[index].data.fd;
+            struct receive_buffer *buffer = (size_t)fd < self->size ? &self->buffers[fd] : NULL;
+            if (buffer != NULL && buffer->is_started && ready[index].events == EPOLLIN &&
+                read_once(buffer, fd) == KEEP_READING)
                 out[0]++;
             else
-                out[2 + events++] = (uint64_t)ready[at].events << 32 | (uint32_t)fd;
+                out[1 + events++] = (uint64_t)ready[index].events << 32 | (uint32_t)fd;
         }
-        if (events || count <= 0 || timeout_ns == 0 || self->relayed >= MOST_RELAYED)
-            break;
+        if (events || count <= 0 || timeout_ns == 0)
+            return events;
         int64_t at_ns = now_ns();
         if (until_ns == 0)
-            until_ns = at_ns + STAY_NS;
+            until_ns = at_ns + MAX_WAIT_NS;
         if (at_ns >= until_ns)
-            break;
-        if (self->relayed)
-            timeout_ms = STAY_NS / 1000000;
+            return events;
     }
-    out[1] = (uint64_t)self->relayed;
-    return events;
 }

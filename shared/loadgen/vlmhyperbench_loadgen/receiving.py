@@ -1,4 +1,4 @@
-"""The compiled receiver: takes streamed answers in without waking Python for every read. `receiving.c` says how.
+"""The compiled receiver, `receiving.c`: it receives streamed answers without waking Python for every read.
 
 It is compiled at the first start, where there is a C compiler; without it everything is read in Python, which records
 the same and costs more.
@@ -17,13 +17,13 @@ from vlmhyperbench_loadgen.compiling import library as compiled_library
 INTERPRETED = "VLMHYPERBENCH_INTERPRETED_RECEIVER"
 """Environment variable: where it is set, the compiled receiver is not used."""
 
-MOST_EVENTS = 256
-"""Of one look; `MOST_EVENTS` of `receiving.h`."""
+MAX_EVENTS = 256
+"""Of one wait; `MAX_EVENTS` of `receiving.c`."""
 
-_FOR_EVER_NS = -1
+_NO_TIMEOUT_NS = -1
 
 
-class Heard(NamedTuple):
+class Received(NamedTuple):
     """What several reads brought."""
 
     data: bytes
@@ -32,103 +32,98 @@ class Heard(NamedTuple):
     times: list[int]
     """Instant of each read, in this process."""
     stamps: list[int]
-    """The kernel's, on the wall clock; 0 where it said nothing."""
+    """The kernel's, on the wall clock; 0 where it gave none."""
 
 
 class Waited(NamedTuple):
-    """What came of a wait."""
+    """What a wait ended with."""
 
-    ready: list[tuple[int, int]]
-    """Descriptors and their events."""
-    heard: int
-    """How often others were heard that nobody has to look at."""
-    relayed: int = 0
-    """Answers that have ended; where requests were left, the next one followed."""
+    events: list[tuple[int, int]]
+    """Descriptors and their epoll masks, for the caller to handle."""
+    reads: int
+    """How often started descriptors were read besides."""
 
 
 class _View(ctypes.Structure):
+    """`struct received`."""
+
     _fields_ = (
         ("data", ctypes.c_void_p),
         ("length", ctypes.c_uint64),
         ("readings", ctypes.c_void_p),
-        ("count", ctypes.c_uint64),
+        ("reading_count", ctypes.c_uint64),
     )
 
 
 _FIELDS = 3
-READING_BYTES = 8 * _FIELDS
-_COUNTS = 2
-"""Numbers that `receiver_wait` gives before the events."""
+_READING_BYTES = 8 * _FIELDS
+"""Numbers in a `struct reading`, and its size."""
 
 
 class Receiver:
-    """Waits for descriptors, and hears those that it is told to listen to meanwhile."""
+    """Waits for descriptors, and meanwhile reads those that are started into receive buffers."""
 
-    def __init__(self, library: ctypes.CDLL, poll_fd: int) -> None:
-        self.library = library
-        self._poll_fd = poll_fd
-        self.handle = library.receiver_new()
-        if not self.handle:
+    def __init__(self, library: ctypes.CDLL, epoll_fd: int) -> None:
+        self._library = library
+        self._epoll_fd = epoll_fd
+        self._handle = library.receiver_new()
+        if not self._handle:
             raise MemoryError
-        self._out = (ctypes.c_uint64 * (MOST_EVENTS + _COUNTS))()
+        self._out = (ctypes.c_uint64 * (MAX_EVENTS + 1))()
         self._view = _View()
 
-    def listen(self, fd: int, tail: bytes, limit: int) -> None:
-        """Read `fd` from now on, until an empty line ends what came, or `limit` bytes are exceeded.
+    def start(self, fd: int, tail: bytes, max_bytes: int) -> None:
+        """Read `fd` from now on, until an empty line ends what is received, or there are more than `max_bytes`.
 
         Args:
-            fd: A socket that does not block, watched for reading by the poll that is waited with.
-            tail: The last bytes that came before, three at least.
-            limit: So many more may come.
+            fd: A non-blocking socket, registered for reading with the epoll that is waited with.
+            tail: The last bytes received before, at least three.
+            max_bytes: How many more may come.
         """
-        if self.library.receiver_listen(self.handle, fd, int.from_bytes(tail[-4:], "big"), limit):
+        if self._library.receiver_start(self._handle, fd, int.from_bytes(tail[-4:], "big"), max_bytes):
             raise MemoryError
 
-    def take(self, fd: int) -> Heard:
-        """End listening and return what was heard."""
+    def stop(self, fd: int) -> Received:
+        """Stop reading and return what was received."""
         view = self._view
-        self.library.receiver_take(self.handle, fd, ctypes.byref(view))
+        self._library.receiver_stop(self._handle, fd, ctypes.byref(view))
         data = ctypes.string_at(view.data, view.length) if view.length else b""
-        return to_heard(data, ctypes.string_at(view.readings, READING_BYTES * view.count) if view.count else b"")
+        readings = ctypes.string_at(view.readings, _READING_BYTES * view.reading_count) if view.reading_count else b""
+        values = array("q", readings)
+        return Received(data, *(values[field::_FIELDS].tolist() for field in range(_FIELDS)))
 
-    def forget(self, fd: int) -> None:
-        """Listen no more; what was heard is lost."""
-        self.library.receiver_forget(self.handle, fd)
+    def release(self, fd: int) -> None:
+        """Stop reading a descriptor that is about to be closed; what was received is lost."""
+        self._library.receiver_release(self._handle, fd)
 
-    def wait(self, timeout_s: float | None, *, gather_ns: int = 0, due_ns: int = 0) -> Waited:
-        """Wait for what somebody has to look at, hearing and relaying meanwhile.
+    def wait(self, timeout_s: float | None, *, coalesce_ns: int = 0, deadline_ns: int = 0) -> Waited:
+        """Wait for events that the caller has to handle, reading started descriptors meanwhile.
 
         Args:
-            timeout_s: So long is waited while nothing comes, None: for ever; what is heard begins it anew.
-            gather_ns: So much passes before each look, unless `due_ns` is near.
-            due_ns: The next instant that must not be missed; 0: there is none.
+            timeout_s: How long to wait while nothing comes, None: without limit; every read restarts it.
+            coalesce_ns: Sleep this long before each poll, so that several reads share one wake-up.
+            deadline_ns: The next instant that must not be missed; 0: there is none.
 
         Raises:
-            OSError: the poll cannot be waited for.
+            OSError: the epoll cannot be waited for.
         """
         out = self._out
-        timeout_ns = _FOR_EVER_NS if timeout_s is None else round(timeout_s * 1e9)
-        count = self.library.receiver_wait(self.handle, self._poll_fd, timeout_ns, gather_ns, due_ns, out)
+        timeout_ns = _NO_TIMEOUT_NS if timeout_s is None else round(timeout_s * 1e9)
+        count = self._library.receiver_wait(self._handle, self._epoll_fd, timeout_ns, coalesce_ns, deadline_ns, out)
         if count < 0:
             raise OSError(-count, os.strerror(-count))
-        return Waited([(one & 0xFFFFFFFF, one >> 32) for one in out[_COUNTS : _COUNTS + count]], *out[:_COUNTS])
+        return Waited([(event & 0xFFFFFFFF, event >> 32) for event in out[1 : 1 + count]], out[0])
 
     def close(self) -> None:
-        """Free what was heard."""
-        self.library.receiver_free(self.handle)
-        self.handle = None
+        """Free the receive buffers."""
+        self._library.receiver_free(self._handle)
+        self._handle = None
 
 
-def to_heard(data: bytes, readings: bytes) -> Heard:
-    """Lay out what C keeps as one `struct reading` after the other."""
-    values = array("q", readings)
-    return Heard(data, *(values[field::_FIELDS].tolist() for field in range(_FIELDS)))
-
-
-def make_receiver(poll_fd: int) -> Receiver | None:
-    """Return a compiled receiver that waits with an epoll, where there is one for this machine."""
+def make_receiver(epoll_fd: int) -> Receiver | None:
+    """Return a compiled receiver that waits with an epoll; None where this machine has no compiled receiver."""
     library = load_library()
-    return Receiver(library, poll_fd) if library is not None else None
+    return Receiver(library, epoll_fd) if library is not None else None
 
 
 def load_library() -> ctypes.CDLL | None:
@@ -144,28 +139,18 @@ def _load() -> ctypes.CDLL | None:
     file = compiled_library()
     try:
         library = ctypes.CDLL(str(file)) if file is not None else None
-    except OSError:  # for instance on a file system that runs nothing
+    except OSError:  # for instance a file system that is mounted without the right to execute
         return None
     if library is None:
         return None
-    handle, number, instant, text = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_char_p
-    numbers, size = ctypes.c_void_p, ctypes.c_uint64
+    handle, number, size, instant = ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64, ctypes.c_int64
     for name, result, arguments in (
         ("new", handle, ()),
         ("free", None, (handle,)),
-        ("listen", number, (handle, number, ctypes.c_uint32, ctypes.c_uint64)),
-        ("take", None, (handle, number, ctypes.POINTER(_View))),
-        ("forget", None, (handle, number)),
+        ("start", number, (handle, number, ctypes.c_uint32, size)),
+        ("stop", None, (handle, number, ctypes.POINTER(_View))),
+        ("release", None, (handle, number)),
         ("wait", number, (handle, number, *[instant] * 3, ctypes.POINTER(size))),
-        ("begin_relaying", number, (handle, text, text, size, numbers, numbers, size)),
-        ("end_relaying", None, (handle,)),
-        ("take_next", instant, (handle,)),
-        ("drain", instant, (handle,)),
-        ("set_answer_head", number, (handle, text, size)),
-        ("add_likeness", number, (handle, text, size, numbers, size)),
-        ("relay", number, (handle, number, size, instant, numbers)),
-        ("state", instant, (handle, number, numbers)),
-        ("log", handle, (handle, number, ctypes.POINTER(size))),
     ):
         function = getattr(library, f"receiver_{name}")
         function.restype, function.argtypes = result, arguments

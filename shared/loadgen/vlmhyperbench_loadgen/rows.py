@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import struct
 from array import array
 from collections.abc import Callable
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from vlmhyperbench_loadgen.answers import TOKEN_KINDS, Answer, EventKind
 from vlmhyperbench_loadgen.table import Request
@@ -52,13 +51,6 @@ KINDS: tuple[EventKind, ...] = ("content", "reasoning", "tool", "role", "usage")
 _STATUSES = {"timeout": "timeout", "conversation_ended": "skipped"}
 _CODES = {kind: code for code, kind in enumerate(KINDS)}
 _BEARING = len(TOKEN_KINDS)
-_EVENT_NS, _EVENT_KIND = COLUMNS.index("event_ns"), COLUMNS.index("event_kind")
-_LAST_EVENT_NS, _STREAM_END_NS, _SHA256 = (
-    COLUMNS.index(name) for name in ("last_event_ns", "stream_end_ns", "request_sha256")
-)
-_OF_REQUEST = COLUMNS.index("stream")
-"""So many columns come first that are those of a `Request` too."""
-_INSTANT = struct.Struct("@q")
 
 
 def make_row(done: Try, answer: Answer, mask: Callable[[str], str]) -> Row:
@@ -98,18 +90,6 @@ def make_row(done: Try, answer: Answer, mask: Callable[[str], str]) -> Row:
         done.conversation,
         done.build_ns,
     ]
-
-
-def row_alike(known: Row, request: Request, stream: int, scheduled_ns: int, sent_ns: int, end_ns: int) -> Row:
-    """Lay out a request whose answer came by one read and says what that of another row says."""
-    row = known.copy()
-    row[:_EVENT_NS] = *request[:_OF_REQUEST], stream, scheduled_ns, sent_ns
-    row[_EVENT_NS] = _INSTANT.pack(end_ns) * len(cast("bytes", known[_EVENT_KIND]))
-    if known[_LAST_EVENT_NS] is not None:
-        row[_LAST_EVENT_NS] = end_ns
-    row[_STREAM_END_NS] = end_ns
-    row[_SHA256] = sha256_of(request)
-    return row
 
 
 def sha256_of(request: Request) -> str:

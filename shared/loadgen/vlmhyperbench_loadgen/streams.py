@@ -12,8 +12,7 @@ from vlmhyperbench_loadgen.clocks import SHARED
 from vlmhyperbench_loadgen.connection import Connection, Reply
 from vlmhyperbench_loadgen.eventloop import WRITE, EventLoop
 from vlmhyperbench_loadgen.http1 import NotHttp
-from vlmhyperbench_loadgen.receiving import Heard
-from vlmhyperbench_loadgen.table import Request
+from vlmhyperbench_loadgen.receiving import Received
 from vlmhyperbench_loadgen.target import Target
 from vlmhyperbench_loadgen.tries import Try
 from vlmhyperbench_loadgen.work import Work
@@ -47,8 +46,8 @@ class Stream:
         self._bodies = bodies
         self._work: Work | None = None
         self._try: Try | None = None
-        self._taker: Literal["stream", "receiver", "relay"] = "stream"
-        """Who takes the answer in. A relay sends too: what is under way may be another request by now."""
+        self._is_receiver_reading = False
+        """The compiled receiver reads the answer."""
         self._watched = (-1, 0)
 
     @property
@@ -150,19 +149,15 @@ class Stream:
         else:
             self._finish(now_ns, failure)
 
-    def _body_of(self, request: Request) -> memoryview:
-        return self._bodies[request.body_offset : request.body_offset + request.body_bytes]
-
     def _send(self) -> None:
         assert self._try is not None  # noqa: S101 -- narrows the type
         assert self._work is not None  # noqa: S101 -- narrows the type
         request, body = self._try.request, self._try.body
         if body is None:
-            body = self._body_of(request)
+            body = self._bodies[request.body_offset : request.body_offset + request.body_bytes]
         self.state = "busy"
-        before = SHARED.before(time.monotonic_ns())
-        self._try.reply = Reply(before)
-        self._loop.begun += 1
+        self._try.reply = Reply(SHARED.before(time.monotonic_ns()))
+        self._loop.requests_sent += 1
         if self._try.sent_ns is None:
             self._try.sent_ns = time.monotonic_ns()
         else:
@@ -175,41 +170,10 @@ class Stream:
             return
         if self.connection.is_sending:
             self._watch()
-        elif self._work.relay is not None:
-            self._work.relay.relay(self.connection.fd, self._bounds.max_answer_bytes, self._try, before)
-            self._taker = "relay"
-
-    def _catch_up(self) -> bool:
-        """See what the relay has begun since, and take over what it cannot go on with; say whether it goes on."""
-        assert self._work is not None  # noqa: S101 -- narrows the type
-        assert self._work.relay is not None  # noqa: S101 -- narrows the type
-        now = self._work.relay.state(self.connection.fd)
-        self.connection.requests += now.begun
-        if now.place < 0:
-            self._taker = "stream"
-            self._advance(now.scheduled_ns, time.monotonic_ns())
-            return False
-        if not now.begun:
-            return True
-        request = self._work.relay.request(now.place)
-        self._try = Try(request=request, number=1, scheduled_ns=now.scheduled_ns, stream=self.index, place=now.place)
-        self._try.sent_ns, self._try.reply = now.sent_ns, Reply(now.before)
-        self._loop.wake_at(self, now.sent_ns + round(self._bounds.request_timeout_s * 1e9))
-        self.connection.go_on_from(self._body_of(request), max(now.sent, 0))
-        if not self.connection.is_sending:
-            return True
-        self._taker = "stream"
-        if now.sent < 0:
-            self._hear_out()
-        else:
-            self._watch()
-        return False
 
     def ready(self, fd: int, mask: int) -> None:
         """The socket has something, or takes something."""
         if fd != self.connection.fd:
-            return
-        if self._taker == "relay" and not self._catch_up():
             return
         if self.state == "busy":
             if mask & ~WRITE:
@@ -249,9 +213,9 @@ class Stream:
         assert done is not None  # noqa: S101 -- narrows the type
         reply = done.reply
         assert reply is not None  # noqa: S101 -- narrows the type
-        if self._taker != "stream":
-            heard = self._end_hearing()
-            if heard.data and self._has_ended(reply, heard.times[-1], reply.add_heard, heard):
+        if self._is_receiver_reading:
+            received = self._stop_receiver()
+            if received.data and self._has_ended(reply, received.times[-1], reply.add_received, received):
                 return
         while True:
             try:
@@ -261,7 +225,7 @@ class Stream:
                 return
             now_ns = time.monotonic_ns()
             if data is None:
-                self._begin_hearing(reply)
+                self._start_receiver(reply)
                 return
             if not data:
                 if reply.end():
@@ -272,7 +236,7 @@ class Stream:
             if self._has_ended(reply, now_ns, reply.add, data, now_ns, connection.stamp_ns):
                 return
             if not connection.has_buffered:
-                self._begin_hearing(reply)
+                self._start_receiver(reply)
                 return
 
     def _has_ended(self, reply: Reply, now_ns: int, add: Callable[..., bool], *came: object) -> bool:
@@ -287,33 +251,28 @@ class Stream:
             self._finish(now_ns, f"answer_too_large: more than {limit} bytes")
             return True
         if is_whole:
-            if self._work is not None and self._work.relay is not None:
-                self._work.relay.know(reply)
             self._finish(now_ns, None)
         return is_whole
 
-    def _begin_hearing(self, reply: Reply) -> None:
-        """Let the receiver take the rest in, where it is told apart without a look at each read."""
+    def _start_receiver(self, reply: Reply) -> None:
+        """Let the compiled receiver read the rest, where its end can be told without parsing every read."""
         connection, receiver = self.connection, self._loop.receiver
         if receiver is not None and reply.ends_in_empty_line and connection.is_plain and not connection.is_sending:
             left = self._bounds.max_answer_bytes - len(reply.received)
-            receiver.listen(connection.fd, bytes(reply.received[-4:]), left)
-            self._taker = "receiver"
+            receiver.start(connection.fd, bytes(reply.received[-4:]), left)
+            self._is_receiver_reading = True
 
-    def _end_hearing(self) -> Heard:
+    def _stop_receiver(self) -> Received:
         assert self._loop.receiver is not None  # noqa: S101 -- narrows the type
-        self._taker = "stream"
-        return self._loop.receiver.take(self.connection.fd)
+        self._is_receiver_reading = False
+        return self._loop.receiver.stop(self.connection.fd)
 
     def _time_out(self, now_ns: int) -> None:
-        """End what is under way, unless the receiver has begun another request since; what was heard is kept."""
-        under_way = self._try
-        if self._taker == "relay" and (not self._catch_up() or self._try is not under_way):
-            return
-        if self._taker != "stream" and self._try is not None and self._try.reply is not None:
-            # Frames that are broken are found again when what came is read.
+        """End the request; what was received of its answer is recorded."""
+        if self._is_receiver_reading and self._try is not None and self._try.reply is not None:
+            # Frames that are broken are found again when the answer is read.
             with suppress(NotHttp):
-                self._try.reply.add_heard(self._end_hearing())
+                self._try.reply.add_received(self._stop_receiver())
         self._finish(now_ns, f"timeout: no end within {self._bounds.request_timeout_s:g} s")
 
     def _lose(self) -> None:
@@ -380,6 +339,6 @@ class Stream:
         self._watched = (-1, 0)
 
     def _close(self) -> None:
-        self._taker = "stream"
+        self._is_receiver_reading = False
         self._unwatch()
         self.connection.close()

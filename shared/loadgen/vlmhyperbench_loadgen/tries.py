@@ -37,8 +37,6 @@ class Try:
     """Number of the conversation whose turn this is."""
     build_ns: int | None = None
     """What it took to read the answer before and to build this turn's body."""
-    place: int = -1
-    """Of the request, in the queue of a relay."""
 
     @property
     def http_status(self) -> int | None:

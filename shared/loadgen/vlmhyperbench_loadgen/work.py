@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from vlmhyperbench_loadgen.answers import Answer
-from vlmhyperbench_loadgen.relaying import Relay, can_be_relayed
 from vlmhyperbench_loadgen.table import Request
 from vlmhyperbench_loadgen.tries import Try, read_try
 
@@ -47,8 +46,6 @@ class Work:
         self._backlog: deque[Try] = deque()
         self._backlog_bytes = 0
         self._transient = TRANSIENT_CODES
-        self.relay: Relay | None = None
-        """Where the receiver holds the queue: it sends the next request as soon as an answer has ended."""
         self.remaining = len(requests)
         """Requests that are not reported yet."""
         self.resent = 0
@@ -74,22 +71,10 @@ class Work:
         if self._delayed and self._delayed[0][0] <= now_ns:
             due_ns, _, request, number = heapq.heappop(self._delayed)
             return Try(request=request, number=number, scheduled_ns=due_ns, stream=stream)
-        if self.relay is not None and (taken := self.relay.take(stream)) is not None:
-            return taken
         queue = self._own.get(stream) or self._shared
         if queue:
             return Try(request=queue.popleft(), number=1, scheduled_ns=0, stream=stream)
         return self._delayed[0][0] if self._delayed else None
-
-    def lendable(self) -> tuple[Request, ...]:
-        """Return the queue if any stream may send its requests, at once and only once; else nothing."""
-        may_be = self._tries == 1 and not self._own and all(map(can_be_relayed, self._shared))
-        return tuple(self._shared) if may_be else ()
-
-    def lend_to(self, relay: Relay) -> None:
-        """Leave the queue to a relay, which has what is `lendable`."""
-        self.relay = relay
-        self._shared.clear()
 
     def drain(self) -> None:
         """Give up what nobody has taken yet; what was tried is still tried to its end, or until a try hangs."""
@@ -99,8 +84,6 @@ class Work:
         self.remaining -= sum(map(len, queues))
         for queue in queues:
             queue.clear()
-        if self.relay is not None:
-            self.remaining -= self.relay.drain()
 
     def finish(self, done: Try) -> int | None:
         """Take an ended try; return until when its stream should hold back, or None."""

@@ -22,4 +22,6 @@ def draw_words(digest: bytes, count: int, alphabet: Alphabet) -> list[str]:
     """Return `count` words, each with a blank after it; the same digest draws the same words."""
     syllables = SYLLABLES[alphabet]
     drawn = [syllables[byte] for byte in hashlib.shake_256(digest).digest(_SYLLABLES_PER_WORD * count)]
-    return [f"{first}{second}{third} " for first, second, third in zip(drawn[::3], drawn[1::3], drawn[2::3], strict=True)]
+    return [
+        f"{first}{second}{third} " for first, second, third in zip(drawn[::3], drawn[1::3], drawn[2::3], strict=True)
+    ]
