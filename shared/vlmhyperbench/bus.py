@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable
 from datetime import datetime
 from typing import Literal, TypeVar
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
@@ -22,7 +21,6 @@ _CHANNEL = "vlmhb:live"
 _WAKE = "vlmhb:scheduler.wake"
 _WAKE_LENGTH = 64
 _PROGRESS_TTL_S = 60
-_RESOURCES_TTL_S = 30
 _CALL_S = 1.0
 """No call takes longer while Redis is there but does not answer."""
 _REST_S = 1.0
@@ -45,6 +43,19 @@ class Speeds(BaseModel):
     latency_p99_ms: float | None = None
 
 
+class Resources(BaseModel):
+    """What the engine and its machine take now, as the worker that asks it sampled last; None of what it lacks."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    cpu_util_percent: float
+    memory_used_bytes: int
+    engine_rss_bytes: int | None = None
+    accelerator_memory_used_bytes: int | None = None
+    accelerator_util_percent: float | None = None
+    power_accelerator_w: float | None = None
+
+
 class Progress(BaseModel):
     """Where a stage of a run is. Conflated: only the newest is kept, and it is no fact."""
 
@@ -59,6 +70,7 @@ class Progress(BaseModel):
     rate_per_s: float | None = None
     eta_s: float | None = None
     speeds: Speeds | None = None
+    resources: Resources | None = None
     at: datetime
 
 
@@ -81,17 +93,7 @@ class ProgressMade(BaseModel):
     progress: Progress
 
 
-class Resources(BaseModel):
-    """A newer sample of a worker's devices."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    kind: Literal["resources"] = "resources"
-    worker: str
-    sample: dict[str, JsonValue]
-
-
-BusMessage = StreamAdvanced | ProgressMade | Resources
+BusMessage = StreamAdvanced | ProgressMade
 _MESSAGE: TypeAdapter[BusMessage] = TypeAdapter(BusMessage)
 
 
@@ -120,25 +122,12 @@ class Bus:
         kept = (_progress_key(run_id), progress.model_dump_json(), _PROGRESS_TTL_S)
         await self._send(ProgressMade(progress=progress), kept)
 
-    async def publish_resources(self, worker: str, sample: Mapping[str, JsonValue]) -> None:
-        """Say what a worker's devices do, to who listens now and to who asks within half a minute."""
-        kept = (_resources_key(worker), json.dumps(dict(sample)), _RESOURCES_TTL_S)
-        await self._send(Resources(worker=worker, sample=dict(sample)), kept)
-
     async def progress(self, run_id: UUID) -> Progress | None:
         """Return the newest progress of a run, or None where none is known."""
         kept = await self._call(self._redis.get(_progress_key(run_id)), None)
         try:
             return None if kept is None else Progress.model_validate_json(kept)
         except ValidationError:
-            return None
-
-    async def resources(self, worker: str) -> dict[str, JsonValue] | None:
-        """Return the newest sample of a worker's devices, or None where none is known."""
-        kept = await self._call(self._redis.get(_resources_key(worker)), None)
-        try:
-            return None if kept is None else Resources(worker=worker, sample=json.loads(kept)).sample
-        except ValueError:
             return None
 
     async def take_once(self, name: str, *, ttl_s: int) -> bool | None:
@@ -254,7 +243,3 @@ def _parse(data: object) -> BusMessage | None:
 
 def _progress_key(run_id: UUID) -> str:
     return f"vlmhb:progress:{run_id}"
-
-
-def _resources_key(worker: str) -> str:
-    return f"vlmhb:resources:{worker}"

@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 import pytest
 from redis.asyncio import Redis
 
-from vlmhyperbench.bus import Bus, BusMessage, Progress, ProgressMade, Resources, StreamAdvanced
+from vlmhyperbench.bus import Bus, BusMessage, Progress, ProgressMade, StreamAdvanced
 from vlmhyperbench.local.valkey import Valkey
 
 pytestmark = pytest.mark.anyio
@@ -46,15 +46,13 @@ async def _until_someone_listens(url: str) -> None:
 async def test_a_subscriber_hears_every_kind_of_message(bus: Bus, redis_url: str) -> None:
     run_id = uuid4()
     async with asyncio.TaskGroup() as group:
-        listening = group.create_task(_listen(bus, 3))
+        listening = group.create_task(_listen(bus, 2))
         await _until_someone_listens(redis_url)
         await bus.publish(run_id, 7)
         await bus.publish_progress(run_id, _progress(run_id))
-        await bus.publish_resources("worker", {"cpu_percent": 12.5})
     assert listening.result() == [
         StreamAdvanced(stream_id=run_id, seq=7),
         ProgressMade(progress=_progress(run_id)),
-        Resources(worker="worker", sample={"cpu_percent": 12.5}),
     ]
 
 
@@ -82,12 +80,6 @@ async def test_only_the_newest_progress_is_kept_and_it_expires(bus: Bus, redis_u
         assert 0 < await client.ttl(f"vlmhb:progress:{run_id}") <= 60
 
 
-async def test_the_newest_sample_of_a_workers_devices_is_kept(bus: Bus) -> None:
-    assert await bus.resources("w") is None
-    await bus.publish_resources("w", {"gpu": 1})
-    assert await bus.resources("w") == {"gpu": 1}
-
-
 async def test_a_wake_ends_the_wait_and_several_are_one(bus: Bus) -> None:
     async with asyncio.TaskGroup() as group:
         waiting = group.create_task(bus.wait_wake(30))
@@ -109,10 +101,8 @@ async def test_every_call_returns_while_redis_is_down(make_valkey: Callable[[], 
     began = time.monotonic()
     await bus.publish(run_id, 1)
     await bus.publish_progress(run_id, _progress(run_id))
-    await bus.publish_resources("w", {})
     await bus.push_wake()
     assert await bus.progress(run_id) is None
-    assert await bus.resources("w") is None
     assert await bus.is_up() is False
     assert time.monotonic() - began < 5
     assert await bus.wait_wake(0.2) is False

@@ -84,8 +84,8 @@ async def drive(
                         failed=before_failed + line.failed,
                         # A judge's answers are not the run's.
                         speeds=None if PARAM in job.job.params else partial(driven.live.now, line.in_flight),
+                        resources=watch.latest,
                     )
-                    await job.runtime.bus.publish_resources(job.context.name, watch.latest())
                 case PhaseLine(state="COMPLETE") if line.phase != phase or job.job.phase is None:
                     await job.close_phase(line.phase, PhaseState.COMPLETE)
                 case EndLine():

@@ -17,6 +17,7 @@ from typing import Self
 
 import psutil
 
+from vlmhyperbench.bus import Resources
 from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench_inference_worker import nvml
 from vlmhyperbench_sdk.types import JsonValue
@@ -83,9 +84,12 @@ class Watch:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    def latest(self) -> dict[str, float | int | None]:
-        """The newest sample, for the live view; empty before the first."""
-        return asdict(self._samples[-1]) if self._samples else {}
+    def latest(self) -> Resources | None:
+        """The newest sample, for the live view; None before the first."""
+        if not self._samples:
+            return None
+        newest = asdict(self._samples[-1])
+        return Resources(**{name: newest[name] for name in Resources.model_fields})
 
     def parquet(self) -> bytes:
         """All samples so far, one row each, as Parquet; may be called in a thread while the sampler goes on."""

@@ -13,7 +13,7 @@ from vlmhyperbench.client.live import Live
 from vlmhyperbench.domain.states import RunState
 from vlmhyperbench.domain.visible import visible
 from vlmhyperbench.errors import NotFound
-from vlmhyperbench.wire.live import LiveEvent, LiveProgress, LiveRefusal, Progress, Snapshot, Speeds
+from vlmhyperbench.wire.live import LiveEvent, LiveProgress, LiveRefusal, Progress, Resources, Snapshot, Speeds
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -198,7 +198,7 @@ def pace(progress: Progress) -> str:
         parts.append(f"ETA {minutes}:{seconds:02d}")
     if progress.failed:
         parts.append(f"{progress.failed} failed")
-    return " ".join([*parts, *_speeds(progress.speeds)])
+    return " ".join([*parts, *_speeds(progress.speeds), *_resources(progress.resources)])
 
 
 def _speeds(speeds: Speeds | None) -> list[str]:
@@ -214,3 +214,19 @@ def _speeds(speeds: Speeds | None) -> list[str]:
         if p50 is not None and p99 is not None:
             parts.append(f"{name} {p50:.0f}/{p99:.0f} ms")
     return parts
+
+
+def _resources(resources: Resources | None) -> list[str]:
+    """Write what the engine and the accelerators take; the processors' share says it where nothing else is known."""
+    if resources is None:
+        return []
+    parts = []
+    if resources.engine_rss_bytes is not None:
+        parts.append(f"engine {resources.engine_rss_bytes / 2**20:,.0f} MiB")
+    if resources.accelerator_memory_used_bytes is not None:
+        parts.append(f"accelerators {resources.accelerator_memory_used_bytes / 2**20:,.0f} MiB")
+    if resources.accelerator_util_percent is not None:
+        parts.append(f"{resources.accelerator_util_percent:.0f} %")
+    if resources.power_accelerator_w is not None:
+        parts.append(f"{resources.power_accelerator_w:.0f} W")
+    return [*parts, f"CPU {resources.cpu_util_percent:.0f} %"]

@@ -47,6 +47,19 @@ class Speeds(Output):
     latency_p99_ms: float | None = None
 
 
+class Resources(Output):
+    """What the engine and its machine take now, as the worker that asks it sampled last; None of what it lacks."""
+
+    cpu_util_percent: float
+    """Of all cores, the load generator's and the worker's included."""
+    memory_used_bytes: int
+    """Of the machine."""
+    engine_rss_bytes: int | None = None
+    accelerator_memory_used_bytes: int | None = None
+    accelerator_util_percent: float | None = None
+    power_accelerator_w: float | None = None
+
+
 class Progress(Output):
     """How far a stage of a run is; conflated, never a fact."""
 
@@ -58,6 +71,7 @@ class Progress(Output):
     rate_per_s: float | None = None
     eta_s: float | None = None
     speeds: Speeds | None = None
+    resources: Resources | None = None
     waits_for: str | None = None
     """Why nothing happens, where that is so."""
     at: datetime | None = None

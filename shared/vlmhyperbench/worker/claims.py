@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, ParamSpec, TypeAlias, TypeVar
 from uuid import UUID
 
-from vlmhyperbench.bus import Progress, Speeds
+from vlmhyperbench.bus import Progress, Resources, Speeds
 from vlmhyperbench.db import claim_phases, claims
 from vlmhyperbench.db.appending import Appended, NewChunk, NewFact, append
 from vlmhyperbench.domain.judging import PARAM
@@ -230,6 +230,7 @@ class ClaimedJob:
         failed: int = 0,
         stage: str | None = None,
         speeds: Callable[[], Speeds] | None = None,
+        resources: Callable[[], Resources | None] | None = None,
     ) -> None:
         """Publish where the job is, with its rate and the time that is left; at most twice a second, never an event.
 
@@ -261,6 +262,7 @@ class ClaimedJob:
                 rate_per_s=rate,
                 eta_s=eta,
                 speeds=speeds() if speeds is not None else None,
+                resources=resources() if resources is not None else None,
                 at=datetime.now(UTC),
             ),
         )

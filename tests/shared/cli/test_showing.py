@@ -24,7 +24,7 @@ from vlmhyperbench.wire.runs import Run
 RUN = UUID(int=1)
 
 
-def _progress(done: int, **fields: float) -> Progress:
+def _progress(done: int, **fields: object) -> Progress:
     return Progress(run_id=RUN, stage="inference", done=done, total=200, **fields)  # type: ignore[arg-type]
 
 
@@ -32,6 +32,12 @@ def test_progress_is_one_line_with_rate_and_time_left() -> None:
     assert describe(_progress(50, rate_per_s=12.34, eta_s=65.2)) == "inference 50/200 (25%) 12.3/s ETA 1:05"
     speeds = {"in_flight": 4, "output_tokens_per_s": 81.6, "ttft_p50_ms": 20.4, "ttft_p99_ms": 31.0}
     assert describe(_progress(50, speeds=speeds)) == "inference 50/200 (25%) 4 in flight 82 tokens/s TTFT 20/31 ms"
+    taken = {"cpu_util_percent": 97.6, "memory_used_bytes": 2**33, "engine_rss_bytes": 62 * 2**20}
+    assert describe(_progress(50, resources=taken)) == "inference 50/200 (25%) engine 62 MiB CPU 98 %"
+    of_gpu = {"accelerator_memory_used_bytes": 2**33, "accelerator_util_percent": 81.2, "power_accelerator_w": 240.4}
+    assert describe(_progress(50, resources={**taken, "engine_rss_bytes": None, **of_gpu})) == (
+        "inference 50/200 (25%) accelerators 8,192 MiB 81 % 240 W CPU 98 %"
+    )
     assert describe(_progress(50, failed=2)) == "inference 50/200 (25%) 2 failed"
     assert describe(Progress(run_id=RUN, stage="index", done=3)) == "index 3"
 
