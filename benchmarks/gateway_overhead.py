@@ -14,11 +14,11 @@ from subprocess import DEVNULL
 
 import httpx2
 
-from vlmhyperbench.analysis.performance import Distribution
+from vlmhyperbench.analysis.load_result import LoadResult
+from vlmhyperbench.analysis.results import Distribution
 from vlmhyperbench.load.against import Against, Side, measure_against
 from vlmhyperbench.load.bodies import Asked
 from vlmhyperbench.load.measure import Control, Target, measure
-from vlmhyperbench.load.results import LoadResult
 from vlmhyperbench.load.workload import Workload
 from vlmhyperbench.processes import start_child
 from vlmhyperbench_sdk.load import Endpoint

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 
 import polars as pl
 
-from vlmhyperbench.analysis.performance import times_of_record
+from vlmhyperbench.analysis.request_times import times_of_record
 
 PEERS = Path(os.environ.get("LOADGEN_PEERS", "/var/tmp/loadgen-peers"))
 """Where `install_peers.sh` puts each peer's virtual environment."""

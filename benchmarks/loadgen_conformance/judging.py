@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.loadgen_conformance.clients import Reported
-from vlmhyperbench.analysis.performance import nearest_rank, times_of_record
+from vlmhyperbench.analysis.distributions import nearest_rank
+from vlmhyperbench.analysis.request_times import times_of_record
 
 TTFT_SLACK_MS, GAP_SLACK_MS = 5.0, 0.5
 """Within these a reported median is right: a client that is misled is off by a factor, a busy machine by less."""

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from tests.loadgen.driving import chat_body, drive
-from vlmhyperbench.analysis.performance import RequestTimes, times_of_record
+from vlmhyperbench.analysis.request_times import RequestTimes, times_of_record
 from vlmhyperbench_sdk.load import TOKEN_EVENTS
 from vlmhyperbench_simulated.record import SendRecord
 from vlmhyperbench_simulated.server import start_server

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from vlmhyperbench.analysis.buckets import LogBuckets
+import numpy
+
+from vlmhyperbench.analysis.distributions import BUCKETS, FloatArray, bucket_counts, of_buckets
 from vlmhyperbench.bus import Speeds
 from vlmhyperbench.db.appending import NewFact
 from vlmhyperbench.worker.rates import Rate
@@ -15,31 +17,31 @@ class Live:
     """Percentiles of everything so far, and the present rate of output tokens."""
 
     def __init__(self) -> None:
-        self._ttft, self._latency, self._rate = LogBuckets(), LogBuckets(), Rate()
+        self._ttft, self._latency = (numpy.zeros(BUCKETS, dtype=numpy.int64) for _ in range(2))
+        self._rate = Rate()
         self._tokens = 0
 
     def add(self, rows: Iterable[NewFact]) -> None:
         """Count rows of the measured phase."""
-        for row in rows:
-            if row.status == "ok" and row.latency_ns is not None:
-                self._tokens += row.completion_tokens or 0
-            if row.ttft_user_ns is not None:
-                self._ttft.add(row.ttft_user_ns)
-            if row.latency_ns is not None:
-                self._latency.add(row.latency_ns)
+        rows = list(rows)
+        answered = [row for row in rows if row.status == "ok" and row.latency_ns is not None]
+        self._tokens += sum(row.completion_tokens or 0 for row in answered)
+        self._ttft += bucket_counts(_known(row.ttft_user_ns for row in rows))
+        self._latency += bucket_counts(_known(row.latency_ns for row in rows))
 
     def now(self, in_flight: int) -> Speeds:
         """Say how fast it is."""
         rate, _ = self._rate.update(time.monotonic(), self._tokens, None)
+        ttft, latency = of_buckets(self._ttft).describe(), of_buckets(self._latency).describe()
         return Speeds(
             in_flight=in_flight,
             output_tokens_per_s=rate,
-            ttft_p50_ms=_ms(self._ttft.percentile(50)),
-            ttft_p99_ms=_ms(self._ttft.percentile(99)),
-            latency_p50_ms=_ms(self._latency.percentile(50)),
-            latency_p99_ms=_ms(self._latency.percentile(99)),
+            ttft_p50_ms=ttft.p50,
+            ttft_p99_ms=ttft.p99,
+            latency_p50_ms=latency.p50,
+            latency_p99_ms=latency.p99,
         )
 
 
-def _ms(value_ns: int | None) -> float | None:
-    return None if value_ns is None else value_ns / 1e6
+def _known(times_ns: Iterable[int | None]) -> FloatArray:
+    return numpy.array([time_ns for time_ns in times_ns if time_ns is not None], dtype=numpy.float64)

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import polars
 
 from vlmhyperbench.analysis import stats
+from vlmhyperbench.analysis.distributions import rank_of
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.protocols import MetricDescription
 
@@ -207,7 +208,7 @@ def _distribution(grouped: _Grouped) -> dict[str, stats.FloatArray]:
     described = {"mean": _divided(stats.sums_of_runs(values[:, None], counts)[:, 0], counts)}
     for name, percent in _PERCENTILES.items():
         described[name] = np.full(len(counts), np.nan)
-        rank = np.maximum(-(-percent * many // 100), 1)
+        rank = np.array([rank_of(count, percent) for count in many.tolist()], dtype=np.int64)
         described[name][filled] = ordered[starts + rank - 1]
     return described
 

@@ -9,10 +9,11 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from vlmhyperbench.analysis.performance import Distribution, distribution_of
+from vlmhyperbench.analysis.distributions import FloatArray, IntArray, distribution_of
+from vlmhyperbench.analysis.results import Distribution
+from vlmhyperbench.domain.units import NS_PER_S
 from vlmhyperbench_sdk.errors import InvalidInput
 
-Floats = npt.NDArray[np.float64]
 Key = TypeVar("Key", int, tuple[float, str])
 
 _MEGAPIXEL = 1_000_000
@@ -46,9 +47,9 @@ def groups_of(
     keys: Sequence[Key],
     *,
     is_ok: Sequence[bool],
-    ttft_ns: Floats,
-    tpot_ns: Floats,
-    latency_ns: Floats,
+    ttft_ns: FloatArray,
+    tpot_ns: FloatArray,
+    latency_ns: FloatArray,
     name_of: Callable[[Key], str] = str,
 ) -> tuple[Group, ...]:
     """Summarise the requests of each key, in order of the keys.
@@ -82,12 +83,12 @@ def jain_index(rates: Sequence[float]) -> float | None:
 
 
 def fairness_of(
-    streams: npt.NDArray[np.int64],
+    streams: IntArray,
     *,
     is_ok: npt.NDArray[np.bool_],
-    scheduled_ns: npt.NDArray[np.int64],
-    end_ns: npt.NDArray[np.int64],
-    tokens: Floats,
+    scheduled_ns: IntArray,
+    end_ns: IntArray,
+    tokens: FloatArray,
 ) -> Fairness | None:
     """Compare what the streams got, each over the time from its first scheduled instant to its last end.
 
@@ -104,7 +105,7 @@ def fairness_of(
     requests, output = [], []
     for name in names:
         own = streams == name
-        span_s = (int(end_ns[own].max()) - int(scheduled_ns[own].min())) / 1e9
+        span_s = (int(end_ns[own].max()) - int(scheduled_ns[own].min())) / NS_PER_S
         good = own & is_ok
         if span_s <= 0 and good.any():
             return None
@@ -125,13 +126,9 @@ def size_bucket(pixels: int) -> tuple[float, str]:
     return float("inf"), f"above {_BOUNDS_MP[-1]:g} MP"
 
 
-def _group(name: str, own: npt.NDArray[np.int64], is_ok: npt.NDArray[np.bool_], columns: tuple[Floats, ...]) -> Group:
+def _group(name: str, own: IntArray, is_ok: npt.NDArray[np.bool_], columns: tuple[FloatArray, ...]) -> Group:
     good = own[is_ok[own]]
-    ttft, tpot, latency = (_described(column[good]) for column in columns)
+    ttft, tpot, latency = (distribution_of(column[good]) for column in columns)
     return Group(
         name=name, requests=int(own.size), ok=int(good.size), ttft_user_ms=ttft, tpot_ms=tpot, latency_ms=latency
     )
-
-
-def _described(values: Floats) -> Distribution:
-    return distribution_of(values[~np.isnan(values)].tolist())

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from scipy import special
 
-from vlmhyperbench.analysis.performance import nearest_rank
+from vlmhyperbench.analysis.distributions import nearest_rank, rank_of
 from vlmhyperbench.analysis.results import CERTAINTY, CONFIDENCE, Percentile
 from vlmhyperbench_sdk.errors import InvalidInput
 
@@ -112,8 +112,8 @@ def _percentile(
 ) -> Percentile:
     n = len(ordered) + failed
     low, high = order_ranks(n, percent, confidence=confidence)
-    # nearest_rank of the ranks themselves: which of all requests, failed ones last.
-    rank = nearest_rank(range(1, n + 1), percent)
+    # Of all requests, those that failed ranked last.
+    rank = rank_of(n, percent) if n else None
     over = overlatency(n, percent, certainty=certainty)
     certified = n - over + 1 if over else None
     return Percentile(
@@ -132,7 +132,7 @@ def _percentile(
 
 
 def _reason(
-    succeeded: int, n: int, percent: float, rank: float | None, certified: int | None, certainty: float
+    succeeded: int, n: int, percent: float, rank: int | None, certified: int | None, certainty: float
 ) -> str | None:
     if rank is None:
         return "nothing was measured"
@@ -146,8 +146,8 @@ def _reason(
     return None
 
 
-def _at(ordered: Sequence[float], rank: float | None) -> float | None:
-    return ordered[int(rank) - 1] if rank is not None and rank <= len(ordered) else None
+def _at(ordered: Sequence[float], rank: int | None) -> float | None:
+    return ordered[rank - 1] if rank is not None and rank <= len(ordered) else None
 
 
 def _share(percent: float) -> float:

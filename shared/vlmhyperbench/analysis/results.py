@@ -1,4 +1,4 @@
-"""What an analysis comes to, as plain values that whoever stores or shows them reads without numpy or scipy."""
+"""The results of analyses as plain values: storing or showing them imports neither numpy nor scipy."""
 
 from __future__ import annotations
 
@@ -11,6 +11,30 @@ CERTAINTY = 0.99
 """Confidence of what is certified: MLPerf's."""
 
 Method = Literal["wilson", "bca", "cluster_normal", "cluster_t"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distribution:
+    """What a set of times looks like, in milliseconds; None where there is none."""
+
+    n: int
+    mean: float | None
+    p50: float | None
+    p90: float | None
+    p99: float | None
+    max: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """One condition that a valid measurement meets."""
+
+    name: str
+    ok: bool
+    value: float | None
+    limit: float
+    """The largest allowed value, or with `is_least` the smallest."""
+    is_least: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

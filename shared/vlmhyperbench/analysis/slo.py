@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vlmhyperbench.analysis.percentiles import is_certain, percentiles_of
-from vlmhyperbench.analysis.performance import slo_percent
 from vlmhyperbench.analysis.results import CERTAINTY, LimitVerdict
+from vlmhyperbench.domain.slo import slo_percent
 
 
-def judge_limit(
+def check_limit(
     name: str, limit_ms: float, values_ms: Sequence[float], *, failed: int, certainty: float = CERTAINTY
 ) -> LimitVerdict:
-    """Judge one limit.
+    """Check one limit.
 
     Args:
         name: As `slo_percent` reads it.

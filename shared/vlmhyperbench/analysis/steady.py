@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from vlmhyperbench.analysis.distributions import FloatArray
 from vlmhyperbench.analysis.results import CONFIDENCE, Goodput
+from vlmhyperbench.domain.units import NS_PER_S
 from vlmhyperbench_sdk.errors import InvalidInput
 
 Instants = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 RULE = (
     "from the end of the first requests (as many as there are streams; one of an open loop) to when the first stream "
@@ -37,7 +38,7 @@ class Window:
     @property
     def duration_s(self) -> float:
         """Its length."""
-        return (self.end_ns - self.start_ns) / 1e9
+        return (self.end_ns - self.start_ns) / NS_PER_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +88,7 @@ def steady_window(sent_ns: Instants, end_ns: Instants, *, streams: int, over_ns:
 
 
 def rate_within(
-    window: Window, at_ns: Instants, weights: Floats | None = None, *, confidence: float = CONFIDENCE
+    window: Window, at_ns: Instants, weights: FloatArray | None = None, *, confidence: float = CONFIDENCE
 ) -> Rate:
     """Count what happened within a window; the interval is Student's t over batches of equal duration.
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import numpy
 
-from vlmhyperbench.analysis.ordered import FloatArray, IntArray
+from vlmhyperbench.analysis.distributions import FloatArray, IntArray
 from vlmhyperbench.analysis.scales import round_step
+from vlmhyperbench.domain.units import NS_PER_S
 
 MOST_BINS, FEWEST_BINS = 120, 12
 REQUESTS_A_BIN = 5
@@ -34,7 +35,7 @@ class Grid:
 
     @property
     def width_s(self) -> float:
-        return self.width_ns / 1e9
+        return self.width_ns / NS_PER_S
 
     def count(self, instants_ns: IntArray, weights: FloatArray | None = None) -> FloatArray:
         """Count instants by bin, or sum up their weights; what is outside is left out. Shape: (bins,)."""

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from vlmhyperbench.analysis.load_metrics import Until, check_metric
 from vlmhyperbench.cli.load_flags import (
     check_fit,
     check_socket,
@@ -28,7 +29,7 @@ from vlmhyperbench.load.bodies import Asked, Images
 from vlmhyperbench.load.images import parse_sizes
 from vlmhyperbench.load.measure import Target
 from vlmhyperbench.load.presets import Preset, with_preset
-from vlmhyperbench.load.series import HEADLINE, Until, check_metric
+from vlmhyperbench.load.series import HEADLINE
 from vlmhyperbench.load.trace import read_trace
 from vlmhyperbench.load.workload import Scenario, Workload
 from vlmhyperbench_sdk.errors import InvalidInput

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit, urlunsplit
 
-from vlmhyperbench.analysis.performance import slo_percent
+from vlmhyperbench.domain.slo import slo_percent
 from vlmhyperbench.load.bodies import OWN_FIELDS, data_url
 from vlmhyperbench.load.series import Axis
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from vlmhyperbench.analysis.load_metrics import Until
+from vlmhyperbench.analysis.load_result import LoadResult, PresetUsed
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.load_text import print_against, print_repeats, print_result, print_search, print_sweep
 from vlmhyperbench.cli.output import emit, note
@@ -21,9 +23,8 @@ from vlmhyperbench.load.against import Against, Side, measure_against
 from vlmhyperbench.load.idle import Idle
 from vlmhyperbench.load.measure import Control, Target, check_record, measure
 from vlmhyperbench.load.presets import judged_by
-from vlmhyperbench.load.results import LoadResult, PresetUsed
 from vlmhyperbench.load.search import SearchResult, requests_of_probe, search_rate
-from vlmhyperbench.load.series import Axis, MeasureOne, Repeats, Sweep, Until, at_value, repeat, sweep
+from vlmhyperbench.load.series import Axis, MeasureOne, Repeats, Sweep, at_value, repeat, sweep
 from vlmhyperbench.load.workload import Workload, check_load
 from vlmhyperbench_sdk.errors import InvalidInput, Unavailable
 from vlmhyperbench_sdk.load import Endpoint

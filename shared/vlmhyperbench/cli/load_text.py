@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from vlmhyperbench.analysis.performance import Distribution
+from vlmhyperbench.analysis.results import Distribution
 from vlmhyperbench.cli.output import say, table
 
 if TYPE_CHECKING:
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
     from vlmhyperbench.analysis.groups import Group
     from vlmhyperbench.analysis.interference import Interference
+    from vlmhyperbench.analysis.load_result import LoadResult
     from vlmhyperbench.analysis.repeats import RepeatedMean
     from vlmhyperbench.analysis.results import LimitVerdict, Percentile
     from vlmhyperbench.analysis.steady import Rate
     from vlmhyperbench.load.against import Against
-    from vlmhyperbench.load.results import LoadResult
     from vlmhyperbench.load.search import SearchResult
     from vlmhyperbench.load.series import Repeats, Sweep
 

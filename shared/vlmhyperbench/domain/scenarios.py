@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from vlmhyperbench.domain.base import Name, Refused, Spec
-
-_LIMIT = re.compile(r"(ttft|tpot|itl|latency)(_p[1-9]\d?)?")
+from vlmhyperbench.domain.slo import slo_metric
+from vlmhyperbench_sdk.errors import InvalidInput
 
 
 class Slo(Spec):
@@ -20,10 +19,11 @@ class Slo(Spec):
     @field_validator("limits_ms")
     @classmethod
     def _are_limits(cls, limits: dict[str, float]) -> dict[str, float]:
-        for name in limits:
-            if not _LIMIT.fullmatch(name):
-                cure = "Write ttft, tpot, itl or latency, or a percentile: ttft_p99."
-                raise Refused(f"{name[:100]!r} is no limit", cure=cure)
+        try:
+            for name in limits:
+                slo_metric(name)
+        except InvalidInput as error:
+            raise Refused(error.message.removesuffix("."), cure=error.cure) from error
         return limits
 
 

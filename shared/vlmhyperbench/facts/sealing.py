@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 from uuid import UUID
 
-from vlmhyperbench.analysis.performance import RequestTimes, times_of_record
+from vlmhyperbench.analysis.request_times import RequestTimes, times_of_record
 from vlmhyperbench.db.appending import NewChunk, NewFact
 from vlmhyperbench.domain.causes import MAX_ERROR, clean
 from vlmhyperbench.domain.states import FactStatus

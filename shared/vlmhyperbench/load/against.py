@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from vlmhyperbench.analysis.load_metrics import STATED, value_of
+from vlmhyperbench.analysis.load_result import LoadResult
 from vlmhyperbench.load.measure import Control
-from vlmhyperbench.load.results import LoadResult
-from vlmhyperbench.load.series import STATED, value_of
 from vlmhyperbench.load.workload import Workload
 from vlmhyperbench_sdk.errors import Unavailable
 

@@ -7,8 +7,8 @@ import dataclasses
 import time
 from collections.abc import Awaitable, Callable
 
-from vlmhyperbench.analysis.performance import Distribution
-from vlmhyperbench.load.results import LoadResult
+from vlmhyperbench.analysis.load_result import LoadResult
+from vlmhyperbench.analysis.results import Distribution
 from vlmhyperbench.load.workload import Workload
 from vlmhyperbench_sdk.errors import Unavailable
 

@@ -7,7 +7,10 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-from vlmhyperbench.analysis.buckets import LogBuckets
+import numpy
+
+from vlmhyperbench.analysis.distributions import BUCKETS, IntArray, bucket_counts, of_buckets
+from vlmhyperbench.domain.units import NS_PER_S
 from vlmhyperbench_sdk.load import TOKEN_EVENTS
 
 LOOK_SECONDS = 1.0
@@ -17,7 +20,7 @@ _COLUMNS = ["status", "scheduled_ns", "stream_end_ns", "last_event_ns", "complet
 
 
 class SoFar:
-    """Rates, and percentiles from fixed buckets: the upper end of one, which is an eighth wide at most."""
+    """Rates, and percentiles from logarithmic buckets, which are within 0.5 % of the exact ones."""
 
     def __init__(self, folder: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
         """Watch the record in a folder, before any clock starts: what reads segments is imported here."""
@@ -25,7 +28,7 @@ class SoFar:
         self._folder, self._clock = folder, clock
         self._unread: list[str] = []
         self._looked_s = float("-inf")
-        self._ttft, self._latency = LogBuckets(), LogBuckets()
+        self._ttft, self._latency = (numpy.zeros(BUCKETS, dtype=numpy.int64) for _ in range(2))
         self._ok, self._tokens, self._uncounted = 0, 0, 0
         self._began_ns: int | None = None
         self._ended_ns = 0
@@ -41,14 +44,14 @@ class SoFar:
             self._looked_s = now_s
             names, self._unread = self._unread, []
             self._read([self._folder / name for name in names])
-        seconds = (self._ended_ns - (self._began_ns or 0)) / 1e9
+        seconds = (self._ended_ns - (self._began_ns or 0)) / NS_PER_S
         if self._began_ns is None or not self._ok or seconds <= 0:
             return ""
         said = [f"{self._ok / seconds:.2f} requests/s"]
         if not self._uncounted:
             said.append(f"{self._tokens / seconds:.2f} tokens/s")
-        if self._ttft.n:
-            said.append(f"p50/p99 at most {_percentiles(self._ttft)} ttft, {_percentiles(self._latency)} latency")
+        if self._ttft.any():
+            said.append(f"p50/p99 {_percentiles(self._ttft)} ttft, {_percentiles(self._latency)} latency")
         return f"so far {', '.join(said)}"
 
     def _read(self, paths: list[Path]) -> None:
@@ -70,11 +73,10 @@ class SoFar:
             ttft=pl.col("event_ns").list.get(is_bearing.list.arg_max()) - pl.col("scheduled_ns"),
             latency=pl.col("last_event_ns") - pl.col("scheduled_ns"),
         )
-        for ttft_ns, latency_ns in times.iter_rows():
-            self._ttft.add(ttft_ns)
-            self._latency.add(latency_ns)
+        self._ttft += bucket_counts(times["ttft"].to_numpy())
+        self._latency += bucket_counts(times["latency"].to_numpy())
 
 
-def _percentiles(buckets: LogBuckets) -> str:
-    p50, p99 = ((buckets.percentile(percent) or 0) / 1e6 for percent in (50, 99))
-    return f"{p50:.1f}/{p99:.1f} ms"
+def _percentiles(counts: IntArray) -> str:
+    times = of_buckets(counts)
+    return f"{times.percentile(50):.1f}/{times.percentile(99):.1f} ms"

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from uuid import uuid4
 
+from vlmhyperbench.analysis.load_result import LoadResult, read_failures, result_of
+from vlmhyperbench.analysis.validity import at_least, at_most
 from vlmhyperbench.domain.causes import find_configuration_error, rule_of, say_refusal
 from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.load.live import SoFar
 from vlmhyperbench.load.neighbours import among_neighbours
 from vlmhyperbench.load.process import LoadProcess
-from vlmhyperbench.load.results import LoadResult, read_failures, read_record, result_of
-from vlmhyperbench.load.validity import at_least, at_most
+from vlmhyperbench.load.record import read_record
 from vlmhyperbench.load.workload import MEASURED_PHASE, Workload, write_load
 from vlmhyperbench_sdk.errors import InvalidInput, Unavailable
 from vlmhyperbench_sdk.load import EndLine, Endpoint, ProgressLine, SegmentLine
@@ -103,13 +104,10 @@ async def measure(workload: Workload, target: Target, control: Control, *, recor
     result = await _measure_counted(workload, target, control, record=record)
     if least_s is None:
         return result
-    gates = (
-        *result.gates,
+    return result.with_gates(
         at_least("duration_s", result.duration_s, least_s),
         at_least("least_requests", float(result.requests["sent"]), float(workload.least_requests)),
     )
-    is_valid = result.outcome == "complete" and all(gate.ok for gate in gates)
-    return dataclasses.replace(result, gates=gates, valid=is_valid)
 
 
 def check_record(record: Path | None) -> None:
@@ -159,8 +157,7 @@ async def _measure_counted(workload: Workload, target: Target, control: Control,
             open_loop=written.open_loop,
             grouping=written.grouping,
         )
-        gates = (*result.gates, at_most("disturbers", float(len(neighbours.disturbers)), 0.0))
-        result = dataclasses.replace(result, gates=gates, valid=result.valid and gates[-1].ok)
+        result = result.with_gates(at_most("disturbers", float(len(neighbours.disturbers)), 0.0))
         # Last of all: to read and to judge a record is a part of what this process costs.
         used_s, control.cpu_s = time.process_time() - control.cpu_s, time.process_time()
         own = {"driver_cpu_s": used_s, "driver_peak_rss_bytes": peak_rss_bytes()}

@@ -13,10 +13,11 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
-from vlmhyperbench.analysis.performance import slo_metric, slo_percent
+from vlmhyperbench.analysis.load_result import LoadResult, PresetUsed
+from vlmhyperbench.analysis.results import Gate
+from vlmhyperbench.analysis.validity import at_least
+from vlmhyperbench.domain.slo import slo_metric, slo_percent
 from vlmhyperbench.load.bodies import Asked, Images
-from vlmhyperbench.load.results import LoadResult, PresetUsed
-from vlmhyperbench.load.validity import Gate, at_least
 from vlmhyperbench.load.workload import Workload
 from vlmhyperbench_sdk.errors import InvalidInput
 
@@ -97,10 +98,8 @@ def judged_by(result: LoadResult, workload: Workload, used: PresetUsed) -> LoadR
         p99 = found.percentiles["query_latency_ms"][2]
         gates.append(at_least("certified_query_latency_p99_ms", p99.certified, 0.0))
     if workload.is_at_least and workload.is_open_loop:
-        gates.extend(_kept(one) for one in found.limits)
-    every = (*result.gates, *gates)
-    is_valid = result.outcome == "complete" and all(gate.ok for gate in every)
-    return dataclasses.replace(result, gates=every, valid=is_valid, preset=used)
+        gates.extend(_kept(limit) for limit in found.limits)
+    return dataclasses.replace(result.with_gates(*gates), preset=used)
 
 
 def _kept(limit: LimitVerdict) -> Gate:

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vlmhyperbench.analysis.performance import slo_percent
+from vlmhyperbench.analysis.load_result import LoadResult
 from vlmhyperbench.domain.arrivals import MOST_RATE_PER_S
+from vlmhyperbench.domain.slo import slo_percent
 from vlmhyperbench.load.idle import Idle
 from vlmhyperbench.load.measure import Control
-from vlmhyperbench.load.results import LoadResult
 from vlmhyperbench.load.series import MeasureOne, at_value
 from vlmhyperbench.load.workload import Workload
 from vlmhyperbench_sdk.errors import InvalidInput, Unavailable

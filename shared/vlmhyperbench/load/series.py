@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from vlmhyperbench.analysis.performance import SLO_METRICS, Distribution
+from vlmhyperbench.analysis.load_metrics import STATED, Stopped, Until, check_metric, look_at, mean_over
+from vlmhyperbench.analysis.load_result import LoadResult
 from vlmhyperbench.load.idle import Idle
 from vlmhyperbench.load.measure import Control
-from vlmhyperbench.load.results import LoadResult
 from vlmhyperbench.load.workload import Scenario, Workload
 from vlmhyperbench_sdk.errors import InvalidInput, Unavailable
 
@@ -23,7 +22,6 @@ MeasureOne = Callable[[Workload, str], Awaitable[LoadResult]]
 
 Axis = Literal["rate", "concurrency"]
 
-RATES = ("requests_per_s", "output_tokens_per_s", "goodput_per_s")
 HEADLINE: Mapping[Scenario, str] = {
     "single_stream": "latency_p90",
     "multi_stream": "latency_p99",
@@ -32,35 +30,6 @@ HEADLINE: Mapping[Scenario, str] = {
     "interactive": "ttft_p99",
 }
 """What a scenario is about, so what must be precise unless another metric is named."""
-
-_TIMES = ("ttft", "tpot", "latency")
-STATED = (*RATES, *(f"{time}_{percentile}" for time in _TIMES for percentile in ("p50", "p90", "p99")))
-"""Metrics whose means over repeats are always given."""
-
-LOOK_RULE = (
-    "after each repeat from the third on; look k has a confidence of 1 - 0.05 / (k (k + 1)), "
-    "so that all looks together have 95 %"
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Until:
-    """Repeat until half the interval of a metric's mean is no more than `precision` of it."""
-
-    metric: str
-    precision: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stopped:
-    """How repeats that may stop early ended."""
-
-    metric: str
-    precision: float
-    rule: str
-    is_reached: bool
-    mean: RepeatedMean | None
-    """As it may be looked at after every repeat; None where nobody looked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,12 +87,12 @@ async def repeat(
             break
         runs.append(found)
         if until is not None:
-            stopped = _look(runs, until)
+            stopped = look_at(runs, until)
             if stopped.is_reached:
                 break
     return Repeats(
         valid=all(run.valid for run in runs) and not control.is_stopped,
-        metrics={name: _mean(runs, name, is_open=until is not None) for name in STATED},
+        metrics={name: mean_over(runs, name, may_stop=until is not None) for name in STATED},
         stopped=stopped,
         runs=tuple(runs),
     )
@@ -196,62 +165,6 @@ def at_value(workload: Workload, axis: Axis, value: float) -> Workload:
             cure="Take --arrivals poisson, constant, gamma or burst.",
         )
     return dataclasses.replace(workload, arrivals=dataclasses.replace(workload.arrivals, rate_per_s=value))
-
-
-def check_metric(name: str) -> None:
-    """See that a metric has a value in every result.
-
-    Raises:
-        InvalidInput: it is none of `RATES`, and no mean or percentile of a time.
-    """
-    metric, _, statistic = name.partition("_")
-    if name not in RATES and not (
-        metric in SLO_METRICS and metric != "itl" and re.fullmatch("mean|p50|p90|p99", statistic)
-    ):
-        raise InvalidInput(
-            f"--precision-of {name} is no metric.",
-            cure=f"Write one of {', '.join(RATES)}, or ttft, tpot or latency with _mean, _p50, _p90 or _p99.",
-        )
-
-
-def value_of(result: LoadResult, name: str) -> float | None:
-    """Return a metric of a result: a rate, a mean of what succeeded, or a percentile in which failures are infinite.
-
-    Raises:
-        InvalidInput: there is no such metric.
-    """
-    check_metric(name)
-    if name in RATES:
-        rate = result.metrics[name]
-        return rate if isinstance(rate, float) else None
-    metric, _, statistic = name.partition("_")
-    column = {"ttft": "ttft_user_ms", "tpot": "tpot_ms", "latency": "latency_ms"}[metric]
-    if statistic == "mean":
-        found = result.metrics[column]
-        return found.mean if isinstance(found, Distribution) else None
-    percent = float(statistic[1:])
-    return next(one.adjusted for one in result.statistics.percentiles[column] if one.percent == percent)
-
-
-def _mean(runs: Sequence[LoadResult], name: str, *, is_open: bool) -> RepeatedMean:
-    from vlmhyperbench.analysis.repeats import look, mean_of_repeats
-
-    values = [value_of(run, name) for run in runs]
-    return (look(values) if is_open else None) or mean_of_repeats(values)
-
-
-def _look(runs: Sequence[LoadResult], until: Until) -> Stopped:
-    from vlmhyperbench.analysis.repeats import look
-
-    mean = look([value_of(run, until.metric) for run in runs])
-    precision = None if mean is None else mean.precision
-    return Stopped(
-        metric=until.metric,
-        precision=until.precision,
-        rule=LOOK_RULE,
-        is_reached=precision is not None and precision <= until.precision,
-        mean=mean,
-    )
 
 
 async def _unless_stopped(measured: Awaitable[LoadResult], control: Control, *, is_first: bool) -> LoadResult | None:

@@ -11,10 +11,11 @@ from typing import Literal
 
 import numpy as np
 
+from vlmhyperbench.analysis.load_design import Grouping, OpenLoop
 from vlmhyperbench.domain.arrivals import Arrivals, Instants, arrivals_within, draw_arrivals, trace_instants
+from vlmhyperbench.domain.units import NS_PER_S
 from vlmhyperbench.load.bodies import Asked, TurnBody, make_bodies, make_turns
 from vlmhyperbench.load.plan import RequestTable, write_bodies, write_plan
-from vlmhyperbench.load.results import Grouping, OpenLoop
 from vlmhyperbench.load.trace import TracedRequest
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.load import PLAN_VERSION, Endpoint, LoadLimits, LoadPlan, PhasePlan
@@ -272,7 +273,7 @@ def _write_conversations(folder: Path, workload: Workload, instants: Instants | 
     rows["sample"] = talk = np.array([one.conversation for one in measured], dtype=np.int64)
     rows["turn"] = [one.turn for one in measured]
     first_ns = 0 if instants is None else instants[talk]
-    rows["think_ns"] = np.where(rows["turn"] > 0, round(workload.think_s * 1e9), first_ns)
+    rows["think_ns"] = np.where(rows["turn"] > 0, round(workload.think_s * NS_PER_S), first_ns)
     if instants is not None:
         rows["stream"] = talk
     return _Sent(
@@ -307,7 +308,7 @@ def _instants(workload: Workload) -> Instants | None:
     if workload.trace:
         instants = trace_instants([one.timestamp_s for one in workload.trace], speed=workload.speed)
         if workload.duration_s is not None:
-            instants = instants[instants < workload.duration_s * 1e9]
+            instants = instants[instants < workload.duration_s * NS_PER_S]
         return instants[: workload.requests]
     if workload.arrivals is None:
         raise InvalidInput("server needs a rate.", cure="Give --rate, or --trace.")
@@ -315,7 +316,7 @@ def _instants(workload: Workload) -> Instants | None:
         if not workload.is_at_least:
             return arrivals_within(workload.arrivals, duration_s=workload.duration_s, seed=workload.seed)
         # What is measured begins with the first arrival, and ends no earlier than the first one after the duration.
-        first_s = float(draw_arrivals(workload.arrivals, count=1, seed=workload.seed)[0]) / 1e9
+        first_s = float(draw_arrivals(workload.arrivals, count=1, seed=workload.seed)[0]) / NS_PER_S
         lasts_s = first_s + workload.duration_s
         within = arrivals_within(workload.arrivals, duration_s=lasts_s, seed=workload.seed)
         count = max(int(within.size) + 1, -(-workload.least_requests // workload.turns))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from vlmhyperbench.analysis.ordered import BUCKET_RATIO
+from vlmhyperbench.analysis.distributions import BUCKET_RATIO
 from vlmhyperbench.domain.states import RunState
 from vlmhyperbench.reports.counting import Counts
 from vlmhyperbench.reports.document import Tone

@@ -9,12 +9,12 @@ from typing import Literal
 import polars
 
 from vlmhyperbench.analysis.costs import Cost as PaidCost
-from vlmhyperbench.analysis.ordered import Ordered, ordered
+from vlmhyperbench.analysis.distributions import Ordered, ordered
 from vlmhyperbench.analysis.percentiles import percentiles_of
-from vlmhyperbench.analysis.performance import Distribution
-from vlmhyperbench.analysis.results import Goodput, LimitVerdict, Percentile
+from vlmhyperbench.analysis.results import Distribution, Goodput, LimitVerdict, Percentile
 from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
 from vlmhyperbench.domain.specs import EndpointTarget
+from vlmhyperbench.domain.units import NS_PER_MS
 from vlmhyperbench.reports.cost import Cost, cost_of
 from vlmhyperbench.reports.counting import count
 from vlmhyperbench.reports.document import Cell, Column, Estimate, Table
@@ -28,7 +28,6 @@ from vlmhyperbench.reports.target_cost import cost_of_run
 from vlmhyperbench.reports.tokens import gaps_ms
 from vlmhyperbench.reports.validity import INVALID, State, Validity, marked, validity_of
 
-_MS = 1e6
 _SHOWN: tuple[tuple[str, str, str], ...] = (
     ("latency_ms", "latency_ns", "latency, scheduled to last token"),
     ("ttft_user_ms", "ttft_user_ns", "TTFT from scheduled (the user's)"),
@@ -123,9 +122,9 @@ def performance_of(run: RunEvidence) -> Performance:
     # An answer without a token came at no time at all: to whoever waits for it, it failed.
     silent = own["latency_ns"].null_count()
     shared = on_one_clock(everything, offsets)
-    values = {name: ordered(own[column].drop_nulls().to_numpy() / _MS) for name, column, _ in _SHOWN}
+    values = {name: ordered(own[column].drop_nulls().to_numpy() / NS_PER_MS) for name, column, _ in _SHOWN}
     values = {name: found for name, found in values.items() if found.n}
-    times = {name: _described(found) for name, found in values.items()}
+    times = {name: found.describe() for name, found in values.items()}
     tokens = own.filter(ANSWERED)["completion_tokens"]
     total_tokens = int(tokens.cast(polars.Int64).sum()) if len(tokens) and not tokens.null_count() else None
     arrivals, limits = run.spec.scenario.arrivals, run.spec.scenario.slo.limits_ms
@@ -241,17 +240,6 @@ def adjusted_table(performances: Sequence[tuple[str, Performance]]) -> Table | N
             "(MLPerf's early stopping)."
         ),
         is_collapsed=True,
-    )
-
-
-def _described(found: Ordered) -> Distribution:
-    return Distribution(
-        n=found.n,
-        mean=float(found.values.mean()),
-        p50=found.percentile(50),
-        p90=found.percentile(90),
-        p99=found.percentile(99),
-        max=float(found.values[-1]),
     )
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import polars
 
+from vlmhyperbench.analysis.distributions import FloatArray
 from vlmhyperbench.analysis.figures import Axis, FigureSpec, timeline_figure
 from vlmhyperbench.analysis.labels import short
-from vlmhyperbench.analysis.ordered import FloatArray
 from vlmhyperbench.analysis.timelines import Grid, most_under_way
 from vlmhyperbench.reports.records import TokenEvents
 from vlmhyperbench.reports.spans import grid_over

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from vlmhyperbench.analysis.costs import Usage
-from vlmhyperbench.analysis.ordered import FloatArray, IntArray
+from vlmhyperbench.analysis.distributions import FloatArray, IntArray
 from vlmhyperbench.analysis.timelines import Grid
 from vlmhyperbench_sdk.types import JsonObject
 
@@ -98,6 +98,6 @@ class TokenEvents:
     tokens: FloatArray
     """Output tokens by bin. Shape: (grid.bins,), or (0,) without one."""
     gap_counts: IntArray
-    """Gaps between tokens, one a token, by `ordered.bucket_counts`. Shape: (BUCKETS,)."""
+    """Gaps between tokens, one a token, by `distributions.bucket_counts`. Shape: (BUCKETS,)."""
     uncounted: int
     """Answers whose tokens nobody counted; their gaps are in, their tokens are not."""

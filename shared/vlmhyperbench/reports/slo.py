@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import polars
 
-from vlmhyperbench.analysis.performance import slo_metric
 from vlmhyperbench.analysis.results import Goodput, LimitVerdict
-from vlmhyperbench.analysis.slo import judge_limit
+from vlmhyperbench.analysis.slo import check_limit
 from vlmhyperbench.analysis.steady import goodput_of
+from vlmhyperbench.domain.slo import slo_metric
+from vlmhyperbench.domain.units import NS_PER_MS
 from vlmhyperbench.reports.document import Column, Estimate, Table
 from vlmhyperbench.reports.tokens import LONGEST_GAP
 from vlmhyperbench.reports.wording import milliseconds, percent
@@ -22,7 +23,7 @@ _COLUMNS = {"ttft": "ttft_user_ns", "tpot": "tpot_ns", "latency": "latency_ns", 
 def goodput_in(
     rows: polars.DataFrame, limits_ms: Mapping[str, float], *, scheduled: int, window_s: float | None
 ) -> Goodput | None:
-    """Count the requests that kept every limit, as `analysis.performance.meets` says of each.
+    """Count the requests that kept every limit, as `phase_statistics.keeps_all` does of a load.
 
     None without limits, without a window, or where gaps are bounded and nobody read them.
 
@@ -37,7 +38,7 @@ def goodput_in(
         return None
     met = (polars.col("status") == "ok") & polars.col("latency_ns").is_not_null()
     for name, limit_ms in limits_ms.items():
-        met &= (polars.col(_COLUMNS[slo_metric(name)]) <= limit_ms * 1e6).fill_null(~_HAS_GAPS)
+        met &= (polars.col(_COLUMNS[slo_metric(name)]) <= limit_ms * NS_PER_MS).fill_null(~_HAS_GAPS)
     return goodput_of(rows.filter(met).height, scheduled=scheduled, duration_s=window_s)
 
 
@@ -46,10 +47,10 @@ def judged_limits(rows: polars.DataFrame, limits_ms: Mapping[str, float], *, fai
     good = rows.filter(polars.col("status") == "ok")
     known = {name: _COLUMNS[slo_metric(name)] for name in limits_ms}
     return tuple(
-        judge_limit(
+        check_limit(
             name,
             limits_ms[name],
-            (good[column].drop_nulls() / 1e6).to_list(),
+            (good[column].drop_nulls() / NS_PER_MS).to_list(),
             failed=failed + good.filter(_HAS_GAPS & polars.col(column).is_null()).height,
         )
         for name, column in known.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from vlmhyperbench.analysis.distributions import Ordered
 from vlmhyperbench.analysis.figures import (
     Axis,
     FigureSpec,
@@ -13,8 +14,7 @@ from vlmhyperbench.analysis.figures import (
     load_figure,
     log_histogram_figure,
 )
-from vlmhyperbench.analysis.ordered import Ordered
-from vlmhyperbench.analysis.performance import slo_metric, slo_percent
+from vlmhyperbench.domain.slo import slo_metric, slo_percent
 from vlmhyperbench.reports.cost import cost_table
 from vlmhyperbench.reports.document import Block, Section
 from vlmhyperbench.reports.evidence import RunEvidence

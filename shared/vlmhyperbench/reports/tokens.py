@@ -12,9 +12,9 @@ from dataclasses import replace
 import numpy
 import polars
 
-from vlmhyperbench.analysis.ordered import BUCKETS, FloatArray, Ordered, bucket_counts, of_buckets
+from vlmhyperbench.analysis.distributions import BUCKETS, FloatArray, Ordered, bucket_counts, of_buckets
 from vlmhyperbench.analysis.timelines import Grid
-from vlmhyperbench.load.times import times_of_frame, token_instants
+from vlmhyperbench.analysis.times import times_of_frame, token_instants
 from vlmhyperbench.reports.records import TokenEvents
 
 COLUMNS = (
@@ -64,7 +64,7 @@ def fold(before: TokenEvents, rows: polars.DataFrame, offsets: Mapping[str, int]
 
 def gaps_ms(events: TokenEvents) -> Ordered:
     """Return the gaps between tokens in milliseconds, each within 0.5 %."""
-    return of_buckets(events.gap_counts).scaled(1e-6)
+    return of_buckets(events.gap_counts)
 
 
 def tokens_per_s(events: TokenEvents) -> tuple[Grid, FloatArray] | None:

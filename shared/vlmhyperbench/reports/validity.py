@@ -12,19 +12,20 @@ from typing import Literal
 
 import polars
 
+from vlmhyperbench.analysis.distributions import nearest_rank
 from vlmhyperbench.analysis.labels import short
-from vlmhyperbench.analysis.performance import nearest_rank
+from vlmhyperbench.analysis.results import Gate
+from vlmhyperbench.analysis.validity import (
+    ERROR_SHARE,
+    MAX_BUSY_SHARE,
+    at_most,
+    check_closed_lag,
+    check_open_lag,
+    check_sends,
+)
 from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
 from vlmhyperbench.domain.short_ids import short as short_id
-from vlmhyperbench.load.validity import (
-    ERROR_SHARE,
-    MOST_BUSY_SHARE,
-    Gate,
-    at_most,
-    judge_closed_lag,
-    judge_open_lag,
-    judge_sends,
-)
+from vlmhyperbench.domain.units import NS_PER_MS
 from vlmhyperbench.reports.document import Cell, Column, Table, Tone, write_number
 from vlmhyperbench.reports.records import ClaimEvidence, Disturber, numbers
 from vlmhyperbench.reports.wording import listed, percent
@@ -155,7 +156,7 @@ def validity_of(
         at_most("unaccounted", float(missing), 0.0),
         at_most("error_share", failed / asked.height if asked.height else None, ERROR_SHARE),
         at_most("retried_share", retried / asked.height if asked.height else None, ERROR_SHARE),
-        at_most("client_busy_share", _busy_share(claims), MOST_BUSY_SHARE),
+        at_most("client_busy_share", _busy_share(claims), MAX_BUSY_SHARE),
         at_most("disturbers", None if disturbers is None else float(len(disturbers)), 0.0),
     ]
     if process is None:
@@ -164,13 +165,13 @@ def validity_of(
             column.cast(polars.Float64).fill_null(math.nan).to_numpy()
             for column in (good["sent_ns"] - good["scheduled_ns"], good["ttft_user_ns"], good["latency_ns"])
         )
-        gates += judge_closed_lag(lag_ns, ttft_ns, latency_ns)
+        gates += check_closed_lag(lag_ns, ttft_ns, latency_ns)
     else:
         lag = nearest_rank((sent["sent_ns"] - sent["scheduled_ns"]).sort().to_list(), 99)
-        gates += judge_open_lag(None if lag is None else lag / 1e6, ttft_p50_ms)
+        gates += check_open_lag(None if lag is None else lag / NS_PER_MS, ttft_p50_ms)
         if sent["claim_id"].n_unique() == 1:
             scheduled, instants = (asked[name].drop_nulls().to_numpy() for name in ("scheduled_ns", "sent_ns"))
-            gates += judge_sends(process, scheduled, instants, cv=cv).gates
+            gates += check_sends(process, scheduled, instants, cv=cv).gates
     return Validity(gates=tuple(gates), disturbers=tuple(map(_in_words, disturbers or ())))
 
 

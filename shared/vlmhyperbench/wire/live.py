@@ -37,7 +37,7 @@ class Subscribe(Input):
 
 
 class Speeds(Output):
-    """How fast answers come, so far, of the worker that said so last; percentiles are at most an eighth too high."""
+    """How fast answers come, so far, of the worker that said so last; percentiles are within 0.5 %."""
 
     in_flight: int | None = None
     output_tokens_per_s: float | None = None

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from vlmhyperbench.analysis import stats
 from vlmhyperbench.analysis.aggregation import aggregate, describe, number_documents
-from vlmhyperbench.analysis.performance import nearest_rank
+from vlmhyperbench.analysis.distributions import nearest_rank
 from vlmhyperbench.analysis.quality import summarise
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_text_metrics import Anls, Cer, ExactMatch

@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from vlmhyperbench.analysis import figures
+from vlmhyperbench.analysis.distributions import ordered
 from vlmhyperbench.analysis.figures import (
     Axis,
     Load,
@@ -27,7 +28,6 @@ from vlmhyperbench.analysis.figures import (
 from vlmhyperbench.analysis.figures.distributions import MAX_CURVE_POINTS
 from vlmhyperbench.analysis.figures.scatters import MAX_LABELLED
 from vlmhyperbench.analysis.labels import clean, short, slug
-from vlmhyperbench.analysis.ordered import ordered
 
 AXIS = Axis(title="t")
 

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from vlmhyperbench.analysis.slo import judge_limit
+from vlmhyperbench.analysis.slo import check_limit
 
 
 def test_44_requests_within_a_limit_show_p90_and_43_do_not() -> None:
-    many = judge_limit("ttft_p90", 10.0, [10.0] * 44, failed=0)
-    few = judge_limit("ttft_p90", 10.0, [10.0] * 43, failed=0)
+    many = check_limit("ttft_p90", 10.0, [10.0] * 44, failed=0)
+    few = check_limit("ttft_p90", 10.0, [10.0] * 43, failed=0)
     assert (many.is_kept, many.is_certain, many.value_ms, many.over) == (True, True, 10.0, 0)
     assert (few.is_kept, few.is_certain) == (True, False)
 
 
 def test_one_request_over_the_limit_takes_64() -> None:
-    assert judge_limit("ttft_p90", 10.0, [1.0] * 63 + [10.1], failed=0).is_certain
-    assert not judge_limit("ttft_p90", 10.0, [1.0] * 62 + [10.1], failed=0).is_certain
+    assert check_limit("ttft_p90", 10.0, [1.0] * 63 + [10.1], failed=0).is_certain
+    assert not check_limit("ttft_p90", 10.0, [1.0] * 62 + [10.1], failed=0).is_certain
 
 
 def test_a_failure_exceeds_every_limit() -> None:
-    found = judge_limit("latency", 1e9, [1.0] * 98, failed=2)
+    found = check_limit("latency", 1e9, [1.0] * 98, failed=2)
     assert (found.n, found.over, found.value_ms, found.is_kept, found.is_certain) == (100, 2, None, False, False)
 
 
 def test_without_a_request_nothing_is_kept() -> None:
-    found = judge_limit("tpot", 5.0, [], failed=0)
+    found = check_limit("tpot", 5.0, [], failed=0)
     assert (found.n, found.is_kept, found.is_certain) == (0, False, False)

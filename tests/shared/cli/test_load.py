@@ -18,7 +18,7 @@ from vlmhyperbench.cli.load_flags import complete_url, parse_slo
 from vlmhyperbench.cli.shown import Shown
 from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.load.neighbours import among_neighbours
-from vlmhyperbench.load.results import read_record
+from vlmhyperbench.load.record import read_record
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound, Unavailable
 from vlmhyperbench_simulated.process import SimulatedProcess
 from vlmhyperbench_simulated.server import start_server

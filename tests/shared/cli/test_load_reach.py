@@ -14,7 +14,7 @@ import pytest
 from tests.shared.cli.measuring import measured
 from vlmhyperbench.cli.load import load
 from vlmhyperbench.cli.shown import Shown
-from vlmhyperbench.load.results import read_record
+from vlmhyperbench.load.record import read_record
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 from vlmhyperbench_simulated.process import SimulatedProcess
 from vlmhyperbench_simulated.simulation import Simulation

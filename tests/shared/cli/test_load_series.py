@@ -15,7 +15,7 @@ from tests.shared.load.slots import SlotServer
 from vlmhyperbench.cli.load import load
 from vlmhyperbench.cli.load_flags import parse_precision, parse_sweep
 from vlmhyperbench.cli.shown import Shown
-from vlmhyperbench.load.results import read_record
+from vlmhyperbench.load.record import read_record
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_simulated.process import SimulatedProcess
 from vlmhyperbench_simulated.simulation import Simulation

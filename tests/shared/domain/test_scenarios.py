@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from vlmhyperbench.analysis.performance import SLO_METRICS, slo_percent
 from vlmhyperbench.domain.scenarios import ArrivalSpec, ScenarioSpec, Slo
+from vlmhyperbench.domain.slo import SLO_METRICS, slo_percent
 
 
 def test_every_measured_time_can_be_bounded() -> None:

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tests.shared.load.test_results import END, S, frame, row
+from tests.shared.analysis.records import END, S, frame, row
+from vlmhyperbench.analysis.load_design import Grouping, OpenLoop
+from vlmhyperbench.analysis.load_result import LoadResult, result_of
 from vlmhyperbench.domain.arrivals import Arrivals, draw_arrivals
 from vlmhyperbench.load.bodies import Asked
-from vlmhyperbench.load.results import Grouping, LoadResult, OpenLoop, result_of
 from vlmhyperbench.load.workload import Workload
 
 

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.shared.analysis.records import END, S, frame, row
 from tests.shared.load.queueing import served, workload
-from tests.shared.load.test_results import END, S, frame, row
+from vlmhyperbench.analysis.load_design import Grouping
+from vlmhyperbench.analysis.load_result import LoadResult, result_of
 from vlmhyperbench.domain.arrivals import Arrivals
 from vlmhyperbench.load.bodies import Asked
 from vlmhyperbench.load.presets import Preset, judged_by, with_preset
-from vlmhyperbench.load.results import Grouping, LoadResult, result_of
 from vlmhyperbench.load.workload import Workload, check_load, write_load
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.load import Endpoint

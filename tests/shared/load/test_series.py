@@ -8,14 +8,15 @@ from collections.abc import Callable
 import pytest
 
 from tests.shared.load.queueing import served, workload
+from vlmhyperbench.analysis.load_metrics import Until, value_of
+from vlmhyperbench.analysis.load_result import LoadResult
+from vlmhyperbench.analysis.validity import at_most
 from vlmhyperbench.domain.arrivals import Arrivals
 from vlmhyperbench.load.against import measure_against
 from vlmhyperbench.load.idle import Idle
 from vlmhyperbench.load.measure import Control
-from vlmhyperbench.load.results import LoadResult
 from vlmhyperbench.load.search import requests_of_probe, search_rate
-from vlmhyperbench.load.series import Until, at_value, repeat, sweep, value_of
-from vlmhyperbench.load.validity import at_most
+from vlmhyperbench.load.series import at_value, repeat, sweep
 from vlmhyperbench.load.workload import Workload, check_load
 from vlmhyperbench_sdk.errors import InvalidInput, Unavailable
 

@@ -9,9 +9,9 @@ from typing import TypeAlias
 
 import numpy
 
+from vlmhyperbench.analysis.distributions import FloatArray, IntArray, Ordered, ordered
 from vlmhyperbench.analysis.figures.spec import Axis, Cell, FigureSpec, FigureTable, Mark, Series
 from vlmhyperbench.analysis.labels import distinct, short
-from vlmhyperbench.analysis.ordered import FloatArray, IntArray, Ordered, ordered
 
 MAX_CURVE_POINTS = 400
 """A longer distribution is drawn by that many of its exact order statistics."""

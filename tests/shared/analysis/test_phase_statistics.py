@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from tests.shared.load.test_results import END, MS, S, frame, row
-from vlmhyperbench.load.results import Grouping, LoadResult, result_of
+from tests.shared.analysis.records import END, MS, S, frame, row
+from vlmhyperbench.analysis.load_design import Grouping, OpenLoop
+from vlmhyperbench.analysis.load_result import LoadResult, result_of
 
 SILENT = row() | {"event_ns": [], "event_kind": [], "event_tokens": [], "last_event_ns": None}
 """An answer without a token."""
@@ -193,3 +195,40 @@ def test_a_request_that_was_never_sent_fails_and_stops_nothing() -> None:
     assert (found.statistics.goodput.met, found.statistics.goodput.scheduled) == (3, 4)
     assert found.statistics.steady is not None
     assert found.statistics.steady.start_s == pytest.approx(1.001)
+
+
+def test_a_query_lasts_as_long_as_its_longest_sample_and_fails_with_any() -> None:
+    # Queries of two samples each, in order of ordinals: (10, 30) ms, (20, failed), (40, no row).
+    rows = numbered([row(ttft_ms=10), row(ttft_ms=30), row(ttft_ms=20), row(error="timeout: x"), row(ttft_ms=40)])
+    found = described(rows, scheduled=6, grouping=Grouping(samples_per_query=2)).statistics
+    p50, p90, _ = found.percentiles["query_latency_ms"]
+    assert (p50.n, p50.failed, p50.plain, p90.adjusted) == (3, 2, 40.0, None)
+
+
+def test_the_streams_are_compared_with_the_baseline_before_them() -> None:
+    baseline = [row(phase=0, ttft_ms=10) for _ in range(20)]
+    found = described([*baseline, *(row(ttft_ms=20) for _ in range(20))], grouping=Grouping(baseline_phase=0))
+    assert found.interference is not None
+    assert found.interference.baseline_requests == 20
+    assert (found.interference.ttft.value, found.interference.tpot.value) == (2.0, 1.0)
+
+
+def test_an_open_loop_is_steady_until_its_last_arrival() -> None:
+    scheduled = np.arange(5, dtype=np.int64) * S
+    found = result_of(
+        frame(numbered([row(at_ns=int(at)) for at in scheduled])),
+        END,
+        measured_phase=1,
+        scheduled=5,
+        open_loop=OpenLoop(process="constant", scheduled_ns=scheduled),
+        grouping=Grouping(streams=1),
+    )
+    steady = found.statistics.steady
+    assert steady is not None
+    assert (steady.start_s, steady.end_s) == (1.0, 4.0)
+
+
+def test_where_nothing_was_sent_nothing_is_steady() -> None:
+    steady = described([LOST, LOST], grouping=Grouping(streams=1)).statistics.steady
+    assert steady is not None
+    assert (steady.start_s, steady.cut_requests) == (None, 0)

@@ -1,23 +1,10 @@
-"""Instants become times, times become distributions."""
+"""The times of one request, from the instants of its events."""
 
 from __future__ import annotations
 
-import math
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from vlmhyperbench.analysis.performance import (
-    RequestTimes,
-    distribution_of,
-    meets,
-    nearest_rank,
-    slo_percent,
-    times_of,
-    times_of_record,
-)
-from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench.analysis.request_times import RequestTimes, times_of, times_of_record
 
 MS = 1_000_000
 CONTENT = "content"
@@ -99,76 +86,6 @@ def test_without_an_event_there_is_nothing_but_the_queue() -> None:
 def test_a_request_that_was_never_sent_has_no_queue() -> None:
     assert times(sent_ms=None).queue_ns is None
     assert times((5, 1), sent_ms=None).ttft_service_ns is None
-
-
-def test_a_percentile_is_a_value_that_was_measured() -> None:
-    assert nearest_rank([10, 20, 30, 40], 50) == 20
-    assert nearest_rank([10, 20, 30, 40], 51) == 30
-    assert nearest_rank([10, 20, 30, 40], 0) == 10
-    assert nearest_rank([10, 20, 30, 40], 100) == 40
-    assert nearest_rank(range(1, 101), 7) == 7
-    assert nearest_rank(range(1, 1001), 99.9) == 999
-    assert nearest_rank([], 50) is None
-
-
-@given(st.lists(st.integers(0, 1000), min_size=1), st.integers(1, 100))
-def test_at_least_so_many_percent_do_not_exceed_it(values: list[int], percent: int) -> None:
-    ordered = sorted(values)
-    found = nearest_rank(ordered, percent)
-    assert found in ordered
-    assert sum(value <= found for value in ordered) * 100 >= percent * len(ordered)
-    assert sum(value < found for value in ordered) * 100 < percent * len(ordered)
-
-
-def test_a_distribution_leaves_out_what_is_undefined() -> None:
-    found = distribution_of([3 * MS, None, 1 * MS, 2 * MS])
-    assert (found.n, found.mean, found.p50, found.p90, found.max) == (3, 2.0, 2.0, 3.0, 3.0)
-
-
-def test_nothing_has_no_distribution() -> None:
-    found = distribution_of([None])
-    assert (found.n, found.mean, found.p50, found.p99, found.max) == (0, None, None, None, None)
-
-
-@pytest.mark.parametrize(
-    ("slo", "is_met"),
-    [
-        ({"ttft_p99": 100}, True),
-        ({"ttft": 99.9}, False),
-        ({"latency_p50": 140}, True),
-        ({"latency": 139}, False),
-        ({"tpot": 20}, True),
-        ({"tpot_p90": 19}, False),
-        ({"itl": 30}, True),
-        ({"itl_p99": 29}, False),
-    ],
-)
-def test_each_limit_bounds_its_time(slo: dict[str, float], is_met: bool) -> None:
-    assert meets(times((100, 1), (110, 1), (140, 1)), slo) is is_met
-
-
-def test_one_burst_keeps_limits_on_gaps_and_no_token_keeps_none() -> None:
-    assert meets(times((100, 3)), {"tpot": 1, "itl": 1})
-    assert meets(times((100, 0)), {"tpot": 1, "itl": 1})
-    assert not any(meets(times((100, 0), (9000, 0)), {name: 10_000}) for name in ("tpot", "itl"))
-    for name in ("ttft", "latency", "tpot", "itl"):
-        assert not meets(times(), {name: math.inf})
-
-
-@pytest.mark.parametrize("name", ["speed", "ttft_mean", "ttft_p", "ttft_pX", ""])
-def test_an_unknown_limit_is_refused(name: str) -> None:
-    with pytest.raises(InvalidInput, match="not measured"):
-        meets(times(), {name: 1.0})
-
-
-def test_a_limit_without_a_percentile_is_on_p99() -> None:
-    assert (slo_percent("ttft"), slo_percent("ttft_p90"), slo_percent("latency_p5")) == (99, 90, 5)
-
-
-@pytest.mark.parametrize("name", ["ttft_p0", "ttft_p100", "ttft_p999", "speed_p99", "ttft_mean"])
-def test_a_strange_percentile_is_refused(name: str) -> None:
-    with pytest.raises(InvalidInput):
-        slo_percent(name)
 
 
 def test_a_row_of_a_record_has_the_times_of_its_columns() -> None:

@@ -1,6 +1,6 @@
-"""The times of many requests at once: what `analysis.performance.times_of` says of each, over columns of a record.
+"""The times of many requests at once: what `request_times.times_of` derives of each, over the columns of a record.
 
-A test compares the two. NaN stands for what nobody can define, inside this room only.
+A test compares the two. NaN stands for an undefined time.
 """
 
 from __future__ import annotations
@@ -11,31 +11,29 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from vlmhyperbench.analysis.performance import Distribution, nearest_rank
+from vlmhyperbench.analysis.distributions import FloatArray, IntArray
 from vlmhyperbench_sdk.load import TOKEN_EVENTS
 
 if TYPE_CHECKING:
     import polars as pl
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
     """Nanoseconds by request, NaN where undefined. Shape of each: (requests,), unless it says otherwise."""
 
-    queue: Floats
-    ttft_user: Floats
-    ttft_service: Floats
-    first_content: Floats
+    queue: FloatArray
+    ttft_user: FloatArray
+    ttft_service: FloatArray
+    first_content: FloatArray
     """First event with content minus scheduled."""
-    first_reasoning: Floats
-    latency: Floats
-    tpot: Floats
-    longest_itl: Floats
-    itl: Floats
+    first_reasoning: FloatArray
+    latency: FloatArray
+    tpot: FloatArray
+    longest_itl: FloatArray
+    itl: FloatArray
     """Per-token gaps of all requests, one value a token. Shape: (tokens after each first burst,)."""
-    itl_request: npt.NDArray[np.int64]
+    itl_request: IntArray
     """The request of each gap. Shape: that of `itl`."""
 
     def of(self, kept: npt.NDArray[np.bool_]) -> Times:
@@ -95,21 +93,7 @@ def times_of_frame(frame: pl.DataFrame) -> Times:
     )
 
 
-def describe(values_ns: Floats) -> Distribution:
-    """Summarise times, leaving out what is undefined."""
-    ordered = np.sort(values_ns[~np.isnan(values_ns)]) / 1e6
-    ranked: list[float] = ordered.tolist()
-    return Distribution(
-        n=len(ranked),
-        mean=float(ordered.mean()) if ranked else None,
-        p50=nearest_rank(ranked, 50),
-        p90=nearest_rank(ranked, 90),
-        p99=nearest_rank(ranked, 99),
-        max=ranked[-1] if ranked else None,
-    )
-
-
-def token_instants(frame: pl.DataFrame) -> tuple[npt.NDArray[np.int64], Floats]:
+def token_instants(frame: pl.DataFrame) -> tuple[IntArray, FloatArray]:
     """Return when the output tokens of rows arrived, and how many at each instant. Shape of both: (instants,).
 
     The tokens of a row add up to its `completion_tokens`, which must be known; where its events do not say how many
@@ -138,7 +122,7 @@ def _bearing(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _first_of(kind: str, events: pl.DataFrame, origin: npt.NDArray[np.int64]) -> Floats:
+def _first_of(kind: str, events: pl.DataFrame, origin: IntArray) -> FloatArray:
     """Return when the first event of a kind came, from `origin` on. Shape of both: (requests,)."""
     import polars as pl
 
@@ -149,7 +133,7 @@ def _first_of(kind: str, events: pl.DataFrame, origin: npt.NDArray[np.int64]) ->
     return found
 
 
-def _bursts(events: pl.DataFrame) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Floats]:
+def _bursts(events: pl.DataFrame) -> tuple[IntArray, IntArray, FloatArray]:
     """Return (request, instant, tokens) of each burst: token-bearing events of one instant."""
     import polars as pl
 
@@ -163,8 +147,8 @@ def _bursts(events: pl.DataFrame) -> tuple[npt.NDArray[np.int64], npt.NDArray[np
 
 
 def _gaps(
-    request: npt.NDArray[np.int64], since: Floats, tokens: Floats, opens: npt.NDArray[np.bool_]
-) -> tuple[Floats, npt.NDArray[np.int64]]:
+    request: IntArray, since: FloatArray, tokens: FloatArray, opens: npt.NDArray[np.bool_]
+) -> tuple[FloatArray, IntArray]:
     """Return per-token gaps and their requests; a burst without a known token passes its gap on to the next."""
     kept = opens | (tokens > 0)
     request, since, tokens, opens = request[kept], since[kept], tokens[kept], opens[kept]

@@ -1,4 +1,4 @@
-"""What the rows of a measured phase say beyond plain times: uncertainty, the SLO, steady rates, groups.
+"""Statistics of one measured phase: percentiles with uncertainty, the SLO, steady rates, groups of requests.
 
 Imports scipy, so it is imported only once a load has ended.
 """
@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from vlmhyperbench.analysis.distributions import FloatArray, distribution_of, known
 from vlmhyperbench.analysis.groups import Fairness, Group, fairness_of, groups_of, size_bucket
 from vlmhyperbench.analysis.interference import Interference, median_ratio
+from vlmhyperbench.analysis.load_design import Grouping
 from vlmhyperbench.analysis.percentiles import percentiles_of
-from vlmhyperbench.analysis.performance import Distribution, distribution_of, slo_metric
-from vlmhyperbench.analysis.results import CERTAINTY, Goodput, LimitVerdict, Percentile
-from vlmhyperbench.analysis.slo import judge_limit
+from vlmhyperbench.analysis.results import CERTAINTY, Distribution, Goodput, LimitVerdict, Percentile
+from vlmhyperbench.analysis.slo import check_limit
 from vlmhyperbench.analysis.steady import RULE, Rate, first_idle_ns, goodput_of, rate_within, steady_window
-from vlmhyperbench.load.times import Floats, Times, token_instants
+from vlmhyperbench.analysis.times import Times, token_instants
+from vlmhyperbench.domain.slo import slo_metric
+from vlmhyperbench.domain.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from vlmhyperbench.load.results import Grouping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,7 @@ class Steady:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
-    """Everything of this room for one phase."""
+    """The statistics of one phase."""
 
     percentiles: Mapping[str, tuple[Percentile, ...]]
     """Time → its percentiles in milliseconds."""
@@ -105,7 +106,7 @@ def describe_phase(
         percentiles=percentiles,
         goodput=_goodput(times, is_answered, slo, scheduled=scheduled, duration_s=duration_s) if slo else None,
         limits=tuple(
-            judge_limit(
+            check_limit(
                 name,
                 limit,
                 _milliseconds(bounded(times, slo_metric(name))[is_answered]),
@@ -118,7 +119,7 @@ def describe_phase(
         streams=_groups(rows["stream"], is_answered, times) if grouping.is_by_stream else (),
         fairness=_fairness(rows, is_answered) if grouping.is_by_stream else None,
         turns=_groups(rows["turn"], is_answered, times) if rows["turn"].n_unique() > 1 else (),
-        build_ms=distribution_of(rows["build_ns"].drop_nulls()) if rows["conversation"].count() else None,
+        build_ms=distribution_of(_floats(rows["build_ns"])) if rows["conversation"].count() else None,
         image_sizes=_by_size(rows, is_answered, times, grouping.pixels) if grouping.pixels else (),
     )
 
@@ -136,7 +137,7 @@ def interference_of(times: Times, alone: Times) -> Interference:
     return Interference(baseline_requests=alone.latency.size, ttft=ttft, tpot=tpot, latency=latency)
 
 
-def bounded(times: Times, metric: str) -> Floats:
+def bounded(times: Times, metric: str) -> FloatArray:
     """Return the times that a limit of an SLO bounds; of gaps, each request's longest."""
     return {"ttft": times.ttft_user, "latency": times.latency, "tpot": times.tpot, "itl": times.longest_itl}[metric]
 
@@ -147,12 +148,16 @@ def _uncounted(times: Times, is_answered: npt.NDArray[np.bool_], metric: str) ->
 
 
 def keeps_all(times: Times, slo: Mapping[str, float]) -> npt.NDArray[np.bool_]:
-    """Say of each request whether it keeps every limit, as `analysis.performance.meets` does. Shape: (requests,)."""
+    """Say of each request whether it keeps every limit of an SLO. Shape: (requests,).
+
+    A request without such a time does not keep a limit on it, as where nobody counted its tokens; but an answer of one
+    burst has no gaps to bound.
+    """
     met = ~np.isnan(times.latency)
     for name, limit_ms in slo.items():
         metric = slo_metric(name)
         values = bounded(times, metric)
-        met &= (values <= limit_ms * 1e6) | (np.isnan(values) & (times.ttft_user == times.latency))
+        met &= (values <= limit_ms * NS_PER_MS) | (np.isnan(values) & (times.ttft_user == times.latency))
     return met
 
 
@@ -201,8 +206,8 @@ def _steady(rows: pl.DataFrame, is_answered: npt.NDArray[np.bool_], streams: int
     assert isinstance(origin, int)  # noqa: S101
     return Steady(
         rule=RULE,
-        start_s=(window.start_ns - origin) / 1e9,
-        end_s=(window.end_ns - origin) / 1e9,
+        start_s=(window.start_ns - origin) / NS_PER_S,
+        end_s=(window.end_ns - origin) / NS_PER_S,
         cut_requests=int(((ends_ns <= window.start_ns) | (ends_ns > window.end_ns)).sum()),
         requests_per_s=rate_within(window, ends_ns),
         output_tokens_per_s=rate_within(window, *token_instants(good)) if is_known else None,
@@ -244,10 +249,17 @@ def _fairness(rows: pl.DataFrame, is_answered: npt.NDArray[np.bool_]) -> Fairnes
         scheduled_ns=rows["scheduled_ns"].to_numpy(),
         # What could not be sent ended when it was due, at the earliest.
         end_ns=rows["stream_end_ns"].fill_null(rows["scheduled_ns"]).to_numpy(),
-        tokens=rows["completion_tokens"].cast(pl.Float64).fill_null(np.nan).to_numpy(),
+        tokens=_floats(rows["completion_tokens"]),
     )
 
 
-def _milliseconds(values_ns: Floats) -> list[float]:
-    found: list[float] = (values_ns[~np.isnan(values_ns)] / 1e6).tolist()
+def _floats(column: pl.Series) -> FloatArray:
+    """Return a column with NaN where it is null. Shape: (rows,)."""
+    import polars as pl
+
+    return column.cast(pl.Float64).fill_null(np.nan).to_numpy()
+
+
+def _milliseconds(values_ns: FloatArray) -> list[float]:
+    found: list[float] = (known(values_ns) / NS_PER_MS).tolist()
     return found

@@ -1,31 +1,30 @@
-"""Read a record back and state what it says: the result of `vlmhyperbench load`."""
+"""The result of `vlmhyperbench load`, computed from the rows of its record."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vlmhyperbench.analysis.performance import Distribution
-from vlmhyperbench.domain.arrivals import Instants, Process
+from vlmhyperbench.analysis.distributions import distribution_of
+from vlmhyperbench.analysis.load_design import Grouping, OpenLoop
+from vlmhyperbench.analysis.results import Distribution, Gate
+from vlmhyperbench.analysis.times import Times, times_of_frame
+from vlmhyperbench.analysis.validity import (
+    ERROR_SHARE,
+    MAX_BUSY_SHARE,
+    Sends,
+    at_most,
+    check_closed_lag,
+    check_open_lag,
+    check_sends,
+)
 from vlmhyperbench.domain.causes import FailedRequest, failure_of, read_failure
 from vlmhyperbench.domain.failure_groups import FailureGroup, group_failures
 from vlmhyperbench.domain.failures import Failure
-from vlmhyperbench.load.times import Times, describe, times_of_frame
-from vlmhyperbench.load.validity import (
-    ERROR_SHARE,
-    MOST_BUSY_SHARE,
-    Gate,
-    Sends,
-    at_most,
-    judge_closed_lag,
-    judge_open_lag,
-    judge_sends,
-)
-from vlmhyperbench_sdk.errors import NotFound
+from vlmhyperbench.domain.units import NS_PER_S
 from vlmhyperbench_sdk.load import EndLine
 from vlmhyperbench_sdk.types import JsonObject
 
@@ -33,41 +32,16 @@ if TYPE_CHECKING:
     import polars as pl
 
     from vlmhyperbench.analysis.interference import Interference
-    from vlmhyperbench.load.statistics import Statistics
+    from vlmhyperbench.analysis.phase_statistics import Statistics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseResult:
-    """What one phase came to."""
+    """How many requests of one phase succeeded."""
 
     no: int
     requests: int
     ok: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenLoop:
-    """How the measured phase was to be sent, where it was an open loop; of conversations, their first turns."""
-
-    process: Process
-    scheduled_ns: Instants
-    """From the phase's start. Shape: (requests,), or (conversations,)."""
-    cv: float = 1.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grouping:
-    """By what requests are grouped."""
-
-    streams: int | None = None
-    """Requests under way at a time; 1 of an open loop, whose streams are no one's."""
-    is_by_stream: bool = False
-    samples_per_query: int = 0
-    """So many requests that follow each other in order of ordinals are one query; 0: there are no queries."""
-    baseline_phase: int | None = None
-    """The phase that sent one request after the other, to compare with."""
-    pixels: Sequence[int] | None = None
-    """Of each request's synthetic images, in order of ordinals. Shape: (requests,)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,13 +68,13 @@ class LoadResult:
 
     valid: bool
     outcome: str
-    """complete; or cancelled: what follows is what was done by then."""
+    """complete; or cancelled: the numbers cover what had ended by then."""
     gates: tuple[Gate, ...]
     requests: Mapping[str, int]
     errors: Mapping[str, int]
     """Code of the error → how often."""
     failures: tuple[FailureGroup, ...]
-    """What the server said to those that failed, the most frequent first."""
+    """What the server answered to requests that failed, the most frequent first."""
     duration_s: float
     metrics: Mapping[str, Distribution | float | None]
     tokens: Mapping[str, int | str | None]
@@ -110,7 +84,7 @@ class LoadResult:
     phases: tuple[PhaseResult, ...]
     statistics: Statistics
     arrivals: Sends | None = None
-    """Of an open loop."""
+    """None for a closed loop."""
     interference: Interference | None = None
     """Where a baseline was measured."""
     preset: PresetUsed | None = None
@@ -118,20 +92,9 @@ class LoadResult:
     """Fields that every request held besides its question, as the user gave them."""
     device: DeviceUse = field(default_factory=DeviceUse)
 
-
-def read_record(folder: Path) -> pl.DataFrame:
-    """Read every sealed segment of a record, in order of phases and ordinals, without what was said.
-
-    Raises:
-        NotFound: there is no segment.
-    """
-    import polars as pl
-
-    paths = sorted(folder.glob("*.parquet"))
-    if not paths:
-        raise NotFound(f"{folder.name} holds no sealed segment.", cure="See why the load generator ended.")
-    said = ("text", "reasoning")
-    return pl.scan_parquet(paths).drop(said).sort("phase", "ordinal").collect()
+    def with_gates(self, *gates: Gate) -> LoadResult:
+        """Add gates, each of which must hold as well."""
+        return replace(self, gates=(*self.gates, *gates), valid=self.valid and all(gate.ok for gate in gates))
 
 
 def result_of(
@@ -145,24 +108,24 @@ def result_of(
     open_loop: OpenLoop | None = None,
     grouping: Grouping | None = None,
 ) -> LoadResult:
-    """State the result of one phase; `scheduled` is how many requests it was to have.
+    """Compute the result of one phase.
 
     Args:
-        record: Rows as `read_record` gives them.
-        end: What measuring itself came to.
-        measured_phase: The phase whose result it is.
-        scheduled: How many requests it was to have.
+        record: Rows of all phases, in order of phases and ordinals.
+        end: What the load generator said of itself at its end.
+        measured_phase: The phase that is described.
+        scheduled: How many requests were scheduled in it.
         slo: Limits in ms.
         certainty: With which a limit must be kept to be kept for certain; None: MLPerf's 99 %.
-        open_loop: How it was to be sent; None for a closed loop.
-        grouping: How many streams there were, and what requests are grouped by; None: not known, and by nothing.
+        open_loop: Its schedule; None for a closed loop.
+        grouping: The number of streams, and what requests are grouped by; None: unknown, and by nothing.
 
     Raises:
         InvalidInput: the SLO names something that is not measured.
     """
     import polars as pl
 
-    from vlmhyperbench.load.statistics import describe_phase, interference_of
+    from vlmhyperbench.analysis.phase_statistics import describe_phase, interference_of
 
     rows = record.filter(pl.col("phase") == measured_phase)
     ok = rows.filter(pl.col("status") == "ok")
@@ -171,7 +134,7 @@ def result_of(
     is_answered = (rows["status"] == "ok").to_numpy() & ~np.isnan(all_times.latency)
     good, times = rows.filter(is_answered), all_times.of(is_answered)
     duration_s = _duration_s(rows)
-    distributions, lag = _metrics(times), describe(all_times.queue)
+    distributions, lag = _metrics(times), distribution_of(all_times.queue)
     statistics = describe_phase(
         rows,
         all_times,
@@ -187,21 +150,21 @@ def result_of(
     goodput = statistics.goodput
     interference = None
     if grouping is not None and grouping.baseline_phase is not None:
-        alone = record.filter((pl.col("phase") == grouping.baseline_phase) & (pl.col("status") == "ok"))
-        interference = interference_of(times, times_of_frame(alone))
+        baseline = record.filter((pl.col("phase") == grouping.baseline_phase) & (pl.col("status") == "ok"))
+        interference = interference_of(times, times_of_frame(baseline))
     sends = None
     if open_loop is not None:
         # Of a conversation, the schedule says when its first turn leaves.
         sent_ns = rows.filter(pl.col("turn") == 0)["sent_ns"].drop_nulls().to_numpy()
-        sends = judge_sends(open_loop.process, open_loop.scheduled_ns, sent_ns, cv=open_loop.cv)
+        sends = check_sends(open_loop.process, open_loop.scheduled_ns, sent_ns, cv=open_loop.cv)
     gates = (
         at_most("unaccounted", float(scheduled - rows.height), 0.0),
         at_most("error_share", (scheduled - ok.height) / scheduled if scheduled else None, ERROR_SHARE),
-        at_most("client_busy_share", end.loop_busy_share, MOST_BUSY_SHARE),
+        at_most("client_busy_share", end.loop_busy_share, MAX_BUSY_SHARE),
         *(
-            judge_closed_lag(times.queue, times.ttft_user, times.latency)
+            check_closed_lag(times.queue, times.ttft_user, times.latency)
             if sends is None
-            else (*judge_open_lag(lag.p99, distributions["ttft_user_ms"].p50), *sends.gates)
+            else (*check_open_lag(lag.p99, distributions["ttft_user_ms"].p50), *sends.gates)
         ),
     )
     statuses = rows["status"].to_list()
@@ -247,16 +210,16 @@ def result_of(
 
 
 def _metrics(times: Times) -> dict[str, Distribution]:
-    reasoning = describe(times.first_reasoning)
-    apart = {"first_reasoning_ms": reasoning, "first_content_ms": describe(times.first_content)} if reasoning.n else {}
+    reasoning, content = distribution_of(times.first_reasoning), distribution_of(times.first_content)
+    by_kind = {"first_reasoning_ms": reasoning, "first_content_ms": content} if reasoning.n else {}
     return {
-        "ttft_user_ms": describe(times.ttft_user),
-        "ttft_service_ms": describe(times.ttft_service),
-        **apart,
-        "itl_ms": describe(times.itl),
-        "tpot_ms": describe(times.tpot),
-        "latency_ms": describe(times.latency),
-        "queue_ms": describe(times.queue),
+        "ttft_user_ms": distribution_of(times.ttft_user),
+        "ttft_service_ms": distribution_of(times.ttft_service),
+        **by_kind,
+        "itl_ms": distribution_of(times.itl),
+        "tpot_ms": distribution_of(times.tpot),
+        "latency_ms": distribution_of(times.latency),
+        "queue_ms": distribution_of(times.queue),
     }
 
 
@@ -293,7 +256,7 @@ def _duration_s(rows: pl.DataFrame) -> float:
     start, due, end = rows["scheduled_ns"].min(), rows["scheduled_ns"].max(), rows["stream_end_ns"].max()
     if not isinstance(start, int) or not isinstance(due, int):
         return 0.0
-    return (max(due, end if isinstance(end, int) else due) - start) / 1e9
+    return (max(due, end if isinstance(end, int) else due) - start) / NS_PER_S
 
 
 def _rate(count: int | None, duration_s: float) -> float | None:

@@ -1,0 +1,8 @@
+"""Units of time: instants and durations are nanoseconds; people and limits use milliseconds and seconds."""
+
+from __future__ import annotations
+
+from typing import Final
+
+NS_PER_MS: Final = 1e6
+NS_PER_S: Final = 1e9

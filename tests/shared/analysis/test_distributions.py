@@ -1,0 +1,88 @@
+"""Values in order and in buckets: ranks and percentiles that can be counted by hand."""
+
+from __future__ import annotations
+
+import numpy
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vlmhyperbench.analysis.distributions import (
+    BUCKETS,
+    MIN_BUCKET_NS,
+    bucket_counts,
+    distribution_of,
+    nearest_rank,
+    of_buckets,
+    ordered,
+    rank_of,
+)
+
+MS = 1_000_000
+
+
+def test_ranks_count_from_one() -> None:
+    found = ordered([3.0, 1.0, 2.0])
+    assert found.n == 3
+    assert found.at(numpy.array([1, 3])).tolist() == [1.0, 3.0]
+    assert found.percentile(50) == 2.0
+
+
+def test_nothing_has_no_values() -> None:
+    assert ordered([]).n == 0
+    assert of_buckets(bucket_counts(numpy.zeros(0))).n == 0
+
+
+@given(st.lists(st.floats(min_value=0, max_value=1e12), min_size=1, max_size=60), st.integers(0, 100))
+def test_a_percentile_is_the_one_of_the_nearest_rank(values: list[float], percent: int) -> None:
+    assert ordered(values).percentile(percent) == nearest_rank(sorted(values), percent)
+
+
+def test_values_of_a_bucket_are_as_often_there_as_they_were_counted() -> None:
+    counts = bucket_counts(numpy.array([10e6, 10e6, 40e6])) + bucket_counts(numpy.array([10e6]))
+    found = of_buckets(counts)
+    assert found.n == 4
+    assert found.up_to.tolist() == [3, 4]
+    assert found.percentile(75) == pytest.approx(10, rel=0.005)
+    assert found.percentile(76) == pytest.approx(40, rel=0.005)
+    assert found.describe().mean == pytest.approx((3 * 10 + 40) / 4, rel=0.005)
+
+
+@given(st.floats(min_value=MIN_BUCKET_NS, max_value=1e12))
+def test_a_bucket_is_never_further_than_half_a_percent_from_what_lies_in_it(value: float) -> None:
+    assert of_buckets(bucket_counts(numpy.array([value]))).percentile(50) * MS == pytest.approx(value, rel=0.005)
+
+
+def test_what_is_beyond_the_buckets_lies_in_the_first_or_the_last() -> None:
+    counts = bucket_counts(numpy.array([0.0, -5.0, 1.0, 1e30]))
+    assert counts.size == BUCKETS
+    assert (counts[0], counts[-1]) == (3, 1)
+
+
+def test_a_percentile_is_a_value_that_was_measured() -> None:
+    assert nearest_rank([10, 20, 30, 40], 50) == 20
+    assert nearest_rank([10, 20, 30, 40], 51) == 30
+    assert nearest_rank([10, 20, 30, 40], 0) == 10
+    assert nearest_rank([10, 20, 30, 40], 100) == 40
+    assert nearest_rank(range(1, 101), 7) == 7
+    assert nearest_rank(range(1, 1001), 99.9) == 999
+    assert nearest_rank([], 50) is None
+    assert (rank_of(1000, 99.9), rank_of(10, 0), rank_of(0, 50)) == (999, 1, 1)
+
+
+@given(st.lists(st.integers(0, 1000), min_size=1), st.integers(1, 100))
+def test_at_least_so_many_percent_do_not_exceed_it(values: list[int], percent: int) -> None:
+    found = nearest_rank(sorted(values), percent)
+    assert found in values
+    assert sum(value <= found for value in values) * 100 >= percent * len(values)
+    assert sum(value < found for value in values) * 100 < percent * len(values)
+
+
+def test_a_distribution_leaves_out_what_is_undefined() -> None:
+    found = distribution_of(numpy.array([3.0, numpy.nan, 1.0, 2.0]) * MS)
+    assert (found.n, found.mean, found.p50, found.p90, found.max) == (3, 2.0, 2.0, 3.0, 3.0)
+
+
+def test_nothing_has_no_distribution() -> None:
+    found = distribution_of(numpy.array([numpy.nan]))
+    assert (found.n, found.mean, found.p50, found.p99, found.max) == (0, None, None, None, None)
