@@ -17,7 +17,7 @@ export UV_NO_SOURCES = 1
 # Compiled once, not by every process at its start: many environments forbid Python to keep what it compiles.
 export UV_COMPILE_BYTECODE = 1
 .DEFAULT_GOAL := help
-.PHONY: coverage help demo setup platform test training parity clients ci lint types imports members format up down dist wheels e2e bench bench-loadgen sanitize fuzz pins clean
+.PHONY: coverage help demo setup platform test training parity clients ci lint types imports docs members format up down dist wheels e2e bench bench-loadgen sanitize fuzz pins clean
 
 help:  ## Say what each verb does.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -73,6 +73,11 @@ types: $(VENV)/.dev  ## mypy, strict.
 
 imports: $(VENV)/.dev  ## The dependency rule.
 	$(BIN)/lint-imports
+
+docs: $(VENV)/.dev  ## Write what is generated: pages of metrics, schemas of the registries, the API's description.
+	$(BIN)/python -m tests.architecture.metric_pages
+	$(BIN)/python -m vlmhyperbench.registry.schemas registries/schemas
+	$(BIN)/python -m vlmhyperbench_api.openapi docs/openapi.json
 
 members: $(VENV)/.dev  ## Write services and plugins into the import contracts, from the folders.
 	$(BIN)/python -m tests.architecture.members

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 
 from vlmhyperbench_sdk.errors import InvalidInput
 
 
-def check_profile(metric: str, profile: str, known: Sequence[str]) -> str:
+def check_profile(metric: str, profile: str, known: Collection[str]) -> str:
     """Return the profile.
 
     Raises:
@@ -20,7 +20,7 @@ def check_profile(metric: str, profile: str, known: Sequence[str]) -> str:
     return profile
 
 
-def check_choice(name: str, value: str, known: Sequence[str]) -> str:
+def check_choice(name: str, value: str, known: Collection[str]) -> str:
     """Return what a param chooses.
 
     Raises:

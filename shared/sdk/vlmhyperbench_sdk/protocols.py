@@ -91,7 +91,8 @@ class MetricDescription:
 class Metric(Protocol):
     """Scores a batch of any size at once; what it returns for a sample does not depend on the rest.
 
-    The class is called with keyword params of the metric's registry entry (none by default).
+    The class is called with keyword params of the metric's registry entry (none by default). Where it has several
+    profiles, its class attribute `profiles` maps each to what it does, the default first.
     """
 
     @property

@@ -3,27 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from vlmhyperbench_document_metrics.documents import Container, JsonAnswers, measure_documents
 from vlmhyperbench_document_metrics.field_statistics import field_statistics
 from vlmhyperbench_document_metrics.fields import Tally, compare_fields
-from vlmhyperbench_document_metrics.rules import FORMULAS, NORMALISER, RULES
+from vlmhyperbench_document_metrics.rules import FORMULAS, NORMALISER
 from vlmhyperbench_sdk.params import check_flag, check_profile
 from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, JsonValue, Measure, Measures
-
-PROFILES = RULES
 
 _STATISTICS = ("right", "predicted", "expected", "invalid")
 
 
 class FieldF1:
-    """Harmonic mean of the precision and recall of fields, from counts that are pooled over a group.
+    """How many fields of the answer and of the document are right, counted together.
 
-    Fields, their profiles and their matching are those of `field_accuracy`. Where neither the document nor the answer
-    has a field they agree (1). An answer that is not JSON counts as one wrong field under `on_invalid` zero.
+    ## Formula
+
+    2 · right / (fields of the answer + fields of the reference); best over the references. It is the harmonic mean of
+    precision (right / fields of the answer) and recall (right / fields of the reference, which is
+    [field_accuracy](field_accuracy.md)). Where neither has a field: 1.
+
+    What a field is, when it is right and how items are matched: as in [field_accuracy](field_accuracy.md).
+
+    Options: `on_invalid` (`exclude` or `zero`), `repair` (false or true), `per_field` (true or false).
+
+    ## A group
+
+    2 · Σ right / (Σ predicted + Σ expected): micro F1. The additive statistics are `right`, `predicted`, `expected`,
+    `invalid` and `count`, and `right:<path>` and `expected:<path>` as in [field_accuracy](field_accuracy.md).
+
+    ## How it is given
+
+    As in [field_accuracy](field_accuracy.md):
+
+    ```json
+    {"id": 1, "prediction": {"no": "A-17", "date": "2024-01-02"}, "targets": {"no": "A-17", "total": 12.5}}
+    ```
+
+    ## Bad input
+
+    As in [field_accuracy](field_accuracy.md), but a reference without fields has a value: 1 for an answer without any,
+    else 0. Under `on_invalid: zero` an answer that is not JSON is 0 and counts as one wrong field in a group.
+
+    ## Where tools differ
+
+    | Tool | Difference |
+    |---|---|
+    | Macro F1 by field | the mean of each field's own F1; here every field of every document weighs the same |
+    | Donut's field F1 (CORD) | every leaf is a text beside its path, the same path and text twice counts twice, items
+        are not kept together: a price may be right in another item |
+    | SQuAD's F1, `token_f1` | shares words of one text; here a field is right or wrong |
     """
+
+    profiles: ClassVar[Mapping[str, str]] = {
+        "exact": "a field is right where the texts are equal.",
+        "cer": "a field is right where Levenshtein distance / length of the reference's text ≤ 0.15.",
+        "similarity": "a field is right where 1 − Levenshtein distance / length of the longer text ≥ 0.90.",
+    }
 
     def __init__(
         self,
@@ -33,7 +71,7 @@ class FieldF1:
         repair: bool = False,
         per_field: bool = True,
     ) -> None:
-        self._profile = check_profile("field_f1", profile, PROFILES)
+        self._profile = check_profile("field_f1", profile, self.profiles)
         self._reading = JsonAnswers(on_invalid=on_invalid, repair=repair)
         self._per_field = check_flag("per_field", per_field)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from vlmhyperbench_document_metrics.documents import Container, JsonAnswers, measure_documents
 from vlmhyperbench_document_metrics.fields import RECOGNISED_PERCENT, Tally, compare_fields
@@ -12,20 +12,64 @@ from vlmhyperbench_sdk.params import check_choice, check_profile
 from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, JsonValue, Measure, Measures
 
-PROFILES = ("count", "recognised")
-
 NO_ITEM_LISTS = "no_item_lists"
 
 _STATISTICS = ("items_right", "items_larger", "items_expected", "items_predicted", "items_recognised", "invalid")
 
 
 class ItemCountAccuracy:
-    """Items over items of the longer list, added up over the item lists of the document; best over the references.
+    """Whether an answer lists as many items as the document has, and how many of them are recognised.
 
-    An item list is a list of the reference that holds an object, or nothing. Profile `count`: the lesser of the two
-    numbers of items, 1 − |predicted − expected| / max(predicted, expected). Profile `recognised`: items matched with an
-    F1 of their fields of at least 0.85, by the param `rule`. Lists that are empty on both sides agree (1).
+    ## Formula
+
+    Σ items / Σ max(items of the answer, items of the reference), over all item lists of the reference; best over the
+    references.
+
+    - An item list is a list of the reference that holds an object, or holds nothing. An item without any field (null,
+      `{}`) is none. Where the answer has no list in that place it has no items.
+    - Lists are found as fields are in [field_accuracy](field_accuracy.md). A list inside of an item is compared with
+      that of the matched item, and with none where no field of the item is right.
+    - An item is recognised where it is matched with an F1 of its fields of at least 0.85.
+    - Lists that are empty on both sides: 1.
+
+    Options: `rule` (`exact`, `cer` or `similarity`: when a field of an item is right), `on_invalid` (`exclude` or
+    `zero`), `repair` (false or true).
+
+    ## A group
+
+    Σ items_right / Σ items_larger. The additive statistics are `items_right`, `items_larger`, `items_expected`,
+    `items_predicted`, `items_recognised`, `invalid` and `count`; recall of items, say, is Σ items_recognised / Σ
+    items_expected.
+
+    ## How it is given
+
+    As in [field_accuracy](field_accuracy.md):
+
+    ```json
+    {"id": 1, "prediction": {"items": [{"name": "tea"}]}, "targets": {"items": [{"name": "tea"}, {"name": "milk"}]}}
+    ```
+
+    ## Bad input
+
+    As in [field_accuracy](field_accuracy.md), but fields do not matter: a reference without an item list is unscored
+    (`no_item_lists`). Under `on_invalid: zero` an answer that is not JSON is 0; where the document has no item at all
+    it counts as one that is made up.
+
+    ## Where tools differ
+
+    | Tool | Difference |
+    |---|---|
+    | Share of documents whose count is right | 1 or 0 by document; here two of three items are 2/3 |
+    | Means over lists | a list of one item weighs as much there as one of fifty; here every item weighs the same |
     """
+
+    profiles: ClassVar[Mapping[str, str]] = {
+        "count": (
+            "items is min(items of the answer, items of the reference), which for one list is 1 − |predicted "
+            "− expected| / max(predicted, expected)."
+        ),
+        "recognised": "items is the number of recognised items; never more than `count`.",
+    }
 
     def __init__(
         self,
@@ -35,7 +79,7 @@ class ItemCountAccuracy:
         on_invalid: Literal["exclude", "zero"] = "exclude",
         repair: bool = False,
     ) -> None:
-        self._profile = check_profile("item_count_accuracy", profile, PROFILES)
+        self._profile = check_profile("item_count_accuracy", profile, self.profiles)
         self._rule = check_choice("rule", rule, RULES)
         self._reading = JsonAnswers(on_invalid=on_invalid, repair=repair)
 

@@ -10,12 +10,11 @@ from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.protocols import Metric
 from vlmhyperbench_sdk.testing.metrics import MetricCase, check_metric
 from vlmhyperbench_structure_metrics import Ordering, StructuralFidelity
-from vlmhyperbench_structure_metrics.ordering import PROFILES
 
 METRICS: list[Metric] = [
     StructuralFidelity(),
-    *(Ordering(profile=profile) for profile in PROFILES),
-    *(Ordering(profile=profile, on_invalid="zero") for profile in PROFILES),
+    *(Ordering(profile=profile) for profile in Ordering.profiles),
+    *(Ordering(profile=profile, on_invalid="zero") for profile in Ordering.profiles),
 ]
 NAMES = {"ordering": Ordering, "structural_fidelity": StructuralFidelity}
 CASES = [

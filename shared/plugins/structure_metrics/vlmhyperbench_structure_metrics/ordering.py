@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.params import check_profile
@@ -19,7 +19,6 @@ from vlmhyperbench_structure_metrics.orders import (
     spearman_rho,
 )
 
-PROFILES = ("kendall_tau", "spearman_rho", "positional_accuracy")
 STATISTICS = ("score", "count", "wrong_pages", "invalid")
 
 NO_REFERENCE = "no_reference"
@@ -43,14 +42,64 @@ _SOURCES = {
 
 
 class Ordering:
-    """Rank correlation of the answered order with the true one; 0 where the pages are not the same ones.
+    """How close an order of pages is to the true one.
 
-    Profile `kendall_tau` or `spearman_rho`: from −1, back to front, to 1. Profile `positional_accuracy`: from 0 to 1. A
-    single page that is the right one has 1. An answer that is no order has no value (`on_invalid: exclude`), or 0.
+    ## Formula
+
+    - tau: (concordant − discordant pairs) / pairs.
+    - rho: 1 − 6 Σ d² / (n (n² − 1)); d is the difference of a page's two ranks.
+    - positional accuracy: pages at their place / pages.
+
+    A wrong set of pages (one is missing, one too many, one twice) is 0 in all three, which is more than the −1 of an
+    order back to front. A single page is 1 if it is the right one. Of several references the best counts.
+
+    ## What is an order
+
+    An answer: a JSON list of whole numbers or labels, or page numbers alone, apart by white space, commas, semicolons
+    or arrows (`3, 1, 2`, `3 -> 1 -> 2`), in one pair of brackets or none, with or without a full stop at the end. `3`,
+    `"3"`, `03` and `3.0` are one page; labels count as they are, but for white space around them. An empty answer
+    orders no page: a wrong set. Sentences and code fences around an order are taken off by an extractor
+    (`json_repaired` with `opening: "["`), not here.
+
+    A reference: a JSON list without repetitions of at least one page.
+
+    ## A group
+
+    The mean of its samples' values; the additive statistics are `score`, `count`, `wrong_pages` and, under `on_invalid:
+    zero`, `invalid`.
+
+    ## Bad input
+
+    A sample without a reference is unscored (`no_reference`), and so is one none of whose references is an order
+    (`invalid_reference`). An answer that is no order is unscored (`invalid_json`), or 0 with the param `on_invalid:
+    zero`.
+
+    ## Rows of `vlmhyperbench score`
+
+    ```json
+    {"id": 1, "prediction": "3, 1, 2", "targets": [[3, 1, 2]]}
+    ```
+
+    `targets` is a list of references, each a list: `[3, 1, 2]` alone would be three references, none of which is an
+    order.
+
+    ## Where tools differ
+
+    | Tool | Difference |
+    |---|---|
+    | scipy `kendalltau`, `spearmanr` | none where the pages are the same, two or more; fewer are not a number there |
+    | Kendall's tau-b, tau-c | the same: an order has no ties |
+    | Scores that compare the pages two orders share | a missing page costs the whole score here |
     """
 
+    profiles: ClassVar[Mapping[str, str]] = {
+        "kendall_tau": "tau.",
+        "spearman_rho": "rho.",
+        "positional_accuracy": "pages at their place.",
+    }
+
     def __init__(self, *, profile: str = "kendall_tau", on_invalid: Literal["exclude", "zero"] = "exclude") -> None:
-        self._profile = check_profile("ordering", profile, PROFILES)
+        self._profile = check_profile("ordering", profile, self.profiles)
         if on_invalid not in ("exclude", "zero"):
             raise InvalidInput(f"The param 'on_invalid' is {on_invalid!r}.", cure="Give exclude or zero.")
         self._on_invalid = on_invalid

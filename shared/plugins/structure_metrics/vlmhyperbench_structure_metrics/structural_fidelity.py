@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.jsontext import parse_json, repair_json
@@ -14,7 +14,6 @@ from vlmhyperbench_sdk.types import JsonObject, JsonValue, Measures
 from vlmhyperbench_structure_metrics.likeness import Likeness, compare, compare_with_nothing
 from vlmhyperbench_structure_metrics.schemas import JsonSchema, read_schema
 
-PROFILES = ("strict",)
 SCHEMA_FIELD = "json_schema"
 """Where a sample's metadata names a schema of its own."""
 STATISTICS = (
@@ -34,13 +33,85 @@ class _Parsed:
 
 
 class StructuralFidelity:
-    """The gate: 1 where the answer as it stands is JSON that keeps to its schema, else 0; never unscored for being bad.
+    r"""The answer is the JSON that was asked for; six levels beside it say how far it gets.
 
-    L0 not empty, L1 strict JSON, L2 JSON after the declared repair, L3 valid under the schema, L4 keys, L5 values, L6
-    the whole document: `ladder_of` reads them out of the sums of the statistics. The schema is the sample's own
-    (`metadata["json_schema"]`, an object or its text) or else the param; without one, JSON is enough. A reference is
-    needed for L4 to L6 only, and has to be JSON for that.
+    ## Formula
+
+    The gate: 1 if the answer as it stands is strict JSON (RFC 8259) and valid under its JSON Schema (draft 2020-12),
+    else 0. Without a schema, JSON is enough.
+
+    The ladder of a group, which `ladder_of(sums)` reads out of the sums of the statistics:
+
+    | Level | Share of the scored answers, or as said |
+    |---|---|
+    | L0 | not empty |
+    | L1 | strict JSON |
+    | L2 | JSON as it stands or after the declared repair: what stands in the first code fence, then the first balanced
+        object (param `opening: "["`: list); reported apart |
+    | L3 | the gate; after the repair it is reported apart |
+    | L4 | keys: precision = shared / predicted, recall = shared / expected, pooled. A key is the path of an object's
+        member, list positions included |
+    | L5 | values: mean closeness over all paths at which either document has a scalar, an empty object or an empty
+        list, pooled. A path that only one side has is 0, and so are values of two types |
+    | L6 | the whole document is equal, of the answers whose reference is JSON |
+
+    Closeness of two values: numbers `1 − |p − t| / max(|p|, |t|)`, not below 0; texts `1 − levenshtein / longer
+    length`, case and white space counting; booleans, null and empty containers 1 if equal. 1 and 1.0 are one number;
+    true is no number; the order of keys means nothing, that of lists does.
+
+    L4 to L6 look at the answer as it stands, and apart at what the repair makes of it. An answer that is no JSON shares
+    no key and misses every value. Of several references the one with the closest values counts.
+
+    ## The schema
+
+    Param `schema` for all samples, or a sample's own in its metadata as `json_schema` (an object or its text), which
+    goes first. `format` asserts nothing, as in the draft. `$ref` and `$dynamicRef` stay inside the document; nothing is
+    ever retrieved. `$schema` may only name draft 2020-12, at the root. Patterns run in RE2, linear in the text:
+    lookarounds, backreferences, `\c…` and long property names (`\p{Letter}`; write `\p{L}`) are refused.
+
+    A wrong param is refused at once, with the place in the schema. A sample's own schema that cannot be used leaves
+    that sample unscored (`invalid_schema`); so does one that refers to itself without end for this answer
+    (`schema_loop`), nests beyond Python's stack (`schema_too_deep`) or needs over 1,000,000 keywords
+    (`schema_too_costly`).
+
+    ## A group
+
+    The mean of its samples' values. The additive statistics are `count`, `has_schema`, `has_reference`, `l0`, `l1`,
+    `l2_repaired`, `l3`, `l3_repaired`; `l4_expected`, `l4_predicted`, `l4_tp`; `l5_sum`, `l5_count`; `l6`; and
+    `l4_predicted`, `l4_tp`, `l5_sum`, `l5_count`, `l6` with `_repaired`.
+
+    ## Bad input
+
+    An answer that is no JSON is what this metric measures: 0, never excluded. A key that appears twice, NaN,
+    infinities, numbers beyond a double, whole numbers of over 4,300 digits, more than 64 levels and a byte order mark
+    are no JSON here; half a character (a lone surrogate) is let through.
+
+    A sample without a reference is scored, by its gate and L0 to L3. Where no reference is JSON, L4 to L6 are undefined
+    for the sample, not 0.
+
+    ## Rows of `vlmhyperbench score`
+
+    ```json
+    {"id": 1, "prediction": "{\"total\": 10}", "targets": [{"total": 10}], "json_schema": {"required": ["total"]}}
+    ```
+
+    `prediction` is the answer's text; what is not a text is taken as its JSON. `targets` may be `[]`. One schema for
+    all rows: `--param schema=@schema.json`.
+
+    ## Where tools differ
+
+    | Tool | Difference |
+    |---|---|
+    | jsonschema | `multipleOf` is decimal here: 1.1 is a multiple of 0.01, which binary fractions deny. Patterns have
+        ECMA-262's `\d`, `\w` (ASCII) and `\s`, and `$` is the end of the text only. Otherwise the same validator; the
+        draft's official tests that need no remote document pass |
+    | `json.loads` | takes NaN, infinities and duplicate keys |
+    | Constrained decoding's own checks | many know a part of the draft only, and count a repaired answer as valid |
     """
+
+    profiles: ClassVar[Mapping[str, str]] = {
+        "strict": "the gate as it is said above.",
+    }
 
     def __init__(
         self,
@@ -54,7 +125,7 @@ class StructuralFidelity:
         Raises:
             InvalidInput: there is no such profile or bracket, or the schema cannot be used.
         """
-        self._profile = check_profile("structural_fidelity", profile, PROFILES)
+        self._profile = check_profile("structural_fidelity", profile, self.profiles)
         if opening not in ("{", "["):
             raise InvalidInput("The opening of structural_fidelity is no bracket.", cure="Write opening: '{' or '['.")
         self._opening: Literal["{", "["] = opening

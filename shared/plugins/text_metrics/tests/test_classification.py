@@ -14,7 +14,7 @@ from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.testing.metrics import MetricCase, check_metric
 from vlmhyperbench_sdk.types import Measures
 from vlmhyperbench_text_metrics import Classification, ClassScores, Confusion, confusion_of
-from vlmhyperbench_text_metrics.classification import MAX_CLASS_CHARS, PROFILES
+from vlmhyperbench_text_metrics.classification import MAX_CLASS_CHARS
 from vlmhyperbench_text_metrics.confusion import UNPARSED, Average, average_of, cell_name
 
 CASES = [
@@ -30,11 +30,13 @@ def sums_of(measures: Measures) -> dict[str, float]:
 
 def averages(true: Sequence[str], said: Sequence[str], labels: Sequence[str] = ()) -> dict[Average, float | None]:
     sums = sums_of(measure(Classification(labels=labels), [(a, [t]) for a, t in zip(said, true, strict=True)]))
-    return {profile: Classification(profile=profile, labels=labels).combine(sums) for profile in PROFILES}
+    return {
+        profile: Classification(profile=profile, labels=labels).combine(sums) for profile in Classification.profiles
+    }
 
 
 @pytest.mark.parametrize("labels", [[], ["Receipt", "Invoice", "a|b", UNPARSED]])
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("profile", Classification.profiles)
 def test_it_keeps_the_contract(profile: Average, labels: list[str]) -> None:
     check_metric(Classification(profile=profile, labels=labels), cases=CASES)
 
@@ -189,14 +191,14 @@ def test_a_part_of_a_run_is_combined_as_if_it_were_the_whole(
     rows = data.draw(st.lists(st.integers(0, len(samples) - 1), min_size=1, unique=True))
     sums = {name: math.fsum(column[row] for row in rows) for name, column in whole.statistics.items()}
     true, said = [samples[row][0] for row in rows], [samples[row][1] for row in rows]
-    for profile in PROFILES:
+    for profile in Classification.profiles:
         assert average_of(sums, profile) == pytest.approx(plain(true, said, profile))
 
 
 def test_nothing_scored_has_no_value() -> None:
     for sums in ({}, {"count": 0.0}, {"cell:a|a": 0.0, "count": 0.0}):
         assert confusion_of(sums) is None
-        assert all(Classification(profile=profile).combine(sums) is None for profile in PROFILES)
+        assert all(Classification(profile=profile).combine(sums) is None for profile in Classification.profiles)
 
 
 def test_a_column_reads_as_numbers() -> None:

@@ -25,14 +25,13 @@ from vlmhyperbench_text_metrics import (
     VqaAccuracy,
     Wer,
 )
-from vlmhyperbench_text_metrics.classification import PROFILES
 
 METRICS: list[Metric] = [
     ExactMatch(),
     ExactMatch(strip_punct=True, yo_fold=True, words_to_digits=True),
     Accuracy(),
     Accuracy(labels=["the cat", "something"]),
-    *(Classification(profile=profile) for profile in PROFILES),
+    *(Classification(profile=profile) for profile in Classification.profiles),
     Anls(),
     Anls(profile="inclusive"),
     Cer(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from operator import eq
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,18 +15,33 @@ from vlmhyperbench_sdk.types import JsonObject, Measures
 from vlmhyperbench_text_metrics.normalise import NormaliserV1
 from vlmhyperbench_text_metrics.pairs import lay_out, share
 
-PROFILES = ("v1",)
-
 
 class Accuracy:
-    """1 where the answer is the true class, else 0; `unparsed` counts answers that name no known class.
+    """The answer names the sample's class.
 
-    With `labels` the classes are closed: an answer that is none of them is `unparsed` (and wrong). Without, every
-    non-empty answer names a class.
+    ## Formula
+
+    samples whose normalised answer is their class / samples.
+
+    ## A group
+
+    The mean of its samples' values; the additive statistics are `correct`, `unparsed` and `count`.
+
+    ## Bad input
+
+    A sample without a reference is unscored (`no_reference`), never 0. An empty answer is wrong even where the
+    reference is empty.
     """
 
+    profiles: ClassVar[Mapping[str, str]] = {
+        "v1": (
+            "the normaliser of exact_match. With the option `labels` an answer that is none of them is "
+            "`unparsed`, and wrong; without, only an empty answer is."
+        ),
+    }
+
     def __init__(self, *, profile: str = "v1", labels: Sequence[str] = ()) -> None:
-        self._profile = check_profile("accuracy", profile, PROFILES)
+        self._profile = check_profile("accuracy", profile, self.profiles)
         if isinstance(labels, str) or not all(isinstance(label, str) and label.strip() for label in labels):
             raise InvalidInput("The labels of accuracy are no list of non-empty texts.", cure="Write labels: [a, b].")
         self._normaliser = NormaliserV1()

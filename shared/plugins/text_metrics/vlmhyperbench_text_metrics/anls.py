@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,22 +13,58 @@ from vlmhyperbench_sdk.types import JsonObject, Measures
 from vlmhyperbench_text_metrics.edit_rates import distances
 from vlmhyperbench_text_metrics.pairs import IntArray, Pairs, lay_out, share
 
-PROFILES = ("paper", "inclusive", "docvqa")
 _PAPER = "Biten et al. 2019, arXiv:1905.13648, eq. 1"
 
 
 class Anls:
-    """Best similarity over the references, where it counts; else 0.
+    """Average normalised Levenshtein similarity: forgives small reading errors and no others.
 
-    With `d` the Levenshtein distance and `L` the longer length of the stripped, case-folded texts, the normalised
-    distance is `d / L` (0 for two empty texts). Profile `paper`: the similarity `1 − d/L` counts where `d/L < 0.5`.
-    Profile `inclusive`: where `d/L <= 0.5`. Profile `docvqa`, as the competition's script computes it: the texts are in
-    lower case with each run of white space one space, `L` is the longer length of the texts as they came, in upper
-    case, and `d/L <= 0.5` counts.
+    ## Formula
+
+    Texts are stripped and case-folded; d is their Levenshtein distance in code points, L the longer length, NL = d / L
+    (0 for two empty texts). The value is the best over the references of 1 − NL where NL is under the threshold, else
+    0.
+
+    The threshold is decided on integers (2d against L), so that rounding never moves it.
+
+    ## A group
+
+    The mean of its samples' values; the additive statistics are `similarity` and `count`.
+
+    ## Bad input
+
+    A sample without a reference is unscored (`no_reference`), never 0. An empty answer scores 1 against an empty
+    reference and 0 against any other. A combining character counts as a code point of its own. A megabyte against an
+    ordinary reference takes milliseconds; a megabyte against a megabyte is quadratic and takes tens of seconds.
+
+    ## Where tools differ
+
+    | Tool | Difference |
+    |---|---|
+    | package `anls` 0.0.2 | white space inside a text is collapsed first: `a b` against `a  b` scores 1, here 0.75 |
+    | google-research/pix2struct, `anls_metric` | `NL <= 0.5` counts (profile `inclusive`); lower case, ends are not
+        stripped |
+
+    White space at the ends makes a text longer and so hides errors: `"      ab      "` against `"ax"` has NL = 0.5 only
+    after stripping.
     """
 
+    profiles: ClassVar[Mapping[str, str]] = {
+        "paper": (
+            "NL < 0.5 counts, as in Biten et al. 2019, arXiv:1905.13648, eq. 1; a similarity of exactly 0.5 scores 0."
+        ),
+        "inclusive": "NL ≤ 0.5 counts.",
+        "docvqa": (
+            "as the evaluation script of the DocVQA challenge, and the harnesses after it, compute it, so "
+            "that numbers can be held against published ones. d is the distance of the texts in lower case "
+            "with each run of white space one space; L is the longer length of the texts as they came, in "
+            'upper case; NL ≤ 0.5 counts. Spaces around an answer therefore flatter it: `"      ab      "` '
+            'against `"ax"` scores 0.93.'
+        ),
+    }
+
     def __init__(self, *, profile: str = "paper") -> None:
-        self._profile = check_profile("anls", profile, PROFILES)
+        self._profile = check_profile("anls", profile, self.profiles)
 
     @property
     def description(self) -> MetricDescription:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,25 +13,46 @@ from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, Measures
 from vlmhyperbench_text_metrics.pairs import lay_out
 
-PROFILES = ("sacrebleu",)
-
 _ORDERS = range(1, 5)
 _COLUMNS = ("sys_len", "ref_len", *(f"correct_{n}" for n in _ORDERS), *(f"total_{n}" for n in _ORDERS))
 
 
 class Bleu:
-    """BLEU in points, 0 to 100, as sacrebleu computes it by default (tokeniser 13a, exponential smoothing).
+    """Corpus BLEU as sacrebleu computes it.
 
-    A sample's value is sentence BLEU with effective order; `combine` is corpus BLEU without it, so the value of a
-    group is no mean of its samples. A group without a 4-gram has no value where its references are shorter than four
-    words on average: corpus BLEU would call perfect one-word answers 0.
+    ## Formula
+
+    Geometric mean of the clipped precisions of 1- to 4-grams, times the brevity penalty, in points. The exact sacrebleu
+    signature is the metric's `formula`.
+
+    ## A group
+
+    Pooled: corpus BLEU without effective order, from `sys_len`, `ref_len`, `correct_n` and `total_n`; no mean of
+    sentence scores. A group has no corpus BLEU (no value, rather than 0) where no answer holds a 4-gram and its
+    references have fewer than four words on average.
+
+    ## Bad input
+
+    A sample without a reference is unscored (`no_reference`), never 0. All references of a sample are used at once.
+
+    ## Where tools differ
+
+    | Tool | Difference |
+    |---|---|
+    | sacrebleu | none; hypothesis = prediction, and swapping the two gives another score |
     """
+
+    profiles: ClassVar[Mapping[str, str]] = {
+        "sacrebleu": (
+            "tokeniser 13a, exponential smoothing, case counts. A sample's value is sentence BLEU with effective order."
+        ),
+    }
 
     def __init__(self, *, profile: str = "sacrebleu") -> None:
         # sacrebleu takes most of a second to import, which the other metrics of the package need not pay.
         from sacrebleu.metrics.bleu import BLEU
 
-        self._profile = check_profile("bleu", profile, PROFILES)
+        self._profile = check_profile("bleu", profile, self.profiles)
         self._sentence = BLEU(effective_order=True)
         self._corpus = BLEU()
 

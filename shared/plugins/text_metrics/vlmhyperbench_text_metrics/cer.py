@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from vlmhyperbench_sdk.params import check_profile
 from vlmhyperbench_sdk.protocols import MetricDescription
@@ -10,14 +11,46 @@ from vlmhyperbench_sdk.types import JsonObject, Measures
 from vlmhyperbench_text_metrics.edit_rates import measure_edits, pooled_rate
 from vlmhyperbench_text_metrics.pairs import lay_out
 
-PROFILES = ("jiwer",)
-
 
 class Cer:
-    """Character error rate as jiwer defines it, unclipped: above 1 where more is wrong than the reference is long."""
+    """Character errors per character of the reference.
+
+    ## Formula
+
+    character edits (insertions, deletions, substitutions) / characters of the reference. An empty reference: 0 if the
+    prediction is empty too, else the number of insertions over 1.
+
+    The value is never clipped.
+
+    ## A group
+
+    Pooled: Σ edits / Σ reference characters, from the statistics `edits` and `length`; over 1 where every reference is
+    empty. This is not the mean of the samples' rates: long references weigh more. Of several references the one with
+    the lowest rate counts, the first among equals.
+
+    ## Bad input
+
+    A sample without a reference is unscored (`no_reference`), never 0. A combining character is a character. A megabyte
+    against a megabyte is quadratic and takes tens of seconds.
+
+    ## Where tools differ
+
+    | Tool | Difference |
+    |---|---|
+    | jiwer | none for one reference; it takes no more than one |
+    | means of per-sample rates | another number: of `x`/`a` and nine right characters in ten, the mean is 0.5 and the
+        pooled rate 0.1 |
+    """
+
+    profiles: ClassVar[Mapping[str, str]] = {
+        "jiwer": (
+            "what jiwer 4 computes with its default transforms. White space at the ends is no part of a text; "
+            "nothing else is normalised: case, punctuation and inner white space count."
+        ),
+    }
 
     def __init__(self, *, profile: str = "jiwer") -> None:
-        self._profile = check_profile("cer", profile, PROFILES)
+        self._profile = check_profile("cer", profile, self.profiles)
 
     @property
     def description(self) -> MetricDescription:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.metadata import version
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, Measures
 from vlmhyperbench_text_metrics.pairs import lay_out
 
-PROFILES = ("sacrebleu", "chrfpp")
 """`chrfpp` is chrF++; a profile's name holds no plus sign."""
 
 _CHARACTER_ORDER = 6
@@ -22,14 +21,40 @@ _WORD_ORDER = {"sacrebleu": 0, "chrfpp": 2}
 
 
 class Chrf:
-    """chrF2 in points, 0 to 100, as sacrebleu computes it by default: white space is no character, case counts.
+    """F-score of character n-grams, as sacrebleu computes it.
 
-    Profile `chrfpp` adds word unigrams and bigrams. Of several references the one with the highest score counts. A
-    sample's value is its sentence score; `combine` is the corpus score, which is no mean of the samples.
+    ## Formula
+
+    chrF2: precision and recall of character 1- to 6-grams are averaged over the orders that both texts have (effective
+    order), and recall weighs twice as much (β = 2). White space is no character, case counts. The sacrebleu signature
+    is the metric's `formula`.
+
+    ## A group
+
+    Pooled: the corpus score from n-gram counts `said_*`, `true_*`, `match_*` of each order; no mean of sentence scores.
+    Of several references the one with the highest sentence score counts.
+
+    ## Bad input
+
+    A sample without a reference is unscored (`no_reference`), never 0. An empty answer or reference scores 0, two empty
+    texts too: that is sacrebleu's definition. A megabyte takes one to two seconds.
+
+    ## Where tools differ
+
+    | Tool | Difference |
+    |---|---|
+    | sacrebleu | none |
+    | sacrebleu with `eps_smoothing`, which its documentation says is how chrF++.py, NLTK and Moses smooth | orders that
+        a text lacks count with a tiny value in place of being left out |
     """
 
+    profiles: ClassVar[Mapping[str, str]] = {
+        "sacrebleu": "chrF2, `nw:0`.",
+        "chrfpp": ("chrF++, which adds word unigrams and bigrams, `nw:2`. (A profile's name holds no plus sign.)"),
+    }
+
     def __init__(self, *, profile: str = "sacrebleu") -> None:
-        self._profile = check_profile("chrf", profile, PROFILES)
+        self._profile = check_profile("chrf", profile, self.profiles)
         self._words = _WORD_ORDER[profile]
         self._counting = _counting(self._words)
         orders = [f"char_{n}" for n in range(1, _CHARACTER_ORDER + 1)] + [

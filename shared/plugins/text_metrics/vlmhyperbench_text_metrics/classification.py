@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import get_args
+from typing import ClassVar
 
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.params import check_profile
@@ -14,7 +14,6 @@ from vlmhyperbench_text_metrics.normalise import NormaliserV1
 from vlmhyperbench_text_metrics.one_hot import one_hot
 from vlmhyperbench_text_metrics.pairs import NO_REFERENCE, lay_out
 
-PROFILES: tuple[Average, ...] = get_args(Average)
 NO_CLASS = "no_class"
 """There are references, but none of them is the name of a class."""
 
@@ -32,12 +31,72 @@ _FORMULAS: Mapping[Average, str] = {
 
 
 class Classification:
-    """1 where the answer is the sample's class, else 0; a group's value comes from its confusion matrix.
+    """One class per sample: precision, recall and F1 of a group, with its confusion matrix.
 
-    With `labels` the classes are closed: an answer that is none of them is `__unparsed__`. Without, every answer of at
-    most 80 characters is a candidate, and one that is nobody's true class in the group counts as unparsed there. The
-    classes that are averaged are the true ones of the group, either way.
+    ## Formula
+
+    The classes of a group are the true classes of its samples. With *right* = samples of a class that were said to be
+    of it, *support* = samples of it, *predicted* = samples said to be of it:
+
+    precision = right / predicted, 0 where nothing is predicted; recall = right / support; F1 = 2 right / (support +
+    predicted).
+
+    Texts are compared after the normaliser of exact_match. An answer that names no class is `__unparsed__`: wrong, and
+    predicted as no class.
+
+    A sample's value is 1 if the answer is its class, else 0.
+
+    ## Classes
+
+    With the param `labels` the classes are closed: an answer that is none of them is unparsed. Without, an answer of at
+    most 80 characters is a candidate, and is unparsed in a group in which nobody has it as true class. Give `labels`
+    where answers are free text: else each different wrong answer is a column of the stored statistics.
+
+    Of several references the first that the answer equals is the sample's class, else the first that is a class.
+
+    ## A group
+
+    Pooled: the value follows from the sums of the cells. The additive statistics are `count` and one per pair of
+    classes that occurs, `cell:<true>|<predicted>`, with `__unparsed__` as the predicted one where there is none. In
+    names `%`, `|` and what is not printable are written as `%XX`, so that a class `a|b` is `a%7Cb`.
+    `confusion_of(sums)` turns them into the matrix and each class's precision, recall, F1 and support.
+
+    ## Bad input
+
+    A sample without a reference is unscored (`no_reference`). So is one none of whose references is a class
+    (`no_class`): empty, over 80 characters, or outside the labels. An empty answer is unparsed.
+
+    ## Rows of `vlmhyperbench score`
+
+    ```json
+    {"id": 1, "prediction": "receipt", "targets": "Receipt"}
+    ```
+
+    Closed classes: `--param 'labels=["receipt", "invoice"]'`.
+
+    ## Where tools differ
+
+    | Tool | Difference |
+    |---|---|
+    | scikit-learn, `labels` = the true classes of the group | none; 0/0 is 0 there by default, with a warning |
+    | scikit-learn without `labels` | a predicted class that no sample has (an unparsed answer, too) is a class with F1
+        0, and lowers the macro averages; micro F1 is accuracy |
+    | scikit-learn with a list of all `labels` | one without a sample in the group is a class with F1 0, so that the
+        macro F1 of a small group is low |
+    | `balanced_accuracy_score` | none |
     """
+
+    profiles: ClassVar[Mapping[str, str]] = {
+        "macro_f1": "the mean of F1 over the classes.",
+        "micro_f1": (
+            "2 Σ right / (Σ support + Σ predicted). The share of right answers where every answer names a "
+            "class of the group."
+        ),
+        "weighted_f1": "the mean of F1 over the classes, each by its support.",
+        "macro_precision": "the mean of precision over the classes.",
+        "macro_recall": "the mean of recall over the classes.",
+        "balanced_accuracy": "what `macro_recall` is.",
+    }
 
     def __init__(self, *, profile: Average = "macro_f1", labels: Sequence[str] = ()) -> None:
         """Take the profile and, where they are known, the classes.
@@ -45,7 +104,7 @@ class Classification:
         Raises:
             InvalidInput: there is no such profile, or the labels are no list of texts of 1 to 80 characters.
         """
-        check_profile("classification", profile, PROFILES)
+        check_profile("classification", profile, self.profiles)
         self._average: Average = profile
         self._normaliser = NormaliserV1()
         if isinstance(labels, str) or not all(isinstance(label, str) for label in labels):

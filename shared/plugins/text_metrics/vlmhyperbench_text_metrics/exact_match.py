@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import compress
 from operator import eq, ne
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,14 +15,42 @@ from vlmhyperbench_sdk.types import JsonObject, Measures
 from vlmhyperbench_text_metrics.normalise import NormaliserV1
 from vlmhyperbench_text_metrics.pairs import FloatArray, Pairs, lay_out, share
 
-PROFILES = ("v1",)
-
 _CHUNK = 1 << 13
 """Pairs that are normalised at a time, so that copies stay in the processor's cache."""
 
 
 class ExactMatch:
-    """1 where the normalised prediction equals any normalised reference, else 0."""
+    """The answer equals a reference after normalisation.
+
+    ## Formula
+
+    1 if the normalised prediction equals any normalised reference, else 0.
+
+    ## A group
+
+    The mean of its samples' values; the additive statistics are `correct` and `count`.
+
+    ## Bad input
+
+    A sample without a reference is unscored (`no_reference`), never 0. Two texts of white space alone are equal. Lone
+    surrogates, control characters and text that says NaN are text like any other.
+
+    ## Where tools differ
+
+    | Tool | Difference |
+    |---|---|
+    | SQuAD's evaluation script | lower case in place of casefold, ASCII punctuation and the articles a, an, the
+        removed: `the cat.` equals `cat` there |
+    | google-research/pix2struct, `exact_match` | nothing is normalised: case counts |
+    """
+
+    profiles: ClassVar[Mapping[str, str]] = {
+        "v1": (
+            "NFKC, casefold, white space collapsed and stripped. Options, recorded in the description: "
+            "`strip_punct` (punctuation off both ends of a word), `yo_fold` (ё as е), `words_to_digits` (zero "
+            "to ten, English and Russian)."
+        ),
+    }
 
     def __init__(
         self,
@@ -31,7 +60,7 @@ class ExactMatch:
         yo_fold: bool = False,
         words_to_digits: bool = False,
     ) -> None:
-        self._profile = check_profile("exact_match", profile, PROFILES)
+        self._profile = check_profile("exact_match", profile, self.profiles)
         self._normaliser = NormaliserV1(strip_punct=strip_punct, yo_fold=yo_fold, words_to_digits=words_to_digits)
 
     @property

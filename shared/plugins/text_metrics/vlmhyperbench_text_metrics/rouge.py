@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from importlib.metadata import version
+from typing import ClassVar
 
 import numpy as np
 from rapidfuzz.distance import LCSseq
@@ -16,21 +17,50 @@ from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, Measures
 from vlmhyperbench_text_metrics.pairs import lay_out, share
 
-PROFILES = ("rougeL", "rouge1", "rouge2")
-
 STEMMED_CHARACTERS = 100
 """The stemmer takes a word apart recursively: what is longer is no word, and stays as it is."""
 
 
 class Rouge:
-    """F-measure of ROUGE-1, ROUGE-2 or ROUGE-L as rouge-score computes it; the best of several references counts.
+    """F-measure of shared n-grams or of the longest common subsequence of words.
 
-    Words are rouge-score's: runs of a-z and 0-9 in the lower-cased text. Text in other scripts therefore has none, and
-    scores 0. With `stemmer` words of more than three letters are reduced by NLTK's Porter stemmer.
+    ## Formula
+
+    2PR / (P + R); P and R are the shared n-grams (ROUGE-1, ROUGE-2) or the longest common subsequence (ROUGE-L), over
+    those of the prediction and of the reference; the best over the references.
+
+    Option `stemmer` (off): NLTK's Porter stemmer on words of more than three letters, as in rouge-score; words above
+    100 letters stay as they are.
+
+    Words are rouge-score's: lower-cased runs of a-z and 0-9. **Text in another script has no words and scores 0**: use
+    chrF or CER there.
+
+    ## A group
+
+    The mean of its samples' values; the additive statistics are `fmeasure` and `count`.
+
+    ## Bad input
+
+    A sample without a reference is unscored (`no_reference`), never 0. A text without words scores 0, two such texts
+    too, as in rouge-score.
+
+    ## Where tools differ
+
+    | Tool | Difference |
+    |---|---|
+    | rouge-score | none; its own common subsequence is quadratic in plain Python, ours is rapidfuzz's with the same
+        result |
+    | rouge-score, `rougeLsum` | divides the text at line breaks first; not offered |
     """
 
+    profiles: ClassVar[Mapping[str, str]] = {
+        "rougeL": "the longest common subsequence of words.",
+        "rouge1": "shared words.",
+        "rouge2": "shared pairs of words.",
+    }
+
     def __init__(self, *, profile: str = "rougeL", stemmer: bool = False) -> None:
-        self._profile = check_profile("rouge", profile, PROFILES)
+        self._profile = check_profile("rouge", profile, self.profiles)
         if not isinstance(stemmer, bool):
             raise InvalidInput("The stemmer of rouge is neither true nor false.", cure="Write stemmer: true.")
         self._is_stemmed = stemmer

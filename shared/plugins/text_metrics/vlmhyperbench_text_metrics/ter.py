@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from rapidfuzz.distance import Levenshtein
@@ -13,8 +13,6 @@ from vlmhyperbench_sdk.params import check_profile
 from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, Measures
 from vlmhyperbench_text_metrics.pairs import lay_out
-
-PROFILES = ("sacrebleu",)
 
 SHIFTED_WORDS = 500
 """The search for moves takes time without a bound that a long answer could keep; longer texts go without it."""
@@ -29,16 +27,44 @@ class _Edits(NamedTuple):
 
 
 class Ter:
-    """Translation edit rate in points, 100 = one edit per word, unclipped, as sacrebleu computes it by default.
+    """Translation edit rate: edits per reference word, where moving a run of words is one edit.
 
-    Case does not count. Edits are those of the nearest reference, divided by the mean length of the references.
+    ## Formula
+
+    100 · edits of the nearest reference / mean number of words of the references. Edits are insertions, deletions,
+    substitutions and moves of runs of words, found by Tercom's search as sacrebleu implements it.
+
+    The value is never clipped; 100 is one edit per word.
+
+    The search for moves has no useful bound in time, so where a text has more than 500 words the edits are those
+    without moves, which moves could only lower. Such samples are counted by the statistic `unshifted`.
+
+    ## A group
+
+    Pooled: 100 · Σ `edits` / Σ `length`; 100 where all references are empty and there are edits.
+
+    ## Bad input
+
+    A sample without a reference is unscored (`no_reference`), never 0. Against an empty reference an empty answer
+    scores 0 and any other 100, as in sacrebleu.
+
+    ## Where tools differ
+
+    | Tool | Difference |
+    |---|---|
+    | sacrebleu | none up to 500 words; beyond, it goes on searching for moves |
+    | WER | no moves, case counts, and an empty reference costs the number of insertions |
     """
+
+    profiles: ClassVar[Mapping[str, str]] = {
+        "sacrebleu": "lower case, Tercom's tokeniser without normalisation, punctuation kept.",
+    }
 
     def __init__(self, *, profile: str = "sacrebleu") -> None:
         # sacrebleu takes most of a second to import, which the other metrics of the package need not pay.
         from sacrebleu.metrics.ter import TER
 
-        self._profile = check_profile("ter", profile, PROFILES)
+        self._profile = check_profile("ter", profile, self.profiles)
         self._ter = TER()
 
     @property

@@ -6,6 +6,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,21 +16,43 @@ from vlmhyperbench_sdk.types import JsonObject, Measures
 from vlmhyperbench_text_metrics.normalise import NormaliserV1
 from vlmhyperbench_text_metrics.pairs import lay_out, share
 
-PROFILES = ("squad", "v1")
-
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLE = re.compile(r"\b(?:an?|the)\b")
 
 
 class TokenF1:
-    """Harmonic mean of precision and recall of words, counted with their repetitions; best over the references.
+    """Words that the answer shares with a reference, order aside.
 
-    Profile `squad`: words of SQuAD's evaluation script (lower case, ASCII punctuation and the articles a, an, the
-    taken out). Profile `v1`: words of normaliser v1. Two texts without a word agree (1); one without disagrees (0).
+    ## Formula
+
+    2PR / (P + R); P = shared words / predicted words, R = shared words / reference words, counted with repetitions;
+    best over the references. Both without words: 1; one without: 0.
+
+    ## A group
+
+    The mean of its samples' values; the additive statistics are `f1` and `count`.
+
+    ## Bad input
+
+    A sample without a reference is unscored (`no_reference`), never 0. A text of punctuation or articles alone has no
+    words under `squad`.
+
+    ## Where tools differ
+
+    | Tool | Difference |
+    |---|---|
+    | SQuAD's script v1.1 | two texts without words score 0; v2.0 gives 1, and so do we |
+    | Russian quotes and dashes | `string.punctuation` is ASCII: `«да»` and `да` share no word under `squad`, in the
+        script too |
     """
 
+    profiles: ClassVar[Mapping[str, str]] = {
+        "squad": ("lower case, ASCII punctuation removed, articles a, an, the removed, divided by white space."),
+        "v1": "the normaliser of exact_match; articles and punctuation count.",
+    }
+
     def __init__(self, *, profile: str = "squad") -> None:
-        self._profile = check_profile("token_f1", profile, PROFILES)
+        self._profile = check_profile("token_f1", profile, self.profiles)
         self._normaliser = NormaliserV1()
 
     @property

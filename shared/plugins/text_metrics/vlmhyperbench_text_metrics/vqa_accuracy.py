@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,22 +13,53 @@ from vlmhyperbench_sdk.types import JsonObject, Measures
 from vlmhyperbench_text_metrics.pairs import NO_REFERENCE, share
 from vlmhyperbench_text_metrics.vqa_text import normalise_answer, trim
 
-PROFILES = ("official", "normalized")
-
 ONE_ANNOTATOR = "one_annotator"
 
 _ENOUGH = 3
 
 
 class VqaAccuracy:
-    """Mean over the annotators of min(others who gave the answer / 3, 1); references are the annotators' answers.
+    """An answer is as right as annotators gave it; the references of a sample are its annotators' answers.
 
-    Profile `official`: where all annotators agree to the letter, nothing is normalised, as in the evaluation script of
-    VQA v2. Profile `normalized`: answers are always normalised. A sample with one annotator has no others: unscored.
+    ## Formula
+
+    Mean over the annotators i of min(annotators other than i who gave the answer / 3, 1).
+
+    Normalising: a punctuation mark disappears if it stands beside a space somewhere in the answer, or if there is a
+    comma between digits, else it becomes a space; periods go unless a digit follows; lower case; number words none and
+    zero to ten become digits; a, an, the go; contractions get a missing apostrophe back. The script takes out at most
+    32 periods (a flag stands where a count is expected); so do we.
+
+    ## A group
+
+    The mean of its samples' values; the additive statistics are `accuracy` and `count`.
+
+    ## Bad input
+
+    A sample without a reference is unscored (`no_reference`), never 0. A sample with one annotator is unscored
+    (`one_annotator`): there is nobody else to agree with. With two or three annotators the highest possible value is
+    1/3 or 2/3.
+
+    ## Where tools differ
+
+    | Tool | Difference |
+    |---|---|
+    | vqaEval.py | reports per cent rounded to two places; one annotator gives 0 |
+    | its earlier revision (commit 07aecec) | the prediction was always normalised, the annotators' answers only where
+        they disagree, without articles and numbers |
+    | min(matches / 3, 1) over all annotators at once | more for 1 to 3 matches: 3 of 10 give 1.0 there and 0.9 here |
     """
 
+    profiles: ClassVar[Mapping[str, str]] = {
+        "official": (
+            "vqaEval.py of GT-Vision-Lab/VQA. Where all annotators agree to the letter, answer and references "
+            "are only trimmed; else both are normalised."
+        ),
+        "normalized": "always normalised.",
+    }
+
     def __init__(self, *, profile: str = "official") -> None:
-        self._profile = check_profile("vqa_accuracy", profile, PROFILES)
+        self._profile = check_profile("vqa_accuracy", profile, self.profiles)
 
     @property
     def description(self) -> MetricDescription:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from vlmhyperbench_sdk.params import check_profile
 from vlmhyperbench_sdk.protocols import MetricDescription
@@ -11,17 +12,48 @@ from vlmhyperbench_text_metrics.edit_rates import measure_edits, pooled_rate
 from vlmhyperbench_text_metrics.pairs import lay_out
 from vlmhyperbench_text_metrics.words import divide_words
 
-PROFILES = ("jiwer",)
-
 _CHUNK_CHARS = 1 << 16
 """Less text than where nothing is divided: lists of words that are soon gone cost the garbage collector nothing."""
 
 
 class Wer:
-    """Word error rate as jiwer defines it, unclipped; words are what its default transform makes of a text."""
+    """Word errors per word of the reference.
+
+    ## Formula
+
+    word edits (insertions, deletions, substitutions) / words of the reference. An empty reference: 0 if the prediction
+    is empty too, else the number of insertions over 1.
+
+    The value is never clipped.
+
+    ## A group
+
+    Pooled: Σ edits / Σ reference words, from the statistics `edits` and `length`; over 1 where every reference is
+    empty. This is not the mean of the samples' rates: long references weigh more. Of several references the one with
+    the lowest rate counts, the first among equals.
+
+    ## Bad input
+
+    A sample without a reference is unscored (`no_reference`), never 0. A text of white space alone has no words.
+
+    ## Where tools differ
+
+    | Tool | Difference |
+    |---|---|
+    | jiwer | none for one reference; it takes no more than one |
+    | division by `str.split` | tabs and line breaks divide words |
+    """
+
+    profiles: ClassVar[Mapping[str, str]] = {
+        "jiwer": (
+            "what jiwer 4 computes with its default transforms. Runs of two or more white-space characters "
+            "become a space, the ends are stripped, and spaces divide words. A single tab or line break "
+            "inside a text therefore divides nothing: `a\\tb` is one word. Case and punctuation count."
+        ),
+    }
 
     def __init__(self, *, profile: str = "jiwer") -> None:
-        self._profile = check_profile("wer", profile, PROFILES)
+        self._profile = check_profile("wer", profile, self.profiles)
 
     @property
     def description(self) -> MetricDescription:

@@ -1,0 +1,182 @@
+"""Write what is said of every metric from its class: its registry entry, its page, the index and metrics.json.
+
+`python -m tests.architecture.metric_pages` does it, and `make docs` calls that; a test notices what has changed. A
+class says it by its docstring (the page: a first paragraph, then sections), by `profiles` (profile → what it does, the
+first is the default) and by the description of each profile.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Protocol, cast
+
+import yaml
+
+from vlmhyperbench_sdk import discovery
+from vlmhyperbench_sdk.protocols import Metric, MetricDescription
+
+ROOT = Path(__file__).parents[2]
+PAGES = "docs/metrics"
+SCHEMA = "vlmhb/metrics/v1"
+INDEX = f"{PAGES}/README.md"
+TABLE = re.compile(r"(<!-- metrics: written by make docs -->\n).*?(<!-- end -->\n)", re.DOTALL)
+_STARTS = re.compile(r"(- |\||#|```)")
+
+
+class Documented(Protocol):
+    """A metric's class that says what its profiles do."""
+
+    profiles: Mapping[str, str]
+
+    def __call__(self, *, profile: str) -> Metric: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Documentation:
+    """A metric with the descriptions of its profiles, the default first."""
+
+    name: str
+    package: str
+    text: str
+    profiles: Mapping[str, str]
+    descriptions: Sequence[MetricDescription]
+
+    @property
+    def lead(self) -> str:
+        """The first paragraph."""
+        return self.text.partition("\n\n")[0]
+
+
+def documented() -> list[Documentation]:
+    """Return every registered metric, by its name."""
+    found = []
+    for name in discovery.names("metrics"):
+        (point,) = entry_points(group="vlmhyperbench.metrics", name=name)
+        loaded = discovery.load("metrics", name)
+        metric = cast("Documented", loaded)
+        found.append(
+            Documentation(
+                name=name,
+                package=point.dist.name if point.dist else "",
+                text=unwrapped(inspect.cleandoc(loaded.__doc__ or "")),
+                profiles=metric.profiles,
+                descriptions=[metric(profile=profile).description for profile in metric.profiles],
+            )
+        )
+    return found
+
+
+def files(metrics: Sequence[Documentation], index: str) -> dict[str, str]:
+    """Return path → content of everything that is written; `index` is the index as it is."""
+    rows = "".join(map(_index_row, metrics))
+    table = f"| Metric | Profiles | A group is | Package |\n|---|---|---|---|\n{rows}"
+    described = [
+        {"metric": metric.name, "is_default": no == 0, **asdict(description)}
+        for metric in metrics
+        for no, description in enumerate(metric.descriptions)
+    ]
+    return {
+        **{f"{PAGES}/{metric.name}.md": page_of(metric) for metric in metrics},
+        **{f"registries/metrics/{metric.name}.yaml": entry_of(metric) for metric in metrics},
+        f"{PAGES}/metrics.json": json.dumps({"schema": SCHEMA, "metrics": described}, ensure_ascii=False, indent=1)
+        + "\n",
+        INDEX: TABLE.sub(lambda marks: f"{marks[1]}{table}{marks[2]}", index),
+    }
+
+
+def page_of(metric: Documentation) -> str:
+    """Write the page of a metric."""
+    profiles = "".join(
+        f"- `{profile}`{' (default)' if no == 0 else ''}: {does}\n"
+        for no, (profile, does) in enumerate(metric.profiles.items())
+    )
+    _, formula, *others = re.split(r"^(?=## )", metric.text, flags=re.MULTILINE)
+    parts = [
+        f"# {metric.name}",
+        metric.lead,
+        _kinds(metric),
+        formula,
+        f"## Profiles\n\n{profiles}",
+        *others,
+    ]
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def entry_of(metric: Documentation) -> str:
+    """Write the registry entry of a metric."""
+    first = metric.descriptions[0]
+    others = {profile: {"profile": profile} for profile in list(metric.profiles)[1:]}
+    entry = {
+        "description": metric.lead,
+        "version": first.version,
+        "class_path": metric.name,
+        "profile": first.profile,
+        **({"profiles": others} if others else {}),
+    }
+    return "# Written by `make docs` from the metric's class.\n" + yaml.safe_dump(
+        entry, allow_unicode=True, sort_keys=False, width=120
+    )
+
+
+def unwrapped(text: str) -> str:
+    """Join the lines of each paragraph, list item and table row; code stays as it is."""
+    lines: list[str] = []
+    is_code = False
+    for line in text.split("\n"):
+        is_code ^= line.startswith("```")
+        if is_code or not line or _STARTS.match(line) or not lines or not lines[-1]:
+            lines.append(line)
+        else:
+            lines[-1] += f" {line.strip()}"
+    return "\n".join(lines)
+
+
+def _kinds(metric: Documentation) -> str:
+    """Say kind, unit, range and direction, once for profiles that agree."""
+    said: dict[str, list[str]] = {}
+    for description in metric.descriptions:
+        said.setdefault(_kind(description), []).append(f"`{description.profile}`")
+    if len(said) == 1:
+        return next(iter(said))
+    return "\n".join(f"- {', '.join(profiles)}: {kind}" for kind, profiles in said.items())
+
+
+def _kind(description: MetricDescription) -> str:
+    low, high = ("unbounded" if end is None else f"{end:g}".replace("-", "\N{MINUS SIGN}") for end in description.range)
+    parts = [f"Kind {description.kind}, unit {description.unit}, range {low} to {high}, version {description.version}"]
+    if description.direction is not None:
+        parts.append(f"{description.direction} is better")
+    is_share = " Every value is 0 or 1, so that its interval is Wilson's." if description.proportion else ""
+    return ", ".join(parts) + "." + is_share
+
+
+def _index_row(metric: Documentation) -> str:
+    profiles = ", ".join(metric.profiles)
+    group = metric.descriptions[0].aggregation
+    return f"| [{metric.name}]({metric.name}.md) | {profiles} | {group} | {metric.package} |\n"
+
+
+def stale(written: Mapping[str, str]) -> Iterator[str]:
+    """Name every file that is not as its metric says, or whose metric is gone."""
+    for name, text in written.items():
+        if not (ROOT / name).is_file() or (ROOT / name).read_text(encoding="utf-8") != text:
+            yield name
+    for folder, suffix in ((PAGES, ".md"), ("registries/metrics", ".yaml")):
+        there = {str(path.relative_to(ROOT)) for path in (ROOT / folder).glob(f"*{suffix}")}
+        yield from sorted(there - set(written))
+
+
+def main() -> None:
+    """Write every file."""
+    for name, text in files(documented(), (ROOT / INDEX).read_text(encoding="utf-8")).items():
+        (ROOT / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

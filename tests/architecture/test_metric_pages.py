@@ -1,0 +1,75 @@
+"""Pages, registry entries and descriptions of metrics are those of their classes; a new metric needs no other file."""
+
+from __future__ import annotations
+
+import inspect
+
+from tests.architecture.metric_pages import (
+    INDEX,
+    ROOT,
+    Documentation,
+    documented,
+    entry_of,
+    files,
+    page_of,
+    stale,
+    unwrapped,
+)
+from tests.sdk.test_metric_conformance import DESCRIPTION
+
+PAGE = """\
+How much is the same.
+
+## Formula
+
+equal words / words, in a sentence that
+goes on.
+
+| Tool | Difference |
+|---|---|
+| other | it counts otherwise,
+    and says so |
+
+## Rows
+
+```json
+{"id": 1,
+ "prediction": "x"}
+```
+"""
+
+
+def _metric() -> Documentation:
+    return Documentation(
+        name="same",
+        package="my-metrics",
+        text=unwrapped(inspect.cleandoc(PAGE)),
+        profiles={"plain": "letter by letter."},
+        descriptions=[DESCRIPTION],
+    )
+
+
+def test_what_is_written_of_metrics_is_what_their_classes_say() -> None:
+    written = files(documented(), (ROOT / INDEX).read_text(encoding="utf-8"))
+    assert not list(stale(written)), "Run: make docs"
+
+
+def test_the_page_of_a_metric_is_its_docstring_with_profiles_and_kind() -> None:
+    page = page_of(_metric())
+    assert page.startswith(
+        "# same\n\nHow much is the same.\n\nKind text, unit 1, range 0 to 1, version 1.0.0, higher is better."
+    )
+    headings = [line for line in page.splitlines() if line.startswith("## ")]
+    assert headings == ["## Formula", "## Profiles", "## Rows"]
+    assert "equal words / words, in a sentence that goes on." in page
+    assert "| other | it counts otherwise, and says so |" in page
+    assert '{"id": 1,\n "prediction": "x"}' in page
+    assert "- `plain` (default): letter by letter." in page
+
+
+def test_a_new_metric_gets_its_entry_its_row_and_its_place_in_the_json() -> None:
+    written = files([_metric()], (ROOT / INDEX).read_text(encoding="utf-8"))
+    assert "class_path: same\nprofile: plain\n" in entry_of(_metric())
+    assert "| [same](same.md) | plain | mean | my-metrics |" in written[INDEX]
+    assert '"metric": "same"' in written["docs/metrics/metrics.json"]
+    assert "registries/metrics/anls.yaml" in set(stale(written)), "an entry whose metric is gone is noticed"
