@@ -25,7 +25,8 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 from vlmhyperbench.domain.ground import parse_cores
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.files import write_whole
-from vlmhyperbench_sdk.gateway import FIRST_PARTY_ADAPTERS
+from vlmhyperbench_sdk.gateway import FIRST_PARTY_ADAPTERS, EngineEnvironment
+from vlmhyperbench_sdk.net import UrlPolicy
 
 
 class Timers(BaseModel):
@@ -153,9 +154,14 @@ class Settings(BaseSettings):
         return f"http://{host}:{self.api_port}"
 
     @property
-    def adapters(self) -> frozenset[str]:
-        """Every distribution whose adapters may be imported."""
-        return self.allowed_adapters | frozenset(FIRST_PARTY_ADAPTERS)
+    def engine_environment(self) -> EngineEnvironment:
+        """Where engines run and whose adapters may drive them."""
+        return EngineEnvironment(adapters=tuple(sorted(self.allowed_adapters.union(FIRST_PARTY_ADAPTERS))))
+
+    @property
+    def url_policy(self) -> UrlPolicy:
+        """Which endpoints may be measured."""
+        return UrlPolicy(allow_loopback=self.allow_loopback_targets, allow_hosts=self.allowed_target_hosts)
 
     @property
     def stored_path(self) -> Path:

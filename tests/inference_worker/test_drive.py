@@ -23,12 +23,15 @@ from vlmhyperbench.runtime import Runtime, open_runtime
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.children import CpuChildren
 from vlmhyperbench.worker.claims import ClaimedJob, WorkerContext
+from vlmhyperbench.worker.gateway import GatewayOptions
 from vlmhyperbench_inference_worker.drive import Driven, EngineLost, drive
 from vlmhyperbench_inference_worker.requests import PlannedRequest
-from vlmhyperbench_inference_worker.serving import Serving
+from vlmhyperbench_inference_worker.serving import Serving, WantedTarget
 from vlmhyperbench_inference_worker.sink import Sink
 from vlmhyperbench_inference_worker.watch import Watch
+from vlmhyperbench_sdk.gateway import EngineEnvironment
 from vlmhyperbench_sdk.load import LoadLimits, PhaseKind
+from vlmhyperbench_sdk.net import UrlPolicy
 from vlmhyperbench_sdk.types import JsonValue, Prompt
 from vlmhyperbench_simulated.server import SimulatedServer, start_server
 from vlmhyperbench_simulated.simulation import Simulation
@@ -52,16 +55,16 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
     started = []
 
     async def start_serving(target: ModelTarget | EndpointTarget) -> Serving:
-        policy, log_path = ["--allow-loopback"], tmp_path / "gateway.log"
-        one = await Serving.start(
-            "d", target, secret_values={}, load_timeout_s=20, label={}, policy=policy, log_path=log_path
+        options = GatewayOptions(
+            environment=EngineEnvironment(), log=tmp_path / "gateway.log", policy=UrlPolicy(allow_loopback=True)
         )
-        started.append(one)
-        return one
+        served = await Serving.start(WantedTarget(digest="d", target=target, load_timeout_s=20), options)
+        started.append(served)
+        return served
 
     yield start_serving
-    for one in started:
-        await one.close()
+    for served in started:
+        await served.close()
 
 
 def managed(**params: JsonValue) -> ModelTarget:

@@ -29,7 +29,8 @@ from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.children import CpuChildren
 from vlmhyperbench.worker.claims import ClaimedJob, WorkerContext
 from vlmhyperbench_inference_worker.fleet import Fleet
-from vlmhyperbench_inference_worker.generation import _secret_names, handle_generate
+from vlmhyperbench_inference_worker.generation import handle_generate
+from vlmhyperbench_inference_worker.keys import secret_names
 from vlmhyperbench_inference_worker.reserve import Reserve
 from vlmhyperbench_inference_worker.work import Work
 from vlmhyperbench_sdk.types import JsonValue
@@ -304,5 +305,5 @@ def test_a_local_judge_has_the_secrets_of_its_run_and_an_endpoint_only_the_key_t
     )
     spec = run_spec().model_copy(update={"secrets": ("HF_TOKEN", "KEY")})
     local = Work(spec=spec, samples=[], missing=[], kind="judge")
-    assert _secret_names(local) == ["HF_TOKEN", "KEY"]
-    assert _secret_names(replace(local, spec=spec.model_copy(update={"target": remote}))) == ["KEY"]
+    assert secret_names(local) == ["HF_TOKEN", "KEY"]
+    assert secret_names(replace(local, spec=spec.model_copy(update={"target": remote}))) == ["KEY"]

@@ -13,13 +13,18 @@ import pytest
 
 from tests.support.processes import eventually
 from vlmhyperbench.domain.specs import EndpointTarget, ModelFile, ModelTarget
+from vlmhyperbench.worker.gateway import GatewayOptions
+from vlmhyperbench_inference_worker.bodies import BodyOrder
 from vlmhyperbench_inference_worker.fleet import Fleet
-from vlmhyperbench_inference_worker.serving import Serving
+from vlmhyperbench_inference_worker.serving import Serving, WantedTarget
 from vlmhyperbench_sdk.errors import Conflict, InvalidInput, Unavailable
+from vlmhyperbench_sdk.gateway import EngineEnvironment
+from vlmhyperbench_sdk.net import UrlPolicy
 
 pytestmark = pytest.mark.anyio
 
 BODIES = "vlmhyperbench_gateway.bodies"
+MARK = "VLMHB_LABEL_WORKER"
 
 
 def target(**params):
@@ -34,26 +39,38 @@ async def until_missed(serving):
             await asyncio.sleep(0.01)
 
 
+def wanted(target, digest="d1", **secrets):
+    return WantedTarget(digest=digest, target=target, secrets=secrets, load_timeout_s=20)
+
+
 @pytest.fixture
-async def start(tmp_path):
+def options(tmp_path):
+    return GatewayOptions(
+        environment=EngineEnvironment(variables={MARK: "of this worker"}),
+        log=tmp_path / "gateway.log",
+        policy=UrlPolicy(allow_loopback=True),
+    )
+
+
+@pytest.fixture
+async def start(options):
     started = []
 
-    async def start_serving(what, digest="d1", secret_values=None):
-        serving = await Serving.start(
-            digest,
-            what,
-            secret_values=secret_values or {},
-            load_timeout_s=20,
-            label={},
-            policy=["--allow-loopback"],
-            log_path=tmp_path / "gateway.log",
-        )
+    async def start_serving(target, **secrets):
+        serving = await Serving.start(wanted(target, **secrets), options)
         started.append(serving)
         return serving
 
     yield start_serving
     for serving in started:
         await serving.close()
+
+
+@pytest.fixture
+async def fleet():
+    fleet = Fleet()
+    yield fleet
+    await fleet.discard()
 
 
 async def test_an_engine_with_a_server_of_its_own_is_measured_there(start):
@@ -102,7 +119,7 @@ async def test_the_key_of_an_endpoint_goes_over_stdin_only(start):
     url = engine.measured.url.removesuffix("/v1/chat/completions")
     serving = await start(
         EndpointTarget(endpoint=url, model_name="simulated", engine_params={"api_key_secret": "THEIR_KEY"}),
-        secret_values={"THEIR_KEY": "sk-123"},
+        THEIR_KEY="sk-123",
     )
     assert serving.measured.url == engine.measured.url
     [name] = serving.measured.headers.values()
@@ -118,11 +135,15 @@ async def test_bodies_are_written_by_the_adapter_that_serves(start, tmp_path):
     image.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(8))
     content = [{"type": "image_url", "image_url": {"url": "sha256:ab"}}, {"type": "text", "text": "Q"}]
     out = tmp_path / "bodies.bin"
-    await serving.write_bodies("simulated", rendered(tmp_path, content), out, {"ab": image})
+    await serving.bodies.write(order_of(rendered(tmp_path, content), out, ab=image))
     rows = np.load(f"{out}.npy")
     assert [int(row["ordinal"]) for row in rows] == [0, 1]
     body = json.loads(out.read_bytes()[rows[1]["offset"] :])
     assert body["messages"][0]["content"][0]["image_url"]["url"].startswith("data:image/png;base64,")
+
+
+def order_of(requests, out, **images):
+    return BodyOrder(backend_class="simulated", requests=requests, out=out, images=images)
 
 
 def rendered(folder, content="Q"):
@@ -137,7 +158,7 @@ async def an_order_under_way(serving, folder):
     """An order that the child has begun and cannot end: its requests come from a pipe. Yields its task and the pipe."""
     pipe = folder / "pipe"
     os.mkfifo(pipe)
-    order = asyncio.create_task(serving.write_bodies("simulated", pipe, folder / "other.bin", {}))
+    order = asyncio.create_task(serving.bodies.write(order_of(pipe, folder / "other.bin")))
     writing = await asyncio.to_thread(os.open, pipe, os.O_WRONLY)  # returns when the child reads
     try:
         yield order, writing
@@ -167,7 +188,7 @@ async def test_a_cancelled_order_for_bodies_costs_only_itself(start, tmp_path, t
         with suppress(BrokenPipeError):
             os.write(writing, b"no request\n")
     out = tmp_path / "bodies.bin"
-    await serving.write_bodies("simulated", rendered(tmp_path), out, {})
+    await serving.bodies.write(order_of(rendered(tmp_path), out))
     assert len(np.load(f"{out}.npy")) == 2
 
     async def is_gone():
@@ -185,67 +206,68 @@ async def test_an_order_whose_child_was_killed_costs_only_itself(start, tmp_path
         with pytest.raises(Unavailable, match="ended"):
             await order
     out = tmp_path / "bodies.bin"
-    await serving.write_bodies("simulated", rendered(tmp_path), out, {})
+    await serving.bodies.write(order_of(rendered(tmp_path), out))
     assert len(np.load(f"{out}.npy")) == 2
 
 
-async def test_a_fleet_keeps_a_healthy_target_and_replaces_any_other(start):
-    fleet = Fleet()
-    first = await fleet.acquire("d1", lambda: start(target(), "d1"), secret_values={})
-    assert await fleet.acquire("d1", lambda: start(target(), "d1"), secret_values={}) is first
-    second = await fleet.acquire("d2", lambda: start(target(tokens=2), "d2"), secret_values={})
+async def test_a_fleet_keeps_a_healthy_target_and_replaces_any_other(fleet, options):
+    first = await fleet.acquire(wanted(target(), "d1"), options)
+    assert await fleet.acquire(wanted(target(), "d1"), options) is first
+    second = await fleet.acquire(wanted(target(tokens=2), "d2"), options)
     assert fleet.resident == ["d2"]
     assert not psutil.pid_exists(first.engine.pid)
     os.kill(second.engine.pid, signal.SIGKILL)
     await until_missed(second)
-    assert await fleet.acquire("d2", lambda: start(target(tokens=2), "d2"), secret_values={}) is not second
+    assert await fleet.acquire(wanted(target(tokens=2), "d2"), options) is not second
     await fleet.discard()
     assert fleet.resident == []
 
 
 @pytest.mark.parametrize("is_replaced", [False, True], ids=["written over", "replaced"])
-async def test_a_fleet_keeps_no_engine_whose_weights_were_changed(start, tmp_path, is_replaced):
+async def test_a_fleet_keeps_no_engine_whose_weights_were_changed(fleet, options, tmp_path, is_replaced):
     path = tmp_path / "w.gguf"
     path.write_bytes(b"first")
     file = ModelFile(role="weights", location=str(path), sha256=hashlib.sha256(b"first").hexdigest())
-    loaded = target().model_copy(update={"files": (file,)})
-    fleet = Fleet()
-    first = await fleet.acquire("d1", lambda: start(loaded, "d1"), secret_values={})
-    assert await fleet.acquire("d1", lambda: start(loaded, "d1"), secret_values={}) is first
+    loaded = wanted(target().model_copy(update={"files": (file,)}))
+    first = await fleet.acquire(loaded, options)
+    assert await fleet.acquire(loaded, options) is first
     if is_replaced:
         path.rename(tmp_path / "old.gguf")
     path.write_bytes(b"other")
     with pytest.raises(Conflict, match="SHA-256"):
-        await fleet.acquire("d1", lambda: start(loaded, "d1"), secret_values={})
+        await fleet.acquire(loaded, options)
 
 
-async def test_a_fleet_keeps_a_target_only_with_the_secrets_that_it_was_loaded_with(start):
-    fleet = Fleet()
-
-    async def acquire(**values):
-        return await fleet.acquire("d", lambda: start(target(), "d", values), secret_values=values)
+async def test_a_fleet_keeps_a_target_only_with_the_secrets_that_it_was_loaded_with(fleet, options):
+    async def acquire(**secrets):
+        return await fleet.acquire(wanted(target(), "d", **secrets), options)
 
     first = await acquire(TOKEN="one")
     assert await acquire(TOKEN="one") is first
     others = [await acquire(**values) for values in ({"TOKEN": "two"}, {"OTHER": "two"}, {})]
-    assert len({id(one) for one in (first, *others)}) == 4
+    assert len({id(serving) for serving in (first, *others)}) == 4
     assert fleet.resident == ["d"]
-    await fleet.discard()
 
 
-async def test_a_target_whose_end_was_cancelled_is_ended_by_the_next(start):
-    fleet = Fleet()
-    first = await fleet.acquire("d1", lambda: start(target(), "d1"), secret_values={})
+async def test_a_target_whose_end_was_cancelled_is_ended_by_the_next(fleet, options):
+    first = await fleet.acquire(wanted(target()), options)
     ending = asyncio.create_task(fleet.discard())
     await asyncio.sleep(0)
     ending.cancel()
     with pytest.raises(asyncio.CancelledError):
         await ending
-    second = await fleet.acquire("d1", lambda: start(target(), "d1"), secret_values={})
+    second = await fleet.acquire(wanted(target()), options)
     assert second is not first
     assert not psutil.pid_exists(first.engine.pid)
     assert len(children("vlmhyperbench_gateway")) == 1
-    await fleet.discard()
+
+
+async def test_every_process_of_a_target_carries_the_mark_by_which_orphans_are_found(start, tmp_path):
+    serving = await start(target())
+    await serving.bodies.write(order_of(rendered(tmp_path), tmp_path / "bodies.bin"))
+    found = [psutil.Process(serving.engine.pid), *children("vlmhyperbench_gateway"), *children(BODIES)]
+    assert len(found) == 3
+    assert {process.environ().get(MARK) for process in found} == {"of this worker"}
 
 
 async def test_nothing_is_left_of_a_start_that_was_cancelled(start):
@@ -264,5 +286,5 @@ async def test_nothing_is_left_of_a_start_that_was_cancelled(start):
 
 
 async def test_the_secrets_of_a_local_engine_are_no_keys(start):
-    serving = await start(target(), secret_values={"TOKEN": "hf-123"})
+    serving = await start(target(), TOKEN="hf-123")
     assert (serving.measured.headers, serving.measured.secrets) == ({}, {})

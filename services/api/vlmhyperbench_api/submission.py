@@ -234,7 +234,7 @@ def _resolve_import(runtime: Runtime, catalogue: Catalogue, body: RunImport, pro
 
 
 def _plugins(runtime: Runtime) -> InstalledPlugins:
-    return InstalledPlugins(adapters=runtime.settings.adapters)
+    return InstalledPlugins(adapters=runtime.settings.engine_environment.adapters)
 
 
 def _resolve_rerun(runtime: Runtime, catalogue: Catalogue, parent: RunView, body: RunRerun) -> tuple[str, RunSpec]:

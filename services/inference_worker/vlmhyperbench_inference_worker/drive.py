@@ -64,7 +64,7 @@ async def drive(
         TargetRefused: the endpoint does not take the key any more; what it answered before is committed.
         Fenced: the claim is lost.
     """
-    driven = Driven(has_answered=bool(serving.probed))
+    driven = Driven(has_answered=bool(serving.answered_options))
     by_phase: dict[int, dict[int, PlannedRequest]] = {}
     for request in planned:
         by_phase.setdefault(request.phase, {})[request.ordinal] = request

@@ -1,13 +1,25 @@
-"""What this worker keeps loaded: one target per device, replaced when another is asked for."""
+"""What this worker keeps loaded: one target at a time, replaced when another is asked for."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
-from vlmhyperbench_inference_worker.serving import Serving
+from vlmhyperbench.worker.claims import WorkerContext
+from vlmhyperbench.worker.gateway import GatewayOptions
+from vlmhyperbench_inference_worker.serving import Serving, WantedTarget
 
-Loader = Callable[[], Awaitable[Serving]]
+
+def gateway_options(context: WorkerContext) -> GatewayOptions:
+    """Say how a worker's gateways are started: engines and body writers get the same environment as the gateway."""
+    settings = context.settings
+    return GatewayOptions(
+        environment=replace(settings.engine_environment, variables=context.label),
+        log=settings.home / "logs" / f"gateway-{context.name}.log",
+        policy=settings.url_policy,
+        lock_fds=context.lock_fds,
+    )
 
 
 class Fleet:
@@ -20,19 +32,24 @@ class Fleet:
     @property
     def resident(self) -> Sequence[str]:
         """Digests of the targets that are loaded now."""
-        return [self._serving.digest] if self._serving is not None else []
+        return [self._serving.wanted.digest] if self._serving is not None else []
 
-    async def acquire(self, digest: str, load: Loader, *, secret_values: Mapping[str, str]) -> Serving:
-        """Return the serving of a target with these secrets; a healthy resident one is used again.
+    async def acquire(self, wanted: WantedTarget, options: GatewayOptions) -> Serving:
+        """Return the serving of a target; a healthy one that is loaded is used again, any other is unloaded first.
 
-        Any other is unloaded first, and one with other secrets is another.
+        Raises:
+            VlmHyperBenchError: it cannot be loaded, see `Serving.start`.
         """
         async with self._lock:
-            resident = self._serving
-            if resident is not None and resident.is_for(digest, secret_values) and await resident.is_alive():
-                return resident
+            loaded = self._serving
+            is_wanted = loaded is not None and (loaded.wanted.digest, loaded.wanted.secrets) == (
+                wanted.digest,
+                wanted.secrets,
+            )
+            if loaded is not None and is_wanted and await loaded.is_alive():
+                return loaded
             await self._unload()
-            self._serving = await load()
+            self._serving = await Serving.start(wanted, options)
             return self._serving
 
     async def discard(self) -> None:

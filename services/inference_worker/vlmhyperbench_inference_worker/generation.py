@@ -4,39 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict
 
 from vlmhyperbench.data.cache import DatasetCache
-from vlmhyperbench.domain.judging import PARAM, is_judge, judging_of
+from vlmhyperbench.domain.judging import PARAM
 from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted, Stopped
 from vlmhyperbench.domain.planning import target_digest
-from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget, Target
+from vlmhyperbench.domain.specs import ImportTarget
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.errors import Conflict, TargetRefused, Unavailable
 from vlmhyperbench.load.neighbours import Neighbours, among_neighbours
 from vlmhyperbench.load.process import END_SECONDS, LoadProcess
-from vlmhyperbench.secret_files import read_secrets
-from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench.worker.ground import ground
 from vlmhyperbench_inference_worker import plan
 from vlmhyperbench_inference_worker.drive import Driven, EngineLost, drive
 from vlmhyperbench_inference_worker.files import PARQUET, add, store
-from vlmhyperbench_inference_worker.fleet import Fleet
+from vlmhyperbench_inference_worker.fleet import Fleet, gateway_options
 from vlmhyperbench_inference_worker.judging import read_judging
+from vlmhyperbench_inference_worker.keys import read_keys
 from vlmhyperbench_inference_worker.phases import measured_kind, measured_params, open_phases
 from vlmhyperbench_inference_worker.probing import probe
 from vlmhyperbench_inference_worker.refusals import check_refusals
 from vlmhyperbench_inference_worker.reserve import Reserve, end, folder_of
 from vlmhyperbench_inference_worker.reuse import keep_equal
-from vlmhyperbench_inference_worker.serving import Serving
+from vlmhyperbench_inference_worker.serving import Serving, WantedTarget
 from vlmhyperbench_inference_worker.sink import Sink
 from vlmhyperbench_inference_worker.watch import Watch, machine
 from vlmhyperbench_inference_worker.work import Work, plan_requests, read_work
-from vlmhyperbench_sdk.gateway import KEY_PARAM, header_secrets
 
 
 async def handle_generate(job: ClaimedJob, *, fleet: Fleet, reserve: Reserve, devices: Sequence[DeviceInfo]) -> Outcome:
@@ -58,11 +56,11 @@ async def _generate(
     work = await (read_work(job) if judge is None else read_judging(job, str(judge)))
     if not work.missing:
         return Complete(data={"requests": 0})
-    # By every job: names and files may be others than when the target was loaded.
-    values = await asyncio.to_thread(read_secrets, job.settings.secrets_dir, _secret_names(work))
     async with AsyncExitStack() as stack:
         reserve.refill()  # it starts while the target is loaded
-        serving = await fleet.acquire(target_digest(work.spec), lambda: _load(job, work, values), secret_values=values)
+        wanted = await _wanted(job, work)
+        with job.loading(wanted.load_timeout_s):
+            serving = await fleet.acquire(wanted, gateway_options(job.context))
         await job.set_resident(fleet.resident)
         engine = serving.engine
         watch.engine_pid = engine.pid if engine else None
@@ -162,54 +160,16 @@ async def _write_unreadable(job: ClaimedJob, work: Work, sink: Sink, phase: int,
         await job.append(sealed.chunk, sealed.rows)
 
 
-async def _load(job: ClaimedJob, work: Work, secret_values: Mapping[str, str]) -> Serving:
-    if isinstance(work.spec.target, ImportTarget):
-        raise Conflict("The run's answers come from a file; there is no model to load.")
-    with job.loading(work.spec.limits.load_timeout_s):
-        return await Serving.start(
-            target_digest(work.spec),
-            work.spec.target,
-            secret_values=secret_values,
-            load_timeout_s=work.spec.limits.load_timeout_s,
-            label=job.context.label,
-            log_path=job.settings.home / "logs" / f"gateway-{job.context.name}.log",
-            policy=_address_policy(job.settings),
-            adapters=_allowed_adapters(job.settings),
-            lock_fds=job.context.lock_fds,
-        )
-
-
-def _address_policy(settings: Settings) -> list[str]:
-    loopback = ["--allow-loopback"] if settings.allow_loopback_targets else []
-    return loopback + [flag for host in sorted(settings.allowed_target_hosts) for flag in ("--allow-host", host)]
-
-
-def _allowed_adapters(settings: Settings) -> list[str]:
-    return [flag for name in sorted(settings.allowed_adapters) for flag in ("--allow-adapter", name)]
-
-
-def _secret_names(work: Work) -> list[str]:
-    """Name what the target of a job may know: the key that it names, and the run's secrets.
-
-    An endpoint that judges is given no more than the key that it names. A secret that a judge names is that judge's:
-    another endpoint is given it only where it names it as well.
-    """
-    spec = work.spec
-    own = _named_secrets(spec.target)
-    if work.kind == "judge" and isinstance(spec.target, EndpointTarget):
-        return own
-    judges = [judging_of(metric).target for metric in spec.metrics if is_judge(metric)]
-    theirs = (
-        {key for judge in judges for key in _named_secrets(judge)} if isinstance(spec.target, EndpointTarget) else ()
-    )
-    return list(dict.fromkeys([*(name for name in spec.secrets if name not in theirs), *own]))
-
-
-def _named_secrets(target: Target) -> list[str]:
+async def _wanted(job: ClaimedJob, work: Work) -> WantedTarget:
+    target = work.spec.target
     if isinstance(target, ImportTarget):
-        return []
-    key = target.engine_params.get(KEY_PARAM)
-    return [*([key] if isinstance(key, str) else []), *header_secrets(target.engine_params).values()]
+        raise Conflict("The run's answers come from a file; there is no model to load.")
+    return WantedTarget(
+        digest=target_digest(work.spec),
+        target=target,
+        secrets=await read_keys(job, work),
+        load_timeout_s=work.spec.limits.load_timeout_s,
+    )
 
 
 async def _record_cost(job: ClaimedJob, driven: Driven, watch: Watch, neighbours: Neighbours) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from vlmhyperbench.data.cache import DatasetCache
 from vlmhyperbench.load.plan import BODIES, RequestTable, blank_requests, write_plan
 from vlmhyperbench.storage import Storage
+from vlmhyperbench_inference_worker.bodies import BodyOrder
 from vlmhyperbench_inference_worker.conversations import cut_marks, marked
 from vlmhyperbench_inference_worker.phases import Phases
 from vlmhyperbench_inference_worker.requests import PlannedRequest
@@ -43,7 +44,11 @@ async def fill(
     images = await asyncio.to_thread(lambda: {digest: cache.fetch(storage, digest) for digest in hashes})
     rendered = folder / "rendered.jsonl"
     await asyncio.to_thread(_write_rendered, rendered, phases.requests)
-    await serving.write_bodies(work.spec.target.backend_class, rendered, folder / BODIES, images)
+    await serving.bodies.write(
+        BodyOrder(
+            backend_class=serving.wanted.target.backend_class, requests=rendered, out=folder / BODIES, images=images
+        )
+    )
     await asyncio.to_thread(rendered.unlink)
     measured, spec = serving.measured, work.spec
     plan = LoadPlan(

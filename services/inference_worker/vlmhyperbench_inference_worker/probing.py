@@ -41,13 +41,13 @@ async def probe(job: ClaimedJob, work: Work, serving: Serving, reserve: Reserve)
         TargetRefused: the target refuses what every request of the run asks for.
     """
     asked = await choose(work)
-    if not asked or options_of(asked[0]) in serving.probed:
+    if not asked or options_of(asked[0]) in serving.answered_options:
         return
     refusals = []
     for request in asked:
         failed = await _ask(job, work, serving, reserve, request)
         if failed is None:
-            serving.probed.add(options_of(request))
+            serving.answered_options.add(options_of(request))
             return
         rule = rule_of(failed)
         if rule.cause_where(1.0) == "configuration":

@@ -10,7 +10,7 @@ from vlmhyperbench.domain.causes import FailedRequest, find_configuration_error,
 from vlmhyperbench.domain.failure_groups import FailureGroup
 from vlmhyperbench.errors import TargetRefused
 from vlmhyperbench.worker.claims import ClaimedJob
-from vlmhyperbench.worker.gateways import NAME_THE_KEY
+from vlmhyperbench.worker.gateway import NAME_THE_KEY
 from vlmhyperbench_inference_worker.serving import Serving
 
 

@@ -9,15 +9,23 @@ import socket
 import sys
 from pathlib import Path
 
+from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.gateway import EngineEnvironment
+
 KEY_VARIABLE = "VLMHB_GATEWAY_KEY"
 
 
 def main() -> int:
     """Serve until SIGTERM; exit 2 for wrong arguments, 3 where the port is taken."""
     args = _parse()
-    key = sys.stdin.readline().strip() if args.key_stdin else os.environ.pop(KEY_VARIABLE, "")
+    key = os.environ.pop(KEY_VARIABLE, "")
     if len(key) < 16:
-        print(f"The gateway needs a key of at least 16 characters in {KEY_VARIABLE} or on stdin.", file=sys.stderr)
+        print(f"The gateway needs a key of at least 16 characters in {KEY_VARIABLE}.", file=sys.stderr)
+        return 2
+    try:
+        environment = EngineEnvironment.take(os.environ)
+    except InvalidInput as error:
+        print(error, file=sys.stderr)
         return 2
     try:
         listening = socket.create_server((args.host, args.port), backlog=2048)
@@ -26,27 +34,24 @@ def main() -> int:
         return 3
     # Accepted sockets inherit it; without it, a first token waits 40 ms for the client's delayed acknowledgement.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    _serve(args, key, listening)
+    _serve(args, key, environment, listening)
     return 0
 
 
-def _serve(args: argparse.Namespace, key: str, listening: socket.socket) -> None:
+def _serve(args: argparse.Namespace, key: str, environment: EngineEnvironment, listening: socket.socket) -> None:
     import uvicorn  # the arguments are checked first
 
     from vlmhyperbench.logs import configure_logging, hide
     from vlmhyperbench.logs.clients import quiet_client_errors, raise_open_files
     from vlmhyperbench_gateway.app import make_app
     from vlmhyperbench_gateway.settings import GatewaySettings
-    from vlmhyperbench_sdk.gateway import FIRST_PARTY_ADAPTERS
     from vlmhyperbench_sdk.net import UrlPolicy
 
     settings = GatewaySettings(
         key=key,
-        engine_python=args.engine_python,
-        adapters=(*FIRST_PARTY_ADAPTERS, *args.allow_adapter),
+        environment=environment,
         data_root=args.data_root,
         url_policy=UrlPolicy(allow_loopback=args.allow_loopback, allow_hosts=frozenset(args.allow_host)),
-        max_in_flight=args.max_in_flight,
         engine_log=args.engine_log,
     )
     hide([key])
@@ -78,14 +83,10 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m vlmhyperbench_gateway", description=__doc__)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0, help="0: a port of the system's choice")
-    parser.add_argument("--key-stdin", action="store_true", help=f"read the key from stdin in place of {KEY_VARIABLE}")
-    parser.add_argument("--engine-python", default=sys.executable, help="interpreter of the engine's environment")
-    parser.add_argument("--allow-adapter", action="append", default=[], metavar="DISTRIBUTION")
     parser.add_argument("--allow-loopback", action="store_true", help="endpoints on this machine are allowed")
     parser.add_argument("--allow-host", action="append", default=[], metavar="HOST", help="a private host is allowed")
     parser.add_argument("--data-root", type=Path, help="images may be named as files below it")
     parser.add_argument("--engine-log", type=Path, help="keep the engine's output here, masked")
-    parser.add_argument("--max-in-flight", type=int, default=512)
     return parser.parse_args()
 
 

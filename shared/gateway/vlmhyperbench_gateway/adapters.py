@@ -1,4 +1,4 @@
-"""Load adapters from an allow-list, and write the bytes that an engine gets: gateway and load plan use the same."""
+"""Load the adapters that are allowed, and write the bytes that an engine gets: gateway and load plan use the same."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def load_adapter(name: str, allowed: Collection[str]) -> Backend:
     """Import the adapter behind an entry point's name, or a dotted path into an allowed package, and make one.
 
     Raises:
-        InvalidInput: its distribution is not on the allow-list.
+        InvalidInput: its distribution is not allowed.
         NotFound: nobody registers the name; the nearest are offered.
         PluginFailure: it cannot be imported, or is no backend.
     """
@@ -54,7 +54,7 @@ def write_json(value: JsonValue) -> bytes:
 def _check_allowed(name: str, allowed: Collection[str]) -> None:
     for owner in sorted(discovery.owners("backends", name) - set(map(discovery.normalise, allowed))):
         raise InvalidInput(
-            f"The adapter {name!r} comes from {owner}, which is not on the allow-list.",
-            cure="Allow the distribution where the gateway is started.",
+            f"The adapter {name!r} comes from {owner}, which is not among the allowed adapters.",
+            cure=f'Add "{owner}" to VLMHB_ALLOWED_ADAPTERS of the API and of the inference workers.',
             code="adapter_not_allowed",
         )

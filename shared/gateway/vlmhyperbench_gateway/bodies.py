@@ -7,7 +7,6 @@ An adapter that needs the gateway on the way gets its requests unchanged: the ga
 
 from __future__ import annotations
 
-import argparse
 import errno
 import json
 import os
@@ -24,7 +23,7 @@ import numpy as np
 from vlmhyperbench.errors import InvalidInput, NotFound, VlmHyperBenchError
 from vlmhyperbench_gateway.adapters import load_adapter, to_bytes, write_json
 from vlmhyperbench_gateway.images import map_images, to_data_url
-from vlmhyperbench_sdk.gateway import FIRST_PARTY_ADAPTERS
+from vlmhyperbench_sdk.gateway import EngineEnvironment
 from vlmhyperbench_sdk.protocols import Backend
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
@@ -37,12 +36,14 @@ _REFERENCE = "sha256:"
 
 
 def main() -> int:
-    """Answer lines until stdin closes."""
-    parser = argparse.ArgumentParser(prog="python -m vlmhyperbench_gateway.bodies", description=__doc__)
-    parser.add_argument("--allow-adapter", action="append", default=[], metavar="DISTRIBUTION")
-    allowed = (*FIRST_PARTY_ADAPTERS, *parser.parse_args().allow_adapter)
+    """Answer lines until stdin closes; exit 2 where the environment is malformed."""
+    try:
+        environment = EngineEnvironment.take(os.environ)
+    except InvalidInput as error:
+        print(error, file=sys.stderr)
+        return 2
     for line in sys.stdin:
-        print(json.dumps(_answer(line, allowed)), flush=True)
+        print(json.dumps(_answer(line, environment.adapters)), flush=True)
     return 0
 
 

@@ -127,8 +127,8 @@ class EngineHost:
             OutOfMemory: it did not fit.
         """
         self._refuse_second(request)
-        adapter = load_adapter(request.backend_class, self._settings.adapters)
-        plan = _plan(adapter, request, self._settings.engine_python)
+        adapter = load_adapter(request.backend_class, self._settings.environment.adapters)
+        plan = _plan(adapter, request, self._settings.environment.python)
         if self._status.state == "ready":
             await self.unload()
         elif self._life is not None:
@@ -216,7 +216,7 @@ class EngineHost:
         started_ns = time.monotonic_ns()
         child = await start_child(
             launch.argv,
-            env={**request.env, **launch.env},
+            env={**self._settings.environment.variables, **request.env, **launch.env},
             stdin=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.STDOUT,
         )
@@ -288,7 +288,7 @@ class EngineHost:
     ) -> EngineIdentity:
         """Wait for the engine, send the warm-up, collect its identity; hashes and packages meanwhile."""
         hashes = self._tasks.create_task(hash_files(request.files))
-        is_python = launch.argv[0] == self._settings.engine_python
+        is_python = launch.argv[0] == self._settings.environment.python
         packages = self._tasks.create_task(list_packages(launch.argv[0] if is_python else None))
         try:
             async with asyncio.timeout(request.load_timeout_s):

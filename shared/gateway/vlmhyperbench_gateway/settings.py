@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from vlmhyperbench_sdk.gateway import FIRST_PARTY_ADAPTERS
+from vlmhyperbench_sdk.gateway import EngineEnvironment
 from vlmhyperbench_sdk.net import UrlPolicy
 
 
@@ -15,10 +15,8 @@ class GatewaySettings:
 
     key: str
     """What clients send as `X-API-Key` or bearer."""
-    engine_python: str
-    """The interpreter of the engine's own environment."""
-    adapters: tuple[str, ...] = FIRST_PARTY_ADAPTERS
-    """Distributions whose adapters may be imported."""
+    environment: EngineEnvironment = field(default_factory=EngineEnvironment)
+    """Where the engine runs and whose adapters may drive it."""
     data_root: Path | None = None
     """Images may be named as files below it."""
     url_policy: UrlPolicy = field(default_factory=UrlPolicy)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import sys
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -20,7 +22,49 @@ KEY_PARAM = "api_key_secret"
 
 
 FIRST_PARTY_ADAPTERS = ("vlmhyperbench-llamacpp", "vlmhyperbench-openai", "vlmhyperbench-simulated")
-"""Distributions whose adapters may be imported unless an operator allows others too."""
+"""Distributions whose adapters may always be imported; a setting of the operator allows others."""
+
+ENVIRONMENT_VARIABLE = "VLMHB_ENGINE_ENVIRONMENT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineEnvironment:
+    """Where engines run and whose adapters drive them: made once, and given whole to every process that needs it.
+
+    Whoever starts a gateway or the child that writes bodies hands it over as JSON in `VLMHB_ENGINE_ENVIRONMENT`. A
+    process that is started without that variable uses the defaults.
+    """
+
+    python: str = sys.executable
+    """Interpreter for engines that are Python programs."""
+    adapters: tuple[str, ...] = FIRST_PARTY_ADAPTERS
+    """Every distribution whose adapters may be imported."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables that gateway, engine and body writer get; none of them is secret."""
+
+    def to_variables(self) -> dict[str, str]:
+        """Return the environment variables that a child is started with."""
+        values = {"python": self.python, "adapters": self.adapters, "variables": dict(self.variables)}
+        return {**self.variables, ENVIRONMENT_VARIABLE: json.dumps(values)}
+
+    @classmethod
+    def take(cls, environ: MutableMapping[str, str]) -> EngineEnvironment:
+        """Take the value out of this process's environment, so that no other child inherits it.
+
+        Raises:
+            InvalidInput: it is malformed.
+        """
+        text = environ.pop(ENVIRONMENT_VARIABLE, None)
+        if text is None:
+            return cls()
+        try:
+            values = json.loads(text)
+            return cls(**{**values, "adapters": tuple(values["adapters"])})
+        except (ValueError, TypeError, KeyError) as error:
+            raise InvalidInput(
+                f"{ENVIRONMENT_VARIABLE} is malformed: {error!r}.",
+                cure="Unset it, or write an object with python, adapters and variables.",
+            ) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-import ipaddress
 import os
-import secrets
 import signal
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import httpx2
 from cyclopts import Parameter
 from cyclopts.validators import Number
 from pydantic import JsonValue
@@ -36,7 +33,7 @@ from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.targets import resolve_target
 from vlmhyperbench.registry.validation import validate
 from vlmhyperbench.settings import Settings
-from vlmhyperbench.worker.gateways import CONTROL_TIMEOUT_S, load_model, parse_status, start_gateway
+from vlmhyperbench.worker.gateway import GatewayClient, GatewayOptions
 from vlmhyperbench_sdk.gateway import LoadRequest, ModelStatus
 
 MIN_KEY_CHARACTERS = 16
@@ -75,6 +72,7 @@ def serve(
     host: str = "127.0.0.1",
     port: Port = 0,
     api_key_env: str | None = None,
+    data_root: Path | None = None,
     load_timeout: Seconds = 300.0,
     shown: Shown = HUMAN,
 ) -> int:
@@ -88,6 +86,7 @@ def serve(
         host: Address to listen at; whoever reaches it needs the key, and nothing is encrypted.
         port: Port to listen at; 0 takes a free one.
         api_key_env: Name of the environment variable with the key to ask for; a new one is made if not given.
+        data_root: Folder below which clients may name images as files; without it they send images as data.
         load_timeout: Seconds that the engine may take to get ready.
         shown: How the answer is shown.
     """
@@ -97,16 +96,29 @@ def serve(
             cure="Install vlmhyperbench-gateway and the adapter of your engine.",
             code="not_installed",
         )
-    request = _request(model, backend, mmproj, engine_param, load_timeout)
-    key = _read_key(api_key_env) if api_key_env is not None else secrets.token_urlsafe(32)
-    logs = Settings.load().home / "logs"
-    return asyncio.run(
-        _serve(request, key, is_own_key=api_key_env is None, host=host, port=port, logs=logs, shown=shown)
+    settings = Settings.load()
+    environment, logs = settings.engine_environment, settings.home / "logs"
+    request = _request(model, backend, mmproj, engine_param, load_timeout, adapters=environment.adapters)
+    options = GatewayOptions(
+        environment=environment,
+        log=logs / "serve.log",
+        host=host,
+        port=port,
+        data_root=data_root.absolute() if data_root is not None else None,
+        engine_log=logs / "serve-engine.log",
     )
+    key = _read_key(api_key_env) if api_key_env is not None else None
+    return asyncio.run(_serve(request, options, key, shown))
 
 
 def _request(
-    model: str, backend: str | None, mmproj: Path | None, engine_param: Sequence[str], load_timeout_s: float
+    model: str,
+    backend: str | None,
+    mmproj: Path | None,
+    engine_param: Sequence[str],
+    load_timeout_s: float,
+    *,
+    adapters: Collection[str],
 ) -> LoadRequest:
     """Say what is loaded: a GGUF file as it lies there, or a registered model with the files that it is pinned to.
 
@@ -135,7 +147,7 @@ def _request(
         raise InvalidInput("--mmproj belongs to a GGUF file.", cure=cure, code="usage")
     chosen: dict[str, JsonValue] = {"model": model, "backend": backend, "engine_params": params}
     choice, problems = validate(ModelChoice, chosen)
-    references = References(catalogue=open_catalogue(), plugins=InstalledPlugins())
+    references = References(catalogue=open_catalogue(), plugins=InstalledPlugins(adapters=adapters))
     target = resolve_target(references, choice, None, ()) if choice is not None else None
     if not isinstance(target, ModelTarget) or references.problems:
         raise RegistryErrors(
@@ -167,84 +179,67 @@ def _read_key(name: str) -> str:
     return key
 
 
-async def _serve(
-    request: LoadRequest, key: str, *, is_own_key: bool, host: str, port: int, logs: Path, shown: Shown
-) -> int:
-    async with _told_to_end() as end:
-        told = asyncio.create_task(end.wait())
-        engine_log = ("--engine-log", str(logs / "serve-engine.log"))
+async def _serve(request: LoadRequest, options: GatewayOptions, own_key: str | None, shown: Shown) -> int:
+    async with _until_signalled() as signalled:
+        ended = asyncio.create_task(signalled.wait())
         note(f"Loading {request.model} …", shown)
-        gateway, found = await start_gateway(key, engine_log, log_path=logs / "serve.log", host=host, port=port)
-        base = f"http://{_reached_at(host)}:{found}"
-        client = httpx2.AsyncClient(
-            base_url=base, headers={"X-API-Key": key}, timeout=CONTROL_TIMEOUT_S, trust_env=False
-        )
-        async with gateway, client:
-            loading = asyncio.create_task(load_model(client, request))
-            await asyncio.wait([loading, told], return_when=asyncio.FIRST_COMPLETED)
+        gateway = await GatewayClient.start(options, key=own_key)
+        try:
+            loading = asyncio.create_task(gateway.load(request))
+            await asyncio.wait([loading, ended], return_when=asyncio.FIRST_COMPLETED)
             if not loading.done():
                 loading.cancel()
                 return exits.OK
-            served = _served(await loading, base, key if is_own_key else None, gateway.pid)
-            _show(served, shown)
-            gone = asyncio.create_task(_wait_gone(client))
-            await asyncio.wait([gone, told], return_when=asyncio.FIRST_COMPLETED)
-            if not told.done():
-                raise Unavailable(await gone, cure=f"See {logs / 'serve-engine.log'}.", code="engine_failed")
+            _show(_served(await loading, gateway, own_key), shown)
+            gone = asyncio.create_task(_wait_gone(gateway))
+            await asyncio.wait([gone, ended], return_when=asyncio.FIRST_COMPLETED)
+            if not ended.done():
+                raise Unavailable(await gone, cure=f"See {options.engine_log}.", code="engine_failed")
             gone.cancel()
             note("Ending …", shown)
+        finally:
+            await gateway.close()
     return exits.OK
 
 
-def _reached_at(host: str) -> str:
-    """Write an address as it stands in a URL of this machine: one that means all of its addresses is its loopback."""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:  # a name
-        return host
-    if address.is_unspecified:
-        return "127.0.0.1"
-    return f"[{address}]" if address.version == 6 else str(address)
-
-
 @asynccontextmanager
-async def _told_to_end() -> AsyncIterator[asyncio.Event]:
+async def _until_signalled() -> AsyncIterator[asyncio.Event]:
     """Yield what Ctrl-C and SIGTERM set, which end nothing by themselves meanwhile."""
-    loop, told = asyncio.get_running_loop(), asyncio.Event()
+    loop, signalled = asyncio.get_running_loop(), asyncio.Event()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in before:
-        loop.add_signal_handler(number, told.set)
+        loop.add_signal_handler(number, signalled.set)
     try:
-        yield told
+        yield signalled
     finally:
         for number, handler in before.items():
             loop.remove_signal_handler(number)
             signal.signal(number, handler)
 
 
-async def _wait_gone(client: httpx2.AsyncClient) -> str:
+async def _wait_gone(gateway: GatewayClient) -> str:
     """Return why nothing is served any more, as soon as that is so."""
     while True:
         await asyncio.sleep(LOOK_SECONDS)
         try:
-            status = parse_status(await client.get("/v1/model/status"))
-        except (httpx2.HTTPError, ValueError) as error:
-            return f"The gateway does not answer any more: {error!r}."
+            status = await gateway.status()
+        except Unavailable as error:
+            return error.message
         if status.state != "ready":
             return status.error or f"The model is {status.state}."
 
 
-def _served(status: ModelStatus, base: str, key: str | None, pid: int) -> Served:
+def _served(status: ModelStatus, gateway: GatewayClient, own_key: str | None) -> Served:
     engine = status.engine
     return Served(
-        url=f"{base}/v1",
-        key=key,
+        url=f"{gateway.base_url}/v1",
+        key=gateway.key if own_key is None else None,
         model=status.model or "",
         backend=status.backend_class or "",
         engine=engine.name if engine is not None else "",
         engine_version=engine.version if engine is not None else "",
         engine_url=status.engine_url,
-        pid=pid,
+        pid=gateway.pid,
     )
 
 

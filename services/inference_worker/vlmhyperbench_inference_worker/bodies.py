@@ -1,0 +1,110 @@
+"""The child that writes request bodies: it has the adapter that serves, which is never imported here."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vlmhyperbench.domain.outcomes import STORAGE_FULL
+from vlmhyperbench.processes import Child, start_child
+from vlmhyperbench_sdk.errors import InvalidInput, PluginFailure, Unavailable
+from vlmhyperbench_sdk.gateway import EngineEnvironment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BodyOrder:
+    """Which bodies are to be written, and where."""
+
+    backend_class: str
+    requests: Path
+    """One rendered request per line."""
+    out: Path
+    """The bodies one after the other; a table of their offsets is written beside it."""
+    images: Mapping[str, Path]
+    """SHA-256 of an image → its file."""
+
+
+class BodyWriter:
+    """Starts its child when it is needed first, and anew where it has ended."""
+
+    def __init__(self, environment: EngineEnvironment) -> None:
+        self._environment = environment
+        self._child: Child | None = None
+        self._lock = asyncio.Lock()
+
+    async def write(self, order: BodyOrder) -> None:
+        """Have the body of every request written with the adapter's `to_engine`.
+
+        A caller that is cancelled here ends the child, and the next order starts another.
+
+        Raises:
+            InvalidInput: the engine cannot do what a request asks, or the adapter is not allowed.
+            PluginFailure: the adapter broke its contract.
+            Unavailable: the child ended.
+        """
+        async with self._lock:
+            child = await self._running_child()
+            try:
+                answer = await _exchange(child, order)
+            except BaseException:
+                # Its answer may still come, and would be taken for that of the next order. Nothing is awaited before
+                # the kill: a second cancel would leave the child.
+                self._child = None
+                child.send_signal(signal.SIGKILL)
+                await child.wait()
+                raise
+        if answer["event"] != "done":
+            raise _failure(answer, order)
+
+    async def close(self) -> None:
+        """End the child."""
+        if self._child is not None:
+            await self._child.stop(term_s=2)
+
+    async def _running_child(self) -> Child:
+        if self._child is None or self._child.returncode is not None:
+            argv = [sys.executable, "-m", "vlmhyperbench_gateway.bodies"]
+            self._child = await start_child(argv, env=self._environment.to_variables())
+        return self._child
+
+
+async def _exchange(child: Child, order: BodyOrder) -> dict[str, Any]:
+    """Give the child an order and return its answer.
+
+    Raises:
+        Unavailable: it ended.
+    """
+    assert child.stdin is not None, "it was started with a pipe"  # noqa: S101 -- narrows the type
+    assert child.stdout is not None, "it was started with a pipe"  # noqa: S101 -- narrows the type
+    line = {
+        "backend_class": order.backend_class,
+        "requests": str(order.requests),
+        "out": str(order.out),
+        "images": {digest: str(path) for digest, path in order.images.items()},
+    }
+    try:
+        child.stdin.write(json.dumps(line).encode() + b"\n")
+        await child.stdin.drain()
+        said = await child.stdout.readline()
+    except ConnectionError as error:
+        raise Unavailable("The process that writes request bodies ended.") from error
+    if not said:
+        raise Unavailable("The process that writes request bodies ended.")
+    answer: dict[str, Any] = json.loads(said)
+    return answer
+
+
+def _failure(answer: Mapping[str, Any], order: BodyOrder) -> InvalidInput | PluginFailure | Unavailable:
+    if answer["code"] in {STORAGE_FULL, Unavailable.code}:
+        return Unavailable(f"The request bodies cannot be written: {answer['message']}", code=answer["code"])
+    which = "A request" if answer["ordinal"] is None else f"Request {answer['ordinal']}"
+    message = f"{which} of this job cannot be sent to {order.backend_class}: {answer['message']}"
+    if answer["code"] == PluginFailure.code:
+        return PluginFailure(message)
+    return InvalidInput(message, code=answer["code"])

@@ -1,0 +1,207 @@
+"""The client of a gateway: starts one as a child, loads a model into it, asks how it is, ends it.
+
+Used by the inference worker, and by `vlmhyperbench serve`.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import signal
+import sys
+from asyncio import timeout
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from subprocess import DEVNULL
+from typing import Self
+
+import httpx2
+
+from vlmhyperbench.processes import Child, start_child
+from vlmhyperbench_sdk.errors import InvalidInput, NotFound, PluginFailure, Unavailable, VlmHyperBenchError
+from vlmhyperbench_sdk.gateway import KEY_PARAM, EngineEnvironment, EngineIdentity, LoadRequest, ModelStatus
+from vlmhyperbench_sdk.net import UrlPolicy
+
+START_TIMEOUT_S = 30.0
+CONTROL_TIMEOUT_S = 10.0
+KEY_VARIABLE = "VLMHB_GATEWAY_KEY"
+NAME_THE_KEY = (
+    f"Set {KEY_PARAM} in the engine_params of the target to the name of its secret; `run` takes it by --api-key."
+)
+"""Cure where an endpoint wants a key and none is its own; a judge has a target too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayOptions:
+    """How a gateway is started; what it loads is said later, and secrets come with that."""
+
+    environment: EngineEnvironment
+    log: Path
+    policy: UrlPolicy = field(default_factory=UrlPolicy)
+    """Which endpoints it may speak to."""
+    host: str = "127.0.0.1"
+    port: int = 0
+    """0: a port of the system's choice."""
+    data_root: Path | None = None
+    """Images may be named as files below it."""
+    engine_log: Path | None = None
+    """Where the engine's output is kept."""
+    lock_fds: tuple[int, ...] = ()
+    """Open locks that it inherits."""
+
+    def flags(self) -> Sequence[str]:
+        """Return the gateway's arguments."""
+        flags = ["--host", self.host, "--port", str(self.port)]
+        flags += ["--allow-loopback"] if self.policy.allow_loopback else []
+        flags += [flag for host in sorted(self.policy.allow_hosts) for flag in ("--allow-host", host)]
+        flags += ["--data-root", str(self.data_root)] if self.data_root is not None else []
+        flags += ["--engine-log", str(self.engine_log)] if self.engine_log is not None else []
+        return flags
+
+
+class GatewayClient:
+    """A gateway that runs as a child of this process, and ends with it."""
+
+    def __init__(self, child: Child, base_url: str, key: str) -> None:
+        self.base_url = base_url
+        self.key = key
+        """What its clients must send."""
+        self._child = child
+        self._http = httpx2.AsyncClient(
+            base_url=base_url, headers={"X-API-Key": key}, timeout=CONTROL_TIMEOUT_S, trust_env=False
+        )
+
+    @classmethod
+    async def start(cls, options: GatewayOptions, *, key: str | None = None) -> Self:
+        """Start a gateway, with a new key where none is given, and wait until it listens.
+
+        Raises:
+            Unavailable: it did not come up.
+        """
+        key = key or secrets.token_urlsafe(32)
+        options.log.parent.mkdir(parents=True, exist_ok=True)
+        with options.log.open("ab") as log:
+            child = await start_child(
+                [sys.executable, "-m", "vlmhyperbench_gateway", *options.flags()],
+                env={**options.environment.to_variables(), KEY_VARIABLE: key},
+                stdin=DEVNULL,
+                stderr=log,
+                pass_fds=options.lock_fds,
+            )
+        port = await _port(child, options.log)
+        reached = "127.0.0.1" if options.host in {"0.0.0.0", "::"} else options.host  # noqa: S104 -- the user's choice
+        return cls(child, f"http://{f'[{reached}]' if ':' in reached else reached}:{port}", key)
+
+    @property
+    def pid(self) -> int:
+        """Process id of the gateway."""
+        return self._child.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process runs."""
+        return self._child.returncode is None
+
+    async def load(self, request: LoadRequest) -> ModelStatus:
+        """Load a model and wait until it is ready.
+
+        Raises:
+            NotFound: adapter, file or secret does not exist.
+            InvalidInput: a parameter is wrong, the adapter is not allowed, or the endpoint wants a key.
+            PluginFailure: the adapter broke its contract.
+            Unavailable: the engine did not come up.
+        """
+        try:
+            answer = await self._http.post(
+                "/v1/model/load", json=asdict(request), timeout=request.load_timeout_s + CONTROL_TIMEOUT_S
+            )
+        except httpx2.HTTPError as error:
+            raise Unavailable(f"The gateway did not answer the load of {request.model!r}: {error!r}.") from error
+        if answer.status_code >= 400:
+            raise _refusal(answer, request)
+        status = _parse_status(answer)
+        if status.state != "ready":
+            raise Unavailable(f"The model {request.model!r} did not load: {status.error}.")
+        return status
+
+    async def status(self) -> ModelStatus:
+        """Ask what is loaded.
+
+        Raises:
+            Unavailable: the gateway does not answer.
+        """
+        try:
+            answer = await self._http.get("/v1/model/status")
+            answer.raise_for_status()
+            return _parse_status(answer)
+        except (httpx2.HTTPError, ValueError) as error:
+            raise Unavailable(f"The gateway does not answer any more: {error!r}.") from error
+
+    async def close(self) -> None:
+        """Unload the model and end the process; where this was cut short, it may be called again."""
+        if self.is_running and not self._http.is_closed:
+            with suppress(httpx2.HTTPError):  # the signal below ends it all the same
+                await self._http.post("/v1/model/unload")
+        await self._http.aclose()
+        await self._child.stop()
+
+    def kill(self) -> None:
+        """End the process at once, and with it its engine."""
+        if self.is_running:
+            self._child.send_signal(signal.SIGKILL)
+
+
+async def _port(child: Child, log: Path) -> int:
+    """Return the port that a gateway says it listens at; one that does not say so is ended."""
+    assert child.stdout is not None  # noqa: S101 -- narrows the type
+    try:
+        async with timeout(START_TIMEOUT_S):
+            line = await child.stdout.readline()
+    except TimeoutError as error:
+        await child.stop()
+        raise Unavailable(f"The gateway did not listen within {START_TIMEOUT_S:.0f} s.") from error
+    except BaseException:
+        child.send_signal(signal.SIGKILL)  # it would keep the locks of the devices
+        raise
+    if not line:
+        await child.stop()
+        raise Unavailable(f"The gateway ended at its start: {_last_line(log)}", cure=f"See {log}.")
+    return int(json.loads(line)["port"])
+
+
+def _parse_status(answer: httpx2.Response) -> ModelStatus:
+    document = answer.json()
+    engine = document.pop("engine", None)
+    if engine is not None:
+        engine["argv"] = tuple(engine["argv"])
+    return ModelStatus(**document, engine=EngineIdentity(**engine) if engine is not None else None)
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_bytes()[-2000:].decode("utf-8", "replace").splitlines()
+    return lines[-1] if lines else "it said nothing."
+
+
+def _refusal(answer: httpx2.Response, request: LoadRequest) -> VlmHyperBenchError:
+    try:
+        problem = answer.json()
+    except ValueError:
+        problem = {}
+    detail = problem.get("error", problem) if isinstance(problem, dict) else {}
+    message = detail.get("message") or detail.get("detail") or f"HTTP {answer.status_code}"
+    text = f"The model {request.model!r} was not loaded: {message}"
+    code = detail.get("code") if isinstance(detail.get("code"), str) else None
+    if code == "endpoint_denied" and not request.env:
+        url = request.engine_params.get("url")
+        return InvalidInput(f"The endpoint {url} was asked without a key and wants one.", cure=NAME_THE_KEY, code=code)
+    if code == "endpoint_denied":
+        return InvalidInput(text, cure=f"Run: vlmhyperbench secret set {' or '.join(request.env)}", code=code)
+    if answer.status_code == 404:
+        return NotFound(text, code=code)
+    if answer.status_code < 500:
+        return InvalidInput(text, code=code)
+    if code == PluginFailure.code:
+        return PluginFailure(text)
+    return Unavailable(text, code=code)

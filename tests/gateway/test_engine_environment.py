@@ -1,0 +1,61 @@
+"""Which adapters a gateway may import, and what its engines are started with: one value that it is handed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from vlmhyperbench_sdk.gateway import ENVIRONMENT_VARIABLE, EngineEnvironment, LoadRequest
+from vlmhyperbench_sdk.testing.gateways import KEY, GatewayProcess
+
+
+@pytest.fixture
+def stranger(tmp_path: Path) -> Path:
+    """A folder with an installed package whose adapter drives the simulated engine."""
+    package = tmp_path / "stranger_adapter"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "from vlmhyperbench_simulated.adapter import Simulated\n\n\nclass Adapter(Simulated):\n    pass\n"
+    )
+    info = tmp_path / "stranger_adapter-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger-adapter\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[vlmhyperbench.backends]\nstranger = stranger_adapter:Adapter\n")
+    return tmp_path
+
+
+def test_an_adapter_that_is_not_allowed_is_not_imported(stranger: Path) -> None:
+    (stranger / "stranger_adapter" / "__init__.py").write_text("raise SystemExit('imported')")
+    with GatewayProcess(env={"PYTHONPATH": str(stranger)}) as process:
+        answer = process.load(LoadRequest(model="m", backend_class="stranger"))
+        assert (answer.status, answer.error_code()) == (400, "adapter_not_allowed")
+        assert "VLMHB_ALLOWED_ADAPTERS" in answer.body.decode(), "the cure names the setting"
+
+
+def test_an_adapter_of_another_s_package_is_used_where_the_environment_allows_it(stranger: Path) -> None:
+    allowed = EngineEnvironment(adapters=("stranger-adapter",), variables={"MARK": "of the environment"})
+    with GatewayProcess(env={"PYTHONPATH": str(stranger), **allowed.to_variables()}) as process:
+        answer = process.load(LoadRequest(model="m", backend_class="stranger"))
+        assert answer.status == 200, answer.body
+        pid = answer.json()["engine"]["pid"]  # type: ignore[index, call-overload]
+        found = psutil.Process(pid).environ()
+        assert found["MARK"] == "of the environment"
+        assert ENVIRONMENT_VARIABLE not in found
+        refused = process.load(LoadRequest(model="m", backend_class="simulated", replace=True))
+        assert refused.error_code() == "adapter_not_allowed", "the value says all that is allowed"
+
+
+@pytest.mark.parametrize("module", ["vlmhyperbench_gateway", "vlmhyperbench_gateway.bodies"])
+@pytest.mark.parametrize("text", ["{", "[]", '{"python": "python"}', '{"adapters": [], "rights": "all"}'])
+def test_an_environment_that_is_malformed_is_refused_at_the_start(module: str, text: str) -> None:
+    environment = {**os.environ, "VLMHB_GATEWAY_KEY": KEY, ENVIRONMENT_VARIABLE: text}
+    argv = [sys.executable, "-m", module]
+    ended = subprocess.run(argv, env=environment, input="", capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert ENVIRONMENT_VARIABLE in ended.stderr
+    assert "Traceback" not in ended.stderr
