@@ -19,7 +19,7 @@ from rich.table import Table
 
 from benchmarks.run import ended, stack
 from vlmhyperbench.client import Client
-from vlmhyperbench.exchange.answers import Answer, AnswersFile, write_answers
+from vlmhyperbench.exchange.answers import AnswersFile, ImportedAnswer, write_answers
 from vlmhyperbench.registry.schemas import RunEntry
 from vlmhyperbench.wire.answers import RunImport
 from vlmhyperbench.wire.runs import RunDetail, RunRerun, RunRescore
@@ -73,7 +73,7 @@ def _as_import(client: Client, run: RunDetail) -> bytes:
     while True:
         page = client.results(run_id=run.id, limit=500, cursor=cursor)
         answers += [
-            Answer(key=one.key or "", question=one.question, references=tuple(one.references), text=one.text)
+            ImportedAnswer(key=one.key or "", question=one.question, references=tuple(one.references), text=one.text)
             for one in page.items
         ]
         if (cursor := page.next) is None:

@@ -102,11 +102,11 @@ def _result(reply: JsonObject, what: str, bounds: ChildBounds) -> JsonValue:
         return reply.get("result")
     if error == TOO_MUCH:
         raise _over(what, f"{bounds.memory_bytes >> 20} MiB of memory")
-    told = error if isinstance(error, dict) else {}
-    kind = _KINDS.get(str(told.get("kind")), Unavailable)
-    cure, code = told.get("cure"), told.get("code")
+    body = error if isinstance(error, dict) else {}
+    kind = _KINDS.get(str(body.get("kind")), Unavailable)
+    cure, code = body.get("cure"), body.get("code")
     raise kind(
-        str(told.get("message")),
+        str(body.get("message")),
         cure=cure if isinstance(cure, str) else "",
         code=code if isinstance(code, str) else None,
     )

@@ -119,14 +119,14 @@ class Bus:
 
     async def publish_progress(self, run_id: UUID, progress: Progress) -> None:
         """Say how far a run is, to who listens now and to who asks within a minute."""
-        kept = (_progress_key(run_id), progress.model_dump_json(), _PROGRESS_TTL_S)
-        await self._send(ProgressMade(progress=progress), kept)
+        snapshot = (_progress_key(run_id), progress.model_dump_json(), _PROGRESS_TTL_S)
+        await self._send(ProgressMade(progress=progress), snapshot)
 
     async def progress(self, run_id: UUID) -> Progress | None:
         """Return the newest progress of a run, or None where none is known."""
-        kept = await self._call(self._redis.get(_progress_key(run_id)), None)
+        snapshot = await self._call(self._redis.get(_progress_key(run_id)), None)
         try:
-            return None if kept is None else Progress.model_validate_json(kept)
+            return None if snapshot is None else Progress.model_validate_json(snapshot)
         except ValidationError:
             return None
 
@@ -190,11 +190,11 @@ class Bus:
         await self._redis.aclose()
         await self._waiting.aclose()
 
-    async def _send(self, message: BusMessage, kept: tuple[str, str, int] | None = None) -> None:
+    async def _send(self, message: BusMessage, snapshot: tuple[str, str, int] | None = None) -> None:
         async def send() -> None:
             async with self._redis.pipeline(transaction=False) as pipe:
-                if kept is not None:
-                    key, value, ttl_s = kept
+                if snapshot is not None:
+                    key, value, ttl_s = snapshot
                     pipe.set(key, value, ex=ttl_s)
                 pipe.publish(_CHANNEL, message.model_dump_json())
                 await pipe.execute()

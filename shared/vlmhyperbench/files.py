@@ -46,7 +46,7 @@ def destination(path: Path) -> Path:
     return place
 
 
-def beside(place: Path) -> Path:
+def temporary_sibling(place: Path) -> Path:
     """Return a new name in a destination's folder, under which its content can be written."""
     return place.with_name(f".{secrets.token_hex(8)}.tmp")
 
@@ -69,7 +69,7 @@ def replacing(path: Path) -> Iterator[Path]:
         InvalidInput: what lies there is no regular file.
         OSError: it cannot be written.
     """
-    temporary = beside(destination(path))
+    temporary = temporary_sibling(destination(path))
     try:
         yield temporary
         replace(temporary, path)

@@ -9,16 +9,16 @@ from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.main import main
 from vlmhyperbench.client.calls import Call
 from vlmhyperbench.errors import InvalidInput, NotFound
-from vlmhyperbench.exchange.answers import Answer, AnswersFile, write_answers
+from vlmhyperbench.exchange.answers import AnswersFile, ImportedAnswer, write_answers
 from vlmhyperbench.registry.schemas import RunEntry
 from vlmhyperbench.wire.answers import RunImport
 
 ANSWERS = [
-    Answer(key="a", question="2 + 2?", references=("4",), text="4", reported={"acc": 1.0}, completion_tokens=1),
-    Answer(key="b", question="2 + 3?", references=("5",), text=" 5.", reported={"acc": 1.0}),
-    Answer(key="c", question="2 + 4?", references=("6",), text="7", reported={"acc": 0.0}),
-    Answer(key="d", question="2 + 5?", references=("7",), error="timed out"),
-    Answer(key="a", repeat=1, text="four", reported={"acc": 0.0}),
+    ImportedAnswer(key="a", question="2 + 2?", references=("4",), text="4", reported={"acc": 1.0}, completion_tokens=1),
+    ImportedAnswer(key="b", question="2 + 3?", references=("5",), text=" 5.", reported={"acc": 1.0}),
+    ImportedAnswer(key="c", question="2 + 4?", references=("6",), text="7", reported={"acc": 0.0}),
+    ImportedAnswer(key="d", question="2 + 5?", references=("7",), error="timed out"),
+    ImportedAnswer(key="a", repeat=1, text="four", reported={"acc": 0.0}),
 ]
 
 
@@ -86,13 +86,13 @@ def test_answers_are_matched_with_a_datasets_samples_by_their_keys(stack, send):
         run={"target": {"model": "simulated-instant"}, "task": "synthetic-questions", "dataset": dataset}
     )
     keys = [one.key for one in stack.client.results(run_id=stack.wait(own.id).id, limit=10).items]
-    found = send(*(Answer(key=key, text="42") for key in [*keys, "beyond"]))
+    found = send(*(ImportedAnswer(key=key, text="42") for key in [*keys, "beyond"]))
     choices = RunImport.model_validate({"answers": found.sha256, "task": "synthetic-questions", "dataset": dataset})
     run = stack.wait(stack.client.runs.import_(choices).id)
     assert (run.state, run.total, run.failed) == ("SUCCEEDED", 3, 0)
     (job,) = [job for job in run.jobs if job.kind == "IMPORT"]
     assert job.outcome["data"]["answers_of_no_sample"] == 1
-    strangers = send(*(Answer(key=f"x{no}", text="42") for no in range(2)))
+    strangers = send(*(ImportedAnswer(key=f"x{no}", text="42") for no in range(2)))
     choices = choices.model_copy(update={"answers": strangers.sha256})
     run = stack.wait(stack.client.runs.import_(choices).id)
     assert run.state == "FAILED"
@@ -107,8 +107,8 @@ def test_answers_to_other_samples_with_the_same_keys_are_refused_or_counted(stac
         )
     )
     samples = stack.client.results(run_id=stack.wait(created.id).id, limit=10).items
-    wrong = [Answer(key=one.key, text="x", references=("nothing like it",)) for one in samples]
-    right = Answer(key=samples[0].key, text="x", references=tuple(one.upper() for one in samples[0].references))
+    wrong = [ImportedAnswer(key=one.key, text="x", references=("nothing like it",)) for one in samples]
+    right = ImportedAnswer(key=samples[0].key, text="x", references=tuple(one.upper() for one in samples[0].references))
 
     def imported(*answers):
         found = send(*answers)
@@ -118,7 +118,7 @@ def test_answers_to_other_samples_with_the_same_keys_are_refused_or_counted(stac
     run = imported(*wrong)
     assert run.state == "FAILED"
     assert "All 3 answers with a reference have another one in 'synthetic-questions'" in run.reason
-    run = imported(right, *wrong[1:], Answer(key="beyond", text="x"))
+    run = imported(right, *wrong[1:], ImportedAnswer(key="beyond", text="x"))
     assert run.state == "SUCCEEDED"
     files = {one.name: one.id for one in stack.client.artifacts(run_id=run.id).items}
     report = stack.client.artifact_content(files["report.md"]).decode()
@@ -128,8 +128,8 @@ def test_answers_to_other_samples_with_the_same_keys_are_refused_or_counted(stac
 
 def test_metadata_of_an_imported_sample_is_no_reported_score(stack, send):
     found = send(
-        Answer(key="a", references=("4",), text="4", reported={"acc": 1.0}),
-        Answer(key="b", references=("5",), text="5", metadata={"reported": {"acc": 99}}),
+        ImportedAnswer(key="a", references=("4",), text="4", reported={"acc": 1.0}),
+        ImportedAnswer(key="b", references=("5",), text="5", metadata={"reported": {"acc": 99}}),
     )
     run = stack.wait(stack.client.runs.import_(RunImport(answers=found.sha256, metrics=("anls",))).id)
     values = {
@@ -140,7 +140,7 @@ def test_metadata_of_an_imported_sample_is_no_reported_score(stack, send):
 
 
 def test_what_cannot_be_imported_is_refused(stack, send):
-    found = send(Answer(key="a", text="4"))
+    found = send(ImportedAnswer(key="a", text="4"))
     with pytest.raises(InvalidInput, match="the file knows no reference"):
         stack.client.runs.import_(RunImport(answers=found.sha256, metrics=("anls",)))
     with pytest.raises(InvalidInput, match="there is no metric"):

@@ -7,7 +7,7 @@ import pytest
 from tests.support.audit import audit
 from vlmhyperbench.analysis.sequential import request_order
 from vlmhyperbench.errors import InvalidInput
-from vlmhyperbench.exchange.answers import Answer, AnswersFile, write_answers
+from vlmhyperbench.exchange.answers import AnswersFile, ImportedAnswer, write_answers
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 from vlmhyperbench.wire.answers import RunImport
 from vlmhyperbench.wire.runs import RunRerun, RunRescore
@@ -67,7 +67,7 @@ def unread(stack, tmp_path_factory):
 def import_right_answers(stack, dataset, file):
     """Import the references of a dataset as the answers of a model."""
     known = stack.wait(stack.client.runs.create(entry(target={"model": "simulated-instant"}, dataset=dataset)).id)
-    answers = (Answer(key=one.key, text=one.references[0]) for one in results_of(stack, known))
+    answers = (ImportedAnswer(key=one.key, text=one.references[0]) for one in results_of(stack, known))
     write_answers(file, AnswersFile(answers=answers, format="csv", tool=None, model="oracle", task=None, decoding={}))
     sent = stack.client.upload_answers(file.read_bytes())
     body = {"answers": sent.sha256, "task": "synthetic-questions", "dataset": dataset, "name": "always right"}

@@ -15,7 +15,7 @@ from tests.shared.exchange.reading import DATA
 from vlmhyperbench.data.images import image_key
 from vlmhyperbench.data.manifest import ManifestSample, manifest_key, read, samples_of
 from vlmhyperbench.domain.specs import ANSWERS_DATASET, DatasetSpec, Limits
-from vlmhyperbench.exchange.answers import Answer, AnswersFile, write_answers
+from vlmhyperbench.exchange.answers import AnswersFile, ImportedAnswer, write_answers
 from vlmhyperbench.exchange.pictures import data_url, digest_of_url
 from vlmhyperbench.exchange.reading import read as read_file
 from vlmhyperbench.storage import FolderStorage
@@ -48,7 +48,7 @@ def _indexed(
     return list(samples_of(read(storage.get(manifest_key(found.manifest_id))))), storage
 
 
-def _file(*answers: Answer) -> AnswersFile:
+def _file(*answers: ImportedAnswer) -> AnswersFile:
     return AnswersFile(format="inspect", tool=None, model=None, task=None, decoding={}, answers=iter(answers), notes=[])
 
 
@@ -93,8 +93,8 @@ def test_what_is_no_image_is_refused_with_its_reason_and_the_rest_goes_on(
 ) -> None:
     good = data_url(_png())
     answers = [
-        Answer(key="bad", text="x", references=("x",), image_urls=(good, url)),
-        Answer(key="good", text="x", references=("x",), image_urls=(f"same:{digest_of_url(good)}",)),
+        ImportedAnswer(key="bad", text="x", references=("x",), image_urls=(good, url)),
+        ImportedAnswer(key="good", text="x", references=("x",), image_urls=(f"same:{digest_of_url(good)}",)),
     ]
     (bad, other), _ = _indexed(tmp_path, _file(*answers), Limits(max_image_bytes=2000))
     assert reason in (bad.error or "")
@@ -102,6 +102,6 @@ def test_what_is_no_image_is_refused_with_its_reason_and_the_rest_goes_on(
 
 
 def test_too_many_images_of_one_sample_are_refused(tmp_path: Path) -> None:
-    answer = Answer(key="a", text="x", references=("x",), image_urls=(data_url(_png()),) * 257)
+    answer = ImportedAnswer(key="a", text="x", references=("x",), image_urls=(data_url(_png()),) * 257)
     ((sample,), _) = _indexed(tmp_path, _file(answer))
     assert (sample.images, "257 images" in (sample.error or "")) == ((), True)

@@ -14,13 +14,13 @@ from vlmhyperbench.data import manifest
 from vlmhyperbench.data.manifest import ManifestSample
 from vlmhyperbench.domain.specs import ANSWERS_DATASET, DatasetSpec
 from vlmhyperbench.errors import InvalidInput
-from vlmhyperbench.exchange.answers import Answer, AnswersFile, write_answers
+from vlmhyperbench.exchange.answers import AnswersFile, ImportedAnswer, write_answers
 from vlmhyperbench_eval_worker.importing import take
 
 MIB = 2**20
 
 
-def _asked(folder: Path, *answers: Answer) -> dict[str, Any]:
+def _asked(folder: Path, *answers: ImportedAnswer) -> dict[str, Any]:
     file = AnswersFile(format="x", tool=None, model=None, task=None, decoding={}, answers=iter(answers))
     write_answers(folder / "answers.jsonl", file)
     keys = dict.fromkeys(answer.key for answer in answers)
@@ -47,9 +47,9 @@ def _taken(folder: Path, asked: dict[str, Any], bounds: ChildBounds | None = Non
 
 def test_rows_say_what_the_file_says_and_whose_failure_it_is(tmp_path: Path) -> None:
     answers = [
-        Answer(key="a", text="x", references=("x",), reported={"acc": 1.0}),
-        Answer(key="b", error="refused", failure="model"),
-        Answer(key="c", error="timed out"),
+        ImportedAnswer(key="a", text="x", references=("x",), reported={"acc": 1.0}),
+        ImportedAnswer(key="b", error="refused", failure="model"),
+        ImportedAnswer(key="c", error="timed out"),
     ]
     told, rows = _taken(tmp_path, _asked(tmp_path, *answers))
     assert told == {"left_out": 0, "differing": 0, "parts": 1}
@@ -61,14 +61,14 @@ def test_rows_say_what_the_file_says_and_whose_failure_it_is(tmp_path: Path) -> 
 
 
 def test_parts_are_bounded_by_rows_and_by_size(tmp_path: Path) -> None:
-    large = [Answer(key=f"large {no}", text="x" * (9 * MIB)) for no in range(3)]
-    small = [Answer(key=f"small {no}", text="x") for no in range(1500)]
+    large = [ImportedAnswer(key=f"large {no}", text="x" * (9 * MIB)) for no in range(3)]
+    small = [ImportedAnswer(key=f"small {no}", text="x") for no in range(1500)]
     told, rows = _taken(tmp_path, _asked(tmp_path, *large, *small))
     assert (told["parts"], len(rows)) == (3, 1503)
 
 
 def test_a_file_that_takes_too_much_memory_fails_its_import(tmp_path: Path) -> None:
-    asked = _asked(tmp_path, Answer(key="a", text="x" * (32 * MIB)))
+    asked = _asked(tmp_path, ImportedAnswer(key="a", text="x" * (32 * MIB)))
     with pytest.raises(InvalidInput) as refused:
         _taken(tmp_path, asked, ChildBounds(memory_bytes=48 * MIB))
     assert refused.value.code == TOO_MUCH

@@ -78,8 +78,8 @@ async def show_overview(principal: Reader, session: Session, runtime: RuntimeOf)
     ]
     counts = await tallies.of_runs(session, [run.id for run in single])
     waiting = await waits.of_runs(session, single, stale_s=stale_s)
-    alone = [run_of(run, counts.get(run.id, Tally()), waiting.get(run.id)) for run in single]
-    shown = [*alone, *(run for experiment in details for run in experiment.runs)]
+    lone_runs = [run_of(run, counts.get(run.id, Tally()), waiting.get(run.id)) for run in single]
+    shown = [*lone_runs, *(run for experiment in details for run in experiment.runs)]
     stages = {
         run.id: progress
         for run in shown
@@ -90,7 +90,7 @@ async def show_overview(principal: Reader, session: Session, runtime: RuntimeOf)
         overview_page(
             Overview(
                 experiments=[(experiment, [lines[run.id] for run in experiment.runs]) for experiment in details],
-                runs=[lines[run.id] for run in alone],
+                runs=[lines[run.id] for run in lone_runs],
             )
         )
     )

@@ -49,7 +49,7 @@ def run_detail_of(
             "spec": view.pinned_spec(),
             "phases": [Phase.model_validate(phase, from_attributes=True) for phase in phases],
             "jobs": [Job.model_validate(job, from_attributes=True) for job in jobs],
-            "errors": [*_told(jobs), *(errors_of(failures) if failures else [])],
+            "errors": [*_job_errors(jobs), *(errors_of(failures) if failures else [])],
             "progress": progress_of(progress) if progress is not None else None,
         }
     )
@@ -61,7 +61,7 @@ def errors_of(counts: FailureCounts) -> list[RequestError]:
     return [RequestError.model_validate(group, from_attributes=True) for group in groups]
 
 
-def _told(jobs: Sequence[JobView]) -> list[RequestError]:
+def _job_errors(jobs: Sequence[JobView]) -> list[RequestError]:
     """Show what ended a job before a row was written."""
     found = [job.outcome.get("error") for job in jobs if job.outcome and job.state is JobState.FAILED]
     return [RequestError.model_validate(error) for error in found if error]

@@ -45,7 +45,7 @@ async def get_registry_entry(kind: KindName, name: EntryName, _: Reader, registr
     """Read one entry, with where it was written."""
     catalogue = await registries.catalogue()
     entry = catalogue.get(kind, name)
-    place = catalogue.place_of(kind, name)
+    place = catalogue.location_of(kind, name)
     return RegistryEntry(
         kind=kind,
         name=name,

@@ -19,7 +19,7 @@ from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted
 from vlmhyperbench.domain.specs import DatasetSpec, ImportTarget, RunSpec
 from vlmhyperbench.errors import Conflict, InvalidInput, NotFound, PluginFailure
-from vlmhyperbench.exchange.answers import Answer, answers_key, read_answers
+from vlmhyperbench.exchange.answers import ImportedAnswer, answers_key, read_answers
 from vlmhyperbench.exchange.foreign import count_in, list_in
 from vlmhyperbench.exchange.lines import lines_of
 from vlmhyperbench.facts.sealing import blank_row, seal
@@ -216,7 +216,7 @@ def rows_of(places: Places) -> Iterator[dict[str, Any]]:
         yield row | {"failure": "infrastructure", "error_code": NOT_IN_FILE}
 
 
-def _row(places: Places, ordinal: int, answer: Answer) -> dict[str, Any]:
+def _row(places: Places, ordinal: int, answer: ImportedAnswer) -> dict[str, Any]:
     if answer.text is None:
         row = _blank(places, ordinal, answer.key, error=answer.error or "The file holds no text.")
         row |= {"failure": answer.failure or "infrastructure", "error_code": FAILED_IN_FILE}

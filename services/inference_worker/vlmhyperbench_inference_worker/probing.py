@@ -52,10 +52,10 @@ async def probe(job: ClaimedJob, work: Work, serving: Serving, reserve: Reserve)
         rule = rule_of(failed)
         if rule.cause_where(1.0) == "configuration":
             raise refused(failed, serving)
-        if rule.alone is None:
+        if rule.if_few_succeed is None:
             return
         refusals.append(failed)
-    if all(rule_of(failed).alone_below == MAX_EVERYBODY for failed in refusals):
+    if all(rule_of(failed).few_succeed_below == MAX_EVERYBODY for failed in refusals):
         raise refused(refusals[0], serving)
 
 

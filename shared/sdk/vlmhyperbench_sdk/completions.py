@@ -121,13 +121,13 @@ def read_completion(document: Mapping[str, Any], asked: int = 1) -> list[Said]:
 
 def only_asked(document: Mapping[str, Any], indexes: Mapping[int, object] | range) -> dict[str, Any]:
     """Return a document without its other choices, and with null for every count of its usage that is none."""
-    kept = dict(document)
+    chosen = dict(document)
     if isinstance(document.get("choices"), list):
-        kept["choices"] = [choice for index, choice in _indexed(document) if index in indexes]
+        chosen["choices"] = [choice for index, choice in _indexed(document) if index in indexes]
     unknown = {name: None for name, count in usage_counts(document).items() if count is None}
     if unknown:
-        kept["usage"] = {**document["usage"], **unknown}
-    return kept
+        chosen["usage"] = {**document["usage"], **unknown}
+    return chosen
 
 
 def count_choices(document: Mapping[str, Any]) -> int:

@@ -86,7 +86,7 @@ def _policy(path: Path) -> GatePolicy:
             [
                 RegistryError(
                     file=str(path),
-                    line=document.place_of(problem.path).line,
+                    line=document.location_of(problem.path).line,
                     field=field_of(problem.path),
                     message=problem.message,
                     cure=problem.cure,

@@ -89,7 +89,7 @@ def show(kind: str, name: str, /, *, shown: Shown = HUMAN) -> int:
     """
     catalogue = open_catalogue()
     entry = catalogue.get(kind, name)
-    place = catalogue.place_of(kind, name)
+    place = catalogue.location_of(kind, name)
     if shown.json:
         emit(
             "registry-entry",

@@ -165,7 +165,7 @@ def read_entry(path: Path) -> RunEntry | ExperimentEntry:
     else:
         entry, problems = validate(RunEntry, document.value)
     if entry is None:
-        places = [(problem, document.place_of(problem.path)) for problem in problems]
+        places = [(problem, document.location_of(problem.path)) for problem in problems]
         raise RegistryErrors(
             RegistryError(
                 file=place.file,

@@ -65,9 +65,9 @@ class CauseRule:
     means: str
     cause: Cause
     """Where others pass."""
-    alone: Cause | None = None
+    if_few_succeed: Cause | None = None
     """Where too few others pass; None: the same."""
-    alone_below: float = 0.0
+    few_succeed_below: float = 0.0
     """`alone` holds where a smaller share passed; 0: only where none did."""
     statuses: frozenset[int] = frozenset()
     codes: frozenset[str] = frozenset()
@@ -92,8 +92,8 @@ class CauseRule:
 
     def cause_where(self, passed: float) -> Cause:
         """Whom it is held against, where this share of the requests passed."""
-        is_alone = passed < self.alone_below if self.alone_below else passed == 0
-        return self.alone if self.alone is not None and is_alone else self.cause
+        few_succeeded = passed < self.few_succeed_below if self.few_succeed_below else passed == 0
+        return self.if_few_succeed if self.if_few_succeed is not None and few_succeeded else self.cause
 
 
 def _text(pattern: str) -> re.Pattern[str]:
@@ -131,7 +131,7 @@ RULES = (
         name="content_refused",
         means="a filter refuses the content of this prompt",
         cause="sample",
-        alone="configuration",
+        if_few_succeed="configuration",
         codes=frozenset(
             {"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation", "invalid_prompt"}
         ),
@@ -150,7 +150,7 @@ RULES = (
         name="context_exceeded",
         means="prompt and answer do not fit into the context",
         cause="sample",
-        alone="configuration",
+        if_few_succeed="configuration",
         codes=frozenset({"context_length_exceeded", "exceed_context_size_error", "string_above_max_length"}),
         text=_text(
             r"context (length|size|window)|longer than the (maximum )?(model|context)|maximum (prompt|input) length"
@@ -173,7 +173,7 @@ RULES = (
         name="unreadable_image",
         means="the server cannot read an image of this prompt, or takes fewer of them",
         cause="sample",
-        alone="configuration",
+        if_few_succeed="configuration",
         codes=frozenset({"invalid_image", "invalid_image_format", "invalid_image_url", "image_parse_error"}),
         text=_text(
             r"(fail|cannot|could not|unable|error)[a-z]*( to)? (load|loading|decod|open|process|identify|pars|read)"
@@ -226,8 +226,8 @@ RULES = (
         name="wrong_address",
         means="there is nothing at this path of the endpoint",
         cause="infrastructure",
-        alone="configuration",
-        alone_below=MAX_EVERYBODY,
+        if_few_succeed="configuration",
+        few_succeed_below=MAX_EVERYBODY,
         statuses=frozenset({404, 405, 410, 501}),
         cure="Correct the endpoint's URL: it ends with /v1 where the server has /v1/chat/completions.",
     ),
@@ -235,8 +235,8 @@ RULES = (
         name="forbidden",
         means="the endpoint forbids it: the key may not, or a filter will not",
         cause="infrastructure",
-        alone="configuration",
-        alone_below=MAX_EVERYBODY,
+        if_few_succeed="configuration",
+        few_succeed_below=MAX_EVERYBODY,
         statuses=frozenset({403}),
         cure="See what the key is allowed to ask for; where it is none, name one.",
     ),
@@ -244,8 +244,8 @@ RULES = (
         name="refused",
         means="any other refusal; nothing in it says that the prompt is the cause",
         cause="infrastructure",
-        alone="configuration",
-        alone_below=MAX_EVERYBODY,
+        if_few_succeed="configuration",
+        few_succeed_below=MAX_EVERYBODY,
         statuses=frozenset(range(400, 500)),
         cure="Correct the target, or the options of the run, as the endpoint's sentence says.",
     ),
@@ -284,15 +284,15 @@ def read_failure(*, status: str, http_status: int | None, error: str | None) -> 
     """
     if status == "ok":
         return None
-    code, _, told = (error or "").partition(":")
-    said = _SAID.search(told)
+    code, _, text = (error or "").partition(":")
+    said = _SAID.search(text)
     words = dict(word.partition("=")[::2] for word in said["words"].split(", ")) if said else {}
     if http_status is None or http_status < 400:
         http_status = int(words["code"]) if re.fullmatch("[45][0-9]{2}", words.get("code", "")) else None
     return FailedRequest(
         code="timeout" if status == "timeout" else code or "unknown",
         http_status=http_status,
-        message=clean(told[: said.start()] if said else told),
+        message=clean(text[: said.start()] if said else text),
         words=words,
     )
 
@@ -300,8 +300,8 @@ def read_failure(*, status: str, http_status: int | None, error: str | None) -> 
 def read_row(*, error_code: str | None, http_status: int | None, error: str | None) -> FailedRequest:
     """Read a stored row of a request that failed; one that another tool recorded may say anything."""
     code, said = error_code or "unknown", error or ""
-    told = said if said.startswith(f"{code}:") else f"{code}: {said}"
-    failed = read_failure(status="timeout" if code == "timeout" else "error", http_status=http_status, error=told)
+    described = said if said.startswith(f"{code}:") else f"{code}: {said}"
+    failed = read_failure(status="timeout" if code == "timeout" else "error", http_status=http_status, error=described)
     assert failed is not None, "it is read as an error"  # noqa: S101
     return failed
 

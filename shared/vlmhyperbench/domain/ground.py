@@ -56,10 +56,10 @@ def parse_cores(text: str) -> frozenset[int]:
     """
     found: set[int] = set()
     for part in text.split(",") if text else ():
-        told = _RANGE.fullmatch(part)
-        if told is None or int(told[1]) > int(told[2] or told[1]):
+        matched = _RANGE.fullmatch(part)
+        if matched is None or int(matched[1]) > int(matched[2] or matched[1]):
             raise ValueError(f"{part!r} is no core and no range of cores, as in 0-3,8")
-        found.update(range(int(told[1]), int(told[2] or told[1]) + 1))
+        found.update(range(int(matched[1]), int(matched[2] or matched[1]) + 1))
     return frozenset(found)
 
 

@@ -26,8 +26,8 @@ MAX_ANSWERS: Final = 1_000_000
 """Maximum number in a file."""
 
 _UNFIT = re.compile("[\0\ud800-\udfff]")
-_RUN_BESIDE: Final = frozenset({"run"})
-_ANSWER_BESIDE: Final = frozenset(
+_RUN_EXTRAS: Final = frozenset({"run"})
+_ANSWER_EXTRAS: Final = frozenset(
     {
         *("phase", "ordinal", "sample", "images", "system_prompt", "user_prompt", "status", "outcome", "error_code"),
         *("ttft_ms", "tpot_ms", "parsed", "measures"),
@@ -37,7 +37,7 @@ _ANSWER_BESIDE: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ImportedAnswer:
     """One answer to one sample, as a file tells it; what nobody knows is None."""
 
     key: str
@@ -64,7 +64,7 @@ class Answer:
     latency_ms: float | None = None
     reported: Mapping[str, float] = field(default_factory=dict)
     """Metric → what the file says this answer scores; only finite numbers."""
-    place: str = ""
+    location: str = ""
     """`file:line` or `file!entry`, for complaints."""
 
 
@@ -80,7 +80,7 @@ class AnswersFile:
     task: str | None
     decoding: JsonObject
     """What the file says of it, under the names of `domain.specs.Decoding` where they mean the same."""
-    answers: Iterator[Answer]
+    answers: Iterator[ImportedAnswer]
     """Read while they are taken, once."""
     notes: list[str] = field(default_factory=list)
     """What whoever imports the file should know; complete once all answers are taken."""
@@ -104,7 +104,7 @@ def write_answers(path: Path, file: AnswersFile) -> int:
         with replacing(path) as temporary, temporary.open("wb") as out:
             out.write(_line({"schema": SCHEMA, **header, "decoding": file.decoding}, "the header"))
             for answer in file.answers:
-                out.write(_line({name: getattr(answer, name) for name in _WRITTEN}, answer.place))
+                out.write(_line({name: getattr(answer, name) for name in _WRITTEN}, answer.location))
                 count += 1
     except OSError as error:
         raise Unavailable(
@@ -125,11 +125,11 @@ def read_answers(path: Path) -> AnswersFile:
     """
     lines = lines_of(path)
     number, first = next(lines, (1, ""))
-    header = _model(_Header, first, f"{path}:{number}", _RUN_BESIDE)
-    beside = _ANSWER_BESIDE if header.format == OWN else frozenset[str]()
-    if not beside:
-        _model(_Header, first, f"{path}:{number}", beside)
-    read = (_answer(line, f"{path}:{no}", beside) for no, line in lines)
+    header = _model(_Header, first, f"{path}:{number}", _RUN_EXTRAS)
+    extras = _ANSWER_EXTRAS if header.format == OWN else frozenset[str]()
+    if not extras:
+        _model(_Header, first, f"{path}:{number}", extras)
+    read = (_answer(line, f"{path}:{no}", extras) for no, line in lines)
     return AnswersFile(
         format=header.format,
         tool=header.tool,
@@ -140,31 +140,32 @@ def read_answers(path: Path) -> AnswersFile:
     )
 
 
-def only_once(answers: Iterator[Answer]) -> Iterator[Answer]:
+def only_once(answers: Iterator[ImportedAnswer]) -> Iterator[ImportedAnswer]:
     """Pass answers on; refuse a key and repeat that came before, and more answers than a file may have.
 
     Raises:
         InvalidInput: one did, and both places are named; or there are too many.
     """
-    places: dict[bytes, str] = {}
+    locations: dict[bytes, str] = {}
     for answer in answers:
-        which_one = _digest(answer)
-        if len(places) >= MAX_ANSWERS:
+        identity = _digest(answer)
+        if len(locations) >= MAX_ANSWERS:
             raise InvalidInput(
-                f"{answer.place}: the file has more than {MAX_ANSWERS} answers.", cure="Split it.", code="too_large"
+                f"{answer.location}: the file has more than {MAX_ANSWERS} answers.", cure="Split it.", code="too_large"
             )
-        if which_one in places:
+        if identity in locations:
             which = f" (repeat {answer.repeat})" if answer.repeat else ""
             raise InvalidInput(
-                f"{answer.place}: the sample {answer.key[:100]!r}{which} is answered already at {places[which_one]}.",
+                f"{answer.location}: the sample {answer.key[:100]!r}{which} "
+                f"is answered already at {locations[identity]}.",
                 cure="Give every sample an id of its own, and every further answer to it another repeat.",
                 code="repeated_id",
             )
-        places[which_one] = answer.place
+        locations[identity] = answer.location
         yield answer
 
 
-def _digest(answer: Answer) -> bytes:
+def _digest(answer: ImportedAnswer) -> bytes:
     """Stand for a key and repeat in a few bytes, however long the key is."""
     return hashlib.blake2b(f"{answer.repeat} {answer.key}".encode(errors="surrogatepass"), digest_size=16).digest()
 
@@ -208,36 +209,38 @@ Model = TypeVar("Model", bound=_Strict)
 _WRITTEN: Final = tuple(_Row.model_fields)
 
 
-def _answer(line: str, place: str, beside: frozenset[str]) -> Answer:
-    row = _model(_Row, line, place, beside)
+def _answer(line: str, location: str, extras: frozenset[str]) -> ImportedAnswer:
+    row = _model(_Row, line, location, extras)
     if row.text is None and not row.error:
-        raise InvalidInput(f"{place}: there is neither a text nor an error.", cure="Say why there is no answer.")
+        raise InvalidInput(f"{location}: there is neither a text nor an error.", cure="Say why there is no answer.")
     values = {name: getattr(row, name) for name in _WRITTEN}
     references = None if row.references is None else tuple(row.references)
-    return Answer(**{**values, "references": references, "image_urls": tuple(row.image_urls)}, place=place)
+    return ImportedAnswer(
+        **{**values, "references": references, "image_urls": tuple(row.image_urls)}, location=location
+    )
 
 
-def _model(model: type[Model], line: str, place: str, beside: frozenset[str]) -> Model:
-    value = parse_object(line, what=place, any_text=True)
-    ours = {name: item for name, item in value.items() if name not in beside}
-    _check_texts(ours, place)
+def _model(model: type[Model], line: str, location: str, extras: frozenset[str]) -> Model:
+    value = parse_object(line, what=location, any_text=True)
+    ours = {name: item for name, item in value.items() if name not in extras}
+    _check_texts(ours, location)
     try:
         return model.model_validate(ours)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "line"
         raise InvalidInput(
-            f"{place}: {where[:200]}: {first['msg']}.", cure=f"Every line has the fields of {SCHEMA}."
+            f"{location}: {where[:200]}: {first['msg']}.", cure=f"Every line has the fields of {SCHEMA}."
         ) from error
 
 
-def _check_texts(row: JsonObject, place: str) -> None:
+def _check_texts(row: JsonObject, location: str) -> None:
     """Refuse what cannot be stored: half of a surrogate pair anywhere, NUL anywhere but in what the model wrote."""
     for name, value in row.items():
         wrong = _unfit(value)
         if wrong and not (wrong == "\0" and name in {"text", "reasoning"}):
             what = "a NUL character" if wrong == "\0" else "half of a surrogate pair"
-            raise InvalidInput(f"{place}: {name[:100]!r} holds {what}.", cure="Replace it, as by U+FFFD.")
+            raise InvalidInput(f"{location}: {name[:100]!r} holds {what}.", cure="Replace it, as by U+FFFD.")
 
 
 def _unfit(value: JsonValue) -> str | None:
@@ -254,8 +257,8 @@ def _unfit(value: JsonValue) -> str | None:
     return max((character for character in found if character), default=None)
 
 
-def _line(value: Mapping[str, object], place: str) -> bytes:
+def _line(value: Mapping[str, object], location: str) -> bytes:
     try:
         return (json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n").encode()
     except (ValueError, TypeError) as error:
-        raise InvalidInput(f"{place}: this cannot be written as JSON: {error}.") from error
+        raise InvalidInput(f"{location}: this cannot be written as JSON: {error}.") from error

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from vlmhyperbench.errors import InvalidInput
-from vlmhyperbench.exchange.answers import Answer, AnswersFile
+from vlmhyperbench.exchange.answers import AnswersFile, ImportedAnswer
 from vlmhyperbench.exchange.foreign import count_in, number_from
 from vlmhyperbench.exchange.lines import not_installed, rows_of
 
@@ -58,7 +58,7 @@ class _Reader:
     notes: list[str] = field(default_factory=list)
     armed: int = 0
 
-    def answers(self) -> Iterator[Answer]:
+    def answers(self) -> Iterator[ImportedAnswer]:
         rows = rows_of(self.path, ";")
         line, header = next(rows, (1, []))
         names = [cell or "" for cell in header]
@@ -75,7 +75,7 @@ class _Reader:
         if problems:
             raise InvalidInput(f"{self.path}:{line}: {'; '.join(problems)}.", cure="Give our own answers.csv.")
 
-    def _of(self, names: list[str], batch: list[tuple[int, list[str | None]]]) -> Iterator[Answer]:
+    def _of(self, names: list[str], batch: list[tuple[int, list[str | None]]]) -> Iterator[ImportedAnswer]:
         columns: dict[str, list[str | None]] = {name: [] for name in names}
         for line, cells in batch:
             if len(cells) != len(names):
@@ -106,40 +106,42 @@ def armed(texts: list[str | None]) -> tuple[list[str | None], int]:
     return undone, sum(map(bool, is_disarmed))
 
 
-def _answer(cells: dict[str, str | None], place: str) -> Answer:
+def _answer(cells: dict[str, str | None], location: str) -> ImportedAnswer:
     key, text, status = cells["id"], cells["model_answer"], cells.get("status")
     if key is None:
-        raise InvalidInput(f"{place}: the id is empty.", cure="Give every row an id.")
+        raise InvalidInput(f"{location}: the id is empty.", cure="Give every row an id.")
     error = cells.get("error")
     if text is None or status not in (None, "ok"):
         error = error or (f"status {status}" if status else "the file holds no answer")
         text = None  # a request that failed on its way may have left a part of an answer
-    return Answer(
+    return ImportedAnswer(
         key=key,
-        repeat=_count(cells, "repeat", place) or 0,
+        repeat=_count(cells, "repeat", location) or 0,
         text=text,
         error=error,
         finish_reason=cells.get("finish_reason"),
-        prompt_tokens=_count(cells, "prompt_tokens", place),
-        completion_tokens=_count(cells, "completion_tokens", place),
-        latency_ms=_number(cells, "latency_ms", place),
-        place=place,
+        prompt_tokens=_count(cells, "prompt_tokens", location),
+        completion_tokens=_count(cells, "completion_tokens", location),
+        latency_ms=_number(cells, "latency_ms", location),
+        location=location,
     )
 
 
-def _number(cells: dict[str, str | None], name: str, place: str) -> float | None:
+def _number(cells: dict[str, str | None], name: str, location: str) -> float | None:
     cell = cells.get(name)
     if cell is None:
         return None
     value = number_from(cell)
     if value is None or value < 0:
-        raise InvalidInput(f"{place}: {name} is no number: {cell[:40]!r}.", cure="Correct it, or leave the cell empty.")
+        raise InvalidInput(
+            f"{location}: {name} is no number: {cell[:40]!r}.", cure="Correct it, or leave the cell empty."
+        )
     return value
 
 
-def _count(cells: dict[str, str | None], name: str, place: str) -> int | None:
-    value = _number(cells, name, place)
+def _count(cells: dict[str, str | None], name: str, location: str) -> int | None:
+    value = _number(cells, name, location)
     count = count_in(value)
     if value is not None and count is None:
-        raise InvalidInput(f"{place}: {name} is no whole number.", cure="Correct it, or leave the cell empty.")
+        raise InvalidInput(f"{location}: {name} is no whole number.", cure="Correct it, or leave the cell empty.")
     return count

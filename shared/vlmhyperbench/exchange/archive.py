@@ -61,26 +61,26 @@ class Archive:
         Raises:
             InvalidInput: it is damaged, encrypted, larger than it says, or compressed in a way nobody knows.
         """
-        entry, place = self._entries[name], f"{self.path}!{name}"
+        entry, location = self._entries[name], f"{self.path}!{name}"
         if entry.flag_bits & _ENCRYPTED:
-            raise InvalidInput(f"{place}: the entry is encrypted.", cure="Give the file without a password.")
+            raise InvalidInput(f"{location}: the entry is encrypted.", cure="Give the file without a password.")
         if entry.compress_type not in _METHODS:
-            raise InvalidInput(f"{place}: the compression is unknown.", cure="Pack it with deflate or Zstandard.")
+            raise InvalidInput(f"{location}: the compression is unknown.", cure="Pack it with deflate or Zstandard.")
         try:
             if entry.compress_type == ZSTANDARD:
-                return _unpacked(self._raw(entry, place), entry, self._longest, place)
+                return _unpacked(self._raw(entry, location), entry, self._longest, location)
             with self._zip.open(entry) as file:
                 return file.read(self._longest)
         except DAMAGES as error:
-            raise _damaged(place, str(error)) from error
+            raise _damaged(location, str(error)) from error
 
-    def _raw(self, entry: zipfile.ZipInfo, place: str) -> bytes:
+    def _raw(self, entry: zipfile.ZipInfo, location: str) -> bytes:
         """Return an entry as it is stored."""
         with self.path.open("rb") as file:
             file.seek(entry.header_offset)
             header = file.read(_LOCAL_HEADER_BYTES)
             if len(header) < _LOCAL_HEADER_BYTES or not header.startswith(b"PK\x03\x04"):
-                raise _damaged(place, "its header is missing")
+                raise _damaged(location, "its header is missing")
             file.seek(int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little"), 1)
             return file.read(entry.compress_size)
 
@@ -117,11 +117,11 @@ def _check(entries: list[zipfile.ZipInfo], path: Path, max_entry_bytes: int, max
     total = 0
     for entry in entries:
         total += entry.file_size
-        place = f"{path}!{entry.filename}"
+        location = f"{path}!{entry.filename}"
         if entry.file_size > max_entry_bytes:
-            raise _bomb(f"{place} holds {entry.file_size >> 20} MiB, more than {max_entry_bytes >> 20}")
+            raise _bomb(f"{location} holds {entry.file_size >> 20} MiB, more than {max_entry_bytes >> 20}")
         if entry.file_size > DENSE_BYTES and entry.file_size > MAX_RATIO * entry.compress_size:
-            raise _bomb(f"{place} is packed more than {MAX_RATIO} times")
+            raise _bomb(f"{location} is packed more than {MAX_RATIO} times")
     if len(entries) > MAX_ENTRIES:
         raise _bomb(f"{path} has {len(entries)} entries, more than {MAX_ENTRIES}")
     if total > max_total_bytes:
@@ -132,14 +132,14 @@ def _bomb(what: str) -> InvalidInput:
     return InvalidInput(f"{what}.", cure="Split the file, if it is what it seems.", code="too_large")
 
 
-def _damaged(place: str, why: str) -> InvalidInput:
-    return InvalidInput(f"{place}: the entry is damaged: {why}.", cure="Copy the file again.", code="damaged")
+def _damaged(location: str, why: str) -> InvalidInput:
+    return InvalidInput(f"{location}: the entry is damaged: {why}.", cure="Copy the file again.", code="damaged")
 
 
-def _unpacked(raw: bytes, entry: zipfile.ZipInfo, longest: int, place: str) -> bytes:
+def _unpacked(raw: bytes, entry: zipfile.ZipInfo, longest: int, location: str) -> bytes:
     """Unpack Zstandard; what comes out must be what the directory says."""
-    if _most_bytes(raw, place) > longest + _BLOCK_BYTES:
-        raise _bomb(f"{place} holds more than {longest >> 20} MiB")
+    if _most_bytes(raw, location) > longest + _BLOCK_BYTES:
+        raise _bomb(f"{location} holds more than {longest >> 20} MiB")
     try:
         import polars
     except ModuleNotFoundError as error:
@@ -148,41 +148,41 @@ def _unpacked(raw: bytes, entry: zipfile.ZipInfo, longest: int, place: str) -> b
     try:
         lines = polars.read_lines(io.BytesIO(raw)).to_series().to_list()
     except polars.exceptions.PolarsError as error:
-        raise _damaged(place, str(error).splitlines()[0]) from error
+        raise _damaged(location, str(error).splitlines()[0]) from error
     text = "\n".join(lines).encode()
     if len(text) + 1 == entry.file_size:
         text += b"\n"
     if len(text) != entry.file_size or zlib.crc32(text) != entry.CRC:
-        raise _damaged(place, "its checksum is another")
+        raise _damaged(location, "its checksum is another")
     return text
 
 
-def _most_bytes(raw: bytes, place: str) -> int:
+def _most_bytes(raw: bytes, location: str) -> int:
     """Return how many bytes the frames can hold at most."""
     at = total = 0
     while at < len(raw):
-        magic = _number(raw, at, 4, place)
+        magic = _number(raw, at, 4, location)
         if magic & ~0xF == _SKIPPABLE:
-            at += 8 + _number(raw, at + 4, 4, place)
+            at += 8 + _number(raw, at + 4, 4, location)
             continue
         if magic != _MAGIC:
-            raise _damaged(place, "it is not Zstandard")
-        descriptor = _number(raw, at + 4, 1, place)
+            raise _damaged(location, "it is not Zstandard")
+        descriptor = _number(raw, at + 4, 1, location)
         is_single, has_checksum = descriptor >> 5 & 1, descriptor >> 2 & 1
         at += 5 + (not is_single) + (0, 1, 2, 4)[descriptor & 3] + (is_single, 2, 4, 8)[descriptor >> 6]
         is_last = False
         while not is_last:
-            block = _number(raw, at, 3, place)
+            block = _number(raw, at, 3, location)
             is_last, kind, size = bool(block & 1), block >> 1 & 3, block >> 3
             total += _BLOCK_BYTES if kind == 2 else size
             at += 3 + (1 if kind == 1 else size)
         at += 4 * has_checksum
     if at != len(raw):
-        raise _damaged(place, "it ends too early")
+        raise _damaged(location, "it ends too early")
     return total
 
 
-def _number(raw: bytes, at: int, size: int, place: str) -> int:
+def _number(raw: bytes, at: int, size: int, location: str) -> int:
     if at + size > len(raw):
-        raise _damaged(place, "it ends too early")
+        raise _damaged(location, "it ends too early")
     return int.from_bytes(raw[at : at + size], "little")

@@ -16,7 +16,7 @@ from typing import Final
 
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.exchange.exported import ExportedRun, ExportedSample
-from vlmhyperbench.exchange.inspect_sample import Places, sample_of, summary_of
+from vlmhyperbench.exchange.inspect_sample import SampleIds, sample_of, summary_of
 from vlmhyperbench.exchange.pictures import Pictures
 from vlmhyperbench.exchange.staging import Staging
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
@@ -45,19 +45,19 @@ def write_inspect(
     """
     if out.suffix != ".eval":
         raise InvalidInput(f"{out.name} would not be opened as a log.", cure="Give it a name that ends in .eval.")
-    places, totals = Places(), _Totals()
+    sample_ids, totals = SampleIds(), _Totals()
     summaries = staging.scratch(out)
     with zipfile.ZipFile(staging.file(out), "w", zipfile.ZIP_DEFLATED) as archive:
         start: JsonObject = {"version": LOG_VERSION, "eval": _spec(run, None), "plan": _plan(run)}
         _add(archive, "_journal/start.json", start)
         with summaries.open("w", encoding="utf-8") as file:
             for sample in samples:
-                place = places.of(sample)
+                sample_id = sample_ids.of(sample)
                 shown = pictures.of(sample.images) if pictures is not None else {}
-                whole = sample_of(run, sample, place, shown)
+                whole = sample_of(run, sample, sample_id, shown)
                 file.write("," if totals.answers else "[")
                 file.write(_text(summary_of(whole)))
-                _add(archive, f"samples/{place.id}_epoch_{place.epoch}.json", whole)
+                _add(archive, f"samples/{sample_id.id}_epoch_{sample_id.epoch}.json", whole)
                 totals.add(sample)
             file.write("]")
         _add_file(archive, "summaries.json", summaries)

@@ -29,12 +29,12 @@ class AnswersDataset:
         for answer in read_answers(self._file).answers:
             has_references = answer.references is not None
             if answer.key not in asked or (has_references and not asked[answer.key][0]):
-                asked[answer.key] = (has_references, answer.place)
+                asked[answer.key] = (has_references, answer.location)
             shared.update(url.removeprefix(SAME) for url in answer.image_urls if url.startswith(SAME))
         known: dict[str, str] = {}
         for answer in read_answers(self._file).answers:
             known |= {name: url for url in answer.image_urls if (name := digest_of_url(url)) in shared}
-            if asked[answer.key][1] == answer.place:
+            if asked[answer.key][1] == answer.location:
                 yield Sample(
                     key=answer.key,
                     question=answer.question or "",

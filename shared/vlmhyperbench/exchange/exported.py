@@ -10,7 +10,7 @@ from vlmhyperbench_sdk.types import JsonObject
 NOT_STORED = "the answer is not stored any more"
 
 
-def told_failure(code: str | None, error: str | None) -> str:
+def failure_text(code: str | None, error: str | None) -> str:
     """Say a failure with its code, once: what our own load generator says begins with it."""
     if code and error and error.startswith(f"{code}:"):
         return error
@@ -154,7 +154,7 @@ class ExportedSample:
         """Why there is no answer, or None where there is one."""
         if self.status == "ok":
             return None if self.text is not None else NOT_STORED
-        return told_failure(self.error_code, self.error) or self.status
+        return failure_text(self.error_code, self.error) or self.status
 
     @property
     def blamed(self) -> str | None:

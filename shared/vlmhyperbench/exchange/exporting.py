@@ -111,7 +111,7 @@ class _Order:
     def version(self, name: str, profile: str) -> str | None:
         return self._versions.get((name, profile))
 
-    def place(self, measure: ExportedMeasure) -> tuple[int, str, str, int, str, str]:
+    def rank(self, measure: ExportedMeasure) -> tuple[int, str, str, int, str, str]:
         """Sort metrics and extractors as the spec has them, the whole answer before its fields."""
         metric = self._metrics.get((measure.metric, measure.profile), len(self._metrics))
         extractor = self._extractors.get(measure.extractor, len(self._extractors))
@@ -130,7 +130,7 @@ def _sample(spec: RunSpec, order: _Order, result: Result, parsed: dict[str, str 
     question = _cleaned(result.question)
     metadata = {name: value for name, value in result.group.items() if value is not None}
     system, user = _prompts(spec, question, metadata)
-    measures = sorted((_measure(order, measure) for measure in result.measures), key=order.place)
+    measures = sorted((_measure(order, measure) for measure in result.measures), key=order.rank)
     return ExportedSample(
         phase=result.phase,
         ordinal=result.ordinal,
@@ -279,8 +279,8 @@ def _scores(run_id: str, spec: RunSpec, headline: JsonValue) -> tuple[ExportedSc
                 evaluation_id=score.evaluation_id or None,
             )
         )
-    places = {(one.name, one.profile): i for i, one in enumerate(spec.metrics)}
-    return tuple(sorted(found, key=lambda one: (places.get((one.metric, one.profile), len(places)), one.key)))
+    ranks = {(one.name, one.profile): i for i, one in enumerate(spec.metrics)}
+    return tuple(sorted(found, key=lambda one: (ranks.get((one.metric, one.profile), len(ranks)), one.key)))
 
 
 def _named(metrics: Sequence[MetricSpec], key: str) -> tuple[str, str]:

@@ -19,7 +19,7 @@ MAX_GROUP_CHARS = 200
 """Longer texts are contents, not groups."""
 
 
-def foreign_object(text: str | bytes, place: str, *, max_values: int | None = MAX_VALUES) -> dict[str, JsonValue]:
+def foreign_object(text: str | bytes, location: str, *, max_values: int | None = MAX_VALUES) -> dict[str, JsonValue]:
     """Parse a JSON object as Python's own writer makes it: `NaN` and infinities are read as null.
 
     Raises:
@@ -27,14 +27,14 @@ def foreign_object(text: str | bytes, place: str, *, max_values: int | None = MA
     """
     try:
         text = decoded(text)
-        check_structure(text, what=f"{place}: the JSON", max_depth=MAX_DEPTH, max_values=max_values)
+        check_structure(text, what=f"{location}: the JSON", max_depth=MAX_DEPTH, max_values=max_values)
         value = json.loads(text, object_pairs_hook=unique_members, parse_constant=_nobody_knows, parse_float=_finite)
     except RecursionError as error:
-        raise InvalidInput(f"{place}: the JSON is nested too deeply.") from error
+        raise InvalidInput(f"{location}: the JSON is nested too deeply.") from error
     except ValueError as error:
-        raise InvalidInput(f"{place}: this is not JSON: {error}.", cure=CUT_OFF) from error
+        raise InvalidInput(f"{location}: this is not JSON: {error}.", cure=CUT_OFF) from error
     if not isinstance(value, dict):
-        raise InvalidInput(f"{place}: this is not a JSON object.", cure=CUT_OFF)
+        raise InvalidInput(f"{location}: this is not a JSON object.", cure=CUT_OFF)
     return cast("dict[str, JsonValue]", value)
 
 
@@ -89,7 +89,7 @@ def number_from(text: str | None) -> float | None:
         return None
 
 
-def key_of(value: JsonValue, place: str, field: str) -> str:
+def key_of(value: JsonValue, location: str, field: str) -> str:
     """Return an id as text.
 
     Raises:
@@ -98,7 +98,7 @@ def key_of(value: JsonValue, place: str, field: str) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, bool) or not isinstance(value, int | float) or value % 1:
-        raise InvalidInput(f"{place}: {field} is neither text nor a whole number.", cure="Give every sample an id.")
+        raise InvalidInput(f"{location}: {field} is neither text nor a whole number.", cure="Give every sample an id.")
     return str(int(value))
 
 

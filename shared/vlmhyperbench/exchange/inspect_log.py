@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from vlmhyperbench.errors import InvalidInput
-from vlmhyperbench.exchange.answers import Answer, AnswersFile
+from vlmhyperbench.exchange.answers import AnswersFile, ImportedAnswer
 from vlmhyperbench.exchange.archive import Archive, open_archive
 from vlmhyperbench.exchange.foreign import (
     asked_in,
@@ -96,7 +96,7 @@ class _Log:
         if total is not None and total != count:
             self.notes.append(f"The log holds {count} of {total} samples.")
 
-    def file(self, header: JsonObject, answers: Iterator[Answer]) -> AnswersFile:
+    def file(self, header: JsonObject, answers: Iterator[ImportedAnswer]) -> AnswersFile:
         evaluated = object_in(header.get("eval"))
         packages = object_in(evaluated.get("packages"))
         version = text_in(packages.get("inspect_ai"))
@@ -112,20 +112,20 @@ class _Log:
             notes=self.notes,
         )
 
-    def from_zip(self) -> Iterator[Answer]:
+    def from_zip(self) -> Iterator[ImportedAnswer]:
         with open_archive(self.path) as archive:
             names = set(archive.names)
             for name in archive.names:
                 if _SAMPLE.fullmatch(name):
-                    place = f"{self.path}!{name}"
-                    sample = foreign_object(archive.read(name), place)
-                    beside = f"{name.removesuffix('sample.json')}metadata.json"
-                    if name.endswith("/sample.json") and beside in names:
-                        sample["metadata"] = foreign_object(archive.read(beside), f"{self.path}!{beside}")
-                    yield self.answer(sample, place)
+                    location = f"{self.path}!{name}"
+                    sample = foreign_object(archive.read(name), location)
+                    metadata_name = f"{name.removesuffix('sample.json')}metadata.json"
+                    if name.endswith("/sample.json") and metadata_name in names:
+                        sample["metadata"] = foreign_object(archive.read(metadata_name), f"{self.path}!{metadata_name}")
+                    yield self.answer(sample, location)
         self.finish()
 
-    def from_json(self, samples: list[JsonValue]) -> Iterator[Answer]:
+    def from_json(self, samples: list[JsonValue]) -> Iterator[ImportedAnswer]:
         for no, sample in enumerate(samples):
             yield self.answer(object_in(sample), f"{self.path}!samples[{no}]")
         self.finish()
@@ -135,11 +135,11 @@ class _Log:
         if self.pictures.left_out:
             self.notes.append(f"Images beyond what a file may hold were left out: {self.pictures.left_out}.")
 
-    def answer(self, sample: JsonObject, place: str) -> Answer:
+    def answer(self, sample: JsonObject, location: str) -> ImportedAnswer:
         """Turn a sample into an answer."""
         epoch = count_in(sample.get("epoch"))
         if "id" not in sample or not epoch:
-            raise InvalidInput(f"{place}: this is no sample: it has no id, or no epoch.", cure="Give a whole log.")
+            raise InvalidInput(f"{location}: this is no sample: it has no id, or no epoch.", cure="Give a whole log.")
         output = object_in(sample.get("output"))
         choices = list_in(output.get("choices"))
         choice = object_in(choices[0]) if choices else {}
@@ -157,15 +157,15 @@ class _Log:
         usage = object_in(output.get("usage"))
         latency_s = number_in(output.get("time"))
         stop = text_in(choice.get("stop_reason"))
-        key = text_in(own.get("key")) or key_of(sample["id"], place, "id")
-        return Answer(
+        key = text_in(own.get("key")) or key_of(sample["id"], location, "id")
+        return ImportedAnswer(
             key=key,
             repeat=epoch - 1,
             question=text_in(own.get("question")) or asked_in(sample.get("input")),
             references=_references(sample.get("target")),
             image_urls=self.images(key, sample),
             metadata=metadata,
-            text=_resolved(text, sample, place) if failure is None else None,
+            text=_resolved(text, sample, location) if failure is None else None,
             reasoning=_reasoning(content),
             error=failure,
             finish_reason=_FINISH.get(stop, stop) if stop else None,
@@ -173,7 +173,7 @@ class _Log:
             completion_tokens=token_count(usage.get("output_tokens")),
             latency_ms=latency_s * 1000 if latency_s is not None and latency_s >= 0 else None,
             reported=self.scores(sample),
-            place=place,
+            location=location,
         )
 
     def images(self, key: str, sample: JsonObject) -> tuple[str, ...]:
@@ -244,8 +244,8 @@ def _failure(sample: JsonObject, *, is_answered: bool) -> str | None:
     if is_answered:
         return None
     limit = text_in(object_in(sample.get("limit")).get("type"))
-    told = text_in(object_in(sample.get("output")).get("error"))
-    return told or (f"the sample reached its limit: {limit}" if limit else "the log holds no output for the sample")
+    message = text_in(object_in(sample.get("output")).get("error"))
+    return message or (f"the sample reached its limit: {limit}" if limit else "the log holds no output for the sample")
 
 
 def _references(target: JsonValue) -> tuple[str, ...] | None:
@@ -274,12 +274,14 @@ def _prompt_tokens(usage: JsonObject) -> int | None:
     return read + sum(token_count(usage.get(f"input_tokens_cache_{name}")) or 0 for name in ("read", "write"))
 
 
-def _resolved(text: str, sample: JsonObject, place: str) -> str:
+def _resolved(text: str, sample: JsonObject, location: str) -> str:
     if not text.startswith(_ATTACHMENT):
         return text
     found = object_in(sample.get("attachments")).get(text.removeprefix(_ATTACHMENT))
     if not isinstance(found, str):
-        raise InvalidInput(f"{place}: the answer is an attachment that the sample does not hold.", cure="Give the log.")
+        raise InvalidInput(
+            f"{location}: the answer is an attachment that the sample does not hold.", cure="Give the log."
+        )
     return found
 
 

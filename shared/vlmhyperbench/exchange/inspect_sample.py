@@ -24,37 +24,37 @@ _SUMMARY_CHARS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SampleId:
     """What tells a sample from all others of a log."""
 
     id: str
     epoch: int
 
 
-class Places:
+class SampleIds:
     """Gives each answer an id and an epoch that no other has, and that are fit for the name of a file in a zip."""
 
     def __init__(self) -> None:
         self._taken: set[tuple[str, int]] = set()
 
-    def of(self, sample: ExportedSample) -> Place:
+    def of(self, sample: ExportedSample) -> SampleId:
         """Return the place of the next answer: its key and repeat, or what is free after them."""
         name, epoch = _plain(sample.key), sample.repeat + 1
         while (name, epoch) in self._taken:
             epoch += 1
         self._taken.add((name, epoch))
-        return Place(id=name, epoch=epoch)
+        return SampleId(id=name, epoch=epoch)
 
 
-def sample_of(run: ExportedRun, sample: ExportedSample, place: Place, images: Mapping[str, str]) -> JsonObject:
+def sample_of(run: ExportedRun, sample: ExportedSample, sample_id: SampleId, images: Mapping[str, str]) -> JsonObject:
     """Return the sample as `samples/<id>_epoch_<epoch>.json` has it; `images` are data URLs by their hashes."""
-    asked = _asked(sample, place, images)
-    answer = _answer(run, sample, place)
+    asked = _asked(sample, sample_id, images)
+    answer = _answer(run, sample, sample_id)
     latency_s = None if sample.latency_ms is None else sample.latency_ms / 1000
     failed: JsonObject = {"message": sample.failure, "traceback": "", "traceback_ansi": ""}
     return {
-        "id": place.id,
-        "epoch": place.epoch,
+        "id": sample_id.id,
+        "epoch": sample_id.epoch,
         "input": asked if sample.system_prompt is not None or images else _user(sample),
         "target": list(sample.references),
         "messages": [*asked, *([answer] if answer else [])],
@@ -67,7 +67,7 @@ def sample_of(run: ExportedRun, sample: ExportedSample, place: Place, images: Ma
         "events": [],
         "model_usage": _usage(run, sample),
         "total_time": latency_s,
-        "uuid": str(uuid.uuid5(uuid.UUID(run.id), f"{place.id}\n{place.epoch}")),
+        "uuid": str(uuid.uuid5(uuid.UUID(run.id), f"{sample_id.id}\n{sample_id.epoch}")),
         "error": failed if sample.failure is not None else None,
         "attachments": dict(images),
     }
@@ -96,15 +96,15 @@ def summary_of(whole: JsonObject) -> JsonObject:
     }
 
 
-def _asked(sample: ExportedSample, place: Place, images: Mapping[str, str]) -> list[JsonValue]:
+def _asked(sample: ExportedSample, sample_id: SampleId, images: Mapping[str, str]) -> list[JsonValue]:
     messages: list[JsonValue] = []
     if sample.system_prompt is not None:
-        messages.append({"role": "system", "content": sample.system_prompt, **_ids(place, "system", "input")})
+        messages.append({"role": "system", "content": sample.system_prompt, **_ids(sample_id, "system", "input")})
     content: JsonValue = _user(sample)
     if images:
         shown: list[JsonValue] = [_image(sha256) for sha256 in sample.images]
         content = [*shown, {"type": "text", "text": _user(sample)}]
-    return [*messages, {"role": "user", "content": content, **_ids(place, "user", "input")}]
+    return [*messages, {"role": "user", "content": content, **_ids(sample_id, "user", "input")}]
 
 
 def _image(sha256: str) -> JsonObject:
@@ -127,17 +127,17 @@ def _user(sample: ExportedSample) -> str:
     return sample.user_prompt if sample.user_prompt is not None else sample.question or ""
 
 
-def _answer(run: ExportedRun, sample: ExportedSample, place: Place) -> JsonObject | None:
+def _answer(run: ExportedRun, sample: ExportedSample, sample_id: SampleId) -> JsonObject | None:
     if sample.text is None:
         return None
     content: JsonValue = sample.text
     if sample.reasoning is not None:
         content = [{"type": "reasoning", "reasoning": sample.reasoning}, {"type": "text", "text": sample.text}]
-    return {"role": "assistant", "content": content, "model": run.model, **_ids(place, "assistant", "generate")}
+    return {"role": "assistant", "content": content, "model": run.model, **_ids(sample_id, "assistant", "generate")}
 
 
-def _ids(place: Place, role: str, source: str) -> JsonObject:
-    return {"id": f"{place.id}-{place.epoch}-{role}", "source": source}
+def _ids(sample_id: SampleId, role: str, source: str) -> JsonObject:
+    return {"id": f"{sample_id.id}-{sample_id.epoch}-{role}", "source": source}
 
 
 def _output(run: ExportedRun, sample: ExportedSample, answer: JsonObject | None, latency_s: float | None) -> JsonObject:

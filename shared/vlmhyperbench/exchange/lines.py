@@ -97,47 +97,47 @@ def _decoded(line: bytes, path: Path, number: int) -> str:
         raise InvalidInput(f"{path}:{number}: the text is {found}.", cure="Save it as UTF-8.") from error
 
 
-def _cells(row: str, delimiter: str, place: str) -> list[str | None]:
+def _cells(row: str, delimiter: str, location: str) -> list[str | None]:
     row = row.removesuffix("\n").removesuffix("\r")
     cells: list[str | None] = []
     at = 0
     while True:
         if row.startswith('"', at):
-            text, at = _quoted(row, at + 1, place)
+            text, at = _quoted(row, at + 1, location)
             cells.append(text)
         else:
             end = row.find(delimiter, at)
             end = len(row) if end < 0 else end
             text = row[at:end]
             if '"' in text:
-                raise InvalidInput(f"{place}: a quote stands inside a cell without quotes.", cure=_QUOTES)
+                raise InvalidInput(f"{location}: a quote stands inside a cell without quotes.", cure=_QUOTES)
             cells.append(text or None)
             at = end
         if at == len(row):
             return cells
         if row[at] != delimiter:
-            raise InvalidInput(f"{place}: text follows the closing quote of a cell.", cure=_QUOTES)
+            raise InvalidInput(f"{location}: text follows the closing quote of a cell.", cure=_QUOTES)
         at += 1
 
 
 _QUOTES = "Put such a cell in quotes, and double the quotes inside."
 
 
-def _quoted(row: str, at: int, place: str) -> tuple[str, int]:
+def _quoted(row: str, at: int, location: str) -> tuple[str, int]:
     """Return the text of a quoted cell, and where the row goes on."""
     parts = []
     while True:
         end = row.find('"', at)
         if end < 0:
-            raise _never_closed(place)
+            raise _never_closed(location)
         parts.append(row[at:end])
         if not row.startswith('"', end + 1):
             return '"'.join(parts), end + 1
         at = end + 2
 
 
-def _never_closed(place: str) -> InvalidInput:
+def _never_closed(location: str) -> InvalidInput:
     return InvalidInput(
-        f"{place}: a quote of the row that begins here is never closed.",
+        f"{location}: a quote of the row that begins here is never closed.",
         cure="Correct it; if the file was cut off, copy it again.",
     )

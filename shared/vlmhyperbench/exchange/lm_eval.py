@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from vlmhyperbench.errors import InvalidInput
-from vlmhyperbench.exchange.answers import Answer, AnswersFile
+from vlmhyperbench.exchange.answers import AnswersFile, ImportedAnswer
 from vlmhyperbench.exchange.foreign import (
     asked_in,
     count_in,
@@ -78,24 +78,24 @@ def read_lm_eval(
     if first is None:
         raise InvalidInput(f"{path} holds no samples.", cure="Evaluate with --log_samples.")
     named = _FILE_NAME.fullmatch(path.name)
-    told = _Told(task=named[1] if named else None, decoding=_asked_with(first, f"{path}:1"))
+    settings = _Settings(task=named[1] if named else None, decoding=_asked_with(first, f"{path}:1"))
     if results is not None:
-        told = _from_results(results, told)
+        settings = _from_results(results, settings)
     chosen = filter_name or text_in(first.get("filter"))
-    reader = _Reader(path=path, filter=chosen, key=key, expected=told.samples)
+    reader = _Reader(path=path, filter=chosen, key=key, expected=settings.samples)
     return AnswersFile(
         format=FORMAT,
-        tool=f"lm_eval {told.version}" if told.version else "lm_eval",
-        model=told.model,
-        task=told.task,
-        decoding=told.decoding,
+        tool=f"lm_eval {settings.version}" if settings.version else "lm_eval",
+        model=settings.model,
+        task=settings.task,
+        decoding=settings.decoding,
         answers=reader.answers(),
         notes=reader.notes,
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Told:
+class _Settings:
     task: str | None
     decoding: JsonObject
     version: str | None = None
@@ -104,7 +104,7 @@ class _Told:
     """How many there should be."""
 
 
-def _from_results(path: Path, told: _Told) -> _Told:
+def _from_results(path: Path, settings: _Settings) -> _Settings:
     try:
         if path.stat().st_size > MAX_RESULTS_BYTES:
             raise InvalidInput(f"{path} is larger than {MAX_RESULTS_BYTES >> 20} MiB.", cure="Name results_*.json.")
@@ -114,15 +114,15 @@ def _from_results(path: Path, told: _Told) -> _Told:
     tasks = object_in(found.get("results"))
     if not tasks:
         raise InvalidInput(f"{path} holds no results of lm-eval.", cure="Name the results_*.json of the samples.")
-    task = told.task or (next(iter(tasks)) if len(tasks) == 1 else None)
+    task = settings.task or (next(iter(tasks)) if len(tasks) == 1 else None)
     if task is not None and task not in tasks:
         raise InvalidInput(f"{path} knows nothing of the task {task!r}.", cure="Name the results of these samples.")
     config = object_in(found.get("config"))
     given = config.get("model_args")
     named = object_in(given) or dict(part.partition("=")[::2] for part in (text_in(given) or "").split(","))
-    return _Told(
+    return _Settings(
         task=task,
-        decoding=told.decoding,
+        decoding=settings.decoding,
         version=text_in(found.get("lm_eval_version")),
         samples=count_in(object_in(object_in(found.get("n-samples")).get(task or "")).get("effective")),
         model=text_in(found.get("model_name")) or text_in(named.get("pretrained")) or text_in(named.get("model")),
@@ -138,19 +138,19 @@ class _Reader:
     notes: list[str] = field(default_factory=list)
     others: set[str] = field(default_factory=set)
 
-    def answers(self) -> Iterator[Answer]:
+    def answers(self) -> Iterator[ImportedAnswer]:
         samples = 0
         for no, line in lines_of(self.path):
             if not line.strip():
                 continue
-            place = f"{self.path}:{no}"
-            row = foreign_object(line, place)
+            location = f"{self.path}:{no}"
+            row = foreign_object(line, location)
             name = text_in(row.get("filter"))
             if name != self.filter:
                 self.others.add(str(name))
                 continue
             samples += 1
-            yield from self._of(row, place)
+            yield from self._of(row, location)
         named = ", ".join(repr(name) for name in sorted(self.others))
         if not samples:
             raise InvalidInput(f"{self.path} has no filter {self.filter!r}.", cure=f"Choose one of {named}.")
@@ -159,34 +159,34 @@ class _Reader:
         if self.others:
             self.notes.append(f"Scores are those of the filter {self.filter!r}; the file has {named} too.")
 
-    def _of(self, row: JsonObject, place: str) -> Iterator[Answer]:
-        _asked_with(row, place)
+    def _of(self, row: JsonObject, location: str) -> Iterator[ImportedAnswer]:
+        _asked_with(row, location)
         document, own = object_in(row.get("doc")), object_in(row.get("vlmhyperbench"))
-        texts = _responses(row, place)
-        asked = Answer(
-            key=self._key(row, document, own, place),
+        texts = _responses(row, location)
+        asked = ImportedAnswer(
+            key=self._key(row, document, own, location),
             question=text_in(document.get("question")) or _prompt(row),
             references=self._references(row, document, own),
             metadata=groups_in(document, _NOT_GROUPS),
-            place=place,
+            location=location,
         )
         if own:
             yield _own(asked, row, own, texts)
             return
         if not texts:
-            raise InvalidInput(f"{place}: there is no response.", cure="Give samples of a finished evaluation.")
+            raise InvalidInput(f"{location}: there is no response.", cure="Give samples of a finished evaluation.")
         scores = self._scores(row, texts)
         for repeat, text in enumerate(texts):
             yield replace(asked, repeat=repeat, text=text, reported=scores if repeat == 0 else {})
 
-    def _key(self, row: JsonObject, document: JsonObject, own: JsonObject, place: str) -> str:
+    def _key(self, row: JsonObject, document: JsonObject, own: JsonObject, location: str) -> str:
         if self.key is not None:
             if self.key not in document:
-                raise InvalidInput(f"{place}: the document has no {self.key!r}.", cure="Name a field of `doc`.")
-            return key_of(document[self.key], place, f"doc.{self.key}")
+                raise InvalidInput(f"{location}: the document has no {self.key!r}.", cure="Name a field of `doc`.")
+            return key_of(document[self.key], location, f"doc.{self.key}")
         if own and isinstance(document.get("id"), str):
-            return key_of(document["id"], place, "doc.id")
-        return key_of(row.get("doc_id"), place, "doc_id")
+            return key_of(document["id"], location, "doc.id")
+        return key_of(row.get("doc_id"), location, "doc_id")
 
     def _references(self, row: JsonObject, document: JsonObject, own: JsonObject) -> tuple[str, ...] | None:
         if own and isinstance(document.get("references"), list):
@@ -203,8 +203,8 @@ class _Reader:
 
     def _scores(self, row: JsonObject, texts: list[str]) -> dict[str, float]:
         scores = _scores(row)
-        kept = list_in(row.get("filtered_resps"))
-        if len(texts) > 1 and kept[:1] != texts[:1]:
+        filtered = list_in(row.get("filtered_resps"))
+        if len(texts) > 1 and filtered[:1] != texts[:1]:
             self._note("A sample has several responses, and a score of all of them: no answer has one of its own.")
             return {}
         return scores
@@ -214,7 +214,7 @@ class _Reader:
             self.notes.append(text)
 
 
-def _own(asked: Answer, row: JsonObject, own: JsonObject, texts: list[str]) -> Answer:
+def _own(asked: ImportedAnswer, row: JsonObject, own: JsonObject, texts: list[str]) -> ImportedAnswer:
     """Read a row that our own export wrote: what the harness has no word for stands beside."""
     return replace(
         asked,
@@ -244,7 +244,7 @@ def _arguments(row: JsonObject) -> list[JsonValue]:
     return [list(call.values()) if isinstance(call, dict) else call for call in calls]
 
 
-def _asked_with(row: JsonObject, place: str) -> JsonObject:
+def _asked_with(row: JsonObject, location: str) -> JsonObject:
     """Return how the answer was generated.
 
     Raises:
@@ -255,18 +255,18 @@ def _asked_with(row: JsonObject, place: str) -> JsonObject:
     responses = [response for request in list_in(row.get("resps")) for response in list_in(request)]
     if not is_generated or not all(isinstance(response, str) for response in responses):
         raise InvalidInput(
-            f"{place}: this sample holds log-likelihoods, not a text that the model wrote.",
+            f"{location}: this sample holds log-likelihoods, not a text that the model wrote.",
             cure="Evaluate a task that generates (`output_type: generate_until`).",
             code="no_text",
         )
     return decoding_in(object_in(calls[0][1]), _DECODING) if calls else {}
 
 
-def _responses(row: JsonObject, place: str) -> list[str]:
+def _responses(row: JsonObject, location: str) -> list[str]:
     requests = list_in(row.get("resps"))
     if len(requests) > 1:
         raise InvalidInput(
-            f"{place}: the sample has {len(requests)} requests, and nobody can say which is its answer.",
+            f"{location}: the sample has {len(requests)} requests, and nobody can say which is its answer.",
             cure="Evaluate a task that asks once per sample.",
         )
     return [str(argument) for request in requests for argument in list_in(request)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from vlmhyperbench.errors import InvalidInput
-from vlmhyperbench.exchange.answers import Answer, AnswersFile
+from vlmhyperbench.exchange.answers import AnswersFile, ImportedAnswer
 from vlmhyperbench.exchange.foreign import (
     asked_in,
     decoding_in,
@@ -80,36 +80,37 @@ class _Reader:
     notes: list[str] = field(default_factory=list)
     models: set[str] = field(default_factory=set)
 
-    def answers(self) -> Iterator[Answer]:
+    def answers(self) -> Iterator[ImportedAnswer]:
         seen: set[str] = set()
-        for place, row in _rows(self.path):
-            key = _key(row, place)
+        for location, row in _rows(self.path):
+            key = _key(row, location)
             seen.add(key)
-            yield from self._of(key, row, place)
+            yield from self._of(key, row, location)
         for key, question in self.asked.questions.items() if self.asked else ():
             if key not in seen:
                 error = "the batch's output has no line for this request"
-                yield Answer(key=key, question=question, error=error, place=str(self.path))
+                yield ImportedAnswer(key=key, question=question, error=error, location=str(self.path))
         if len(self.models) > 1:
             self.notes.append(f"Several models answered: {', '.join(sorted(self.models))}.")
 
-    def _of(self, key: str, row: JsonObject, place: str) -> Iterator[Answer]:
+    def _of(self, key: str, row: JsonObject, location: str) -> Iterator[ImportedAnswer]:
         question = None
         if self.asked is not None:
             if key not in self.asked.questions:
                 raise InvalidInput(
-                    f"{place}: the batch's input has no request {key[:100]!r}.", cure="Give the input of this output."
+                    f"{location}: the batch's input has no request {key[:100]!r}.",
+                    cure="Give the input of this output.",
                 )
             question = self.asked.questions[key]
         failure = _failure(row)
         if failure is not None:
-            yield Answer(key=key, question=question, error=failure, place=place)
+            yield ImportedAnswer(key=key, question=question, error=failure, location=location)
             return
         body = _body(row)
         model = text_in(body.get("model"))
         if model is not None:
             self.models.add(model)
-        answered = Answer(key=key, question=question, place=place)
+        answered = ImportedAnswer(key=key, question=question, location=location)
         try:
             wanted = self.asked.choices.get(key, 1) if self.asked is not None else count_choices(body)
             yield from _answers(answered, body, wanted)
@@ -123,10 +124,10 @@ def _rows(path: Path) -> Iterator[tuple[str, JsonObject]]:
             yield f"{path}:{no}", foreign_object(line, f"{path}:{no}")
 
 
-def _key(row: JsonObject, place: str) -> str:
+def _key(row: JsonObject, location: str) -> str:
     key = row.get("custom_id")
     if not isinstance(key, str):
-        raise InvalidInput(f"{place}: there is no custom_id.", cure="Give the batch's files as they were written.")
+        raise InvalidInput(f"{location}: there is no custom_id.", cure="Give the batch's files as they were written.")
     return key
 
 
@@ -138,12 +139,14 @@ def _asked(path: Path) -> _Asked:
     questions: dict[str, str | None] = {}
     choices: dict[str, int] = {}
     first: JsonObject | None = None
-    for place, row in _rows(path):
-        key, body = _key(row, place), object_in(row.get("body"))
+    for location, row in _rows(path):
+        key, body = _key(row, location), object_in(row.get("body"))
         if not body:
-            raise InvalidInput(f"{place}: the request has no body.", cure="Give the batch's input.")
+            raise InvalidInput(f"{location}: the request has no body.", cure="Give the batch's input.")
         if key in questions:
-            raise InvalidInput(f"{place}: the request {key[:100]!r} comes twice.", cure="Give each an id of its own.")
+            raise InvalidInput(
+                f"{location}: the request {key[:100]!r} comes twice.", cure="Give each an id of its own."
+            )
         first = first or body
         asked = body.get("messages", body.get("input", body.get("prompt")))
         questions[key] = asked_in(asked)
@@ -171,10 +174,10 @@ def _failure(row: JsonObject) -> str | None:
     return ": ".join(parts) or "the request failed"
 
 
-def _answers(asked: Answer, body: JsonObject, wanted: int) -> Iterator[Answer]:
+def _answers(asked: ImportedAnswer, body: JsonObject, wanted: int) -> Iterator[ImportedAnswer]:
     if "data" in body and "choices" not in body:
         raise InvalidInput(
-            f"{asked.place}: the body holds no choices.",
+            f"{asked.location}: the body holds no choices.",
             cure="Give a batch of /v1/chat/completions, /v1/completions or /v1/responses.",
         )
     usage = object_in(body.get("usage"))
@@ -187,12 +190,12 @@ def _answers(asked: Answer, body: JsonObject, wanted: int) -> Iterator[Answer]:
         yield _of_choice(replace(asked, repeat=index, completion_tokens=said if wanted == 1 else None), choice)
 
 
-def _of_choice(asked: Answer, said: Said) -> Answer:
+def _of_choice(asked: ImportedAnswer, said: Said) -> ImportedAnswer:
     finish = _FINISH.get(said.finish_reason or "", said.finish_reason)
     return replace(asked, text=said.text, reasoning=said.reasoning or None, finish_reason=finish)
 
 
-def _of_response(asked: Answer, body: JsonObject) -> Answer:
+def _of_response(asked: ImportedAnswer, body: JsonObject) -> ImportedAnswer:
     """Read a body of the Responses API: texts of its messages, summaries of its reasoning."""
     status, error = text_in(body.get("status")), object_in(body.get("error"))
     if error or status in {"failed", "cancelled"}:

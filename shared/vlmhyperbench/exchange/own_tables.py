@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from vlmhyperbench.errors import InvalidInput
-from vlmhyperbench.exchange.answers import Answer, AnswersFile
+from vlmhyperbench.exchange.answers import AnswersFile, ImportedAnswer
 from vlmhyperbench.exchange.answers_csv import armed
 from vlmhyperbench.exchange.as_tables import BATCH_ROWS, RUN_KEY, csv_columns, parquet_schema
-from vlmhyperbench.exchange.exported import NOT_STORED, told_failure
+from vlmhyperbench.exchange.exported import NOT_STORED, failure_text
 from vlmhyperbench.exchange.foreign import count_in, list_in, number_from, number_in, object_in, text_in
 from vlmhyperbench.exchange.lines import head_of, not_installed, rows_of
 from vlmhyperbench_sdk.jsontext import parse_json, parse_object
@@ -81,7 +81,7 @@ def read_parquet(path: Path) -> AnswersFile:
     )
 
 
-def _of_frames(path: Path, first_extractor: object) -> Iterator[Answer]:
+def _of_frames(path: Path, first_extractor: object) -> Iterator[ImportedAnswer]:
     import polars
 
     rows = polars.scan_parquet(path).select(_READ)
@@ -93,17 +93,17 @@ def _of_frames(path: Path, first_extractor: object) -> Iterator[Answer]:
             yield _of_row(row, first_extractor, f"{path}!{no}")
 
 
-def _of_row(row: Mapping[str, Any], first_extractor: object, place: str) -> Answer:
-    failed = told_failure(row["error_code"], row["error"]) or (
+def _of_row(row: Mapping[str, Any], first_extractor: object, location: str) -> ImportedAnswer:
+    failed = failure_text(row["error_code"], row["error"]) or (
         NOT_STORED if row["status"] == "ok" else str(row["status"])
     )
     whole = [measure for measure in row["measures"] or () if measure and measure["field"] is None]
-    return Answer(
-        key=_key(row["key"], place),
-        repeat=_repeat(row["repeat"], place),
+    return ImportedAnswer(
+        key=_key(row["key"], location),
+        repeat=_repeat(row["repeat"], location),
         question=row["question"],
         references=tuple(reference for reference in row["references"] or () if reference is not None),
-        metadata=_metadata(row["metadata"], place),
+        metadata=_metadata(row["metadata"], location),
         text=row["text"] if row["status"] == "ok" else None,
         reasoning=row["reasoning"],
         error=_error(row["text"] if row["status"] == "ok" else None, failed),
@@ -117,7 +117,7 @@ def _of_row(row: Mapping[str, Any], first_extractor: object, place: str) -> Answ
             for measure in whole
             if measure["extractor"] == first_extractor and (number := number_in(measure["value"])) is not None
         },
-        place=place,
+        location=location,
     )
 
 
@@ -138,7 +138,7 @@ def _cells(path: Path) -> Iterator[tuple[int, dict[str, str | None]]]:
             yield number, {name: column[at] for name, column in zip(names, columns, strict=True)}
 
 
-def _of_rows(path: Path, rows: Iterator[tuple[int, dict[str, str | None]]]) -> Iterator[Answer]:
+def _of_rows(path: Path, rows: Iterator[tuple[int, dict[str, str | None]]]) -> Iterator[ImportedAnswer]:
     first_extractor: str | None = None
     for _, group in itertools.groupby(rows, key=lambda row: (row[1]["id"], row[1]["repeat"])):
         ours = list(group)
@@ -146,15 +146,15 @@ def _of_rows(path: Path, rows: Iterator[tuple[int, dict[str, str | None]]]) -> I
         yield _of_group([cells for _, cells in ours], first_extractor, f"{path}:{ours[0][0]}")
 
 
-def _of_group(rows: Sequence[dict[str, str | None]], first_extractor: str | None, place: str) -> Answer:
+def _of_group(rows: Sequence[dict[str, str | None]], first_extractor: str | None, location: str) -> ImportedAnswer:
     cells = rows[0]
     is_ok = cells["status"] == "ok"
-    return Answer(
-        key=_key(cells["id"], place),
-        repeat=_repeat(number_from(cells["repeat"]), place),
+    return ImportedAnswer(
+        key=_key(cells["id"], location),
+        repeat=_repeat(number_from(cells["repeat"]), location),
         question=cells["question"],
-        references=_references(cells["reference"], place),
-        metadata=_metadata(cells["metadata"], place),
+        references=_references(cells["reference"], location),
+        metadata=_metadata(cells["metadata"], location),
         text=cells["model_answer"] if is_ok else None,
         reasoning=cells["reasoning"],
         error=_error(cells["model_answer"] if is_ok else None, cells["error"] or str(cells["status"])),
@@ -164,7 +164,7 @@ def _of_group(rows: Sequence[dict[str, str | None]], first_extractor: str | None
         completion_tokens=count_in(number_from(cells["completion_tokens"])),
         latency_ms=_positive(number_from(cells["latency_ms"])),
         reported=_reported([row for row in rows if row["extractor"] == first_extractor and row["field_name"] is None]),
-        place=place,
+        location=location,
     )
 
 
@@ -175,21 +175,21 @@ def _reported(rows: Sequence[dict[str, str | None]]) -> dict[str, float]:
     return {name: value for name, row in named if name is not None and (value := number_from(row["value"])) is not None}
 
 
-def _references(cell: str | None, place: str) -> tuple[str, ...]:
+def _references(cell: str | None, location: str) -> tuple[str, ...]:
     if cell is None:
         return ()
     if not cell.startswith("["):
         return (cell,)
-    found = parse_json(cell, what=f"{place}: the reference", any_text=True)
+    found = parse_json(cell, what=f"{location}: the reference", any_text=True)
     return tuple(map(str, list_in(found)))
 
 
-def _metadata(text: str | None, place: str) -> JsonObject:
-    return parse_object(text, what=f"{place}: the metadata", any_text=True) if text else {}
+def _metadata(text: str | None, location: str) -> JsonObject:
+    return parse_object(text, what=f"{location}: the metadata", any_text=True) if text else {}
 
 
-def _error(text: str | None, told: str) -> str | None:
-    return told if text is None else None
+def _error(text: str | None, message: str) -> str | None:
+    return message if text is None else None
 
 
 def _failure(outcome: str | None) -> Literal["model", "infrastructure"]:
@@ -200,14 +200,14 @@ def _positive(value: float | None) -> float | None:
     return value if value is not None and value >= 0 else None
 
 
-def _key(key: str | None, place: str) -> str:
+def _key(key: str | None, location: str) -> str:
     if key is None:
-        raise InvalidInput(f"{place}: the id is empty.", cure="Give every row an id.")
+        raise InvalidInput(f"{location}: the id is empty.", cure="Give every row an id.")
     return key
 
 
-def _repeat(value: float | None, place: str) -> int:
+def _repeat(value: float | None, location: str) -> int:
     found = count_in(value)
     if found is None:
-        raise InvalidInput(f"{place}: the repeat is no number from 0.", cure="Export the run again.")
+        raise InvalidInput(f"{location}: the repeat is no number from 0.", cure="Export the run again.")
     return found

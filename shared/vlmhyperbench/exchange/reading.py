@@ -11,7 +11,7 @@ from typing import Final, cast
 
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.exchange import answers_csv, inspect_log, lm_eval, openai_batch, own_tables, vlmevalkit
-from vlmhyperbench.exchange.answers import MAX_KEY_CHARS, OWN, Answer, AnswersFile, only_once, read_answers
+from vlmhyperbench.exchange.answers import MAX_KEY_CHARS, OWN, AnswersFile, ImportedAnswer, only_once, read_answers
 from vlmhyperbench.exchange.archive import DAMAGES
 from vlmhyperbench.exchange.foreign import foreign_object
 from vlmhyperbench.exchange.lines import head_of, lines_of
@@ -173,7 +173,7 @@ def _batch(row: JsonObject, path: Path) -> str:
     raise InvalidInput(f"{path} is a batch's input.", cure="Give its output, and name this file as its requests.")
 
 
-def _some(answers: Iterator[Answer], path: Path) -> Iterator[Answer]:
+def _some(answers: Iterator[ImportedAnswer], path: Path) -> Iterator[ImportedAnswer]:
     is_any = False
     for answer in answers:
         is_any = True
@@ -182,7 +182,7 @@ def _some(answers: Iterator[Answer], path: Path) -> Iterator[Answer]:
         raise InvalidInput(f"{path} holds no answers.", cure="Give a file with at least one.", code="no_answers")
 
 
-def _fit(answer: Answer) -> Answer:
+def _fit(answer: ImportedAnswer) -> ImportedAnswer:
     """Return an answer that can be stored: whole Unicode, and NUL only in what the model wrote.
 
     Raises:
@@ -190,13 +190,13 @@ def _fit(answer: Answer) -> Answer:
     """
     if not 0 < len(answer.key) <= MAX_KEY_CHARS or _shown(answer.key) != answer.key:
         raise InvalidInput(
-            f"{answer.place}: the id {answer.key[:100]!r} is empty, longer than {MAX_KEY_CHARS} characters, or holds"
+            f"{answer.location}: the id {answer.key[:100]!r} is empty, longer than {MAX_KEY_CHARS} characters, or holds"
             " NUL or half of a surrogate pair.",
             cure="Give the sample another id.",
         )
     references = answer.references
     if references is not None and any("\0" in reference for reference in references):
-        raise InvalidInput(f"{answer.place}: a reference holds a NUL character.", cure="Take it out.")
+        raise InvalidInput(f"{answer.location}: a reference holds a NUL character.", cure="Take it out.")
     error = _shown(answer.error)
     if answer.text is None and not error:
         error = "the file says neither an answer nor why there is none"

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from vlmhyperbench.errors import Unavailable
-from vlmhyperbench.files import beside, destination, replace
+from vlmhyperbench.files import destination, replace, temporary_sibling
 
 
 class Staging:
@@ -25,14 +25,14 @@ class Staging:
             InvalidInput: what lies there is no regular file.
         """
         self._make_folder(path.parent)
-        temporary = beside(destination(path))
+        temporary = temporary_sibling(destination(path))
         self._moves[temporary] = path
         return temporary
 
     def scratch(self, path: Path) -> Path:
         """Return a place for what is needed only on the way to `path`."""
         self._make_folder(path.parent)
-        self._scratch.append(beside(path))
+        self._scratch.append(temporary_sibling(path))
         return self._scratch[-1]
 
     @property
@@ -54,7 +54,7 @@ class Staging:
                 folder.rmdir()
 
     def _make_folder(self, folder: Path) -> None:
-        missing = [place for place in (folder, *folder.parents) if not place.exists()]
+        missing = [location for location in (folder, *folder.parents) if not location.exists()]
         folder.mkdir(parents=True, exist_ok=True)
         self._folders += reversed(missing)
 

@@ -43,7 +43,7 @@ def summarise_here(path: str, sha256: str) -> JsonObject:
         reported.update(answer.reported)
         if len(reported) > MAX_REPORTED:
             raise InvalidInput(
-                f"{answer.place}: the file reports more than {MAX_REPORTED} different scores.",
+                f"{answer.location}: the file reports more than {MAX_REPORTED} different scores.",
                 cure="Leave out what is no score.",
             )
         answers += 1

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from vlmhyperbench.errors import InvalidInput
-from vlmhyperbench.exchange.answers import Answer, AnswersFile
+from vlmhyperbench.exchange.answers import AnswersFile, ImportedAnswer
 from vlmhyperbench.exchange.archive import DAMAGES, open_archive
 from vlmhyperbench.exchange.foreign import groups_in, listed, number_from
 from vlmhyperbench.exchange.lines import head_of, not_installed, rows_of
@@ -86,10 +86,10 @@ class _Reader:
     notes: list[str] = field(default_factory=list)
     cut: int = 0
 
-    def answers(self) -> Iterator[Answer]:
+    def answers(self) -> Iterator[ImportedAnswer]:
         is_workbook = head_of(self.path, 2) == b"PK"
-        for place, cells in _workbook(self.path) if is_workbook else _text(self.path):
-            yield _answer(cells, place)
+        for location, cells in _workbook(self.path) if is_workbook else _text(self.path):
+            yield _answer(cells, location)
             self.cut += is_workbook and any(text and len(text) >= MAX_CELL_CHARS for text in cells.values())
         if self.cut:
             self.notes.append(
@@ -97,17 +97,17 @@ class _Reader:
             )
 
 
-def _answer(cells: Cells, place: str) -> Answer:
+def _answer(cells: Cells, location: str) -> ImportedAnswer:
     key = cells["index"]
     if key is None:
-        raise InvalidInput(f"{place}: the index is empty.", cure="Give every row an index.")
+        raise InvalidInput(f"{location}: the index is empty.", cure="Give every row an index.")
     prediction = cells["prediction"] or ""
     is_failed = prediction.startswith(FAILED)
     named = {name: text for name, text in cells.items() if text is not None and not _OPTION.fullmatch(name)}
     groups: dict[str, JsonValue] = {**named}
     references = cells.get("answer")
     scores = {name: number_from(cells.get(name)) for name in SCORES}
-    return Answer(
+    return ImportedAnswer(
         key=key,
         question=cells.get("question"),
         references=listed(references, exact=False) if references is not None else None,
@@ -116,7 +116,7 @@ def _answer(cells: Cells, place: str) -> Answer:
         reasoning=cells.get("thinking") or None,
         error=prediction if is_failed else None,
         reported={name: value for name, value in scores.items() if value is not None},
-        place=place,
+        location=location,
     )
 
 
@@ -129,22 +129,22 @@ def _text(path: Path) -> Iterator[tuple[str, Cells]]:
         yield f"{path}:{line}", _row(names, cells, f"{path}:{line}")
 
 
-def _names(header: list[str], place: str) -> list[str]:
+def _names(header: list[str], location: str) -> list[str]:
     missing = [name for name in ("index", "prediction") if name not in header]
     if missing:
         raise InvalidInput(
-            f"{place}: the column {missing[0]!r} is missing.", cure="Give the table that VLMEvalKit writes."
+            f"{location}: the column {missing[0]!r} is missing.", cure="Give the table that VLMEvalKit writes."
         )
     twice = [name for name in header if name and header.count(name) > 1]
     if twice:
-        raise InvalidInput(f"{place}: the column {twice[0][:100]!r} comes twice.", cure="Rename one of them.")
+        raise InvalidInput(f"{location}: the column {twice[0][:100]!r} comes twice.", cure="Rename one of them.")
     return header
 
 
-def _row(names: list[str], cells: list[str | None], place: str) -> Cells:
+def _row(names: list[str], cells: list[str | None], location: str) -> Cells:
     if len(cells) != len(names):
         raise InvalidInput(
-            f"{place}: the row has {len(cells)} cells, and the header {len(names)}.",
+            f"{location}: the row has {len(cells)} cells, and the header {len(names)}.",
             cure="Put cells that hold line ends or separators in quotes.",
         )
     return dict(zip(names, (cell or None for cell in cells), strict=True))
@@ -157,12 +157,12 @@ def _workbook(path: Path) -> Iterator[tuple[str, Cells]]:
             raise InvalidInput(f"{path} is no xlsx workbook.", cure="Give the .xlsx file as VLMEvalKit wrote it.")
     names: list[str] | None = None
     for no, values in _sheet(path):
-        place = f"{path}!row {no}"
+        location = f"{path}!row {no}"
         cells = [_cell(value) for value in values]
         if names is None:
-            names = _names([cell or "" for cell in cells], place)
+            names = _names([cell or "" for cell in cells], location)
         elif any(cell is not None for cell in cells):
-            yield place, _row(names, cells, place)
+            yield location, _row(names, cells, location)
 
 
 def _sheet(path: Path) -> Iterator[tuple[int, tuple[object, ...]]]:

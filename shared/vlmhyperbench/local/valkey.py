@@ -127,10 +127,10 @@ class Valkey:
         if self._process is not None:
             self._process.stop((signal.SIGTERM,), each_s=5)
             self._process = None
-        kept = self._folder / "appendonlydir"
-        if kept.exists() and "append" in self.log.read_text(encoding="utf-8", errors="replace")[-2000:].lower():
+        append_only = self._folder / "appendonlydir"
+        if append_only.exists() and "append" in self.log.read_text(encoding="utf-8", errors="replace")[-2000:].lower():
             number = sum(1 for _ in self._folder.glob("appendonlydir.damaged-*"))
-            kept.rename(self._folder / f"appendonlydir.damaged-{number}")
+            append_only.rename(self._folder / f"appendonlydir.damaged-{number}")
 
 
 def _answers(client: redis.Redis) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from vlmhyperbench.errors import NotFound
-from vlmhyperbench.registry.documents import Document, Place
+from vlmhyperbench.registry.documents import Document, SourceLocation
 from vlmhyperbench.registry.errors import RegistryError, RegistryErrors, did_you_mean
 from vlmhyperbench.registry.schemas import (
     KINDS,
@@ -95,7 +95,7 @@ class Catalogue:
         """Return the root that holds an entry: relative paths inside the entry start there."""
         return self.origins.get((kind, name), self.roots[:1])[-1]
 
-    def place_of(self, kind: str, name: str, *path: str | int) -> Place | None:
+    def location_of(self, kind: str, name: str, *path: str | int) -> SourceLocation | None:
         """Where a value of an entry was written, or None for an entry that came by another way than a file."""
         document = self.documents.get((kind, name))
-        return document.place_of(path) if document else None
+        return document.location_of(path) if document else None

@@ -60,7 +60,7 @@ def check_catalogue(
             check(references, name)
             if references.problems:
                 bad.add((kind, name))
-                checked.broken[kind, name] = tuple(_at_their_places(references, kind, name))
+                checked.broken[kind, name] = tuple(_at_their_locations(references, kind, name))
     checked.warnings.extend(_unpinned(catalogue))
     checked.warnings.extend(_replacing(catalogue))
     return checked
@@ -76,8 +76,8 @@ def _package(references: References, name: str, run_mode: RunMode) -> None:
 def _unpinned(catalogue: Catalogue) -> Iterable[str]:
     for name, package in catalogue.packages.items():
         if isinstance(package.source, GitSource) and not _COMMIT.fullmatch(package.source.ref):
-            place = catalogue.place_of("packages", name, "source", "ref")
-            where = f"{place.file}:{place.line}: " if place else ""
+            location = catalogue.location_of("packages", name, "source", "ref")
+            where = f"{location.file}:{location.line}: " if location else ""
             yield f"{where}the git ref {package.source.ref!r} of {name} is no commit: what it means may change."
 
 
@@ -86,9 +86,9 @@ def _replacing(catalogue: Catalogue) -> Iterable[str]:
     kinds = {"runs": catalogue.runs, "experiments": catalogue.experiments}
     for kind, entries in kinds.items():
         for name, entry in entries.items():
-            for told in replaced_data(catalogue, entry):
-                place = catalogue.place_of(kind, name)
-                yield f"{place.file if place else f'{kind}/{name}'}: {told}"
+            for warning in replaced_data(catalogue, entry):
+                location = catalogue.location_of(kind, name)
+                yield f"{location.file if location else f'{kind}/{name}'}: {warning}"
 
 
 def _backend(references: References, name: str) -> None:
@@ -179,12 +179,12 @@ def _task(references: References, name: str) -> None:
         references.find(catalogue.scenarios, "scenarios", scenario, ("scenarios", no))
 
 
-def _at_their_places(references: References, kind: str, name: str) -> Iterable[RegistryError]:
+def _at_their_locations(references: References, kind: str, name: str) -> Iterable[RegistryError]:
     for problem in references.problems:
-        place = references.catalogue.place_of(kind, name, *problem.path)
+        location = references.catalogue.location_of(kind, name, *problem.path)
         yield RegistryError(
-            file=place.file if place else None,
-            line=place.line if place else None,
+            file=location.file if location else None,
+            line=location.line if location else None,
             field=field_of(problem.path),
             message=problem.message,
             cure=problem.cure,

@@ -39,11 +39,11 @@ def problem_with_class(path: str) -> tuple[str, str] | None:
 def _source_of(roots: list[Path], parts: list[str]) -> Path | None:
     """Return the file of a module inside a package, or None where there is none."""
     for root in roots:
-        place = root.joinpath(*parts)
-        for source in (place.with_name(f"{place.name}.py"), place / "__init__.py"):
+        location = root.joinpath(*parts)
+        for source in (location.with_name(f"{location.name}.py"), location / "__init__.py"):
             if source.is_file():
                 return source
-        for binary in place.parent.glob(f"{place.name}.*.so"):
+        for binary in location.parent.glob(f"{location.name}.*.so"):
             return binary
     return None
 

@@ -31,7 +31,7 @@ _NOT_FINITE: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceLocation:
     """Where a value was written."""
 
     file: str
@@ -43,13 +43,13 @@ class Document:
     """A mapping, and the place of every value in it by its path."""
 
     value: dict[str, JsonValue]
-    places: dict[Path, Place] = field(default_factory=dict)
+    locations: dict[Path, SourceLocation] = field(default_factory=dict)
 
-    def place_of(self, path: Path) -> Place:
+    def location_of(self, path: Path) -> SourceLocation:
         """Return the place of the nearest value that was written, from the path up."""
         for length in range(len(path), -1, -1):
-            if path[:length] in self.places:
-                return self.places[path[:length]]
+            if path[:length] in self.locations:
+                return self.locations[path[:length]]
         raise KeyError(path)
 
 
@@ -101,7 +101,7 @@ def parse_document(text: str, shown: str) -> tuple[Document | None, list[Registr
     value = builder.build(node, ())
     if builder.errors or not isinstance(value, dict):
         return None, builder.errors
-    return Document(value, builder.places), []
+    return Document(value, builder.locations), []
 
 
 def _structure(text: str, shown: str) -> Iterator[RegistryError]:
@@ -145,11 +145,11 @@ class _Builder:
 
     def __init__(self, shown: str) -> None:
         self.errors: list[RegistryError] = []
-        self.places: dict[Path, Place] = {}
+        self.locations: dict[Path, SourceLocation] = {}
         self._shown = shown
 
     def build(self, node: yaml.Node, path: Path) -> JsonValue:
-        self.places.setdefault(path, Place(self._shown, _line(node.start_mark)))
+        self.locations.setdefault(path, SourceLocation(self._shown, _line(node.start_mark)))
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path)
         if isinstance(node, yaml.ScalarNode):
@@ -169,7 +169,7 @@ class _Builder:
             if name in built:
                 self._refuse(key, (*path, name), "the key comes twice", "Remove one.")
                 continue
-            self.places[(*path, name)] = Place(self._shown, _line(key.start_mark))
+            self.locations[(*path, name)] = SourceLocation(self._shown, _line(key.start_mark))
             built[name] = self.build(value, (*path, name))
         return built
 

@@ -33,9 +33,9 @@ class RegistryError:
     cure: str = ""
 
     def __str__(self) -> str:
-        place = f"{self.file}:{self.line or 1}: " if self.file else ""
+        location = f"{self.file}:{self.line or 1}: " if self.file else ""
         field = f"{self.field}: " if self.field else ""
-        return f"{place}{field}{self.message}{f' {self.cure}' if self.cure else ''}"
+        return f"{location}{field}{self.message}{f' {self.cure}' if self.cure else ''}"
 
 
 class RegistryErrors(InvalidInput):

@@ -6,7 +6,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from vlmhyperbench.registry.documents import Document, Place
+from vlmhyperbench.registry.documents import Document, SourceLocation
 from vlmhyperbench.registry.errors import Path, RegistryError
 
 SPELLINGS: Final[dict[str, dict[str, str]]] = {
@@ -31,24 +31,28 @@ def modernise(kind: str, document: Document) -> tuple[Document, list[str], list[
     warnings: list[str] = []
     errors: list[RegistryError] = []
     value: dict[str, JsonValue] = {}
-    places: dict[Path, Place] = dict(document.places)
+    locations: dict[Path, SourceLocation] = dict(document.locations)
     spellings = SPELLINGS.get(kind, {})
     for key, item in document.value.items():
         new = spellings.get(key)
         if new is None:
             value[key] = item
             continue
-        place = document.place_of((key,))
+        location = document.location_of((key,))
         if new in document.value:
             errors.append(
                 RegistryError(
-                    file=place.file, line=place.line, field=key, message=f"{new} is written too.", cure="Keep one."
+                    file=location.file,
+                    line=location.line,
+                    field=key,
+                    message=f"{new} is written too.",
+                    cure="Keep one.",
                 )
             )
             continue
         if key != "generation":
-            warnings.append(f"{place.file}:{place.line}: {key} is an older spelling of {new}.")
+            warnings.append(f"{location.file}:{location.line}: {key} is an older spelling of {new}.")
         value[new] = [item] if key == "framework" else item
-        for path in [path for path in places if path[:1] == (key,)]:
-            places[(new, *path[1:])] = places.pop(path)
-    return Document(value, places), warnings, errors
+        for path in [path for path in locations if path[:1] == (key,)]:
+            locations[(new, *path[1:])] = locations.pop(path)
+    return Document(value, locations), warnings, errors

@@ -207,11 +207,11 @@ def _read(loading: _Loading, kind: str, file: FilePath) -> Document | None:
 
 
 def _report(loading: _Loading, document: Document, problem: Problem) -> None:
-    place = document.place_of(problem.path)
+    location = document.location_of(problem.path)
     loading.errors.append(
         RegistryError(
-            file=place.file,
-            line=place.line,
+            file=location.file,
+            line=location.line,
             field=field_of(problem.path),
             message=problem.message,
             cure=problem.cure,

@@ -28,22 +28,22 @@ class Combination:
 
     name: str
     run: RunEntry
-    places: Mapping[Path, Path]
+    locations: Mapping[Path, Path]
     """Path inside the run's entry → path inside the experiment's, for whatever is written there; `()` always is."""
     is_whole: bool = False
     """The run is named: everything inside it is written at that name."""
 
     def written_at(self, path: Path) -> Path:
         """Say where in the experiment's entry a value of the run was written."""
-        known = next(length for length in range(len(path), -1, -1) if path[:length] in self.places)
-        place = self.places[path[:known]]
-        return place if self.is_whole else (*place, *path[known:])
+        known = next(length for length in range(len(path), -1, -1) if path[:length] in self.locations)
+        location = self.locations[path[:known]]
+        return location if self.is_whole else (*location, *path[known:])
 
 
 def combine(matrix: Matrix, exclude: Sequence[Exclusion], defaults: RunChoices) -> list[Combination]:
     """Every combination that no exclusion matches, the first target with the first of everything else first."""
     scenarios, prompts, decodings = _or_none(matrix.scenarios), _or_none(matrix.prompts), _or_none(matrix.decodings)
-    kept: list[tuple[RunEntry, dict[Path, Path]]] = []
+    chosen: list[tuple[RunEntry, dict[Path, Path]]] = []
     axes = (matrix.tasks, scenarios, prompts, decodings, matrix.targets)
     for (t, task), (s, scenario), (p, prompt), (d, decoding), (g, target) in product(*map(enumerate, axes)):
         own = {"scenario": scenario, "prompt": prompt, "decoding": decoding}
@@ -56,14 +56,17 @@ def combine(matrix: Matrix, exclude: Sequence[Exclusion], defaults: RunChoices) 
             task=task,
         )
         if not any(_matches(exclusion, run) for exclusion in exclude):
-            places: dict[Path, Path] = {(): ("defaults",), ("target",): ("matrix", "targets", g)}
-            places |= {("task",): ("matrix", "tasks", t)}
+            locations: dict[Path, Path] = {(): ("defaults",), ("target",): ("matrix", "targets", g)}
+            locations |= {("task",): ("matrix", "tasks", t)}
             for name, position in (("scenario", s), ("prompt", p), ("decoding", d)):
                 if own[name] is not None:
-                    places[name,] = ("matrix", f"{name}s", position)
-            kept.append((run, places))
-    names = names_of([run for run, _ in kept])
-    return [Combination(name=name, run=run, places=places) for name, (run, places) in zip(names, kept, strict=True)]
+                    locations[name,] = ("matrix", f"{name}s", position)
+            chosen.append((run, locations))
+    names = names_of([run for run, _ in chosen])
+    return [
+        Combination(name=name, run=run, locations=locations)
+        for name, (run, locations) in zip(names, chosen, strict=True)
+    ]
 
 
 def unused_exclusions(matrix: Matrix, exclude: Sequence[Exclusion], defaults: RunChoices) -> list[int]:

@@ -48,16 +48,16 @@ def pin_metrics(
     """Pin metrics; None in the place of one that cannot be had."""
     metrics: list[MetricSpec | None] = []
     for no, reference in enumerate(chosen):
-        place = (*path, no) if path[-1] == "metrics" else path
-        metric = references.metric(reference, place)
+        location = (*path, no) if path[-1] == "metrics" else path
+        metric = references.metric(reference, location)
         if metric is not None:
             if task is not None:
-                check_supported(references, "metric", metric.name, task.supported_metrics, task, place)
+                check_supported(references, "metric", metric.name, task.supported_metrics, task, location)
             if is_judge(metric):
-                params = pin_judge(references, metric.name, metric.params, place)
+                params = pin_judge(references, metric.name, metric.params, location)
                 metric = metric.model_copy(update={"params": params}) if params is not None else None
         if metric is not None and metric in metrics:
-            references.say(place, f"the metric {reference!r} is asked for twice.", "Remove one.")
+            references.say(location, f"the metric {reference!r} is asked for twice.", "Remove one.")
         metrics.append(metric)
     return metrics
 

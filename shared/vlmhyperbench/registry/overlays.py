@@ -8,7 +8,7 @@ from typing import Final, Literal, get_args
 from pydantic import JsonValue
 
 from vlmhyperbench.errors import InvalidInput
-from vlmhyperbench.registry.documents import Document, Place
+from vlmhyperbench.registry.documents import Document, SourceLocation
 from vlmhyperbench.registry.errors import Path, RegistryError, did_you_mean
 
 RunMode = Literal["prod", "dev"]
@@ -35,11 +35,11 @@ def overlay(base: Document, over: Document) -> tuple[Document, list[RegistryErro
     """Put a document over another, top-level key by top-level key; `$merge: deep` merges mappings inside as well."""
     errors = list(_check(base, over))
     is_deep = over.value.get(MERGE_KEY) == "deep"
-    value, places = dict(base.value), dict(base.places)
+    value, locations = dict(base.value), dict(base.locations)
     for key, item in over.value.items():
         if key != MERGE_KEY:
-            _put(value, places, over, (key,), item, is_deep=is_deep and key not in WHOLE)
-    return Document(value, places), errors
+            _put(value, locations, over, (key,), item, is_deep=is_deep and key not in WHOLE)
+    return Document(value, locations), errors
 
 
 def _check(base: Document, over: Document) -> Iterator[RegistryError]:
@@ -51,7 +51,7 @@ def _check(base: Document, over: Document) -> Iterator[RegistryError]:
 
 def _put(
     value: dict[str, JsonValue],
-    places: dict[Path, Place],
+    locations: dict[Path, SourceLocation],
     over: Document,
     path: Path,
     item: JsonValue,
@@ -63,15 +63,15 @@ def _put(
     if is_deep and isinstance(item, dict) and isinstance(below, dict):
         merged = dict(below)
         for name, inner in item.items():
-            _put(merged, places, over, (*path, name), inner, is_deep=True)
+            _put(merged, locations, over, (*path, name), inner, is_deep=True)
         value[key] = merged
         return
-    for known in [known for known in places if known[: len(path)] == path]:
-        del places[known]
-    places.update({known: place for known, place in over.places.items() if known[: len(path)] == path})
+    for known in [known for known in locations if known[: len(path)] == path]:
+        del locations[known]
+    locations.update({known: location for known, location in over.locations.items() if known[: len(path)] == path})
     value[key] = item
 
 
 def _error(document: Document, key: str, message: str, cure: str) -> RegistryError:
-    place = document.place_of((key,))
-    return RegistryError(file=place.file, line=place.line, field=key, message=message, cure=cure)
+    location = document.location_of((key,))
+    return RegistryError(file=location.file, line=location.line, field=key, message=message, cure=cure)

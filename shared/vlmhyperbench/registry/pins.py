@@ -82,10 +82,10 @@ def pin_extractors(
     """Pin extractors; None in the place of one that cannot be had."""
     extractors: list[ExtractorSpec | None] = []
     for no, reference in enumerate(chosen):
-        place = (*path, no) if path[-1] == "extractors" else path
-        extractor = references.extractor(reference, place)
+        location = (*path, no) if path[-1] == "extractors" else path
+        extractor = references.extractor(reference, location)
         if extractor is not None and extractor in extractors:
-            references.say(place, f"the extractor {extractor.label!r} is asked for twice.", "Remove one.")
+            references.say(location, f"the extractor {extractor.label!r} is asked for twice.", "Remove one.")
         extractors.append(extractor)
     return extractors
 
@@ -145,11 +145,11 @@ def pin_reports(
     """Pin the reports that exist and that the task supports: ours by their form, any other with its plugin."""
     pinned: list[str | ReportWriterSpec] = []
     for no, name in enumerate(names):
-        place = (*path, no) if path[-1] == "reports" else path
-        entry = references.find(references.catalogue.reports, "reports", name, place)
+        location = (*path, no) if path[-1] == "reports" else path
+        entry = references.find(references.catalogue.reports, "reports", name, location)
         if entry is None:
             continue
-        check_supported(references, "report", name, task.supported_reports, task, place)
+        check_supported(references, "report", name, task.supported_reports, task, location)
         if entry.class_path not in BUILT_IN_REPORTS:
             package = references.plugins.package_of("reports", entry.class_path)
             writer = ReportWriterSpec(name=name, class_path=entry.class_path, package=package, params=entry.params)
@@ -186,11 +186,11 @@ def errors_of(references: References, kind: str, entry: Entry) -> RegistryErrors
     is_registered = bool(entry.name) and catalogue.of(kind).get(entry.name) is entry
     errors = []
     for problem in references.problems:
-        place = catalogue.place_of(kind, entry.name, *problem.path) if is_registered else None
+        location = catalogue.location_of(kind, entry.name, *problem.path) if is_registered else None
         errors.append(
             RegistryError(
-                file=place.file if place else None,
-                line=place.line if place else None,
+                file=location.file if location else None,
+                line=location.line if location else None,
                 field=field_of(problem.path),
                 message=problem.message,
                 cure=problem.cure,

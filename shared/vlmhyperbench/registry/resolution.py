@@ -184,15 +184,15 @@ def replaced_data(catalogue: Catalogue, entry: RunEntry | ExperimentEntry) -> li
         if isinstance(entry, RunEntry)
         else [combination.run for combination in _combinations(references, entry)]
     )
-    told = dict[str, None]()
+    warnings = dict[str, None]()
     for run in runs:
         task = catalogue.tasks.get(run.task)
         own = run.dataset.name if isinstance(run.dataset, DatasetChoice) else run.dataset
         if task is not None and own is not None and own != task.dataset:
-            told[f"the data set {own!r} stands in place of {task.dataset!r}, the own one of the task {run.task!r}."] = (
-                None
-            )
-    return list(told)
+            warnings[
+                f"the data set {own!r} stands in place of {task.dataset!r}, the own one of the task {run.task!r}."
+            ] = None
+    return list(warnings)
 
 
 def _combinations(references: References, entry: ExperimentEntry) -> list[Combination]:
@@ -211,7 +211,7 @@ def _combinations(references: References, entry: ExperimentEntry) -> list[Combin
         if isinstance(found, RunEntry):
             name = run if isinstance(run, str) else found.name or next(made_up)
             base: Path = ("runs", no)
-            combinations.append(Combination(name=name, run=found, places={(): base}, is_whole=isinstance(run, str)))
+            combinations.append(Combination(name=name, run=found, locations={(): base}, is_whole=isinstance(run, str)))
     names = [combination.name for combination in combinations]
     for no, name in enumerate(names):
         if name in names[:no]:

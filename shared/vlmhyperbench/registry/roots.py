@@ -18,11 +18,11 @@ def registry_roots(named: Path | None, home: Path) -> tuple[Path, ...]:
     Raises:
         NotFound: the first is no folder.
     """
-    places = [named] if named is not None else builtin_places()
-    found = next((place for place in places if _is_dir(place)), None)
+    locations = [named] if named is not None else builtin_locations()
+    found = next((location for location in locations if _is_dir(location)), None)
     if found is None:
         raise NotFound(
-            f"There are no registries at {' or '.join(map(str, places))}.",
+            f"There are no registries at {' or '.join(map(str, locations))}.",
             cure="Set VLMHB_REGISTRIES to the folder that holds models/, tasks/, ….",
             code="no_registries",
         )
@@ -35,14 +35,14 @@ def own_root(home: Path) -> Path:
     return (home / FOLDER).absolute()
 
 
-def builtin_places() -> list[Path]:
+def builtin_locations() -> list[Path]:
     """Return where the product's own entries may be: inside the installed package, or beside its checkout."""
     room = Path(__file__).resolve().parent
     return [room / "builtin", room.parents[2] / FOLDER]
 
 
-def _is_dir(place: Path) -> bool:
+def _is_dir(location: Path) -> bool:
     try:
-        return place.is_dir()
+        return location.is_dir()
     except OSError:  # a name that is too long, or a folder that may not be read
         return False

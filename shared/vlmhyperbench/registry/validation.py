@@ -47,9 +47,9 @@ def _problem(model: type[BaseModel], value: JsonValue, details: ErrorDetails) ->
         return Problem(path=path, message="it is missing.", cure=cure_of(details))
     message = details["msg"].removeprefix("Value error, ")
     given = details["input"]
-    told = sentence_of(str(details.get("ctx", {}).get("pattern"))) if kind == "string_pattern_mismatch" else None
-    if told is not None:
-        return Problem(path=path, message=f"{told[0]} (it is {str(given)[:80]!r}).", cure=told[1])
+    explained = sentence_of(str(details.get("ctx", {}).get("pattern"))) if kind == "string_pattern_mismatch" else None
+    if explained is not None:
+        return Problem(path=path, message=f"{explained[0]} (it is {str(given)[:80]!r}).", cure=explained[1])
     if not isinstance(given, (dict, list, tuple)):
         message += f" (it is {str(given)[:80]!r})" if isinstance(given, str) else f" (it is {given})"
     cure = "Put it in quotes." if kind == "string_type" and isinstance(given, (int, float)) else cure_of(details)

@@ -47,7 +47,7 @@ def open_answering(spec: MetricSpec, *, on_invalid: Policy) -> Metric:
     Raises:
         NotFound, InvalidInput, Conflict, PluginFailure: as `open_metric`.
     """
-    return open_metric(spec if _POLICY in spec.params else _told(spec, on_invalid))
+    return open_metric(spec if _POLICY in spec.params else _with_policy(spec, on_invalid))
 
 
 def open_failing(spec: MetricSpec) -> Metric:
@@ -56,10 +56,10 @@ def open_failing(spec: MetricSpec) -> Metric:
     Raises:
         NotFound, InvalidInput, Conflict, PluginFailure: as `open_metric`.
     """
-    return open_metric(_told(spec, "zero"))
+    return open_metric(_with_policy(spec, "zero"))
 
 
-def _told(spec: MetricSpec, on_invalid: Policy) -> MetricSpec:
+def _with_policy(spec: MetricSpec, on_invalid: Policy) -> MetricSpec:
     """Set the policy among the params of a metric that has such a one."""
     found = discovery.load("metrics", spec.class_path)
     if _POLICY not in inspect.signature(found).parameters:

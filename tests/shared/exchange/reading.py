@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from vlmhyperbench.exchange.answers import Answer, AnswersFile
+from vlmhyperbench.exchange.answers import AnswersFile, ImportedAnswer
 from vlmhyperbench.exchange.reading import read
 
 DATA = Path(__file__).parent / "data" / "imported"
@@ -23,12 +23,12 @@ def write_lines(path: Path, *rows: Mapping[str, object]) -> Path:
     return write(path, "".join(json.dumps(row) + "\n" for row in rows))
 
 
-def answers(path: Path, format: str = "auto", **options: object) -> list[Answer]:  # noqa: A002
+def answers(path: Path, format: str = "auto", **options: object) -> list[ImportedAnswer]:  # noqa: A002
     """Return all answers of a file."""
     return taken(path, format, **options)[1]
 
 
-def taken(path: Path, format: str = "auto", **options: object) -> tuple[AnswersFile, list[Answer]]:  # noqa: A002
+def taken(path: Path, format: str = "auto", **options: object) -> tuple[AnswersFile, list[ImportedAnswer]]:  # noqa: A002
     """Return a file's header, its notes complete, and its answers."""
     file = read(path, format, **options)  # type: ignore[arg-type]
     return file, list(file.answers)

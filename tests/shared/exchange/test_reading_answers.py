@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.shared.exchange.reading import write, write_lines
 from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
-from vlmhyperbench.exchange.answers import SCHEMA, Answer, AnswersFile, read_answers, write_answers
+from vlmhyperbench.exchange.answers import SCHEMA, AnswersFile, ImportedAnswer, read_answers, write_answers
 
 HEADER = {"schema": SCHEMA, "format": "inspect", "tool": None, "model": "m", "task": "t", "decoding": {}}
 ROW = {"key": "a", "text": "yes"}
@@ -27,7 +27,7 @@ _number = st.floats(allow_nan=False, allow_infinity=False)
 _json = st.recursive(st.none() | st.booleans() | _number | _text, lambda one: st.lists(one, max_size=3), max_leaves=5)
 _name = _text.filter(bool)
 _answer = st.builds(
-    Answer,
+    ImportedAnswer,
     key=_name,
     repeat=st.integers(0, 3),
     question=st.none() | _text,
@@ -44,7 +44,7 @@ _answer = st.builds(
 )
 
 
-def made(*answers: Answer) -> AnswersFile:
+def made(*answers: ImportedAnswer) -> AnswersFile:
     """Make a file of answers."""
     return AnswersFile(
         format="inspect", tool="inspect_ai 0.3", model=None, task="t", decoding={"n": 2}, answers=iter(answers)
@@ -53,7 +53,7 @@ def made(*answers: Answer) -> AnswersFile:
 
 @given(st.lists(_answer, max_size=5, unique_by=lambda one: (one.key, one.repeat)))
 @settings(deadline=None, max_examples=60)
-def test_what_is_written_is_read_again(tmp_path_factory: pytest.TempPathFactory, found: list[Answer]) -> None:
+def test_what_is_written_is_read_again(tmp_path_factory: pytest.TempPathFactory, found: list[ImportedAnswer]) -> None:
     path = tmp_path_factory.mktemp("answers") / "a.jsonl"
     assert write_answers(path, made(*found)) == len(found)
     read = read_answers(path)
@@ -65,15 +65,15 @@ def test_what_is_written_is_read_again(tmp_path_factory: pytest.TempPathFactory,
         "t",
         {"n": 2},
     ]
-    assert [one.place for one in again] == [f"{path}:{no}" for no in range(2, len(found) + 2)]
+    assert [one.location for one in again] == [f"{path}:{no}" for no in range(2, len(found) + 2)]
     for one, other in zip(found, again, strict=True):
-        for name in Answer.__slots__:
-            assert name == "place" or getattr(one, name) == getattr(other, name)
+        for name in ImportedAnswer.__slots__:
+            assert name == "location" or getattr(one, name) == getattr(other, name)
 
 
 def test_an_answer_of_a_million_characters_and_control_characters_is_kept(tmp_path: Path) -> None:
     long = 'я\0\u202e\u2028\r\n"' * 150_000
-    write_answers(tmp_path / "a.jsonl", made(Answer(key="k", text=long)))
+    write_answers(tmp_path / "a.jsonl", made(ImportedAnswer(key="k", text=long)))
     assert next(read_answers(tmp_path / "a.jsonl").answers).text == long
 
 
@@ -155,21 +155,21 @@ def test_what_our_export_says_beside_is_known_in_its_own_files_only(tmp_path: Pa
 def test_nothing_half_written_is_left_and_an_older_file_stays(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", "older")
 
-    def failing() -> Iterator[Answer]:
-        yield Answer(key="a", text="b")
+    def failing() -> Iterator[ImportedAnswer]:
+        yield ImportedAnswer(key="a", text="b")
         raise InvalidInput("line 2 is wrong")
 
     with pytest.raises(InvalidInput, match="line 2"):
         write_answers(path, replace(made(), answers=failing()))
     with pytest.raises(InvalidInput, match="surrogates not allowed"):
-        write_answers(path, made(Answer(key="a", text="\ud800", place="f:1")))
+        write_answers(path, made(ImportedAnswer(key="a", text="\ud800", location="f:1")))
     assert [one.name for one in tmp_path.iterdir()] == ["a.jsonl"]
     assert path.read_text() == "older"
 
 
 def test_places_that_cannot_be_written_or_read_are_named(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="cannot be written"):
-        write_answers(tmp_path / "none" / "a.jsonl", made(Answer(key="a", text="b")))
+        write_answers(tmp_path / "none" / "a.jsonl", made(ImportedAnswer(key="a", text="b")))
     with pytest.raises(NotFound, match="cannot be read"):
         read_answers(tmp_path / "none.jsonl")
 
@@ -187,7 +187,7 @@ print(sum(len(one.text) for one in file.answers), kib() - before)
 def test_a_hundred_thousand_answers_are_streamed(tmp_path: Path) -> None:
     """Texts of 2 KB make 200 MB; what may stay is what finds keys that come twice, some hundred bytes each."""
     text = "x" * 2000
-    many = (Answer(key=str(no), text=text, place="f") for no in range(100_000))
+    many = (ImportedAnswer(key=str(no), text=text, location="f") for no in range(100_000))
     assert write_answers(tmp_path / "a.jsonl", replace(made(), answers=many)) == 100_000
     run = subprocess.run(
         [sys.executable, "-c", _COUNT, str(tmp_path / "a.jsonl")], capture_output=True, text=True, check=True

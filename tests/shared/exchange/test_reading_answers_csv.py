@@ -54,7 +54,7 @@ def test_every_column_is_read(tmp_path: Path) -> None:
     assert (one.prompt_tokens, one.completion_tokens, one.latency_ms) == (20, 2, 250.5)
     assert (two.text, two.error, two.prompt_tokens, two.latency_ms) == (None, "timeout", None, None)
     assert (one.repeat, two.repeat) == (0, 1)
-    assert (one.place, two.place) == (f"{tmp_path}/answers.csv:2", f"{tmp_path}/answers.csv:4")
+    assert (one.location, two.location) == (f"{tmp_path}/answers.csv:2", f"{tmp_path}/answers.csv:4")
 
 
 def test_an_empty_text_is_an_answer_and_an_empty_cell_is_none(tmp_path: Path) -> None:

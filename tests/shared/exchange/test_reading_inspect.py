@@ -51,7 +51,7 @@ def test_the_true_log_is_read_with_answers_scores_and_its_error() -> None:
     assert (kyiv.prompt_tokens, kyiv.completion_tokens, kyiv.finish_reason) == (9, 3, "stop")
     assert kyiv.reported == {"includes": 1.0, "parts/length": 4.0, "parts/shout": 1.0, "half": 0.5}
     assert (kyiv.question, kyiv.metadata) == ("Capital of Ukraine?", {"subject": "Europe"})
-    assert kyiv.place == f"{EVAL}!samples/kyiv_epoch_1.json"
+    assert kyiv.location == f"{EVAL}!samples/kyiv_epoch_1.json"
     assert by_key["paris", 1].finish_reason == "length"
     assert by_key["paris", 0].reported["half"] == 0.0
     assert by_key["paris", 0].prompt_tokens is None
@@ -64,7 +64,7 @@ def test_the_true_log_is_read_with_answers_scores_and_its_error() -> None:
 @pytest.mark.parametrize("other", [JSON, CHUNKED])
 def test_the_same_log_as_json_and_in_chunks_says_the_same(other: Path) -> None:
     def told(path: Path) -> list[tuple[object, ...]]:
-        return [tuple(getattr(one, name) for name in one.__slots__ if name != "place") for one in answers(path)]
+        return [tuple(getattr(one, name) for name in one.__slots__ if name != "location") for one in answers(path)]
 
     assert told(other) == told(EVAL)
 

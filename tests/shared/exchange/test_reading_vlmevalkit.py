@@ -48,8 +48,8 @@ def test_the_true_tables_are_read_with_quoted_newlines_empty_cells_and_failures(
 
 
 def test_places_are_the_lines_where_rows_begin() -> None:
-    assert [one.place.rpartition(":")[2] for one in answers(TSV)] == ["2", "4", "5", "6", "7"]
-    assert answers(XLSX)[0].place == f"{XLSX}!row 2"
+    assert [one.location.rpartition(":")[2] for one in answers(TSV)] == ["2", "4", "5", "6", "7"]
+    assert answers(XLSX)[0].location == f"{XLSX}!row 2"
 
 
 def test_a_bom_and_line_ends_of_windows_are_left_out(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vlmhyperbench.registry.documents import MAX_BYTES, Document, Place, parse_document, read_document
+from vlmhyperbench.registry.documents import MAX_BYTES, Document, SourceLocation, parse_document, read_document
 
 
 def _value(text: str) -> object:
@@ -59,15 +59,15 @@ def test_plain_values_mean_what_yaml_1_2_says(text: str, value: object) -> None:
 def test_every_value_knows_its_line() -> None:
     document, _ = parse_document("a: 1\nb:\n  - x\n  - c: y\n", "f.yaml")
     assert document is not None
-    assert document.place_of(("a",)) == Place("f.yaml", 1)
-    assert document.place_of(("b", 1, "c")) == Place("f.yaml", 4)
-    assert document.place_of(("b", 7, "c", "d")) == Place("f.yaml", 2)
-    assert document.place_of(("nowhere",)) == Place("f.yaml", 1)
+    assert document.location_of(("a",)) == SourceLocation("f.yaml", 1)
+    assert document.location_of(("b", 1, "c")) == SourceLocation("f.yaml", 4)
+    assert document.location_of(("b", 7, "c", "d")) == SourceLocation("f.yaml", 2)
+    assert document.location_of(("nowhere",)) == SourceLocation("f.yaml", 1)
 
 
 def test_a_document_without_places_has_none() -> None:
     with pytest.raises(KeyError):
-        Document({}).place_of(("a",))
+        Document({}).location_of(("a",))
 
 
 @pytest.mark.parametrize(

@@ -20,10 +20,10 @@ def test_entries_are_found_by_kind_and_name(tmp_path: Path) -> None:
     assert sorted(catalogue.of("metrics")) == ["anls", "cer"]
     assert catalogue.tasks["t"].version == "1.0.0"
     assert catalogue.warnings == ()
-    place = catalogue.place_of("tasks", "t", "metrics", 1)
-    assert place is not None
-    assert (place.file, place.line) == ("tasks/t.yaml", 3)
-    assert catalogue.place_of("tasks", "none") is None
+    location = catalogue.location_of("tasks", "t", "metrics", 1)
+    assert location is not None
+    assert (location.file, location.line) == ("tasks/t.yaml", 3)
+    assert catalogue.location_of("tasks", "none") is None
 
 
 def test_an_unknown_name_or_kind_is_refused_with_the_nearest(tmp_path: Path) -> None:

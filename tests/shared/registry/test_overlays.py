@@ -35,11 +35,11 @@ def test_a_source_is_always_replaced_whole(tmp_path: Path) -> None:
 
 def test_every_value_knows_which_file_it_comes_from(tmp_path: Path) -> None:
     catalogue = load(tmp_path, {OVER: "$merge: deep\nengine_params:\n  threads: 8\nlicense: MIT\n"}, "dev")
-    places = {
-        path: catalogue.place_of("models", "m", *path)
+    locations = {
+        path: catalogue.location_of("models", "m", *path)
         for path in (("engine_params", "n_ctx"), ("engine_params", "threads"), ("license",), ("quantization",))
     }
-    assert [(place.file, place.line) for place in places.values() if place] == [
+    assert [(location.file, location.line) for location in locations.values() if location] == [
         ("models/m.yaml", 5),
         ("models/m.dev.yaml", 3),
         ("models/m.dev.yaml", 4),

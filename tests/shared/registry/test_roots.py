@@ -12,7 +12,7 @@ from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.errors import RegistryErrors
 from vlmhyperbench.registry.loading import read_catalogue
 from vlmhyperbench.registry.resolution import resolve_run
-from vlmhyperbench.registry.roots import builtin_places, own_root, registry_roots
+from vlmhyperbench.registry.roots import builtin_locations, own_root, registry_roots
 
 
 def lay(tmp_path: Path, own: dict[str, str]) -> Catalogue:
@@ -33,9 +33,9 @@ def test_an_entry_of_a_later_root_stands_in_place_of_an_earlier_one(tmp_path: Pa
     assert catalogue.origins["prompts", "p"] == (tmp_path / "lower", tmp_path / "own")
     assert catalogue.folder_of("prompts", "q") == tmp_path / "own"
     assert catalogue.folder_of("tasks", "t") == tmp_path / "lower"
-    place = catalogue.place_of("prompts", "p")
-    assert place is not None
-    assert place.file == str(tmp_path / "own" / "prompts" / "p.yaml")
+    location = catalogue.location_of("prompts", "p")
+    assert location is not None
+    assert location.file == str(tmp_path / "own" / "prompts" / "p.yaml")
 
 
 def test_relative_paths_start_at_the_root_of_their_entry(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_ones_own_folder_is_laid_over_the_named_or_the_shipped_one(tmp_path: Pat
     named = tmp_path / "named"
     named.mkdir()
     assert registry_roots(named, tmp_path) == (named, tmp_path / "registries")
-    assert registry_roots(None, tmp_path)[0] in builtin_places()
+    assert registry_roots(None, tmp_path)[0] in builtin_locations()
     own_root(tmp_path).mkdir()
     assert registry_roots(own_root(tmp_path), tmp_path) == (own_root(tmp_path),)
     with pytest.raises(NotFound) as refused:

@@ -52,14 +52,16 @@ def choose(names: Sequence[str]) -> tuple[tuple[Service, ...], ...]:
     if unknown:
         raise InvalidInput(f"There is no service {unknown[0]!r}.", cure=f"There are {', '.join(known)}.", code="usage")
     wanted = set(names or known)
-    return tuple(kept for stage in STAGES if (kept := tuple(service for service in stage if service.name in wanted)))
+    return tuple(
+        chosen for stage in STAGES if (chosen := tuple(service for service in stage if service.name in wanted))
+    )
 
 
 def environment_of_services(*, home: str, api_port: int) -> dict[str, str]:
     """Return the variables that every service gets: the user's settings, never a credential."""
-    kept = {
+    inherited = {
         name: value
         for name, value in os.environ.items()
         if name.upper().startswith("VLMHB_") and name.upper() not in _OURS
     }
-    return kept | {"VLMHB_HOME": home, "VLMHB_API_PORT": str(api_port), "PYTHONUNBUFFERED": "1"}
+    return inherited | {"VLMHB_HOME": home, "VLMHB_API_PORT": str(api_port), "PYTHONUNBUFFERED": "1"}

@@ -23,8 +23,8 @@ from vlmhyperbench.local.postgres import Postgres
 from vlmhyperbench.local.server import read_or_make_password, tail, write_private
 from vlmhyperbench.local.supervisor.forked import ForkServer
 from vlmhyperbench.local.supervisor.home import Home
-from vlmhyperbench.local.supervisor.kept import FIRST_PAUSE_S, LONGEST_PAUSE_S, Kept
 from vlmhyperbench.local.supervisor.services import STAGES, Service, environment_of_services
+from vlmhyperbench.local.supervisor.supervised import FIRST_PAUSE_S, LONGEST_PAUSE_S, SupervisedService
 from vlmhyperbench.local.valkey import Valkey
 from vlmhyperbench.settings import store
 
@@ -53,7 +53,7 @@ class _Server(Protocol):
     def stop(self) -> None: ...
 
 
-class _KeptServer:
+class _WatchedServer:
     """A database server that is watched, and started again where it is found dead."""
 
     def __init__(self, name: str, server: _Server, changed: Callable[[], None]) -> None:
@@ -118,8 +118,8 @@ class Stack:
         self._port = port
         self._report = report
         self._stages = stages
-        self._kept: list[list[Kept]] = []
-        self._servers: list[_KeptServer] = []
+        self._services: list[list[SupervisedService]] = []
+        self._servers: list[_WatchedServer] = []
         self._is_up = False
         self._fork_server = ForkServer(home.log_of("fork-server"))
 
@@ -165,11 +165,11 @@ class Stack:
 
     async def _serve(self, leaving: AsyncExitStack, name: str, server: _Server) -> str:
         self._report({"event": "starting", "what": name})
-        kept = _KeptServer(name, server, self._write_processes)
-        self._servers.append(kept)
-        leaving.push_async_callback(kept.stop)
-        url = await kept.start()
-        await leaving.enter_async_context(_running(kept.watch()))
+        watched = _WatchedServer(name, server, self._write_processes)
+        self._servers.append(watched)
+        leaving.push_async_callback(watched.stop)
+        url = await watched.start()
+        await leaving.enter_async_context(_running(watched.watch()))
         return url
 
     def _write_settings(self, database_url: str, redis_url: str) -> None:
@@ -206,7 +206,7 @@ class Stack:
         async with asyncio.TaskGroup() as group:
             for stage in self._stages:
                 started = [
-                    Kept(
+                    SupervisedService(
                         service,
                         fork_server=self._fork_server,
                         env=self._environment(),
@@ -215,23 +215,23 @@ class Stack:
                     )
                     for service in stage
                 ]
-                self._kept.append(started)
-                for kept in started:
-                    self._report({"event": "starting", "what": kept.name})
-                    group.create_task(kept.keep())
+                self._services.append(started)
+                for service in started:
+                    self._report({"event": "starting", "what": service.name})
+                    group.create_task(service.keep())
             try:
                 yield
             finally:
-                for stage_kept in reversed(self._kept):
-                    await asyncio.gather(*(kept.stop() for kept in stage_kept))
+                for stage_services in reversed(self._services):
+                    await asyncio.gather(*(service.stop() for service in stage_services))
 
     async def _until_ready(self, stop: asyncio.Event) -> None:
         deadline = time.monotonic() + READY_S
-        services = [kept for stage in self._kept for kept in stage]
+        services = [service for stage in self._services for service in stage]
         while not stop.is_set():
             if await asyncio.to_thread(self._is_ready, services):
                 return
-            failing = next((kept for kept in services if kept.restarts >= _GIVE_UP_RESTARTS), None)
+            failing = next((service for service in services if service.restarts >= _GIVE_UP_RESTARTS), None)
             if failing is not None or time.monotonic() > deadline:
                 name = failing.name if failing is not None else "api"
                 path = self._home.log_of(name)
@@ -240,19 +240,19 @@ class Stack:
                 async with asyncio.timeout(0.1):
                     await stop.wait()
 
-    def _is_ready(self, services: Sequence[Kept]) -> bool:
+    def _is_ready(self, services: Sequence[SupervisedService]) -> bool:
         """Whether our own API answers: another stack's may have taken the port since we looked."""
-        pid = next((kept.pid for kept in services if kept.name == "api"), None)
+        pid = next((service.pid for service in services if service.name == "api"), None)
         return pid is not None and _answers_ready(self._host, self._port) and _listens(pid, self._port)
 
     def _environment(self) -> dict[str, str]:
         return environment_of_services(home=str(self._home.root), api_port=self._port)
 
     def _write_processes(self) -> None:
-        parts: list[_KeptServer | Kept | ForkServer] = [
+        parts: list[_WatchedServer | SupervisedService | ForkServer] = [
             self._fork_server,
             *self._servers,
-            *(kept for stage in self._kept for kept in stage),
+            *(service for stage in self._services for service in stage),
         ]
         rows = [
             {

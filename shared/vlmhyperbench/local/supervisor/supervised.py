@@ -22,7 +22,7 @@ HEALTHY_S = 30.0
 """A child that lived so long starts again after the first pause."""
 
 
-class Kept:
+class SupervisedService:
     """A service's present child and how often it had to be started again."""
 
     def __init__(
