@@ -103,6 +103,8 @@ async def _claimed(runtime: Runtime, cpu: CpuChildren, run_id: UUID) -> ClaimedJ
         worker_id = await add_worker(session)
         await session.execute(
             insert(table_of(JobRow)).values(
+                step=0,
+                counts=False,
                 id=job_id,
                 kind=StepKind.SCORE.value,
                 scope="run",

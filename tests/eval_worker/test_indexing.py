@@ -67,6 +67,8 @@ async def _claimed(
         worker_id = await add_worker(session)
         await session.execute(
             insert(table_of(JobRow)).values(
+                step=0,
+                counts=False,
                 id=job_id,
                 kind=StepKind.INDEX.value,
                 scope="run",

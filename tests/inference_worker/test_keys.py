@@ -19,7 +19,6 @@ from tests.support.handling import ended
 from vlmhyperbench.data import manifest
 from vlmhyperbench.db import manifests
 from vlmhyperbench.db.views import JobView
-from vlmhyperbench.domain.judging import PARAM
 from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome
 from vlmhyperbench.domain.planning import target_digest
 from vlmhyperbench.domain.specs import EndpointTarget, MetricSpec, RunSpec
@@ -29,7 +28,7 @@ from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.children import CpuChildren
 from vlmhyperbench.worker.claims import ClaimedJob, WorkerContext
 from vlmhyperbench_inference_worker.fleet import Fleet
-from vlmhyperbench_inference_worker.generation import handle_generate
+from vlmhyperbench_inference_worker.generation import READERS, handle_generate
 from vlmhyperbench_inference_worker.keys import secret_names
 from vlmhyperbench_inference_worker.reserve import Reserve
 from vlmhyperbench_inference_worker.work import Work
@@ -116,8 +115,8 @@ async def ask(runtime: Runtime, fleet: Fleet, tmp_path: Path) -> AsyncIterator[A
     async def ask_all(spec: RunSpec) -> list[Outcome]:
         run = await room.add_run(spec)
         await _index(room, runtime, run.id)
-        jobs = await room.jobs_of(run.id, StepKind.GENERATE)
-        return [await do(job) for job in sorted(jobs, key=lambda job: PARAM in job.params)]
+        jobs = [job for kind in READERS for job in await room.jobs_of(run.id, kind)]
+        return [await do(job) for job in jobs]
 
     yield ask_all
     await reserve.close()
@@ -304,6 +303,6 @@ def test_a_local_judge_has_the_secrets_of_its_run_and_an_endpoint_only_the_key_t
         endpoint="https://judge.example/v1", model_name="m", engine_params={"api_key_secret": "KEY"}
     )
     spec = run_spec().model_copy(update={"secrets": ("HF_TOKEN", "KEY")})
-    local = Work(spec=spec, samples=[], missing=[], kind="judge")
+    local = Work(spec=spec, samples=[], missing=[], step=StepKind.JUDGE)
     assert secret_names(local) == ["HF_TOKEN", "KEY"]
     assert secret_names(replace(local, spec=spec.model_copy(update={"target": remote}))) == ["KEY"]

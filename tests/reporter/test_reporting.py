@@ -125,6 +125,8 @@ async def _claimed(
         worker_id = await add_worker(session)
         await session.execute(
             insert(table_of(JobRow)).values(
+                step=0,
+                counts=False,
                 id=job_id,
                 kind=kind.value,
                 scope="run" if run_id else "experiment",

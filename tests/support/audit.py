@@ -23,7 +23,7 @@ INVARIANTS = {
         SELECT j.id, j.done, count(f.ordinal) FROM job j
         LEFT JOIN f ON f.run_id = j.run_id AND f.phase = j.phase
             AND f.ordinal >= j.range_start AND f.ordinal < j.range_end
-        WHERE j.kind IN ('GENERATE', 'IMPORT') GROUP BY j.id, j.done HAVING j.done <> count(f.ordinal)""",
+        WHERE j.kind IN ('GENERATE', 'IMPORT', 'JUDGE') GROUP BY j.id, j.done HAVING j.done <> count(f.ordinal)""",
     "V3 nothing is reserved for a job that does not run": """
         SELECT r.attempt_id FROM reservation r JOIN job j ON j.id = r.job_id
         WHERE j.state NOT IN ('ASSIGNED', 'RUNNING') OR j.attempt_id <> r.attempt_id""",
@@ -39,9 +39,9 @@ INVARIANTS = {
         LEFT JOIN fact f ON f.run_id = c.run_id AND f.claim_id = c.claim_id AND f.phase = c.phase AND f.chunk = c.no
         GROUP BY c.run_id, c.claim_id, c.phase, c.no, c.rows HAVING count(f.ordinal) = 0""",
     "V12 no measure before the last row": """
-        SELECT j.id FROM job j JOIN job g ON g.run_id = j.run_id AND g.kind IN ('GENERATE', 'IMPORT')
+        SELECT j.id FROM job j JOIN job g ON g.run_id = j.run_id AND g.kind IN ('GENERATE', 'IMPORT', 'JUDGE')
         WHERE j.kind = 'SCORE' AND j.state = 'DONE' AND g.state <> 'DONE'
-            AND NOT (g.params ->> 'judge' IS NOT NULL AND g.state = 'FAILED')""",
+            AND NOT (g.kind = 'JUDGE' AND g.state = 'FAILED')""",
     "no two claims sent requests at once on one machine, unless their accelerators and cores are apart": """
         SELECT a.id, b.id FROM claim a JOIN claim b ON b.machine_id = a.machine_id AND b.id > a.id
         WHERE a.sending_from_ns < b.sending_until_ns AND b.sending_from_ns < a.sending_until_ns

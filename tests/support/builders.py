@@ -108,13 +108,15 @@ async def add_shard(
     """Add a shard that a worker has claimed; the phase is opened where it does not exist."""
     owner = run or await add_run(session)
     if await phases.get(session, owner.id, phase) is None:
-        await phases.add(session, run_id=owner.id, no=phase, kind=kind, params={}, count=end)
+        await phases.add(session, run_id=owner.id, no=phase, step=1, kind=kind, counts=True, params={}, count=end)
     worker_id = await add_worker(session)
     job_id, claim_id = uuid4(), uuid4()
     await session.execute(
         insert(table_of(JobRow)).values(
             id=job_id,
             kind=StepKind.GENERATE.value,
+            step=1,
+            counts=True,
             scope="run",
             run_id=owner.id,
             project_id=owner.project_id,

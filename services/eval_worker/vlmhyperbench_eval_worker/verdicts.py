@@ -8,7 +8,7 @@ from collections import defaultdict
 import polars
 
 from vlmhyperbench.db import phases
-from vlmhyperbench.domain.judging import PARAM, judging_of, place_of
+from vlmhyperbench.domain.judging import METRIC, judging_of, place_of
 from vlmhyperbench.domain.specs import MetricSpec
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.errors import NotFound
@@ -26,7 +26,7 @@ async def read_verdicts(job: ClaimedJob, metric: MetricSpec) -> polars.DataFrame
     label = metric.label
     async with job.runtime.database.transaction() as session:
         found = await phases.of_run(session, job.run_id)
-    phase = next((one for one in found if one.kind == "judge" and one.params.get(PARAM) == label), None)
+    phase = next((one for one in found if one.params.get(METRIC) == label), None)
     if phase is None:
         raise NotFound(f"The judge {label} was never asked about the run {job.run_id}.")
     # A phase counts as a whole: of a judge that failed on the way no verdict does.

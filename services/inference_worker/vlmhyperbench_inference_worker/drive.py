@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from vlmhyperbench.domain.judging import PARAM
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.load.process import LoadProcess
 from vlmhyperbench.worker.claims import ClaimedJob
@@ -82,8 +81,7 @@ async def drive(
                         done=before_done + line.done,
                         total=_size(job),
                         failed=before_failed + line.failed,
-                        # A judge's answers are not the run's.
-                        speeds=None if PARAM in job.job.params else partial(driven.live.now, line.in_flight),
+                        speeds=partial(driven.live.now, line.in_flight) if job.job.counts else None,
                         resources=watch.latest,
                     )
                 case PhaseLine(state="COMPLETE") if line.phase != phase or job.job.phase is None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict
 
 from vlmhyperbench.data.cache import DatasetCache
-from vlmhyperbench.domain.judging import PARAM
 from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted, Stopped
 from vlmhyperbench.domain.planning import target_digest
 from vlmhyperbench.domain.specs import ImportTarget
 from vlmhyperbench.domain.states import PhaseState
+from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.errors import Conflict, TargetRefused, Unavailable
 from vlmhyperbench.load.neighbours import Neighbours, among_neighbours
 from vlmhyperbench.load.process import END_SECONDS, LoadProcess
@@ -36,6 +36,12 @@ from vlmhyperbench_inference_worker.sink import Sink
 from vlmhyperbench_inference_worker.watch import Watch, machine
 from vlmhyperbench_inference_worker.work import Work, plan_requests, read_work
 
+READERS: Mapping[StepKind, Callable[[ClaimedJob], Awaitable[Work]]] = {
+    StepKind.GENERATE: read_work,
+    StepKind.JUDGE: read_judging,
+}
+"""What each kind of step asks."""
+
 
 async def handle_generate(job: ClaimedJob, *, fleet: Fleet, reserve: Reserve, devices: Sequence[DeviceInfo]) -> Outcome:
     """Do one GENERATE job; the door of the inference worker."""
@@ -52,8 +58,7 @@ async def handle_generate(job: ClaimedJob, *, fleet: Fleet, reserve: Reserve, de
 async def _generate(
     job: ClaimedJob, fleet: Fleet, reserve: Reserve, watch: Watch, devices: Sequence[DeviceInfo]
 ) -> Outcome:
-    judge = job.job.params.get(PARAM)
-    work = await (read_work(job) if judge is None else read_judging(job, str(judge)))
+    work = await READERS[job.job.kind](job)
     if not work.missing:
         return Complete(data={"requests": 0})
     async with AsyncExitStack() as stack:

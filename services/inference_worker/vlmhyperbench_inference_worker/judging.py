@@ -12,7 +12,7 @@ import polars
 from vlmhyperbench.data.images import ImageInfo
 from vlmhyperbench.data.manifest import ManifestSample
 from vlmhyperbench.db import claims, runs
-from vlmhyperbench.domain.judging import Judging, Order, judge_of, judging_of, judging_spec
+from vlmhyperbench.domain.judging import METRIC, Judging, Order, judge_of, judging_of, judging_spec
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.facts.read import read_facts
 from vlmhyperbench.worker.claims import ClaimedJob
@@ -24,7 +24,7 @@ LONGEST = 200_000
 TOO_LONG = f"The answer and its reference are longer than {LONGEST} characters together."
 
 
-async def read_judging(job: ClaimedJob, label: str) -> Work:
+async def read_judging(job: ClaimedJob) -> Work:
     """Read the answers of the run and make them the samples of a judge.
 
     Raises:
@@ -37,10 +37,10 @@ async def read_judging(job: ClaimedJob, label: str) -> Work:
     if run is None or run.total is None:
         raise NotFound(f"The run {job.run_id} does not exist, or was never indexed.")
     spec = run.pinned_spec()
-    judging = judging_of(judge_of(spec, label))
+    judging = judging_of(judge_of(spec, str(job.job.params[METRIC])))
     answers = await read_facts(job.runtime.database, job.runtime.storage, job.run_id, payload=("text",))
     samples = await asyncio.to_thread(lambda: list(judged_samples(answers, judging, run.total or 0)))
-    return Work(spec=judging_spec(spec, judging), samples=samples, missing=missing, kind="judge")
+    return Work(spec=judging_spec(spec, judging), samples=samples, missing=missing, step=job.job.kind)
 
 
 def judged_samples(answers: polars.DataFrame, judging: Judging, total: int) -> Iterator[ManifestSample]:

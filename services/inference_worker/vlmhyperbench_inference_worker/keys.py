@@ -31,7 +31,7 @@ def secret_names(work: Work) -> list[str]:
     """
     spec = work.spec
     own = _named_by(spec.target)
-    if work.kind == "judge" and isinstance(spec.target, EndpointTarget):
+    if work.asks_for_metric and isinstance(spec.target, EndpointTarget):
         return own
     judges = [judging_of(metric).target for metric in spec.metrics if is_judge(metric)]
     is_remote = isinstance(spec.target, EndpointTarget)

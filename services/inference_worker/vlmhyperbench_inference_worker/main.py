@@ -1,4 +1,4 @@
-"""The inference worker: takes GENERATE jobs on one device, keeps its target loaded between them."""
+"""The inference worker: takes jobs that ask a target, on one device, keeps its target loaded between them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from functools import partial
 
 import psutil
 
-from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.runtime import service
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.claims import WorkerContext
@@ -17,7 +16,7 @@ from vlmhyperbench.worker.ground import pin
 from vlmhyperbench.worker.supervisor import run_worker
 from vlmhyperbench_inference_worker import nvml
 from vlmhyperbench_inference_worker.fleet import Fleet
-from vlmhyperbench_inference_worker.generation import handle_generate
+from vlmhyperbench_inference_worker.generation import READERS, handle_generate
 from vlmhyperbench_inference_worker.reserve import Reserve
 
 
@@ -32,7 +31,7 @@ def devices() -> list[DeviceInfo]:
 
 
 def main() -> None:
-    """Take GENERATE jobs on this machine's devices until SIGTERM or SIGINT."""
+    """Take jobs that ask a target on this machine's devices until SIGTERM or SIGINT."""
     with service("inference-worker", main.__doc__) as settings:
         serve(settings)
 
@@ -41,7 +40,8 @@ def serve(settings: Settings) -> None:
     """Run the worker until a signal ends it."""
     pin(settings.inference_cores)  # before anything starts that is to inherit it
     fleet, reserve, found = Fleet(), Reserve(settings.home / "work" / settings.worker_name), devices()
-    handlers = {StepKind.GENERATE: partial(handle_generate, fleet=fleet, reserve=reserve, devices=found)}
+    handle = partial(handle_generate, fleet=fleet, reserve=reserve, devices=found)
+    handlers = dict.fromkeys(READERS, handle)
 
     async def prepare(_: WorkerContext) -> None:
         reserve.refill()

@@ -25,7 +25,7 @@ class Phases:
 
 def measured_kind(work: Work) -> PhaseKind:
     """Return the kind of the phase that the job is about."""
-    return work.spec.scenario.kind if work.is_timed else work.kind
+    return work.spec.scenario.kind if work.is_timed else work.phase_kind
 
 
 def measured_params(work: Work) -> JsonObject:
@@ -59,7 +59,7 @@ async def open_phases(job: ClaimedJob, work: Work, ordinals: list[int], *, phase
         if not asked:
             continue
         params: JsonObject = {"in_flight": streams}
-        no = await job.open_phase(kind, params=params, count=len(asked))
+        no = await job.open_phase(kind, params=params, count=len(asked), is_own=False)
         plans.append(PhasePlan(no=no, kind=kind, count=len(asked), params=params))
         requests += await plan_requests(work, asked, phase=no)
     plans.append(PhasePlan(no=phase, kind=measured_kind(work), count=len(ordinals), params=measured_params(work)))

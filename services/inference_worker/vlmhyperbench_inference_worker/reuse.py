@@ -122,7 +122,7 @@ async def _read(
                 project_id=job.job.project_id,
                 target_digest=target,
                 request_sha256=wanted,
-                kind=work.kind,
+                kind=work.phase_kind,
             )
         claims = await evidence.of_claims(session, list({row.claim_id for row in (*rows, *cached)}))
     alike = {one.claim.id for one in claims if one.claim.engine and engine and _is_same(one.claim.engine, engine)}

@@ -1,4 +1,4 @@
-"""What a GENERATE job has to do: the run's spec, its samples, and the requests that have no row yet."""
+"""What a job has to ask: the run's spec, its samples, and the requests that have no row yet."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import asyncio
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 from uuid import UUID
 
 from vlmhyperbench.analysis.sequential import request_order
 from vlmhyperbench.data import manifest
 from vlmhyperbench.db import claims, manifests, runs
 from vlmhyperbench.domain.specs import RunSpec
+from vlmhyperbench.domain.steps import STEPS, StepKind
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_inference_worker.rendering import render_prompts
 from vlmhyperbench_inference_worker.requests import ImageRef, PlannedRequest, chat_request, options_of, request_digest
+from vlmhyperbench_sdk.load import PhaseKind
 from vlmhyperbench_sdk.types import Prompt
 
 
@@ -30,8 +31,7 @@ class Work:
     """Ordinals of the job's range that have neither an own nor a kept row, in the order in which they are asked."""
     parent_run_id: UUID | None = None
     """The run that this one is a rerun of."""
-    kind: Literal["accuracy", "judge"] = "accuracy"
-    """Of the phase that all shards share."""
+    step: StepKind = StepKind.GENERATE
 
     @property
     def served_name(self) -> str:
@@ -46,7 +46,19 @@ class Work:
     @property
     def takes_cached(self) -> bool:
         """Whether answers of any run may be kept: only where asking again must give the same one, or for a judge."""
-        return self.spec.reuse == "cache" and (self.spec.decoding.temperature == 0 or self.kind == "judge")
+        return self.spec.reuse == "cache" and (self.spec.decoding.temperature == 0 or self.asks_for_metric)
+
+    @property
+    def asks_for_metric(self) -> bool:
+        """Whether the target is one that a metric asks, not the run's."""
+        return STEPS[self.step].asks == "metric"
+
+    @property
+    def phase_kind(self) -> PhaseKind:
+        """Kind of the phase that all shards share."""
+        kind = STEPS[self.step].phase
+        assert kind is not None, "what is asked becomes facts"  # noqa: S101
+        return kind
 
     @property
     def is_timed(self) -> bool:

@@ -14,9 +14,9 @@ import polars
 from vlmhyperbench.db import evidence, manifests, measures, phases, runs
 from vlmhyperbench.db.views import MeasureManifestView, PhaseView
 from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
-from vlmhyperbench.domain.judging import PARAM
+from vlmhyperbench.domain.judging import METRIC
 from vlmhyperbench.domain.states import PhaseState
-from vlmhyperbench.domain.steps import StepKind
+from vlmhyperbench.domain.steps import STEPS, StepKind
 from vlmhyperbench.errors import Conflict, NotFound
 from vlmhyperbench.facts.read import read_facts
 from vlmhyperbench.reports.records import ClaimEvidence, Disturber, JudgeUse, PhaseEvidence
@@ -131,7 +131,7 @@ async def _judged(runtime: Runtime, run_id: UUID, found: Sequence[PhaseView]) ->
         if phase.kind != "judge":
             continue
         rows = await read_facts(runtime.database, runtime.storage, run_id, phases=[phase.no], payload=False)
-        uses.append(use_of_judge(str(phase.params[PARAM]), rows))
+        uses.append(use_of_judge(str(phase.params[METRIC]), rows))
     return tuple(uses)
 
 
@@ -182,9 +182,8 @@ async def _tell(
 ) -> tuple[ClaimEvidence, ...]:
     """Say what claims recorded, and what else sent requests on their machines meanwhile."""
     async with runtime.database.transaction() as session:
-        others = await evidence.beside(
-            session, [found.claim for found in claims if found.job.kind is StepKind.GENERATE]
-        )
+        asking = [found.claim for found in claims if STEPS[found.job.kind].asks is not None]
+        others = await evidence.beside(session, asking)
     return tuple(_claim(found, _disturbers(found, others, project_id)) for found in claims)
 
 
@@ -210,7 +209,7 @@ def _claim(found: evidence.ClaimOfJob, disturbed_by: tuple[Disturber, ...] | Non
     claim = found.claim
     return ClaimEvidence(
         id=str(claim.id),
-        job="JUDGE" if PARAM in found.job.params else found.job.kind,
+        job=found.job.kind,
         job_id=str(found.job.id),
         host=claim.host,
         machine=claim.machine,

@@ -14,23 +14,20 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db import claim_phases, claims, events, jobs
 from vlmhyperbench.db.owners import Mark, Owner, lock_experiment, lock_run
-from vlmhyperbench.domain.judging import PARAM
 from vlmhyperbench.domain.planning import PlannedJob, dataset_digest, expand_run, target_digest
 from vlmhyperbench.domain.scheduling import (
+    Action,
     CancelWaiting,
-    CloseInference,
-    CloseJudging,
+    CloseStep,
     End,
     Expand,
     JobNow,
     RunNow,
-    Step,
     StopWaiting,
     advance,
 )
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.states import (
-    PHASES_UNCOUNTED,
     ExperimentState,
     JobState,
     PhaseState,
@@ -71,10 +68,10 @@ async def advance_run(session: AsyncSession, run_id: UUID) -> Mark | None:
         is_stopping=owner.stop is not None,
         keeps_errors=await _keeps_errors(session, run_id, found),
     )
-    steps = advance(now, [_job_now(row) for row in found])
-    for step in steps:
-        await _apply(session, owner, run.spec, found, step)
-    again = StopWaiting() in steps  # what that ended is seen when the run is advanced the next time
+    actions = advance(now, [_job_now(row) for row in found])
+    for action in actions:
+        await _apply(session, owner, run.spec, found, action)
+    again = StopWaiting() in actions  # what that ended is seen when the run is advanced the next time
     await session.execute(text("UPDATE run SET is_dirty = :again WHERE id = :run"), {"run": run_id, "again": again})
     return await _mark(session, owner)
 
@@ -106,8 +103,10 @@ async def advance_experiment(session: AsyncSession, experiment_id: UUID) -> Mark
     return await _mark(session, owner)
 
 
-async def _apply(session: AsyncSession, owner: Owner, spec: JsonObject, found: Sequence[Row[Any]], step: Step) -> None:
-    match step:
+async def _apply(
+    session: AsyncSession, owner: Owner, spec: JsonObject, found: Sequence[Row[Any]], action: Action
+) -> None:
+    match action:
         case Expand():
             index = next(row for row in found if row.kind == StepKind.INDEX and row.state == JobState.DONE)
             try:
@@ -116,11 +115,8 @@ async def _apply(session: AsyncSession, owner: Owner, spec: JsonObject, found: S
                 await _end(session, owner, RunEvent.FAIL, f"index: {error}")
         case StopWaiting():
             await jobs.stop_waiting(session, owner)
-        case CloseInference(is_stopped=is_stopped):
-            state = PhaseState.STOPPED if is_stopped else PhaseState.COMPLETE
-            await claim_phases.close_of_run(session, owner.id, state, judging=False)
-        case CloseJudging():
-            await claim_phases.close_judging(session, owner.id)
+        case CloseStep(no=no, state=state):
+            await claim_phases.close_of_run(session, owner.id, state, step=no)
         case CancelWaiting(reason=reason):
             if reason is not None:
                 await session.execute(text(_FAILING), {"run": owner.id, "reason": reason})
@@ -159,15 +155,14 @@ async def _end(session: AsyncSession, owner: Owner, event: RunEvent, reason: str
     state = next_run_state(RunState(current.scalar_one()), event)
     if state is None:
         return
-    for judging in (False, True):
-        await claim_phases.close_of_run(session, owner.id, PhaseState.VOID, judging=judging)
+    await claim_phases.close_of_run(session, owner.id, PhaseState.VOID)
     await session.execute(text(_END_RUN), {"run": owner.id, "state": state.value, "reason": reason})
     await events.append(session, stream_id=owner.id, type=EventType(f"run.{state.lower()}"), data={"reason": reason})
 
 
 async def _add_report(session: AsyncSession, owner: Owner, project_id: str) -> None:
     needs = [row.id for row in await session.execute(text(_REPORTS), {"experiment": owner.id})]
-    planned = [PlannedJob(kind=StepKind.REPORT, scope="experiment", needs_state="ENDED")]
+    planned = [PlannedJob(step=1, kind=StepKind.REPORT, scope="experiment", needs_state="ENDED")]
     await jobs.add(session, planned, project_id=project_id, experiment_id=owner.id, needs=needs)
 
 
@@ -180,8 +175,7 @@ async def _keeps_errors(session: AsyncSession, run_id: UUID, found: Sequence[Row
     """Say whether a row that a run keeps, of whatever other run, is an error; read once no job of it is open."""
     if not all(JobState(row.state).is_terminal for row in found):
         return False
-    values = {"run": run_id, "uncounted": sorted(PHASES_UNCOUNTED)}
-    return bool((await session.execute(text(_KEEPS_ERRORS), values)).scalar_one())
+    return bool((await session.execute(text(_KEEPS_ERRORS), {"run": run_id})).scalar_one())
 
 
 def _index_digest(spec: JsonObject) -> str:
@@ -192,9 +186,9 @@ def _job_now(row: Row[Any]) -> JobNow:
     outcome = row.outcome or {}
     return JobNow(
         kind=StepKind(row.kind),
+        step=row.step,
         state=JobState(row.state),
         is_shared=row.scope == "experiment",
-        is_judging=PARAM in row.params,
         failed=row.failed,
         is_stopped=outcome.get("kind") == "stopped",
         message=outcome.get("message"),
@@ -219,12 +213,12 @@ _RUN = "SELECT state, spec FROM run WHERE id = :run"
 _KEEPS_ERRORS = """
 SELECT EXISTS (
     SELECT FROM kept_phase kept
-    JOIN phase own ON own.run_id = kept.run_id AND own.no = kept.phase AND own.kind <> ALL(CAST(:uncounted AS text[]))
+    JOIN phase own ON own.run_id = kept.run_id AND own.no = kept.phase AND own.counts
     JOIN fact ON fact.run_id = kept.source_run_id AND fact.phase = kept.source_phase
     WHERE kept.run_id = :run AND fact.status <> 'ok'
 ) OR EXISTS (
     SELECT FROM kept_fact kept
-    JOIN phase own ON own.run_id = kept.run_id AND own.no = kept.phase AND own.kind <> ALL(CAST(:uncounted AS text[]))
+    JOIN phase own ON own.run_id = kept.run_id AND own.no = kept.phase AND own.counts
     JOIN fact ON fact.run_id = kept.source_run_id AND fact.phase = kept.source_phase
              AND fact.ordinal = kept.source_ordinal
     WHERE kept.run_id = :run AND fact.status <> 'ok'
@@ -232,9 +226,9 @@ SELECT EXISTS (
 """
 
 _JOBS = """
-SELECT kind, state, scope, failed, outcome, params FROM job WHERE run_id = :run AND scope = 'run'
+SELECT kind, step, state, scope, failed, outcome FROM job WHERE run_id = :run AND scope = 'run'
 UNION ALL
-SELECT j.kind, j.state, j.scope, j.failed, j.outcome, j.params
+SELECT j.kind, j.step, j.state, j.scope, j.failed, j.outcome
 FROM job j JOIN run r ON r.experiment_id = j.experiment_id
 WHERE r.id = :run AND j.scope = 'experiment' AND j.kind = 'INDEX' AND j.params ->> 'dataset_digest' = :digest
 """

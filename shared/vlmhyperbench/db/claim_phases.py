@@ -12,9 +12,10 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from vlmhyperbench.db import events
 from vlmhyperbench.db.owners import Mark
 from vlmhyperbench.domain.planning import PlannedPhase
-from vlmhyperbench.domain.states import PHASES_ASIDE, PhaseState
+from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.events import EventType
+from vlmhyperbench_sdk.load import PhaseKind
 from vlmhyperbench_sdk.types import JsonObject
 
 
@@ -24,15 +25,28 @@ async def open_of_claim(
     job_id: UUID,
     claim_id: UUID,
     *,
-    kind: str,
+    kind: PhaseKind,
     params: JsonObject,
     count: int | None,
+    is_own: bool,
 ) -> int:
-    """Open the next phase of a run for a claim and return its number; unless it stands aside, it is now the job's."""
+    """Open the next phase of a run for a claim and return its number.
+
+    The job's own counts as the job does. Any other, such as a warm-up, holds requests that no result is made of.
+    """
     no = int((await session.execute(text(_NEXT), {"run": run_id})).scalar_one())
-    values = {"run": run_id, "no": no, "kind": kind, "params": json.dumps(params), "claim": claim_id, "count": count}
-    await session.execute(text(_OPEN), values)
-    if kind not in PHASES_ASIDE:
+    values = {
+        "run": run_id,
+        "no": no,
+        "kind": kind,
+        "params": json.dumps(params),
+        "claim": claim_id,
+        "count": count,
+        "job": job_id,
+        "own": is_own,
+    }
+    await session.execute(text(_OPEN_OF_JOB), values)
+    if is_own:
         await session.execute(text(_OF_JOB), {"job": job_id, "no": no})
     await _event(session, run_id, "opened", no=no, kind=kind, count=count, job_id=job_id)
     return no
@@ -43,11 +57,13 @@ async def open_of_run(session: AsyncSession, run_id: UUID, phase: PlannedPhase) 
     values = {
         "run": run_id,
         "no": phase.no,
+        "step": phase.step,
         "kind": phase.kind,
+        "counts": phase.counts,
         "params": json.dumps(phase.params),
         "count": phase.count,
     }
-    await session.execute(text(_OPEN), values | {"claim": None})
+    await session.execute(text(_OPEN_OF_RUN), values)
     return await _event(session, run_id, "opened", no=phase.no, kind=phase.kind, count=phase.count)
 
 
@@ -73,15 +89,12 @@ async def close_of_claim(session: AsyncSession, run_id: UUID, claim_id: UUID, st
     return await _closed(session, run_id, closed)
 
 
-async def close_of_run(session: AsyncSession, run_id: UUID, state: PhaseState, *, judging: bool) -> Mark | None:
-    """Close the phases that the scheduler opened: those of the run's own inference, or those of its judges."""
-    closed = await session.execute(text(_CLOSE_RUN), {"run": run_id, "state": state.value, "judging": judging})
+async def close_of_run(
+    session: AsyncSession, run_id: UUID, state: PhaseState, *, step: int | None = None
+) -> Mark | None:
+    """Close the phases that the scheduler opened: those of one step, or of all."""
+    closed = await session.execute(text(_CLOSE_RUN), {"run": run_id, "state": state.value, "step": step})
     return await _closed(session, run_id, closed)
-
-
-async def close_judging(session: AsyncSession, run_id: UUID) -> Mark | None:
-    """Close the phases of a run's judges, whose jobs have ended: void where one of them failed."""
-    return await _closed(session, run_id, await session.execute(text(_CLOSE_JUDGING), {"run": run_id}))
 
 
 async def void_earlier(session: AsyncSession, run_id: UUID, job_id: UUID, claim_id: UUID) -> bool:
@@ -108,9 +121,14 @@ async def _event(
 
 _NEXT = "SELECT COALESCE(max(no), 0) + 1 FROM phase WHERE run_id = :run"
 
-_OPEN = """
-INSERT INTO phase (run_id, no, kind, params, state, claim_id, count)
-VALUES (:run, :no, :kind, CAST(:params AS jsonb), 'OPEN', :claim, :count)
+_OPEN_OF_JOB = """
+INSERT INTO phase (run_id, no, kind, params, state, claim_id, count, step, counts)
+SELECT :run, :no, :kind, CAST(:params AS jsonb), 'OPEN', :claim, :count, step, counts AND :own FROM job WHERE id = :job
+"""
+
+_OPEN_OF_RUN = """
+INSERT INTO phase (run_id, no, kind, params, state, count, step, counts)
+VALUES (:run, :no, :kind, CAST(:params AS jsonb), 'OPEN', :count, :step, :counts)
 """
 
 _OF_JOB = "UPDATE job SET phase = :no, done = 0, failed = 0 WHERE id = :job"
@@ -127,15 +145,8 @@ WHERE run_id = :run AND claim_id = :claim AND state = 'OPEN' RETURNING no, kind,
 
 _CLOSE_RUN = """
 UPDATE phase SET state = :state, closed_at = now()
-WHERE run_id = :run AND claim_id IS NULL AND state = 'OPEN' AND (kind = 'judge') = :judging
+WHERE run_id = :run AND claim_id IS NULL AND state = 'OPEN' AND (CAST(:step AS integer) IS NULL OR step = :step)
 RETURNING no, kind, count AS requests, state
-"""
-
-_CLOSE_JUDGING = """
-UPDATE phase SET closed_at = now(), state = CASE WHEN EXISTS (
-    SELECT 1 FROM job WHERE job.run_id = phase.run_id AND job.phase = phase.no AND job.state = 'FAILED')
-  THEN 'VOID' ELSE 'COMPLETE' END
-WHERE run_id = :run AND kind = 'judge' AND state = 'OPEN' RETURNING no, kind, count AS requests, state
 """
 
 _VOID_EARLIER = """

@@ -246,7 +246,7 @@ RETURNING
     ELSE (SELECT e.cancel_requested_at IS NOT NULL FROM experiment e WHERE e.id = j.experiment_id)
   END AS is_cancelled,
   COALESCE((SELECT r.is_paused FROM run r WHERE r.id = j.run_id), false) AS is_paused,
-  j.params ->> 'judge' IS NULL
+  j.counts
     AND COALESCE((SELECT r.stop_decision IS NOT NULL FROM run r WHERE r.id = j.run_id), false) AS is_stopping
 """
 
@@ -273,7 +273,7 @@ WHERE id = :claim
 _OTHER_SHARDS = """
 SELECT COALESCE(sum(done), 0) AS done, COALESCE(sum(failed), 0) AS failed,
        (SELECT total FROM run WHERE id = :run) AS total
-FROM job WHERE run_id = :run AND kind IN ('GENERATE', 'IMPORT') AND params ->> 'judge' IS NULL AND id <> :job
+FROM job WHERE run_id = :run AND counts AND id <> :job
 """
 
 _PRESENT = """

@@ -9,8 +9,6 @@ from uuid import UUID
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from vlmhyperbench.domain.states import PHASES_UNCOUNTED
-
 FACT_COLUMNS: dict[str, str] = {
     "phase": "i4",
     "ordinal": "i8",
@@ -69,15 +67,14 @@ async def batches(
     Args:
         session: the transaction to read in.
         run_id: the run.
-        phases: which of its phases. `counting` are COMPLETE or STOPPED ones and open accuracy phases, without those of
-            `PHASES_UNCOUNTED`.
+        phases: which of its phases. `counting` are those whose rows are answers of the run: COMPLETE or STOPPED ones
+            and open accuracy phases.
         samples: rows of the run's sample manifest, which place a kept row in this run; 0 where there is none.
         ordinals: read only these rows; None reads all.
     """
     values = {
         "run": run_id,
         "mode": phases if isinstance(phases, str) else "listed",
-        "uncounted": sorted(PHASES_UNCOUNTED),
         "phases": [] if isinstance(phases, str) else list(phases),
         "samples": samples,
         "ordinals": None if ordinals is None else list(ordinals),
@@ -97,11 +94,11 @@ _SELECTED = ", ".join(FACT_COLUMNS)
 
 _FACTS = text(f"""
 WITH part AS (
-    SELECT no AS phase, kind AS phase_kind, state, run_id AS source_run_id, no AS source_phase, false AS is_kept
+    SELECT no AS phase, kind AS phase_kind, counts, state, run_id AS source_run_id, no AS source_phase, false AS is_kept
     FROM phase WHERE run_id = :run
     UNION ALL
-    SELECT k.phase, coalesce(own.kind, source.kind), coalesce(own.state, source.state), k.source_run_id,
-           k.source_phase, true
+    SELECT k.phase, coalesce(own.kind, source.kind), coalesce(own.counts, source.counts),
+           coalesce(own.state, source.state), k.source_run_id, k.source_phase, true
     FROM kept_phase k
     JOIN phase source ON source.run_id = k.source_run_id AND source.no = k.source_phase
     LEFT JOIN phase own ON own.run_id = k.run_id AND own.no = k.phase
@@ -109,7 +106,7 @@ WITH part AS (
 ), chosen AS (
     SELECT * FROM part
     WHERE :mode = 'all' OR (:mode = 'listed' AND phase = ANY(CAST(:phases AS integer[]))) OR (
-        :mode = 'counting' AND phase_kind <> ALL(CAST(:uncounted AS text[]))
+        :mode = 'counting' AND counts
         AND (state IN ('COMPLETE', 'STOPPED') OR (state = 'OPEN' AND phase_kind = 'accuracy'))
     )
 ), found AS (

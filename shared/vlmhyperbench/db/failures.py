@@ -11,7 +11,6 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.domain.causes import FailedRequest, read_row
 from vlmhyperbench.domain.failures import Failure
-from vlmhyperbench.domain.states import PHASES_UNCOUNTED
 
 MAX_GROUPS = 100
 """Maximum number of kinds of errors that are returned, the most frequent first."""
@@ -49,7 +48,7 @@ class FailureCounts:
 
 async def of_run(session: AsyncSession, run_id: UUID, *, phase: int | None = None) -> FailureCounts:
     """Count the rows of a run, own and kept; of one phase, or of all whose rows are answers of the run."""
-    values = {"run": run_id, "phase": phase, "uncounted": sorted(PHASES_UNCOUNTED)}
+    values = {"run": run_id, "phase": phase}
     ok = int((await session.execute(text(_OK), values)).scalar_one())
     found = await session.execute(text(_FAILED), values | {"limit": MAX_GROUPS})
     groups = [
@@ -79,7 +78,7 @@ WITH counted AS (
     SELECT p.run_id, p.no FROM phase p JOIN run r ON r.id = p.run_id
     WHERE p.run_id = :run AND CASE
         WHEN CAST(:phase AS integer) IS NULL
-        THEN p.kind <> ALL(CAST(:uncounted AS text[])) AND (p.state <> 'VOID' OR r.state = 'FAILED')
+        THEN p.counts AND (p.state <> 'VOID' OR r.state = 'FAILED')
         ELSE p.no = :phase END
 ), rows AS (
     SELECT f.* FROM counted c JOIN fact f ON f.run_id = c.run_id AND f.phase = c.no

@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from vlmhyperbench.db.owners import Mark, Owner, job_event
 from vlmhyperbench.db.views import JobView, view_of
 from vlmhyperbench.domain.planning import PlannedJob
+from vlmhyperbench.domain.steps import STEPS
 from vlmhyperbench_sdk.types import JsonObject
 
 
@@ -36,6 +37,8 @@ async def add(
         {
             "id": job_id,
             "kind": job.kind.value,
+            "step": job.step,
+            "counts": STEPS[job.kind].counts,
             "scope": job.scope,
             "run_id": run_id if job.scope == "run" else None,
             "experiment_id": experiment_id,
@@ -111,9 +114,9 @@ async def release(session: AsyncSession, job_id: UUID) -> None:
 
 _ADD = """
 INSERT INTO job (id, kind, scope, run_id, experiment_id, project_id, state, needs, needs_state, phase, range_start,
-                 range_end, target_digest, params, priority, attempts, fails, done, failed)
+                 range_end, target_digest, params, priority, attempts, fails, done, failed, step, counts)
 VALUES (:id, :kind, :scope, :run_id, :experiment_id, :project_id, 'READY', CAST(:needs AS uuid[]), :needs_state, :phase,
-        :range_start, :range_end, :target_digest, CAST(:params AS jsonb), :priority, 0, 0, 0, 0)
+        :range_start, :range_end, :target_digest, CAST(:params AS jsonb), :priority, 0, 0, 0, 0, :step, :counts)
 """
 
 _OF_RUN = """
@@ -132,7 +135,6 @@ RETURNING id, kind
 
 _STOP_WAITING = """
 UPDATE job SET state = 'DONE', finished_at = now(), outcome = CAST(:outcome AS jsonb)
-WHERE run_id = :id AND scope = 'run' AND kind = 'GENERATE' AND params ->> 'judge' IS NULL
-  AND state IN ('READY', 'ASSIGNED')
+WHERE run_id = :id AND counts AND state IN ('READY', 'ASSIGNED')
 RETURNING id, kind
 """

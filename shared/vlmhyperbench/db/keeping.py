@@ -11,8 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from vlmhyperbench.db import events, kept, phases
 from vlmhyperbench.db.queries import table_of
 from vlmhyperbench.db.tables import RunRow
-from vlmhyperbench.db.views import KeptPhaseView, PhaseView, RunView
-from vlmhyperbench.domain.states import PHASES_UNCOUNTED, PhaseState, RunState
+from vlmhyperbench.db.views import KeptPhaseView, RunView
+from vlmhyperbench.domain.states import PhaseState, RunState
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.events import EventType
 from vlmhyperbench_sdk.load import PhaseKind
@@ -30,15 +30,22 @@ async def keep_answers(session: AsyncSession, run: RunView, parent: RunView) -> 
     Raises:
         Conflict: the parent has not ended, or has no answers to keep.
     """
-    found = [phase for phase in await phases.of_run(session, parent.id) if _counts(phase)]
+    found = [phase for phase in await phases.of_run(session, parent.id) if phase.counts and phase.state in _OVER]
     if not parent.state.is_terminal:
         raise Conflict(f"The run {parent.id} has not ended.", cure="Wait until it has ended.", code="run_open")
     if not found or parent.manifest_id is None:
         raise Conflict(f"The run {parent.id} has no answers to keep.", cure="Run it again.", code="no_answers")
     for phase in found:
-        kind = cast("PhaseKind", phase.kind)  # it was one when it was opened
         await phases.add(
-            session, run_id=run.id, no=phase.no, kind=kind, params=phase.params, count=phase.count, state=phase.state
+            session,
+            run_id=run.id,
+            no=phase.no,
+            step=phase.step,
+            kind=cast("PhaseKind", phase.kind),  # it was one when it was opened
+            counts=phase.counts,
+            params=phase.params,
+            count=phase.count,
+            state=phase.state,
         )
         same = KeptPhaseView(run_id=run.id, phase=phase.no, source_run_id=parent.id, source_phase=phase.no)
         await kept.add_phase(session, same)
@@ -58,7 +65,3 @@ async def keep_answers(session: AsyncSession, run: RunView, parent: RunView) -> 
     data: JsonObject = {"manifest_id": parent.manifest_id, "total": parent.total, "kept_of": str(parent.id)}
     await events.append(session, stream_id=run.id, type=EventType.RUN_INDEXED, data=data)
     return sorted(numbers)
-
-
-def _counts(phase: PhaseView) -> bool:
-    return phase.state in _OVER and phase.kind not in PHASES_UNCOUNTED

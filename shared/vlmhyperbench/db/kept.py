@@ -124,7 +124,7 @@ WITH counting AS (
 SELECT fact.run_id AS source_run_id, fact.phase AS source_phase, fact.ordinal AS source_ordinal,
        counting.place AS ordinal, fact.repeat, fact.request_sha256, fact.status, fact.error_code, fact.claim_id
 FROM counting JOIN fact USING (run_id, phase, ordinal)
-JOIN phase part ON part.run_id = :run AND part.no = counting.own AND part.kind = 'accuracy'
+JOIN phase part ON part.run_id = :run AND part.no = counting.own AND part.counts AND part.kind = 'accuracy'
 """
 
 _CACHED = """

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db.queries import page_size
 from vlmhyperbench.db.views import FactView, view_of
-from vlmhyperbench.domain.states import PHASES_UNCOUNTED, FactStatus
+from vlmhyperbench.domain.states import FactStatus
 
 Outcome = Literal["answered", "model_failure", "infrastructure_failure"]
 
@@ -50,7 +50,6 @@ async def page(
         "limit": page_size(limit),
         "status": status.value if status is not None else None,
         "outcome": outcome,
-        "uncounted": sorted(PHASES_UNCOUNTED),
         "samples": list(samples) if samples is not None else None,
     }
     found = await session.execute(text(_PAGE), values)
@@ -92,7 +91,7 @@ JOIN phase ON phase.run_id = :run AND phase.no = counting.own_phase
 LEFT JOIN chunk ON chunk.run_id = fact.run_id AND chunk.claim_id = fact.claim_id AND chunk.phase = fact.phase
                AND chunk.no = fact.chunk
 WHERE (counting.own_phase, counting.own_ordinal) > (:phase, :ordinal)
-  AND phase.kind <> ALL(CAST(:uncounted AS text[]))
+  AND phase.counts
   AND (phase.state IN ('COMPLETE', 'STOPPED') OR (phase.state = 'OPEN' AND phase.kind = 'accuracy'))
   AND (CAST(:status AS text) IS NULL OR fact.status = :status)
   AND (CAST(:outcome AS text) IS NULL OR :outcome = CASE

@@ -59,8 +59,9 @@ async def workers(session: AsyncSession, *, stale_s: float) -> tuple[WorkerNow, 
 
 
 async def inferring(session: AsyncSession) -> tuple[Inferring, ...]:
-    """Read which workers hold a GENERATE job, in whatever state they are."""
-    return tuple(Inferring(worker_id=row.id, ground=_ground(row)) for row in await session.execute(text(_INFERRING)))
+    """Read which workers hold a job that sends requests, in whatever state they are."""
+    found = await session.execute(text(_INFERRING), {"asking": _ASKING})
+    return tuple(Inferring(worker_id=row.id, ground=_ground(row)) for row in found)
 
 
 def _ground(row: Row[Any]) -> Ground:
@@ -87,7 +88,7 @@ async def waiting(session: AsyncSession, worker_kinds: frozenset[str], *, limit:
     kinds = [kind.value for kind, step in STEPS.items() if step.worker in worker_kinds]
     if not kinds:
         return ()
-    found = await session.execute(text(_WAITING), {"kinds": kinds, "limit": limit})
+    found = await session.execute(text(_WAITING), {"kinds": kinds, "early": _EARLY, "limit": limit})
     return tuple(WaitingJob(id=row.id, kind=StepKind(row.kind), target_digest=row.target_digest) for row in found)
 
 
@@ -138,6 +139,10 @@ async def expired(session: AsyncSession, *, grace_s: float, limit: int) -> list[
     ]
 
 
+_ASKING = [kind.value for kind, step in STEPS.items() if step.asks is not None]
+_EARLY = [kind.value for kind, step in STEPS.items() if step.writes_facts or kind is StepKind.INDEX]
+"""What may start while its run waits to be advanced; any other step reads phases, which are closed first."""
+
 _DEVICES = """
 SELECT d.worker_id, d.no, d.memory_bytes,
        d.state = 'OK' AND NOT EXISTS (
@@ -150,7 +155,7 @@ _GROUND = """COALESCE(w.machine_id, w.host) AS machine, w.cores,
 
 _INFERRING = f"""
 SELECT DISTINCT w.id, {_GROUND} FROM job j JOIN worker w ON w.id = j.worker_id
-WHERE j.kind = 'GENERATE' AND j.state IN ('ASSIGNED', 'RUNNING')
+WHERE j.kind = ANY(CAST(:asking AS text[])) AND j.state IN ('ASSIGNED', 'RUNNING')
 """  # noqa: S608 - made of this module's own text
 
 _WORKERS = f"""
@@ -167,7 +172,6 @@ FROM job j JOIN worker w ON w.id = j.worker_id
 WHERE j.state = 'ASSIGNED' ORDER BY j.assigned_at, j.id LIMIT :limit
 """
 
-# Only INDEX and what writes facts may start while its run waits to be advanced: a stage closes after the one before.
 _WAITING = """
 WITH project AS (
   SELECT project_id FROM run WHERE finished_at IS NULL
@@ -192,7 +196,7 @@ CROSS JOIN LATERAL (
       AND (j.not_before IS NULL OR j.not_before <= now())
       AND (j.scope = 'experiment' OR (r.finished_at IS NULL AND r.cancel_requested_at IS NULL AND r.reason IS NULL
                                       AND NOT r.is_paused
-                                      AND (j.kind IN ('INDEX', 'GENERATE', 'IMPORT') OR NOT r.is_dirty)))
+                                      AND (j.kind = ANY(CAST(:early AS text[])) OR NOT r.is_dirty)))
       AND (j.scope = 'run' OR (e.finished_at IS NULL AND e.cancel_requested_at IS NULL
                                AND (j.kind <> 'INDEX' OR EXISTS (
                                  SELECT FROM run o

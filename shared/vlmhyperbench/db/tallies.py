@@ -57,7 +57,7 @@ async def heads(session: AsyncSession, stream_ids: Sequence[UUID]) -> dict[UUID,
 _TALLIES = """
 WITH rows AS (
     SELECT run_id, done, failed FROM job
-    WHERE run_id = ANY(:ids) AND scope = 'run' AND kind IN ('GENERATE', 'IMPORT') AND params ->> 'judge' IS NULL
+    WHERE run_id = ANY(:ids) AND counts
     UNION ALL
     SELECT kept.run_id, count(*), count(*) FILTER (WHERE fact.status <> 'ok')
     FROM kept_phase kept JOIN fact ON fact.run_id = kept.source_run_id AND fact.phase = kept.source_phase

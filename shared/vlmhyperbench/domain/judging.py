@@ -6,6 +6,7 @@ order in which the two texts are shown.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, TypeAlias
 
@@ -23,10 +24,12 @@ from vlmhyperbench.domain.specs import (
     ModelTarget,
     RunSpec,
 )
+from vlmhyperbench.domain.steps import STEPS, StepKind
+from vlmhyperbench_sdk.types import JsonValue
 
 CLASS_PATH: Final = "vlmhyperbench.scoring.judge:Judge"
-PARAM: Final = "judge"
-"""Param of a job, and of a phase, that asks a judge: `name@profile` of the metric."""
+METRIC: Final = "metric"
+"""Param of a judge's jobs and of their phase: `name@profile` of the metric."""
 
 Order: TypeAlias = Literal["reference_first", "answer_first"]
 ORDERS: Final[tuple[Order, ...]] = ("reference_first", "answer_first")
@@ -107,6 +110,17 @@ def judge_of(spec: RunSpec, label: str) -> MetricSpec:
     if found is None:
         raise LookupError(f"The run has no judge {label}.")
     return found
+
+
+def asked_spec(spec: RunSpec, kind: StepKind, params: Mapping[str, JsonValue]) -> RunSpec:
+    """Return the spec by which the requests of a step are made; `params` are those of its jobs.
+
+    Raises:
+        LookupError: the run has no such judge.
+    """
+    if STEPS[kind].asks != "metric":
+        return spec
+    return judging_spec(spec, judging_of(judge_of(spec, str(params[METRIC]))))
 
 
 def verdicts(judging: Judging, answers: int) -> int:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from uuid import UUID
 
 from vlmhyperbench.domain.placement import Inferring, Placement, WorkerNow, place
-from vlmhyperbench.domain.states import JobState, RunEvent, RunState
+from vlmhyperbench.domain.states import JobState, PhaseState, RunEvent, RunState
 from vlmhyperbench.domain.steps import STEPS, StepKind
 
 FAILS_WITHOUT_ROW = 3
@@ -134,10 +134,10 @@ class JobNow:
     """A job of a run (or the shared INDEX of its experiment) as `advance` sees it."""
 
     kind: StepKind
+    step: int
+    """Number of its step in the run's graph."""
     state: JobState
     is_shared: bool = False
-    is_judging: bool = False
-    """It asks a judge: that is no inference of the run."""
     failed: int = 0
     """Rows that are errors."""
     is_stopped: bool = False
@@ -156,15 +156,11 @@ class StopWaiting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CloseInference:
-    """Every shard has ended: close the phases that the scheduler opened."""
+class CloseStep:
+    """Every job of a step has ended: close the phases that the scheduler opened for it."""
 
-    is_stopped: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CloseJudging:
-    """Every judge has ended: close the phases that the scheduler opened for them, void where a job of one failed."""
+    no: int
+    state: PhaseState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,10 +178,10 @@ class End:
     reason: str | None = None
 
 
-Step: TypeAlias = Expand | StopWaiting | CloseInference | CloseJudging | CancelWaiting | End
+Action: TypeAlias = Expand | StopWaiting | CloseStep | CancelWaiting | End
 
 
-def advance(run: RunNow, jobs: Sequence[JobNow]) -> list[Step]:
+def advance(run: RunNow, jobs: Sequence[JobNow]) -> list[Action]:
     """Say what a run's jobs mean for the run, in order; nothing for a run that has ended."""
     if run.state.is_terminal:
         return []
@@ -196,37 +192,47 @@ def advance(run: RunNow, jobs: Sequence[JobNow]) -> list[Step]:
     if run.state is RunState.QUEUED:
         indexed = any(job.kind is StepKind.INDEX and job.state is JobState.DONE for job in jobs)
         return [Expand()] if indexed else []
-    steps: list[Step] = []
-    shards = [job for job in own if STEPS[job.kind].writes_facts and not job.is_judging]
-    judges = [job for job in own if job.is_judging]
+    actions: list[Action] = []
+    shards = [job for job in own if STEPS[job.kind].counts]
     if run.is_stopping and any(job.state in {JobState.READY, JobState.ASSIGNED} for job in shards):
-        steps.append(StopWaiting())
-    if all(job.state is JobState.DONE for job in shards):
-        steps.append(CloseInference(is_stopped=any(job.is_stopped for job in shards)))
-    unjudged = any(job.state is JobState.FAILED for job in judges)
-    if judges and all(job.state.is_terminal for job in judges):
-        steps.append(CloseJudging())
+        actions.append(StopWaiting())
+    for no in sorted({job.step for job in own if STEPS[job.kind].writes_facts}):
+        of_step = [job for job in own if job.step == no]
+        if all(map(_is_over, of_step)):
+            actions.append(CloseStep(no=no, state=_phase_after(of_step)))
     if run.state is RunState.RUNNING and all(_is_over(job) for job in own):
-        has_errors = run.keeps_errors or unjudged or any(job.failed for job in shards)
-        steps.append(End(event=RunEvent.END_PARTIAL if has_errors else RunEvent.SUCCEED))
-    return steps
+        has_errors = run.keeps_errors or any(job.failed for job in shards) or any(map(_is_lost, own))
+        actions.append(End(event=RunEvent.END_PARTIAL if has_errors else RunEvent.SUCCEED))
+    return actions
 
 
 def _is_over(job: JobNow) -> bool:
-    """Whether a job keeps its run open no longer; a judge that failed costs its verdicts, and nothing else."""
-    return job.state is JobState.DONE or (job.is_judging and job.state.is_terminal)
+    """Whether a job keeps its run open no longer."""
+    return job.state is JobState.DONE or (STEPS[job.kind].is_optional and job.state.is_terminal)
 
 
-def _wind_up(run: RunNow, own: Sequence[JobNow], reason: str | None) -> list[Step]:
-    steps: list[Step] = [CancelWaiting(reason=None if run.is_cancelled else reason)]
+def _is_lost(job: JobNow) -> bool:
+    """Whether a job failed whose run goes on without its rows."""
+    return job.state is JobState.FAILED and STEPS[job.kind].is_optional
+
+
+def _phase_after(jobs: Sequence[JobNow]) -> PhaseState:
+    """Say what the phase of a step is once its jobs have ended: it counts as a whole, or not at all."""
+    if any(job.state is not JobState.DONE for job in jobs):
+        return PhaseState.VOID
+    return PhaseState.STOPPED if any(job.is_stopped for job in jobs) else PhaseState.COMPLETE
+
+
+def _wind_up(run: RunNow, own: Sequence[JobNow], reason: str | None) -> list[Action]:
+    actions: list[Action] = [CancelWaiting(reason=None if run.is_cancelled else reason)]
     if not any(job.state is JobState.RUNNING for job in own):
         event = RunEvent.CANCEL if run.is_cancelled else RunEvent.FAIL
-        steps.append(End(event=event, reason=None if run.is_cancelled else reason))
-    return steps
+        actions.append(End(event=event, reason=None if run.is_cancelled else reason))
+    return actions
 
 
 def _failure(jobs: Sequence[JobNow]) -> str | None:
-    failed = next((job for job in jobs if job.state is JobState.FAILED and not job.is_judging), None)
+    failed = next((job for job in jobs if job.state is JobState.FAILED and not _is_lost(job)), None)
     if failed is not None:
         return f"{STEPS[failed.kind].stage}: {failed.message or 'failed'}"
     lost = any(job.is_shared and job.state is JobState.CANCELLED for job in jobs)

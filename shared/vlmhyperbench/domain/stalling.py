@@ -8,9 +8,10 @@ from typing import Final
 import numpy as np
 
 from vlmhyperbench.domain.arrivals import Arrivals, draw_arrivals
-from vlmhyperbench.domain.judging import PARAM, judge_of, judging_of, judging_spec
+from vlmhyperbench.domain.judging import asked_spec
 from vlmhyperbench.domain.scenarios import ArrivalSpec
 from vlmhyperbench.domain.specs import RunSpec
+from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench_sdk.types import JsonValue
 
 LONGEST_DELAY_S: Final = 60.0
@@ -19,23 +20,23 @@ _SLACK: Final = 1.1
 """What has ended is sealed, stored and committed a while later."""
 
 
-def stall_limit_s(spec: RunSpec, params: Mapping[str, JsonValue], *, requests: int) -> float:
-    """Return the longest time in seconds from one commit of a GENERATE job to the next, if all that is left hangs.
+def stall_limit_s(spec: RunSpec, kind: StepKind, params: Mapping[str, JsonValue], *, requests: int) -> float:
+    """Return the longest time in seconds from one commit of a job that asks to the next, if all that is left hangs.
 
     Each request may use up its tries one after the other, each for as long as the run allows, and may be due only
     after a pause: the time to think between two questions, or the largest gap between two arrivals.
 
     Args:
         spec: of the run.
-        params: of the job, which say which judge it asks.
+        kind: of the job's step.
+        params: of the job.
         requests: at most so many are asked by the job.
 
     Raises:
         LookupError: the run has no such judge.
         InvalidInput: the schedule cannot be drawn.
     """
-    if PARAM in params:
-        spec = judging_spec(spec, judging_of(judge_of(spec, str(params[PARAM]))))
+    spec = asked_spec(spec, kind, params)
     limits, scenario = spec.limits, spec.scenario
     tries = 1 if scenario.is_timed else limits.tries
     asking_s = tries * limits.request_timeout_s + (tries - 1) * LONGEST_DELAY_S

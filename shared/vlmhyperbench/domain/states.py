@@ -48,13 +48,6 @@ RUN_TABLE: dict[tuple[RunState, RunEvent], RunState] = {
 """A run is RUNNING from the first claim of a job of its own after INDEX."""
 
 
-PHASES_ASIDE = frozenset({"warmup", "baseline"})
-"""Kinds of phases that are asked beside what a job is about."""
-
-PHASES_UNCOUNTED = PHASES_ASIDE | {"judge"}
-"""Kinds of phases whose rows are no answers of the run."""
-
-
 class ExperimentState(StrEnum):
     """Derived from an experiment's runs."""
 

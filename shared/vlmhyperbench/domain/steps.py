@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Literal, TypeAlias
 
+from vlmhyperbench_sdk.load import PhaseKind
+
 WorkerKind: TypeAlias = Literal["evaluation", "inference", "reporting"]
 
 
@@ -32,7 +34,10 @@ class StepKind(StrEnum):
     """Asks the run's target."""
     IMPORT = "IMPORT"
     """Takes answers out of a file instead of asking for them."""
+    JUDGE = "JUDGE"
+    """Asks the target of a metric about the run's answers."""
     SCORE = "SCORE"
+    """Values answers, those of this run or those that it keeps of another."""
     REPORT = "REPORT"
 
 
@@ -43,16 +48,41 @@ class StepProperties:
     worker: WorkerKind
     """Who works on it."""
     stage: Stage
-    asks: Literal["run"] | None = None
-    """Whose target it sends requests to; None where it sends none."""
-    writes_facts: bool = False
-    """It owns a range of ordinals, each of which gets its row."""
+    """What the user sees it as."""
+    samples: Literal["dataset", "answers"] | None = None
+    """What it works on: the samples of the dataset, or the answers of the steps that it needs."""
+    asks: Literal["run", "metric"] | None = None
+    """Whose target it sends requests to: the run's own, or the one that a metric pins; None: it sends none."""
+    phase: PhaseKind | None = None
+    """Kind of the phase that its jobs fill with facts, one row per ordinal of their ranges, unless the run's scenario
+    is timed and has a kind of its own; None: it writes no facts."""
+    counts: bool = False
+    """Its rows are the run's answers."""
+    is_optional: bool = False
+    """Its failure costs the run no more than its own rows."""
+
+    @property
+    def writes_facts(self) -> bool:
+        """Whether each ordinal of its jobs' ranges gets its row."""
+        return self.phase is not None
 
 
 STEPS: Final[Mapping[StepKind, StepProperties]] = {
     StepKind.INDEX: StepProperties(worker="evaluation", stage=Stage.INDEX),
-    StepKind.GENERATE: StepProperties(worker="inference", stage=Stage.INFERENCE, asks="run", writes_facts=True),
-    StepKind.IMPORT: StepProperties(worker="evaluation", stage=Stage.INFERENCE, writes_facts=True),
-    StepKind.SCORE: StepProperties(worker="evaluation", stage=Stage.EVALUATION),
+    StepKind.GENERATE: StepProperties(
+        worker="inference", stage=Stage.INFERENCE, samples="dataset", asks="run", phase="accuracy", counts=True
+    ),
+    StepKind.IMPORT: StepProperties(
+        worker="evaluation", stage=Stage.INFERENCE, samples="dataset", phase="accuracy", counts=True
+    ),
+    StepKind.JUDGE: StepProperties(
+        worker="inference",
+        stage=Stage.EVALUATION,
+        samples="answers",
+        asks="metric",
+        phase="judge",
+        is_optional=True,
+    ),
+    StepKind.SCORE: StepProperties(worker="evaluation", stage=Stage.EVALUATION, samples="answers"),
     StepKind.REPORT: StepProperties(worker="reporting", stage=Stage.REPORT),
 }

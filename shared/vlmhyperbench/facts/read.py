@@ -36,10 +36,9 @@ async def read_facts(
     a fact has none; where the run has a sample manifest all of its columns but `index` and `error`: `key`, `question`,
     `references`, `images`, `metadata` and one `group.<name>` per group column.
 
-    `counting` phases are COMPLETE or STOPPED ones and open accuracy phases, without those of
-    `PHASES_UNCOUNTED`. A kept row
-    has the phase, ordinal, sample and repeat of this run; `run_id` and `claim_id` say who measured it. With `ordinals`
-    only these rows are read, and only the chunks that they lie in.
+    `counting` phases are those whose rows are answers of the run: COMPLETE or STOPPED ones and open accuracy phases. A
+    kept row has the phase, ordinal, sample and repeat of this run; `run_id` and `claim_id` say who measured it. With
+    `ordinals` only these rows are read, and only the chunks that they lie in.
 
     Raises:
         NotFound: there is no such run, or a file of it is missing from storage.

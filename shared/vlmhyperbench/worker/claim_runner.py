@@ -162,7 +162,7 @@ class ClaimRunner:
         if run is None or job.range_start is None or job.range_end is None:
             return 0.0
         try:
-            return stall_limit_s(run.pinned_spec(), job.params, requests=job.range_end - job.range_start)
+            return stall_limit_s(run.pinned_spec(), job.kind, job.params, requests=job.range_end - job.range_start)
         except (InvalidInput, LookupError, ValueError):
             return 0.0  # what is wrong with a spec is the handler's to say
 

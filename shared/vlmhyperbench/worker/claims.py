@@ -14,12 +14,12 @@ from uuid import UUID
 from vlmhyperbench.bus import Progress, Resources, Speeds
 from vlmhyperbench.db import claim_phases, claims
 from vlmhyperbench.db.appending import Appended, NewChunk, NewFact, append
-from vlmhyperbench.domain.judging import PARAM
 from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome, Preempted, Stopped
 from vlmhyperbench.domain.states import PhaseState
-from vlmhyperbench.domain.steps import STEPS, Stage
+from vlmhyperbench.domain.steps import STEPS
 from vlmhyperbench.errors import Conflict, Fenced, Unavailable
 from vlmhyperbench.worker.rates import Rate
+from vlmhyperbench_sdk.load import PhaseKind
 from vlmhyperbench_sdk.types import JsonObject
 
 if TYPE_CHECKING:
@@ -156,17 +156,20 @@ class ClaimedJob:
         if after > before:
             await self.runtime.bus.publish(self.stream_id, after)
 
-    async def open_phase(self, kind: str, *, params: JsonObject, count: int | None = None) -> int:
+    async def open_phase(
+        self, kind: PhaseKind, *, params: JsonObject, count: int | None = None, is_own: bool = True
+    ) -> int:
         """Open a phase that this claim measures and return its number.
 
-        A `warmup` phase never becomes the job's own; any other does, and the rows appended to it are the job's.
+        Rows that are appended to the job's own phase are the job's, and count as it does; those of any other, such as
+        a warm-up or the baseline rows, count nowhere.
 
         Raises:
             Fenced: the claim is lost.
         """
         async with self.transaction() as session:
             return await claim_phases.open_of_claim(
-                session, self.run_id, self.job.id, self.claim_id, kind=kind, params=params, count=count
+                session, self.run_id, self.job.id, self.claim_id, kind=kind, params=params, count=count, is_own=is_own
             )
 
     async def close_phase(self, no: int, state: PhaseState, *, count: int | None = None) -> None:
@@ -234,15 +237,14 @@ class ClaimedJob:
     ) -> None:
         """Publish where the job is, with its rate and the time that is left; at most twice a second, never an event.
 
-        For a job that writes facts the numbers are its own shard's; the other shards of the run are added here.
+        The numbers of a job that brings answers are its own shard's; the other shards of the run are added here.
         """
         now = time.monotonic()
         if now - self._published_at < PROGRESS_S and done != total:
             return
         self._published_at = now
         run_done, run_failed, run_total = done, failed, total
-        is_judging = PARAM in self.job.params
-        if STEPS[self.job.kind].writes_facts and not is_judging:
+        if self.job.counts:
             try:
                 async with self.runtime.database.transaction() as session:
                     others = await claims.other_shards(session, self.run_id, self.job.id)
@@ -255,7 +257,7 @@ class ClaimedJob:
             self.stream_id,
             Progress(
                 run_id=self.stream_id,
-                stage=stage or (Stage.EVALUATION if is_judging else STEPS[self.job.kind].stage),
+                stage=stage or STEPS[self.job.kind].stage,
                 done=run_done,
                 total=run_total,
                 failed=run_failed,

@@ -25,7 +25,7 @@ def room(fresh_database: Database) -> EngineRoom:
 async def open_warmup(room: EngineRoom, held: Held) -> int:
     async with room.database.transaction() as session:
         return await claim_phases.open_of_claim(
-            session, run_of(held), held.job.id, held.claim_id, kind="warmup", params={}, count=2
+            session, run_of(held), held.job.id, held.claim_id, kind="warmup", params={}, count=2, is_own=False
         )
 
 
@@ -90,14 +90,18 @@ async def test_whoever_takes_a_job_again_voids_what_its_own_earlier_claims_left(
     assert await states(room, first) == ["OPEN", "OPEN", "VOID"]
 
 
-async def test_the_end_of_the_inference_closes_the_phases_of_the_run_alone(room: EngineRoom) -> None:
+async def test_a_step_closes_its_own_phases_and_the_run_all_that_no_claim_opened(
+    room: EngineRoom,
+) -> None:
     first, _ = await two_shards(room)
     await room.execute(
-        "INSERT INTO phase (run_id, no, kind, state, params) VALUES (:run, 4, 'judge', 'OPEN', '{}')", run=run_of(first)
+        "INSERT INTO phase (run_id, no, kind, state, params, step, counts) "
+        "VALUES (:run, 4, 'judge', 'OPEN', '{}', 2, false)",
+        run=run_of(first),
     )
     async with room.database.transaction() as session:
-        await claim_phases.close_of_run(session, run_of(first), PhaseState.COMPLETE, judging=False)
+        await claim_phases.close_of_run(session, run_of(first), PhaseState.COMPLETE, step=1)
     assert await states(room, first) == ["COMPLETE", "OPEN", "OPEN", "OPEN"]
     async with room.database.transaction() as session:
-        await claim_phases.close_of_run(session, run_of(first), PhaseState.VOID, judging=True)
+        await claim_phases.close_of_run(session, run_of(first), PhaseState.VOID)
     assert await states(room, first) == ["COMPLETE", "OPEN", "OPEN", "VOID"]

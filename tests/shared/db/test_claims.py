@@ -282,7 +282,7 @@ async def _open(room: EngineRoom, held: Held, kind: str) -> int:
     async with room.database.transaction() as session:
         await claims.hold(session, job_id=held.job.id, claim_id=held.claim_id)
         return await claim_phases.open_of_claim(
-            session, held.job.run_id, held.job.id, held.claim_id, kind=kind, params={}, count=2
+            session, held.job.run_id, held.job.id, held.claim_id, kind=kind, params={}, count=2, is_own=kind != "warmup"
         )
 
 

@@ -115,7 +115,7 @@ async def test_a_run_that_keeps_an_error_of_one_that_was_cancelled_while_it_was_
 async def test_a_run_that_keeps_the_answers_of_one_that_only_lacked_its_verdicts_succeeds(room: EngineRoom) -> None:
     judged = run_spec(reports=(), metrics=(judge_metric(),))
     run, _ = await room.shards(judged)
-    [shard, judge] = sorted(await room.jobs_of(run.id, StepKind.GENERATE), key=lambda job: job.phase or 0)
+    [shard], [judge] = [await room.jobs_of(run.id, kind) for kind in (StepKind.GENERATE, StepKind.JUDGE)]
     held = await room.take(shard.id, await room.add_worker())
     await room.append(held, list(range(shard.range_end or 0)))
     await room.finish(held, Complete())
@@ -126,7 +126,7 @@ async def test_a_run_that_keeps_the_answers_of_one_that_only_lacked_its_verdicts
     parent = await room.run(run.id)
     assert parent.state is RunState.PARTIAL
     child = await rescore(room, parent, judged)
-    await do(room, child.id, StepKind.GENERATE, Complete())
+    await do(room, child.id, StepKind.JUDGE, Complete())
     await do(room, child.id, StepKind.SCORE, Complete())
     assert (await room.run(child.id)).state is RunState.SUCCEEDED
 
@@ -136,7 +136,7 @@ async def test_an_error_among_the_verdicts_of_a_run_that_keeps_its_answers_is_no
 ) -> None:
     judged = run_spec(reports=(), metrics=(judge_metric(),))
     child = await rescore(room, await measured(room), judged)
-    await do(room, child.id, StepKind.GENERATE, Complete(), errors=[2])
+    await do(room, child.id, StepKind.JUDGE, Complete(), errors=[2])
     await do(room, child.id, StepKind.SCORE, Complete())
     assert (await room.run(child.id)).state is RunState.SUCCEEDED
 

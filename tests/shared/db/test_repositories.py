@@ -91,7 +91,9 @@ async def test_phases_are_read_in_order(database: Database) -> None:
     async with database.transaction() as session:
         run = await add_run(session)
         for no in (2, 1):
-            await phases.add(session, run_id=run.id, no=no, kind="accuracy", params={"in_flight": 4}, count=no)
+            await phases.add(
+                session, run_id=run.id, no=no, step=1, kind="accuracy", counts=True, params={"in_flight": 4}, count=no
+            )
         found = await phases.of_run(session, run.id)
         assert await phases.get(session, run.id, 3) is None
     assert [(phase.no, phase.count, phase.state, phase.params) for phase in found] == [

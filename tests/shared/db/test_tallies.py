@@ -61,13 +61,13 @@ async def test_the_rows_of_all_shards_are_counted_and_those_of_other_runs_are_no
     assert await tally(room) == {}
 
 
-async def test_what_a_judge_answers_is_no_row_of_the_inference(room: EngineRoom) -> None:
+async def test_what_does_not_count_is_no_row_of_the_inference(room: EngineRoom) -> None:
     run_id, held = await answered(room, [0, 1])
     shards = claims.Shards(done=2, failed=0, total=4)
     async with room.database.transaction() as session:
         assert await claims.other_shards(session, run_id, UUID(int=0)) == shards
         assert (await claims.other_shards(session, run_id, held.job.id)).done == 0
-    await room.execute('UPDATE job SET params = \'{"judge": "x"}\' WHERE id = :id', id=held.job.id)
+    await room.execute("UPDATE job SET counts = false WHERE id = :id", id=held.job.id)
     assert await tally(room, run_id) == {}
     async with room.database.transaction() as session:
         assert (await claims.other_shards(session, run_id, UUID(int=0))).done == 0

@@ -164,14 +164,14 @@ def test_a_judge_is_asked_after_the_inference_and_before_scoring() -> None:
     planned = expand_run(spec, samples=6)
     assert planned.total == 6
     _, judge = planned.phases
-    assert (judge.no, judge.kind, judge.count) == (2, "judge", 6 * 2 * 2)
+    assert (judge.no, judge.step, judge.kind, judge.counts, judge.count) == (2, 2, "judge", False, 6 * 2 * 2)
     shard, *judging, score, _ = planned.jobs
     assert [(job.kind, job.phase, job.range_start, job.range_end, job.needs) for job in judging] == [
-        (StepKind.GENERATE, 2, 0, 10, (0,)),
-        (StepKind.GENERATE, 2, 10, 20, (0,)),
-        (StepKind.GENERATE, 2, 20, 24, (0,)),
+        (StepKind.JUDGE, 2, 0, 10, (0,)),
+        (StepKind.JUDGE, 2, 10, 20, (0,)),
+        (StepKind.JUDGE, 2, 20, 24, (0,)),
     ]
-    assert {job.params["judge"] for job in judging} == {"judged@v1"}
+    assert {job.params["metric"] for job in judging} == {"judged@v1"}
     assert {job.target_digest for job in judging} == {digest_of(JUDGING.target)}
     assert (shard.target_digest, score.needs, score.needs_state) == (None, (0, 1, 2, 3), "ENDED")
 

@@ -17,8 +17,7 @@ from vlmhyperbench.domain.scheduling import (
     Assign,
     AssignedJob,
     CancelWaiting,
-    CloseInference,
-    CloseJudging,
+    CloseStep,
     End,
     Expand,
     JobNow,
@@ -33,7 +32,7 @@ from vlmhyperbench.domain.scheduling import (
     decide,
     is_given_up,
 )
-from vlmhyperbench.domain.states import JobState, RunEvent, RunState
+from vlmhyperbench.domain.states import JobState, PhaseState, RunEvent, RunState
 from vlmhyperbench.domain.steps import StepKind
 
 
@@ -105,7 +104,7 @@ def test_no_worker_gets_more_than_its_slots(
 
 
 def job(kind: StepKind, state: JobState, **other: object) -> JobNow:
-    return JobNow(kind=kind, state=state, **other)  # type: ignore[arg-type]
+    return JobNow(kind=kind, state=state, **{"step": list(StepKind).index(kind), **other})  # type: ignore[arg-type]
 
 
 INDEXED = [job(StepKind.INDEX, JobState.DONE)]
@@ -126,13 +125,13 @@ def test_the_inference_closes_when_every_shard_has_ended() -> None:
     score = job(StepKind.SCORE, JobState.READY)
     assert advance(RUNNING, [*INDEXED, *shards, score]) == []
     done = [job(StepKind.GENERATE, JobState.DONE)] * 2
-    assert advance(RUNNING, [*INDEXED, *done, score]) == [CloseInference(is_stopped=False)]
+    assert advance(RUNNING, [*INDEXED, *done, score]) == [CloseStep(no=1, state=PhaseState.COMPLETE)]
 
 
 def test_the_inference_is_stopped_if_a_shard_was() -> None:
     shards = [job(StepKind.GENERATE, JobState.DONE), job(StepKind.GENERATE, JobState.DONE, is_stopped=True)]
     steps = advance(RUNNING, [*INDEXED, *shards, job(StepKind.SCORE, JobState.READY)])
-    assert steps == [CloseInference(is_stopped=True)]
+    assert steps == [CloseStep(no=1, state=PhaseState.STOPPED)]
 
 
 def test_a_run_succeeds_when_its_last_job_is_done() -> None:
@@ -146,7 +145,7 @@ def test_a_run_with_an_error_row_is_partial() -> None:
 
 
 def test_a_run_that_keeps_an_error_row_is_partial_too() -> None:
-    scored = [JobNow(kind=StepKind.SCORE, state=JobState.DONE)]
+    scored = [job(StepKind.SCORE, JobState.DONE)]
     assert advance(RunNow(state=RunState.RUNNING), scored)[-1] == End(event=RunEvent.SUCCEED)
     assert advance(RunNow(state=RunState.RUNNING, keeps_errors=True), scored)[-1] == End(event=RunEvent.END_PARTIAL)
 
@@ -217,29 +216,33 @@ def test_later_tries_wait_up_to_five_minutes(fails: int, draw: float) -> None:
 
 def test_a_run_that_knows_enough_ends_the_shards_that_wait() -> None:
     run = RunNow(state=RunState.RUNNING, is_stopping=True)
-    shards = [JobNow(kind=StepKind.GENERATE, state=state) for state in (JobState.READY, JobState.RUNNING)]
+    shards = [job(StepKind.GENERATE, state) for state in (JobState.READY, JobState.RUNNING)]
     assert advance(run, shards) == [StopWaiting()]
     assert advance(run, shards[1:]) == []
 
 
-def test_judges_close_their_phases_and_not_those_of_the_inference() -> None:
-    run = RunNow(state=RunState.RUNNING)
-    asked = JobNow(kind=StepKind.GENERATE, state=JobState.DONE)
-    judge = JobNow(kind=StepKind.GENERATE, state=JobState.RUNNING, is_judging=True, failed=3)
-    assert advance(run, [asked, judge]) == [CloseInference(is_stopped=False)]
-    told = advance(run, [asked, replace(judge, state=JobState.DONE)])
-    assert told == [CloseInference(is_stopped=False), CloseJudging(), End(event=RunEvent.SUCCEED)]
+INFERRED = CloseStep(no=1, state=PhaseState.COMPLETE)
 
 
-def test_a_judge_that_fails_takes_no_other_score_away() -> None:
-    run = RunNow(state=RunState.RUNNING)
-    jobs = [
-        JobNow(kind=StepKind.GENERATE, state=JobState.DONE),
-        JobNow(kind=StepKind.GENERATE, state=JobState.FAILED, is_judging=True),
-        JobNow(kind=StepKind.SCORE, state=JobState.DONE),
-    ]
-    told = advance(run, jobs)
-    assert told == [CloseInference(is_stopped=False), CloseJudging(), End(event=RunEvent.END_PARTIAL)]
+def test_a_step_closes_when_its_own_jobs_have_ended() -> None:
+    asked, judge = job(StepKind.GENERATE, JobState.DONE), job(StepKind.JUDGE, JobState.RUNNING, failed=3)
+    assert advance(RUNNING, [asked, judge]) == [INFERRED]
+    actions = advance(RUNNING, [asked, replace(judge, state=JobState.DONE)])
+    judged = CloseStep(no=judge.step, state=PhaseState.COMPLETE)
+    assert actions == [INFERRED, judged, End(event=RunEvent.SUCCEED)]
+
+
+def test_each_of_two_judges_closes_by_itself() -> None:
+    asked = job(StepKind.GENERATE, JobState.DONE)
+    judges = [job(StepKind.JUDGE, JobState.DONE, step=2), job(StepKind.JUDGE, JobState.READY, step=3)]
+    assert advance(RUNNING, [asked, *judges]) == [INFERRED, CloseStep(no=2, state=PhaseState.COMPLETE)]
+
+
+def test_an_optional_step_that_fails_costs_the_run_its_own_rows_only() -> None:
+    judges = [job(StepKind.JUDGE, JobState.FAILED), job(StepKind.JUDGE, JobState.DONE)]
+    jobs = [job(StepKind.GENERATE, JobState.DONE), *judges, job(StepKind.SCORE, JobState.DONE)]
+    void = CloseStep(no=judges[0].step, state=PhaseState.VOID)
+    assert advance(RUNNING, jobs) == [INFERRED, void, End(event=RunEvent.END_PARTIAL)]
 
 
 def test_of_two_idle_workers_on_one_machine_one_gets_a_job_to_time() -> None:

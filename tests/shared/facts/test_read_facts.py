@@ -171,8 +171,8 @@ async def test_only_phases_that_count_are_read(
     await _answer(database, storage, folder, shard, [0])
     async with database.transaction() as session:
         await session.execute(
-            text("UPDATE phase SET kind = :kind, state = :state WHERE run_id = :run"),
-            {"kind": kind, "state": state, "run": shard.run.id},
+            text("UPDATE phase SET kind = :kind, counts = :counts, state = :state WHERE run_id = :run"),
+            {"kind": kind, "counts": kind not in {"warmup", "judge"}, "state": state, "run": shard.run.id},
         )
     assert (await read_facts(database, storage, shard.run.id)).height == int(counts)
     assert (await read_facts(database, storage, shard.run.id, phases="all")).height == 1
@@ -189,7 +189,7 @@ async def test_a_kept_phase_is_read_from_the_run_that_measured_it(
         child = await add_run(session, name="child", parent_run_id=parent.run.id)
         grandchild = await add_run(session, name="grandchild", parent_run_id=child.id)
         for run in (child, grandchild):
-            await phases.add(session, run_id=run.id, no=5, kind="accuracy", params={}, count=2)
+            await phases.add(session, run_id=run.id, no=5, step=1, kind="accuracy", counts=True, params={}, count=2)
         await kept.add_phase(
             session, KeptPhaseView(run_id=child.id, phase=5, source_run_id=parent.run.id, source_phase=1)
         )

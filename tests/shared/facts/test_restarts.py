@@ -27,7 +27,14 @@ async def test_a_job_whose_rows_are_void_each_time_is_given_up(fresh_database: D
         held = await room.take(shard.id, worker_id)
         async with fresh_database.transaction() as session:
             no = await claim_phases.open_of_claim(
-                session, held.job.run_id, held.job.id, held.claim_id, kind=kind, params={}, count=4
+                session,
+                held.job.run_id,
+                held.job.id,
+                held.claim_id,
+                kind=kind,
+                params={},
+                count=4,
+                is_own=kind != "warmup",
             )
         await room.append(held, [0], phase=no)
         states.append(await room.finish(held, Failed(code="engine_lost", message="gone")))

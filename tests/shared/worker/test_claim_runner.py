@@ -311,7 +311,7 @@ async def test_whatever_a_handler_writes_is_behind_the_fence_and_published(room:
         await events.append(session, stream_id=job.stream_id, type="artifact.ready", data={"name": "a"})
         await artifacts.of_run(session, job.run_id)
     assert (await room.events(job.run_id))[-1].type == "artifact.ready"
-    no = await job.open_phase("warmup", params={})
+    no = await job.open_phase("warmup", params={}, is_own=False)
     await job.close_phase(no, PhaseState.COMPLETE, count=0)
     await job.record_claim(engine={"name": "simulated"}, measured_at="engine")
     await job.set_resident(["t"])

@@ -53,7 +53,7 @@ async def claimed(room: EngineRoom, runtime: Runtime) -> ClaimedJob:
         worker_id=worker_id, boot_id=uuid4(), name="w", runtime=runtime, settings=runtime.settings, label={}
     )
     job = ClaimedJob(held.job, claim_id=held.claim_id, context=context, cpu=CpuChildren())
-    assert await job.open_phase("warmup", params={}, count=1) == WARMUP
+    assert await job.open_phase("warmup", params={}, count=1, is_own=False) == WARMUP
     await append(job, 0)
     return job
 
@@ -90,7 +90,7 @@ async def add_event(job: ClaimedJob) -> None:
 
 
 async def open_phase(job: ClaimedJob) -> int:
-    return await job.open_phase("baseline", params={}, count=1)
+    return await job.open_phase("baseline", params={}, count=1, is_own=False)
 
 
 async def open_measured_phase(job: ClaimedJob) -> int:

@@ -33,6 +33,7 @@ class JobRow(SQLModel, table=True):
 
     id: UUID = Field(primary_key=True)
     kind: str
+    """Kind of its step: `domain.steps` says what that is."""
     scope: str
     """`run` or `experiment`: whose job it is."""
     run_id: UUID | None = Field(default=None, foreign_key="run.id", index=True)
@@ -45,7 +46,7 @@ class JobRow(SQLModel, table=True):
     phase: int | None = None
     range_start: int | None = bigint_column()
     range_end: int | None = bigint_column()
-    """Ordinals [start, end) of a GENERATE shard."""
+    """Ordinals [start, end) of a job that writes facts."""
     target_digest: str | None = None
     """Digest of the run's target: jobs with equal ones can use one loaded model."""
     params: dict[str, Any] = json_column()
@@ -64,6 +65,10 @@ class JobRow(SQLModel, table=True):
     """Of a terminal job: `{kind: complete | stopped | failed | cancelled, reason, at, …}`."""
     created_at: datetime = now_column()
     finished_at: datetime | None = instant_column()
+    step: int
+    """Number of its step in the run's graph."""
+    counts: bool
+    """Its rows are answers of the run."""
 
 
 class ClaimRow(SQLModel, table=True):

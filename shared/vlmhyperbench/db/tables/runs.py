@@ -114,6 +114,10 @@ class PhaseRow(SQLModel, table=True):
     count: int | None = bigint_column()
     opened_at: datetime = now_column()
     closed_at: datetime | None = instant_column()
+    step: int
+    """Number of its step in the run's graph."""
+    counts: bool
+    """Its rows are answers of the run."""
 
 
 class EventRow(SQLModel, table=True):

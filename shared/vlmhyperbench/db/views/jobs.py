@@ -48,6 +48,8 @@ class JobView:
     outcome: JsonObject | None
     created_at: datetime
     finished_at: datetime | None
+    step: int
+    counts: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

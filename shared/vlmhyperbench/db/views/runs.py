@@ -99,6 +99,8 @@ class PhaseView:
     count: int | None
     opened_at: datetime
     closed_at: datetime | None
+    step: int
+    counts: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
