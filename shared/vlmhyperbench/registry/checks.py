@@ -94,10 +94,8 @@ def _replacing(catalogue: Catalogue) -> Iterable[str]:
 def _backend(references: References, name: str) -> None:
     backend = references.catalogue.backends[name]
     field = ("default_backend_class",) if backend.default_backend_class else ("name",)
-    references.plugin("backends", backend.default_backend_class or name, None, field)
-    if backend.default_adapter_package is not None:
-        package = backend.default_adapter_package
-        references.find(references.catalogue.packages, "packages", package, ("default_adapter_package",))
+    adapter, package = backend.default_backend_class or name, backend.default_adapter_package
+    references.plugin("backends", adapter, package, field, package_key="default_adapter_package")
     for no, special in enumerate(backend.specialized_adapters):
         references.plugin(
             "backends", special.backend_class, special.package, ("specialized_adapters", no, "backend_class")
@@ -111,7 +109,8 @@ def _model(references: References, name: str) -> None:
         backend = references.find(references.catalogue.backends, "backends", backend_name, ("backends", no))
         if backend is not None and model.backend_class is not None:
             adapter = adapter_class(name, model, backend_name, backend)
-            references.plugin("backends", adapter, model.adapter_package, ("backend_class",))
+            package = model.adapter_package
+            references.plugin("backends", adapter, package, ("backend_class",), package_key="adapter_package")
 
 
 def _path_written_out(references: References, path: str | None) -> None:

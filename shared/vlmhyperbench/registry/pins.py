@@ -103,7 +103,7 @@ def pin_scenario(
         check_supported(references, "scenario", chosen.name, task.scenarios, task, path)
         # A bound of the choice's own stands in place of either of the entry's.
         replaced = {"requests", "duration_s"} if own.keys() & {"requests", "duration_s"} else set()
-        written = entry.model_dump(mode="json", exclude={"description", "metadata", "name", *replaced})
+        written = entry.model_dump(mode="json", exclude={"description", "name", *replaced})
         if chosen.arrivals is not None:
             said = chosen.arrivals.model_dump(mode="json", exclude_unset=True)
             own["arrivals"] = {**(written["arrivals"] or {}), **said}

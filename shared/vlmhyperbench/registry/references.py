@@ -49,14 +49,16 @@ class References:
                 self.say(path, f"the {SINGULAR[kind]} {name!r} cannot be used: {wrong}", "Correct that entry.")
         return None
 
-    def plugin(self, group: Group, name: str, package: str | None, path: Path) -> PackageRef | None:
-        """Check that a plugin can be used and that it comes from the package that the entry names."""
+    def plugin(
+        self, group: Group, name: str, package: str | None, path: Path, *, package_key: str = "package"
+    ) -> PackageRef | None:
+        """Check that a plugin can be used, and that it comes from the package that the entry names in `package_key`."""
         problem = self.plugins.problem_with(group, name)
         if problem is not None:
             self.say(path, *problem)
             return None
         if package is not None:
-            self.find(self.catalogue.packages, "packages", package, (*path[:-1], "package"))
+            self.find(self.catalogue.packages, "packages", package, (*path[:-1], package_key))
         found = self.plugins.package_of(group, name)
         if found is not None and package is not None and found.distribution != package:
             self.say(path, f"{name!r} is registered by {found.distribution}, not by {package}.", "Correct the package.")

@@ -40,7 +40,6 @@ class Entry(Strict):
     name: Slug | Literal[""] = ""
     version: Semver = "1.0.0"
     description: str = ""
-    metadata: Params = Field(default_factory=dict)
 
 
 class LocalSource(Strict):
@@ -48,7 +47,6 @@ class LocalSource(Strict):
 
     type: Literal["local"]
     path: Argument
-    editable: bool = False
 
 
 class GitSource(Strict):
@@ -73,10 +71,13 @@ class PypiSource(Strict):
 
 
 class PackageEntry(Entry):
-    """Where a plugin's distribution comes from. The entry's key is the distribution's name."""
+    """Where a plugin's distribution comes from. The entry's key is the distribution's name.
+
+    Other entries name it, and are refused where the plugin is another distribution's. Nothing is installed from
+    `source` yet: it is used by engines' environments once they exist.
+    """
 
     source: Annotated[LocalSource | GitSource | PypiSource, Field(discriminator="type")]
-    tier: Literal["core", "community", "archived"] = "community"
 
 
 class ModelEntry(Entry):
@@ -85,6 +86,7 @@ class ModelEntry(Entry):
     backends: Annotated[tuple[Slug, ...], Field(min_length=1)]
     family: str | None = None
     license: str | None = None
+    """As reports show it in the provenance."""
     quantization: str | None = None
     path: str | None = None
     """Folder of the files, absolute or relative to the registries."""
@@ -98,6 +100,14 @@ class ModelEntry(Entry):
     prices: PricesChoice | None = None
     backend_class: PluginName | None = None
     adapter_package: Slug | None = None
+    """Distribution that must register `backend_class`, an entry of `packages`."""
+
+    @model_validator(mode="after")
+    def _package_is_of_an_adapter(self) -> ModelEntry:
+        if self.adapter_package is not None and self.backend_class is None:
+            message = "adapter_package says which distribution backend_class is from, and there is no backend_class"
+            raise Refused(message, cure="Name the backend_class, or leave adapter_package out.")
+        return self
 
     @model_validator(mode="after")
     def _files_are_pinned(self) -> ModelEntry:
@@ -127,6 +137,7 @@ class BackendEntry(Entry):
     default_backend_class: PluginName | None = None
     """Registered name or dotted path of the adapter; the entry's own name by default."""
     default_adapter_package: Slug | None = None
+    """Distribution that must register the adapter, an entry of `packages`."""
     specialized_adapters: tuple[SpecializedAdapter, ...] = ()
     engine_params: Params = Field(default_factory=dict)
     """Defaults under a model's or an endpoint's own."""
@@ -217,6 +228,7 @@ class TaskEntry(Entry):
     """What a model is asked to do: a dataset, a prompt, metrics, and what a run of it may choose."""
 
     category: str | None = None
+    """What kind of task it is, as reports show it beside its name."""
     dataset: Slug
     prompt: Slug
     metrics: MetricRefs

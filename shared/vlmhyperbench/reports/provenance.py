@@ -47,7 +47,7 @@ def configuration_items(spec: RunSpec) -> tuple[tuple[str, str], ...]:
         ("through", f"{path_of(spec)} ({target.backend_class})"),
         ("quantization", (target.quantization if isinstance(target, ModelTarget) else None) or "–"),
         ("engine parameters", plain(target.engine_params)),
-        ("task", f"{spec.task} {spec.task_version}"),
+        ("task", f"{spec.task} {spec.task_version}" + (f" ({spec.category})" if spec.category else "")),
         ("data set", f"{dataset.name} {dataset.version}, seed {dataset.seed}, limit {dataset.limit or 'none'}"),
         ("data set parameters", plain(dataset.params)),
         ("filters", plain({k: v for k, v in chosen.items() if v})),
@@ -70,6 +70,7 @@ def provenance(run: RunEvidence, *, name: str = "provenance", title: str = "Prov
                 ("run", run.id),
                 ("spec digest", run.spec_digest),
                 ("parent run", run.parent_run_id or "none"),
+                ("licence of the weights", _licence(run)),
                 ("sample manifest", run.manifest_id or "none"),
                 ("samples", f"{run.samples if run.samples is not None else '–'}, {run.unreadable} unreadable"),
                 ("phases", phases or "none"),
@@ -131,6 +132,11 @@ def _rendered(run: RunEvidence) -> list[Listing]:
     return [
         Listing(title=f"As sent for {row['key']}", text=str(row["user_prompt"])) for row in asked.iter_rows(named=True)
     ]
+
+
+def _licence(run: RunEvidence) -> str:
+    target = run.spec.target
+    return (target.license if isinstance(target, ModelTarget) else None) or "–"
 
 
 def _weights(run: RunEvidence) -> tuple[tuple[str, str, str], ...]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.shared.registry.writing import SHA, Shelf, errors_of, load, write
+from tests.shared.registry.writing import FILES, SHA, Shelf, errors_of, load, write
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.registry.errors import RegistryError, RegistryErrors
 from vlmhyperbench.registry.loading import load_catalogue
@@ -198,7 +198,7 @@ def test_packages_are_pinned_in_prod(tmp_path: Path) -> None:
     assert load(tmp_path, files).warnings == (
         "packages/a.yaml:1: the git ref 'main' of a is no commit: what it means may change.",
     )
-    local = {**files, "packages/d.yaml": "source: {type: local, path: ../d, editable: true}\n"}
+    local = {**files, "packages/d.yaml": "source: {type: local, path: ../d}\n"}
     (error,) = errors_of(tmp_path, local)
     assert error.startswith("packages/d.yaml:1: source: a local source is not used in prod. Put it into d.dev.yaml")
     assert errors_of(tmp_path, local, "dev") == []
@@ -219,6 +219,35 @@ def test_a_plugin_comes_from_the_package_that_the_entry_names(tmp_path: Path) ->
         "no package called 'no-package'"
         in errors_of(tmp_path, {**packages, "metrics/cer.yaml": metric.format("no-package")})[1]
     )
+
+
+def test_an_adapter_comes_from_the_package_that_is_named_for_it(tmp_path: Path) -> None:
+    package = {"packages/other.yaml": "source: {type: pypi, name: other, version: '1'}\n"}
+    backend = {**package, "backends/engine.yaml": "default_adapter_package: other\n"}
+    [wrong] = errors_of(tmp_path / "backend", backend)
+    assert "registered by engine-package, not by other" in wrong
+    adapter = "backends: [engine]\nbackend_class: engine\nadapter_package: "
+    [wrong] = errors_of(tmp_path / "model", {**package, "models/x.yaml": f"{adapter}other\n"})
+    assert "registered by engine-package, not by other" in wrong
+    *_, wrong = errors_of(tmp_path / "missing", {"models/x.yaml": f"{adapter}none\n"})
+    assert "x.yaml:3: adapter_package: " in wrong
+    [wrong] = errors_of(
+        tmp_path / "alone", {**package, "models/x.yaml": "backends: [engine]\nadapter_package: other\n"}
+    )
+    assert "backend_class" in wrong
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("tasks/t.yaml", "metadata: {team: documents}\n"),
+        ("packages/p.yaml", "source: {type: pypi, name: p, version: '1'}\ntier: core\n"),
+        ("packages/p.yaml", "source: {type: local, path: ../p, editable: true}\n"),
+    ],
+)
+def test_a_key_that_nothing_reads_is_refused(tmp_path: Path, file: str, text: str) -> None:
+    [wrong] = errors_of(tmp_path, {file: FILES.get(file, "") + text}, "dev")
+    assert "there is no such key" in wrong
 
 
 @pytest.mark.parametrize(

@@ -335,3 +335,18 @@ def test_settings_are_written_for_people() -> None:
 
 def test_sizes_have_binary_units() -> None:
     assert (size(512), size(1536), size(2.0**60)) == ("512\u00a0B", "1.5\u00a0KiB", "1 048 576\u00a0TiB")
+
+
+def test_licence_and_category_stand_where_the_run_is_traced() -> None:
+    plain = evidence([fact(0, "a", "a")])
+    target = plain.spec.target.model_copy(update={"license": "Apache-2.0"})
+    spec = plain.spec.model_copy(update={"category": "document_question_answering", "target": target})
+    shown = {
+        label: text
+        for section in run_document(replace(plain, spec=spec)).sections
+        for block in section.blocks
+        if isinstance(block, Facts)
+        for label, text in block.items
+    }
+    assert shown["licence of the weights"] == "Apache-2.0"
+    assert shown["task"].endswith("(document_question_answering)")
