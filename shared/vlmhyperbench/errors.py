@@ -6,7 +6,8 @@ VlmHyperBenchError            code, message, cure
 ├── NotFound                  a name or id that does not exist
 ├── NotReady                  right request, wrong moment (no model loaded, still starting)
 ├── Conflict                  the state of the thing forbids it
-│   └── Fenced                the claim is no longer ours: stop, write nothing
+│   ├── Fenced                the claim is no longer ours: stop, write nothing
+│   └── Damaged               a stored file is missing, or is not the one that was committed
 ├── Unavailable               a part that is needed does not answer; repeating may help
 │   └── OutOfMemory           it cannot run in the memory there is; a smaller request may
 ├── Denied                    no key, a wrong key, or a key without the scope
@@ -28,6 +29,7 @@ from vlmhyperbench_sdk.types import JsonObject
 
 __all__ = [
     "Conflict",
+    "Damaged",
     "Denied",
     "Fenced",
     "InvalidInput",
@@ -62,6 +64,29 @@ class Fenced(Conflict):
     """The claim is no longer ours: end the work and write nothing."""
 
     code = "fenced"
+
+
+class Damaged(Conflict):
+    """A stored file is missing, or its content is not what was committed: cut short, changed, or of another file."""
+
+    code = "storage_corrupt"
+
+    def __init__(self, key: str, *, expected: str, found: str | None) -> None:
+        """Say which file it is.
+
+        Args:
+            key: where it is stored.
+            expected: SHA-256 that was committed.
+            found: SHA-256 of what is there, or None where there is nothing.
+        """
+        state = "is missing" if found is None else f"has the SHA-256 {found}"
+        super().__init__(
+            f"{key} {state} in storage; a file with the SHA-256 {expected} was committed.",
+            cure="Restore it from a backup; without one, delete what is left and repeat the run that made it.",
+        )
+        self.key = key
+        self.expected = expected
+        self.found = found
 
 
 class OutOfMemory(Unavailable):

@@ -18,7 +18,7 @@ from vlmhyperbench.db import api_keys
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.domain.api_keys import ALL_SCOPES, hmac_of, prefix_of
 from vlmhyperbench.settings import Settings
-from vlmhyperbench.storage import FolderStorage
+from vlmhyperbench.storage import Storage, open_storage
 from vlmhyperbench_api.main import server_config
 
 PEPPER = "pepper"
@@ -31,7 +31,7 @@ class Served:
     url: str
     key: str
     database: Database
-    storage: FolderStorage
+    storage: Storage
     http: httpx2.AsyncClient
 
     @property
@@ -78,7 +78,7 @@ async def serving(settings: Settings, database: Database) -> AsyncIterator[Serve
         assert not serving_task.done(), serving_task.exception()
     port = server.servers[0].sockets[0].getsockname()[1]
     url = f"http://127.0.0.1:{port}"
-    storage = FolderStorage(Path(settings.storage_url))
+    storage = open_storage(settings.storage_url)
     async with httpx2.AsyncClient(base_url=f"{url}/api/v1", trust_env=False, timeout=30) as http:
         served = Served(url, "", database, storage, http)
         key = await served.add_key()

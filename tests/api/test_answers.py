@@ -6,12 +6,15 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.api.conftest import Served
+from vlmhyperbench.errors import Damaged
 from vlmhyperbench.wire.answers import Answers
+from vlmhyperbench_api.answer_files import AnswerFiles
 
 pytestmark = pytest.mark.anyio
 
@@ -43,6 +46,16 @@ async def test_another_project_does_not_see_a_file_and_cannot_use_it(api: Served
     body = {"answers": sha256, "metrics": ["anls"]}
     assert (await api.http.post("/runs/import", json=body, headers=stranger)).status_code == 422
     assert (await api.http.post("/runs/import", json=body)).status_code == 201
+
+
+async def test_a_file_is_described_from_its_content_after_a_restart(api: Served, tmp_path: Path) -> None:
+    found = Answers.model_validate_json((await api.http.post("/answers", content=CONTENT, headers=NDJSON)).content)
+    fresh = AnswerFiles(api.storage)
+    assert await fresh.describe("default", found.sha256) == found
+    (path,) = (tmp_path / "storage" / "answers").rglob("*.jsonl")
+    path.write_bytes(CONTENT + b"\n")
+    with pytest.raises(Damaged):
+        await AnswerFiles(api.storage).describe("default", found.sha256)
 
 
 async def test_what_may_not_be_sent_is_refused(api: Served) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -48,6 +49,18 @@ async def test_a_file_is_listed_described_and_downloaded(api: Served) -> None:
     assert hashlib.sha256(answer.content).hexdigest() == listed[0]["sha256"]
     assert answer.headers["content-disposition"] == 'attachment; filename="report.html"'
     assert "sandbox" in answer.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"<p>hell")], ids=["gone", "cut short"])
+async def test_a_file_that_storage_lacks_or_damaged_is_not_sent(
+    api: Served, tmp_path: Path, damage: Callable[[Path], object]
+) -> None:
+    file_id = await _add_file(api, await _run(api), "report.html", b"<p>hello")
+    (path,) = (tmp_path / "storage").rglob("report.html")
+    damage(path)
+    answer = await api.http.get(f"/artifacts/{file_id}/content")
+    assert (answer.status_code, answer.json()["code"]) == (409, "storage_corrupt")
+    assert "report.html" in answer.json()["message"]
 
 
 async def test_another_projects_file_looks_like_none(api: Served) -> None:

@@ -184,7 +184,7 @@ async def test_a_stored_image_is_shown_where_the_run_asked_about_it_and_nowhere_
     async with api.database.transaction() as session:
         await manifests.add(
             session,
-            manifest_id="9" * 64,
+            manifest_id=stored.sha256,
             dataset_digest="d" * 64,
             storage_key=stored.key,
             size_bytes=stored.size_bytes,
@@ -193,7 +193,8 @@ async def test_a_stored_image_is_shown_where_the_run_asked_about_it_and_nowhere_
             group_columns=(),
         )
         await session.execute(
-            text("UPDATE run SET manifest_id = :manifest WHERE id = :id"), {"manifest": "9" * 64, "id": UUID(run_id)}
+            text("UPDATE run SET manifest_id = :manifest WHERE id = :id"),
+            {"manifest": stored.sha256, "id": UUID(run_id)},
         )
     async with _browser(api) as browser:
         await browser.get(await _link(api))

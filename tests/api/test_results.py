@@ -11,7 +11,7 @@ from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from tests.api.conftest import Served
-from tests.support.builders import SHA, Shard, add_shard, chunk_frame, new_fact, store_chunk
+from tests.support.builders import Shard, add_shard, chunk_frame, new_fact, store_chunk
 from vlmhyperbench.data import manifest
 from vlmhyperbench.data.images import ImageInfo
 from vlmhyperbench.data.manifest import ManifestSample
@@ -103,7 +103,7 @@ async def _add_measures(session: AsyncSession, api: Served, shard: Shard, sample
         no=0,
         job_id=shard.job_id,
         storage_key=stored.key,
-        sha256=SHA,
+        sha256=stored.sha256,
         size_bytes=stored.size_bytes,
         rows=samples,
         metrics=[{"name": "anls", "profile": "paper", "evaluation": {"judge": None, "metric": {"name": "anls"}}}],
@@ -180,6 +180,15 @@ async def test_a_payload_that_is_gone_leaves_the_row(api: Served, tmp_path: Path
     found = (await api.http.get(f"/results?run_id={run_id}&limit=1")).json()["items"][0]
     assert found["text"] is None
     assert found["latency_ms"] == 20.0
+
+
+async def test_a_payload_that_is_damaged_is_refused(api: Served, tmp_path: Path) -> None:
+    run_id = await _measured_run(api, tmp_path)
+    for path in (tmp_path / "storage" / "runs" / str(run_id) / "chunks").rglob("*.parquet"):
+        path.write_bytes(path.read_bytes()[:-1])
+    answer = await api.http.get(f"/results?run_id={run_id}&limit=1")
+    assert (answer.status_code, answer.json()["code"]) == (409, "storage_corrupt")
+    assert answer.json()["cure"]
 
 
 async def test_a_run_shows_how_many_rows_it_has(api: Served, tmp_path: Path) -> None:

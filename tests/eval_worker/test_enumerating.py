@@ -13,7 +13,8 @@ from pydantic import JsonValue
 from vlmhyperbench.data.manifest import ManifestSample, manifest_key, read, samples_of
 from vlmhyperbench.domain.specs import DatasetSpec, Limits
 from vlmhyperbench.errors import InvalidInput, NotFound, PluginFailure, Unavailable
-from vlmhyperbench.storage import FolderStorage, Stored
+from vlmhyperbench.storage import Storage, Stored, open_storage
+from vlmhyperbench.storage.folder import FolderStore
 from vlmhyperbench_eval_worker.enumerating import IndexResult, index, index_in_child
 from vlmhyperbench_sdk.protocols import DatasetSource
 from vlmhyperbench_sdk.types import Image, Sample
@@ -63,9 +64,9 @@ def _index(
     **fields: object,
 ) -> tuple[IndexResult, list[ManifestSample]]:
     monkeypatch.setattr(Listed, "samples", samples)
-    storage = FolderStorage(tmp_path / "storage")
+    storage = open_storage(str(tmp_path / "storage"))
     result = index(_spec(**fields), limits or Limits(), storage)
-    return result, list(samples_of(read(storage.get(manifest_key(result.manifest_id)))))
+    return result, list(samples_of(read(tmp_path / "storage" / manifest_key(result.manifest_id))))
 
 
 def test_samples_keep_their_order_and_images_are_stored_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,8 +78,7 @@ def test_samples_keep_their_order_and_images_are_stored_once(tmp_path: Path, mon
     ]
     assert rows[0].images == rows[1].images
     assert (result.samples, result.unreadable, result.group_columns) == (2, 0, ("doc_class",))
-    storage = FolderStorage(tmp_path / "storage")
-    assert storage.get(rows[0].images[0].storage_key) == _png()
+    assert (tmp_path / "storage" / rows[0].images[0].storage_key).read_bytes() == _png()
 
 
 def test_the_drawn_documents_are_enumerated_whole(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_the_images_of_a_csv_lie_beside_it(tmp_path: Path) -> None:
     (tmp_path / "data" / "annotation.csv").write_text(
         "image_path;question;answer\na.png;What?;x\n../secret.png;What?;x\n/etc/passwd;What?;x\n", encoding="utf-8"
     )
-    storage = FolderStorage(tmp_path / "storage")
+    storage = open_storage(str(tmp_path / "storage"))
     for path in (tmp_path / "data", tmp_path / "data" / "annotation.csv"):
         result = index(_spec(type="annotation_csv", path=str(path)), Limits(), storage)
         assert (result.samples, result.unreadable) == (3, 2)
@@ -199,7 +199,7 @@ def test_a_dataset_that_breaks_its_contract_is_refused(
 
 
 def test_what_a_plugin_raises_is_its_failure(tmp_path: Path) -> None:
-    storage = FolderStorage(tmp_path)
+    storage = open_storage(str(tmp_path))
     with pytest.raises(PluginFailure, match="'d' failed: KeyError: 'boom'"):
         index(_spec(type=f"{__name__}:Breaking"), Limits(), storage)
     with pytest.raises(InvalidInput, match="No params"):
@@ -209,10 +209,10 @@ def test_what_a_plugin_raises_is_its_failure(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_said_as_it_is(tmp_path: Path) -> None:
-    class Full(FolderStorage):
+    class Full(Storage):
         def put(self, key: str, data: bytes | Path, *, media_type: str = "") -> Stored:
             raise Unavailable("There is no space left.", code="storage_full")
 
     with pytest.raises(Unavailable) as raised:
-        index(_spec(type="synthetic_documents", params={"documents": 1}), Limits(), Full(tmp_path))
+        index(_spec(type="synthetic_documents", params={"documents": 1}), Limits(), Full(FolderStore(tmp_path)))
     assert raised.value.code == "storage_full"

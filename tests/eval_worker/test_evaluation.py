@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -130,7 +129,7 @@ async def _claimed(runtime: Runtime, cpu: CpuChildren, run_id: UUID) -> ClaimedJ
 async def _measures(runtime: Runtime, run_id: UUID) -> list[tuple[MeasureManifestView, polars.DataFrame]]:
     async with runtime.database.transaction() as session:
         found = await measures.of_run(session, run_id)
-    return [(one, polars.read_parquet(io.BytesIO(runtime.storage.get(one.storage_key)))) for one in found]
+    return [(one, polars.read_parquet(await runtime.storage.open(one.storage_key, one.sha256))) for one in found]
 
 
 async def test_every_metric_of_the_run_is_measured_and_stored(

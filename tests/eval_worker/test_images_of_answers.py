@@ -18,7 +18,7 @@ from vlmhyperbench.domain.specs import ANSWERS_DATASET, DatasetSpec, Limits
 from vlmhyperbench.exchange.answers import AnswersFile, ImportedAnswer, write_answers
 from vlmhyperbench.exchange.pictures import data_url, digest_of_url
 from vlmhyperbench.exchange.reading import read as read_file
-from vlmhyperbench.storage import FolderStorage
+from vlmhyperbench.storage import open_storage
 from vlmhyperbench_eval_worker.enumerating import index
 
 LOG = DATA / "inspect_ai-0.3.285-images.eval"
@@ -38,14 +38,12 @@ def _bomb() -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(framed)
 
 
-def _indexed(
-    folder: Path, file: AnswersFile, limits: Limits | None = None
-) -> tuple[list[ManifestSample], FolderStorage]:
+def _indexed(folder: Path, file: AnswersFile, limits: Limits | None = None) -> list[ManifestSample]:
     write_answers(folder / "answers.jsonl", file)
-    storage = FolderStorage(folder / "storage")
+    storage = open_storage(str(folder / "storage"))
     spec = DatasetSpec(name="d", version="1", type=ANSWERS_DATASET, path=str(folder / "answers.jsonl"))
     found = index(spec, limits or Limits(), storage)
-    return list(samples_of(read(storage.get(manifest_key(found.manifest_id))))), storage
+    return list(samples_of(read(folder / "storage" / manifest_key(found.manifest_id))))
 
 
 def _file(*answers: ImportedAnswer) -> AnswersFile:
@@ -53,7 +51,7 @@ def _file(*answers: ImportedAnswer) -> AnswersFile:
 
 
 def test_images_of_a_real_log_are_stored_by_content_and_shared(tmp_path: Path) -> None:
-    samples, storage = _indexed(tmp_path, read_file(LOG))
+    samples = _indexed(tmp_path, read_file(LOG))
     by_key = {sample.key: sample for sample in samples}
     assert {key: [(image.width, image.height) for image in one.images] for key, one in by_key.items()} == {
         "red-1": [(32, 24)],
@@ -64,7 +62,7 @@ def test_images_of_a_real_log_are_stored_by_content_and_shared(tmp_path: Path) -
     red, blue = by_key["both"].images
     assert by_key["red-1"].images == by_key["red-2"].images == (red,)
     for image, colour in ((red, (255, 0, 0)), (blue, (0, 0, 255))):
-        shown = Pillow.open(io.BytesIO(storage.get(image_key(image.sha256))))
+        shown = Pillow.open(tmp_path / "storage" / image_key(image.sha256))
         assert shown.convert("RGB").getpixel((0, 0)) == colour
     assert [sample.key for sample in samples if sample.error] == ["broken"]
     assert "no PNG, JPEG or WEBP" in (by_key["broken"].error or "")
@@ -96,12 +94,12 @@ def test_what_is_no_image_is_refused_with_its_reason_and_the_rest_goes_on(
         ImportedAnswer(key="bad", text="x", references=("x",), image_urls=(good, url)),
         ImportedAnswer(key="good", text="x", references=("x",), image_urls=(f"same:{digest_of_url(good)}",)),
     ]
-    (bad, other), _ = _indexed(tmp_path, _file(*answers), Limits(max_image_bytes=2000))
+    bad, other = _indexed(tmp_path, _file(*answers), Limits(max_image_bytes=2000))
     assert reason in (bad.error or "")
     assert (other.error, other.images, len(bad.images)) == (None, bad.images, 1)
 
 
 def test_too_many_images_of_one_sample_are_refused(tmp_path: Path) -> None:
     answer = ImportedAnswer(key="a", text="x", references=("x",), image_urls=(data_url(_png()),) * 257)
-    ((sample,), _) = _indexed(tmp_path, _file(answer))
+    (sample,) = _indexed(tmp_path, _file(answer))
     assert (sample.images, "257 images" in (sample.error or "")) == ((), True)

@@ -103,7 +103,8 @@ def _data(outcome: Outcome) -> dict[str, object]:
 async def test_a_dataset_becomes_a_manifest_in_storage_and_a_row(runtime: Runtime, cpu: CpuChildren) -> None:
     digest = uuid4().hex
     data = _data(await handle_index(await _claimed(runtime, cpu, DRAWN, digest=digest)))
-    frame = read(runtime.storage.get(manifest_key(str(data["manifest_id"]))))
+    manifest_id = str(data["manifest_id"])
+    frame = read(await runtime.storage.open(manifest_key(manifest_id), manifest_id))
     async with runtime.database.transaction() as session:
         row = await manifests.of_dataset(session, digest)
     assert row is not None
@@ -124,9 +125,10 @@ async def test_a_manifest_that_storage_has_lost_is_made_again(runtime: Runtime, 
     digest = uuid4().hex
     spec = DRAWN.model_copy(update={"seed": 2})
     first = _data(await handle_index(await _claimed(runtime, cpu, spec, digest=digest)))
-    runtime.storage.delete(manifest_key(str(first["manifest_id"])))
+    manifest_id = str(first["manifest_id"])
+    (Path(runtime.settings.storage_url) / manifest_key(manifest_id)).unlink()
     assert _data(await handle_index(await _claimed(runtime, cpu, spec, digest=digest))) == first
-    assert runtime.storage.exists(manifest_key(str(first["manifest_id"])))
+    assert await runtime.storage.open(manifest_key(manifest_id), manifest_id)
 
 
 async def test_a_dataset_of_files_is_read_anew_every_time(runtime: Runtime, cpu: CpuChildren, tmp_path: Path) -> None:

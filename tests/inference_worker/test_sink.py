@@ -76,10 +76,9 @@ def seal(tmp_path):
         digest = sha256 or hashlib.sha256(path.read_bytes()).hexdigest()
         plans = {row["ordinal"]: planned(row["ordinal"]) for row in records}
         sealed = sink.seal(path, plans, phase=1, sha256=digest, keep_unanswered=keep_unanswered)
-        return sealed, (polars.read_parquet(storage.path(sealed.chunk.storage_key)) if sealed else None)
+        return sealed, (polars.read_parquet(tmp_path / "storage" / sealed.chunk.storage_key) if sealed else None)
 
     seal_records.sink = sink
-    seal_records.storage = storage
     return seal_records
 
 
@@ -188,9 +187,9 @@ def test_a_segment_that_is_not_the_announced_file_is_refused(seal):
         seal([record(0)], sha256="0" * 64)
 
 
-def test_a_sample_that_cannot_be_asked_becomes_an_error_row(seal):
+def test_a_sample_that_cannot_be_asked_becomes_an_error_row(seal, tmp_path):
     sealed = seal.sink.unreadable([(planned(4), "image 0 is no image")], phase=1)
-    chunk = polars.read_parquet(seal.storage.path(sealed.chunk.storage_key))
+    chunk = polars.read_parquet(tmp_path / "storage" / sealed.chunk.storage_key)
     assert chunk["error"].to_list() == ["unreadable_sample: image 0 is no image"]
     fact = sealed.rows[0]
     assert (fact.status, fact.failure, fact.error_code) == (FactStatus.ERROR, "infrastructure", "unreadable_sample")

@@ -22,12 +22,13 @@ from vlmhyperbench.db import artifacts, events, experiments, jobs, manifests, ru
 from vlmhyperbench.db.appending import append
 from vlmhyperbench.db.queries import table_of
 from vlmhyperbench.db.tables import JobRow, RunRow
+from vlmhyperbench.db.views import ArtifactView
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.outcomes import Complete, Failed, Preempted
 from vlmhyperbench.domain.specs import Limits, MetricSpec
 from vlmhyperbench.domain.states import FactStatus, JobState
 from vlmhyperbench.domain.steps import StepKind
-from vlmhyperbench.errors import Conflict, Fenced
+from vlmhyperbench.errors import Damaged, Fenced
 from vlmhyperbench.reports.tokens import LONGEST_GAP
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.wire.runs import Headline, MetricScore
@@ -155,7 +156,11 @@ async def _report(runtime: Runtime, cpu: CpuChildren, run_id: UUID) -> dict[str,
     assert isinstance(await handle_report(job), Complete)
     async with runtime.database.transaction() as session:
         found = await artifacts.of_run(session, run_id)
-    return {one.name: runtime.storage.get(one.storage_key) for one in found}
+    return {one.name: await _content(runtime, one) for one in found}
+
+
+async def _content(runtime: Runtime, artifact: ArtifactView) -> bytes:
+    return (await runtime.storage.open(artifact.storage_key, artifact.sha256)).read_bytes()
 
 
 async def test_a_run_gets_every_file_of_its_report(runtime: Runtime, cpu: CpuChildren, tmp_path: Path) -> None:
@@ -228,7 +233,7 @@ async def test_an_experiment_gets_a_comparison_of_its_runs(runtime: Runtime, cpu
         found = {one.name: one for one in await artifacts.of_experiment(session, experiment.id)}
     assert {"report.md", "report.html", "report.json", "metrics_summary.csv", "flip-matrix-1.svg"} <= set(found)
     assert found["report.html"].storage_key == f"experiments/{experiment.id}/reports/{job.claim_id}/report.html"
-    report = json.loads(runtime.storage.get(found["report.json"].storage_key))
+    report = json.loads(await _content(runtime, found["report.json"]))
     assert [row["name"] for row in report["headline"]["rows"]] == ["run 0", "run 1"]
     assert "2 of 6 answers broke" not in report["verdict"][2]
     assert "1 of 6 answers broke and 2 were mended" in report["verdict"][2]
@@ -247,7 +252,7 @@ async def test_a_run_that_was_never_indexed_stands_in_the_comparison_without_num
     assert isinstance(await handle_report(job), Complete)
     async with runtime.database.transaction() as session:
         found = {one.name: one for one in await artifacts.of_experiment(session, experiment.id)}
-    rows = json.loads(runtime.storage.get(found["report.json"].storage_key))["headline"]["rows"]
+    rows = json.loads(await _content(runtime, found["report.json"]))["headline"]["rows"]
     assert [row["requested"] for row in rows] == [6, 0]
 
 
@@ -265,12 +270,17 @@ async def test_a_run_without_metrics_gets_a_report_of_its_speed(
     assert "no score" in report["verdict"][0]
 
 
-async def test_a_page_that_is_gone_from_storage_is_named_instead_of_shown(
-    runtime: Runtime, cpu: CpuChildren, tmp_path: Path
+@pytest.mark.parametrize("is_gone", [True, False])
+async def test_a_page_that_storage_lacks_or_damaged_is_named_instead_of_shown(
+    runtime: Runtime, cpu: CpuChildren, tmp_path: Path, *, is_gone: bool
 ) -> None:
     run_id = await _answered(runtime, cpu, tmp_path)
     for reference in REFERENCES:
-        runtime.storage.delete(image_key(_page(runtime, reference).sha256))
+        path = tmp_path / "storage" / image_key(_page(runtime, reference).sha256)
+        if is_gone:
+            path.unlink()
+        else:
+            path.write_bytes(path.read_bytes()[:-1])
     page = (await _report(runtime, cpu, run_id))["report.html"].decode()
     assert "data:image/webp" not in page
     assert 'class="nopage"' in page
@@ -324,7 +334,7 @@ async def test_chunks_that_were_changed_in_storage_fail_the_job(
     for chunk in (tmp_path / "storage" / "runs" / str(run_id) / "chunks").rglob("*.parquet"):
         chunk.chmod(0o600)
         await asyncio.to_thread(chunk.write_bytes, b"something else")
-    with pytest.raises(Conflict, match="is not the one that was committed"):
+    with pytest.raises(Damaged):
         await read_events(runtime, run_id, bundle.facts.drop(LONGEST_GAP), bundle.claims)
 
 

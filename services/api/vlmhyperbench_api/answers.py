@@ -11,13 +11,11 @@ from typing import Annotated
 from fastapi import APIRouter, Request
 
 from vlmhyperbench.domain.base import Sha256
-from vlmhyperbench.errors import NotFound, Unavailable
-from vlmhyperbench.exchange.answers import answers_key
-from vlmhyperbench.exchange.summary import summarise
-from vlmhyperbench.storage import Storage
+from vlmhyperbench.errors import Unavailable
 from vlmhyperbench.wire.answers import Answers
+from vlmhyperbench_api.answer_files import MEDIA_TYPE
 from vlmhyperbench_api.bodies import StrictRoute
-from vlmhyperbench_api.dependencies import RuntimeOf
+from vlmhyperbench_api.dependencies import AnswerFilesOf
 from vlmhyperbench_api.errors import UnsupportedMedia
 from vlmhyperbench_api.security import Principal, requires
 
@@ -26,12 +24,11 @@ router = APIRouter(prefix="/answers", tags=["answers"], route_class=StrictRoute)
 Reader = Annotated[Principal, requires("run:read")]
 Writer = Annotated[Principal, requires("run:write")]
 
-MEDIA_TYPE = "application/x-ndjson"
 _BODY = {"requestBody": {"required": True, "content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}}}
 
 
 @router.post("", status_code=201, openapi_extra=_BODY)
-async def upload_answers(request: Request, principal: Writer, runtime: RuntimeOf) -> Answers:
+async def upload_answers(request: Request, principal: Writer, answer_files: AnswerFilesOf) -> Answers:
     """Keep a file of answers; the same file again is the same entry."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != MEDIA_TYPE:
@@ -39,28 +36,13 @@ async def upload_answers(request: Request, principal: Writer, runtime: RuntimeOf
     with tempfile.TemporaryDirectory(prefix="vlmhb-answers-") as folder:
         path = Path(folder) / "answers.jsonl"
         sha256 = await _receive(request, path)
-        async with request.app.state.readers:
-            found = await summarise(path, sha256=sha256)
-        await asyncio.to_thread(_keep, runtime.storage, principal.project_id, path, found)
-    return found
+        return await answer_files.keep(principal.project_id, path, sha256=sha256)
 
 
 @router.get("/{sha256}")
-async def get_answers(sha256: Sha256, principal: Reader, runtime: RuntimeOf) -> Answers:
+async def get_answers(sha256: Sha256, principal: Reader, answer_files: AnswerFilesOf) -> Answers:
     """Describe a file of answers."""
-    return await asyncio.to_thread(read_summary, runtime.storage, principal.project_id, sha256)
-
-
-def read_summary(storage: Storage, project_id: str, sha256: str) -> Answers:
-    """Read what a file holds that somebody of the project sent.
-
-    Raises:
-        NotFound: nobody sent it.
-    """
-    try:
-        return Answers.model_validate_json(storage.get(_summary_key(project_id, sha256)))
-    except NotFound as error:
-        raise NotFound(f"There are no answers {sha256[:12]}….", cure="Send the file first.") from error
+    return await answer_files.describe(principal.project_id, sha256)
 
 
 async def _receive(request: Request, path: Path) -> str:
@@ -73,12 +55,3 @@ async def _receive(request: Request, path: Path) -> str:
     except OSError as error:
         raise Unavailable(f"The answers cannot be written: {error.strerror}.", cure="Free some space.") from error
     return digest.hexdigest()
-
-
-def _summary_key(project_id: str, sha256: str) -> str:
-    return f"{answers_key(project_id, sha256)}.summary.json"
-
-
-def _keep(storage: Storage, project_id: str, path: Path, found: Answers) -> None:
-    storage.put(answers_key(project_id, found.sha256), path, media_type=MEDIA_TYPE)
-    storage.put(_summary_key(project_id, found.sha256), found.model_dump_json().encode(), media_type="application/json")

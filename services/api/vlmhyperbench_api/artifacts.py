@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated
 from uuid import UUID
 
@@ -76,12 +75,11 @@ async def get_artifact(artifact_id: ArtifactId, principal: Reader, session: Sess
 
 
 @router.get("/{artifact_id}/content", response_class=FileResponse)
-async def get_artifact_content(
-    artifact_id: ArtifactId, principal: Reader, session: Session, runtime: RuntimeOf
-) -> FileResponse:
+async def get_artifact_content(artifact_id: ArtifactId, principal: Reader, runtime: RuntimeOf) -> FileResponse:
     """Download one file."""
-    found = await _read(session, artifact_id, principal)
-    path = await asyncio.to_thread(runtime.storage.path, found.storage_key)
+    async with runtime.database.transaction() as session:
+        found = await _read(session, artifact_id, principal)
+    path = await runtime.storage.open(found.storage_key, found.sha256)
     return FileResponse(
         path,
         media_type=found.media_type,

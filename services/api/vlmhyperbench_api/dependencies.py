@@ -18,6 +18,7 @@ from vlmhyperbench.db.queries import PageKey
 from vlmhyperbench.domain.base import Refused
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.runtime import Runtime
+from vlmhyperbench_api.answer_files import AnswerFiles
 from vlmhyperbench_api.catalogue import Registries
 
 Key = TypeVar("Key", bound=BaseModel)
@@ -56,6 +57,12 @@ def registries_of(connection: HTTPConnection) -> Registries:
     return registries
 
 
+def answer_files_of(connection: HTTPConnection) -> AnswerFiles:
+    """Return the files of answers that clients have sent."""
+    answer_files: AnswerFiles = connection.app.state.answer_files
+    return answer_files
+
+
 async def _session(runtime: Annotated[Runtime, Depends(runtime_of)]) -> AsyncIterator[AsyncSession]:
     async with runtime.database.transaction() as session:
         yield session
@@ -63,6 +70,7 @@ async def _session(runtime: Annotated[Runtime, Depends(runtime_of)]) -> AsyncIte
 
 RuntimeOf = Annotated[Runtime, Depends(runtime_of)]
 RegistriesOf = Annotated[Registries, Depends(registries_of)]
+AnswerFilesOf = Annotated[AnswerFiles, Depends(answer_files_of)]
 Session = Annotated[AsyncSession, Depends(_session, scope="function")]
 """One transaction for the route's function, ended before the answer is sent."""
 

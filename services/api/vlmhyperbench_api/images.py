@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter
 from starlette.responses import FileResponse
 
+from vlmhyperbench.data.images import image_key
 from vlmhyperbench.db import manifests, runs
 from vlmhyperbench.db.engine import AsyncSession
 from vlmhyperbench.db.views import RunView
@@ -50,12 +51,15 @@ async def image_of_runs(
     session: AsyncSession, runtime: Runtime, asking: Iterable[RunView], sha256: str
 ) -> FileResponse | None:
     """Answer with an image that one of these runs asks about; None where none of them does."""
-    from vlmhyperbench_api.samples import image_of  # polars is loaded by the first request that needs it
+    from vlmhyperbench_api.samples import media_type_of  # polars is loaded by the first request that needs it
 
     for manifest_id in dict.fromkeys(run.manifest_id for run in asking if run.manifest_id):
         manifest = await manifests.get(session, manifest_id)
-        found = await asyncio.to_thread(image_of, runtime.storage, manifest.storage_key, sha256) if manifest else None
-        if found is not None:
-            path, media_type = found
+        if manifest is None:
+            continue
+        samples = await runtime.storage.open(manifest.storage_key, manifest.id)
+        media_type = await asyncio.to_thread(media_type_of, samples, sha256)
+        if media_type is not None:
+            path = await runtime.storage.open(image_key(sha256), sha256)
             return FileResponse(path, media_type=media_type, headers={**_HEADERS, "ETag": f'"{sha256}"'})
     return None

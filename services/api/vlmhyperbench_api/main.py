@@ -32,6 +32,7 @@ from vlmhyperbench_api import (
     sessions,
     workers,
 )
+from vlmhyperbench_api.answer_files import AnswerFiles
 from vlmhyperbench_api.catalogue import Registries
 from vlmhyperbench_api.connections import bounded_protocol
 from vlmhyperbench_api.feed import Feed
@@ -40,8 +41,6 @@ from vlmhyperbench_api.security import check_policies
 
 PREFIX = "/api/v1"
 _MAX_LIVE_MESSAGE_BYTES = 64 * 1024
-_MAX_READERS = 2
-"""Files of answers that are checked at once, each in a process of its own; the others wait."""
 
 _ROUTERS = (
     health.router,
@@ -77,7 +76,7 @@ def create_app(settings: Settings) -> FastAPI:
                 registry_roots(settings.registries, settings.home), run_mode=settings.run_mode
             )
             app.state.feed = Feed(runtime)
-            app.state.readers = asyncio.Semaphore(_MAX_READERS)
+            app.state.answer_files = AnswerFiles(runtime.storage)
             async with asyncio.TaskGroup() as group:
                 hearing = group.create_task(app.state.feed.run())
                 yield

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 from uuid import UUID
@@ -113,24 +112,26 @@ async def sign_in(request: Request, ticket: Annotated[str, Query(max_length=300)
 
 
 @router.get("/reports/{scope_id}")
-async def show_report(scope_id: UUID, principal: FileReader, session: Session, runtime: RuntimeOf) -> Response:
+async def show_report(scope_id: UUID, principal: FileReader, runtime: RuntimeOf) -> Response:
     """Show the newest report of a run or an experiment, or else its files."""
-    name, files = await _files(session, scope_id, principal)
+    async with runtime.database.transaction() as session:
+        name, files = await _files(session, scope_id, principal)
     page = next((file for file in files if file.name == "report.html"), None)
     if page is None:
         shown = [file for file in files if file.kind in REPORT_FILES]
         return _html(files_page(name, shown))
-    path = await asyncio.to_thread(runtime.storage.path, page.storage_key)
+    path = await runtime.storage.open(page.storage_key, page.sha256)
     return FileResponse(path, media_type="text/html", headers={"Content-Security-Policy": REPORT_POLICY})
 
 
 @router.get("/files/{artifact_id}")
-async def download(artifact_id: UUID, principal: FileReader, session: Session, runtime: RuntimeOf) -> Response:
+async def download(artifact_id: UUID, principal: FileReader, runtime: RuntimeOf) -> Response:
     """Download one file."""
-    found = await artifacts.get(session, artifact_id, project_id=principal.project_id)
+    async with runtime.database.transaction() as session:
+        found = await artifacts.get(session, artifact_id, project_id=principal.project_id)
     if found is None:
         raise NotFound("There is no such file.", cure="Go back to the list.")
-    path = await asyncio.to_thread(runtime.storage.path, found.storage_key)
+    path = await runtime.storage.open(found.storage_key, found.sha256)
     headers = {"Content-Security-Policy": REPORT_POLICY}
     return FileResponse(path, media_type=found.media_type, filename=found.name, headers=headers)
 

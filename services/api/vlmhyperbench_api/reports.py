@@ -66,7 +66,7 @@ async def get_report(scope_id: ScopeId, principal: Reader, session: Session, run
     headline = _row_of(stored) if stored is not None else None
     document = next((file for file in shown if file.name == "report.json"), None)
     if headline is None and document is not None:
-        headline = await asyncio.to_thread(_headline, runtime, document)
+        headline = await _headline(runtime, document)
     return Report(scope=scope, id=scope_id, headline=headline, files=[artifact_of(file) for file in shown])
 
 
@@ -91,6 +91,7 @@ def _row_of(stored: JsonObject) -> JsonValue:
     return {"rows": [row]}
 
 
-def _headline(runtime: Runtime, document: ArtifactView) -> JsonValue | None:
-    found: JsonValue = json.loads(runtime.storage.get(document.storage_key))
+async def _headline(runtime: Runtime, document: ArtifactView) -> JsonValue | None:
+    path = await runtime.storage.open(document.storage_key, document.sha256)
+    found: JsonValue = json.loads(await asyncio.to_thread(path.read_bytes))
     return found.get("headline") if isinstance(found, dict) else None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, get_args
 from uuid import UUID
 
@@ -12,10 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from vlmhyperbench.db import manifests, measures, runs
 from vlmhyperbench.db import results as rows
 from vlmhyperbench.db.results import ResultRow
-from vlmhyperbench.db.views import MeasureManifestView, SampleManifestView
+from vlmhyperbench.db.views import MeasureManifestView
 from vlmhyperbench.domain.states import FactStatus
 from vlmhyperbench.errors import NotFound
-from vlmhyperbench.runtime import Runtime
+from vlmhyperbench.storage import Storage
 from vlmhyperbench.wire.base import Page
 from vlmhyperbench.wire.live import LARGEST_SEQ
 from vlmhyperbench.wire.results import Result, SampleOutcome
@@ -58,8 +60,10 @@ async def list_results(
         if run is None:
             raise NotFound(f"There is no run {run_id}.", cure="List the runs to see which there are.")
         manifest = await manifests.get(session, run.manifest_id) if run.manifest_id else None
-        wanted = {"doc_class": doc_class, "question_type": question_type}
-        samples = await _samples(runtime, manifest, {name: text for name, text in wanted.items() if text is not None})
+    samples_path = await runtime.storage.open(manifest.storage_key, manifest.id) if manifest else None
+    wanted = {"doc_class": doc_class, "question_type": question_type}
+    samples = await _samples(samples_path, {name: text for name, text in wanted.items() if text is not None})
+    async with runtime.database.transaction() as session:
         found = await rows.page(
             session,
             run_id,
@@ -70,38 +74,53 @@ async def list_results(
             samples=samples,
         )
         files = await measures.of_run(session, run_id) if found else []
-    items = await asyncio.to_thread(_join, runtime, run_id, found, manifest, files) if found else []
+    items = await _joined(runtime.storage, run_id, found, samples_path, files) if found else []
     last = found[-1] if len(found) == limit else None
     return Page[Result](
         items=items, next=write_cursor(_Place(phase=last.phase, ordinal=last.ordinal)) if last else None
     )
 
 
-async def _samples(runtime: Runtime, manifest: SampleManifestView | None, filters: dict[str, str]) -> list[int] | None:
+async def _samples(samples_path: Path | None, filters: dict[str, str]) -> list[int] | None:
     """Return the samples that the filters leave, or None where there is no filter."""
     if not filters:
         return None
-    if manifest is None:
+    if samples_path is None:
         return []
     from vlmhyperbench_api.samples import samples_where  # polars is loaded by the first request that needs it
 
-    return await asyncio.to_thread(samples_where, runtime.storage, manifest.storage_key, filters)
+    return await asyncio.to_thread(samples_where, samples_path, filters)
+
+
+async def _joined(
+    storage: Storage,
+    run_id: UUID,
+    found: Sequence[ResultRow],
+    samples_path: Path | None,
+    files: Sequence[MeasureManifestView],
+) -> list[Result]:
+    """Join rows with their payloads and measures; a chunk that storage has no more leaves its rows without payload."""
+    hashes = {row.storage_key: row.chunk_sha256 for row in found if row.storage_key and row.chunk_sha256}
+    present = [(key, sha256) for key, sha256 in hashes.items() if await storage.exists(key)]
+    chunks = dict(zip((key for key, _ in present), await storage.open_all(present), strict=True))
+    paths = await storage.open_all([(file.storage_key, file.sha256) for file in files])
+    measured = list(zip(files, paths, strict=True))
+    return await asyncio.to_thread(_join, run_id, found, samples_path, chunks, measured)
 
 
 def _join(
-    runtime: Runtime,
     run_id: UUID,
-    found: list[ResultRow],
-    manifest: SampleManifestView | None,
-    files: list[MeasureManifestView],
+    found: Sequence[ResultRow],
+    samples_path: Path | None,
+    chunks: Mapping[str, Path],
+    measured: Sequence[tuple[MeasureManifestView, Path]],
 ) -> list[Result]:
     from vlmhyperbench_api import samples  # polars is loaded by the first request that needs it
 
-    key = manifest.storage_key if manifest is not None else None
-    asked = samples.asked(runtime.storage, key, [row.sample for row in found]) if key else {}
-    scores = samples.measures(runtime.storage, files, found)
+    asked = samples.asked(samples_path, [row.sample for row in found]) if samples_path else {}
+    scores = samples.measures(measured, found)
     items = []
-    for row, payload in zip(found, samples.payloads(runtime.storage, found), strict=True):
+    for row, payload in zip(found, samples.payloads(chunks, found), strict=True):
         fact, question = row.fact, asked.get(row.sample)
         items.append(
             Result(

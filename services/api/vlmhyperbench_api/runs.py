@@ -17,6 +17,7 @@ from vlmhyperbench.wire.runs import Run, RunCreate, RunDetail, RunRerun, RunResc
 from vlmhyperbench_api.bodies import StrictRoute
 from vlmhyperbench_api.dependencies import (
     After,
+    AnswerFilesOf,
     CursorText,
     PageLimit,
     RegistriesOf,
@@ -84,10 +85,15 @@ async def rerun_run(
 
 @router.post("/import", status_code=201)
 async def import_run(
-    body: RunImport, principal: Writer, runtime: RuntimeOf, registries: RegistriesOf, key: IdempotencyKey = None
+    body: RunImport,
+    principal: Writer,
+    runtime: RuntimeOf,
+    registries: RegistriesOf,
+    answer_files: AnswerFilesOf,
+    key: IdempotencyKey = None,
 ) -> RunDetail:
     """Evaluate answers that another tool asked for: a run that takes them from a file which was sent before."""
-    return await submit_import(runtime, await registries.catalogue(), body, principal, key)
+    return await submit_import(runtime, await registries.catalogue(), answer_files, body, principal, key)
 
 
 @router.get("")

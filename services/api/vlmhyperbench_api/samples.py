@@ -11,11 +11,8 @@ from typing import Any
 import polars as pl
 
 from vlmhyperbench.data import manifest
-from vlmhyperbench.data.images import image_key
 from vlmhyperbench.db.results import ResultRow
 from vlmhyperbench.db.views import MeasureManifestView
-from vlmhyperbench.errors import NotFound
-from vlmhyperbench.storage import Storage
 from vlmhyperbench.wire.results import MeasureValue
 from vlmhyperbench_sdk.types import JsonObject
 
@@ -34,9 +31,9 @@ class Asked:
     group: dict[str, str | None]
 
 
-def samples_where(storage: Storage, storage_key: str, filters: Mapping[str, str]) -> list[int]:
+def samples_where(samples: Path, filters: Mapping[str, str]) -> list[int]:
     """Return the indices of the samples whose group columns have these values; a column that is missing has none."""
-    frame = _manifest(storage.path(storage_key))
+    frame = _manifest(samples)
     for name, value in filters.items():
         column = manifest.GROUP_PREFIX + name
         if column not in frame.columns:
@@ -46,9 +43,9 @@ def samples_where(storage: Storage, storage_key: str, filters: Mapping[str, str]
     return indices
 
 
-def asked(storage: Storage, storage_key: str, indices: Sequence[int]) -> dict[int, Asked]:
+def asked(samples: Path, indices: Sequence[int]) -> dict[int, Asked]:
     """Read some rows of a sample manifest."""
-    frame = _manifest(storage.path(storage_key)).filter(pl.col("index").is_in(list(set(indices))))
+    frame = _manifest(samples).filter(pl.col("index").is_in(list(set(indices))))
     groups = [column for column in frame.columns if column.startswith(manifest.GROUP_PREFIX)]
     return {
         row["index"]: Asked(
@@ -62,29 +59,26 @@ def asked(storage: Storage, storage_key: str, indices: Sequence[int]) -> dict[in
     }
 
 
-def image_of(storage: Storage, storage_key: str, sha256: str) -> tuple[Path, str] | None:
-    """Return the file of an image and its type, where the manifest has it."""
-    images = _manifest(storage.path(storage_key)).select(pl.col("images").explode()).unnest("images")
+def media_type_of(samples: Path, sha256: str) -> str | None:
+    """Return the type of an image, where one of the samples has it."""
+    images = _manifest(samples).select(pl.col("images").explode()).unnest("images")
     found = images.filter(pl.col("sha256") == sha256)
-    return (storage.path(image_key(sha256)), found["media_type"][0]) if found.height else None
+    return str(found["media_type"][0]) if found.height else None
 
 
-def payloads(storage: Storage, rows: Sequence[ResultRow]) -> list[dict[str, str | None]]:
-    """Read text, reasoning and error of each row; a chunk that is gone leaves them out."""
-    frames: dict[str, pl.DataFrame | None] = {}
+def payloads(chunks: Mapping[str, Path], rows: Sequence[ResultRow]) -> list[dict[str, str | None]]:
+    """Read text, reasoning and error of each row; a row whose chunk is not among these by its key has none."""
+    frames = {key: pl.read_parquet(path, columns=list(_PAYLOAD), glob=False) for key, path in chunks.items()}
     found = []
     for row in rows:
-        key = row.storage_key or ""
-        if key not in frames:
-            frames[key] = _chunk(storage, key)
-        frame = frames[key]
+        frame = frames.get(row.storage_key or "")
         has_row = frame is not None and row.fact.row < frame.height
         found.append(frame.row(row.fact.row, named=True) if frame is not None and has_row else dict.fromkeys(_PAYLOAD))
     return found
 
 
 def measures(
-    storage: Storage, files: Sequence[MeasureManifestView], rows: Sequence[ResultRow]
+    files: Sequence[tuple[MeasureManifestView, Path]], rows: Sequence[ResultRow]
 ) -> dict[tuple[int, int], list[MeasureValue]]:
     """Read what every metric says of these rows, by (phase, ordinal)."""
     found: dict[tuple[int, int], list[MeasureValue]] = {}
@@ -92,8 +86,8 @@ def measures(
         {"phase": [row.phase for row in rows], "ordinal": [row.ordinal for row in rows]},
         schema={"phase": pl.Int32, "ordinal": pl.Int64},
     )
-    for file in files:
-        frame = pl.read_parquet(storage.path(file.storage_key), columns=list(_MEASURE))  # without the statistics
+    for file, path in files:
+        frame = pl.read_parquet(path, columns=list(_MEASURE), glob=False)  # without the statistics
         identity = file.metrics[0] if file.metrics else {}
         for row in frame.join(wanted, on=["phase", "ordinal"], how="semi").iter_rows(named=True):
             found.setdefault((row["phase"], row["ordinal"]), []).append(_measure(row, identity, file.evaluation_id))
@@ -111,15 +105,6 @@ def _measure(row: dict[str, Any], identity: JsonObject, evaluation_id: str | Non
         reason=row["reason"],
         field=row["field"],
     )
-
-
-def _chunk(storage: Storage, key: str) -> pl.DataFrame | None:
-    if not key:
-        return None
-    try:
-        return pl.read_parquet(storage.path(key), columns=list(_PAYLOAD))
-    except NotFound:
-        return None
 
 
 @lru_cache(maxsize=4)

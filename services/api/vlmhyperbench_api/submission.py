@@ -29,9 +29,9 @@ from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.scoring.extraction import open_extractor
 from vlmhyperbench.storage import STORAGE_SCHEME
-from vlmhyperbench.wire.answers import RunImport
+from vlmhyperbench.wire.answers import Answers, RunImport
 from vlmhyperbench.wire.runs import ExperimentCreate, ExperimentDetail, RunCreate, RunDetail, RunRerun, RunRescore
-from vlmhyperbench_api.answers import read_summary
+from vlmhyperbench_api.answer_files import AnswerFiles
 from vlmhyperbench_api.baselines import check_baseline, pin_baseline
 from vlmhyperbench_api.reading import read_experiment, read_run
 from vlmhyperbench_api.security import Principal
@@ -51,7 +51,12 @@ async def submit_run(
 
 
 async def submit_import(
-    runtime: Runtime, catalogue: Catalogue, body: RunImport, principal: Principal, key: str | None
+    runtime: Runtime,
+    catalogue: Catalogue,
+    answer_files: AnswerFiles,
+    body: RunImport,
+    principal: Principal,
+    key: str | None,
 ) -> RunDetail:
     """Create a run that takes its answers from a file, or return the one that the key stands for.
 
@@ -59,9 +64,10 @@ async def submit_import(
         InvalidInput: the file was not sent; names that do not exist.
         Conflict: the key was used with another body.
     """
-    return await _submit(
-        runtime, body, principal, key, partial(_resolve_import, runtime, catalogue, body, principal.project_id)
-    )
+    with _names_are_input():
+        found = await answer_files.describe(principal.project_id, body.answers)
+    resolve = partial(_resolve_import, runtime, catalogue, body, found, principal.project_id)
+    return await _submit(runtime, body, principal, key, resolve)
 
 
 async def _submit(
@@ -225,9 +231,10 @@ def _resolve_run(runtime: Runtime, catalogue: Catalogue, body: RunCreate) -> tup
         return _name(body.name, body.run, entry), resolve_run(catalogue, entry, plugins=_plugins(runtime))
 
 
-def _resolve_import(runtime: Runtime, catalogue: Catalogue, body: RunImport, project_id: str) -> tuple[str, RunSpec]:
+def _resolve_import(
+    runtime: Runtime, catalogue: Catalogue, body: RunImport, found: Answers, project_id: str
+) -> tuple[str, RunSpec]:
     with _names_are_input():
-        found = read_summary(runtime.storage, project_id, body.answers)
         path = f"{STORAGE_SCHEME}{answers_key(project_id, found.sha256)}"
         spec = resolve_import(catalogue, found, body, storage_path=path, plugins=_plugins(runtime))
     return body.name or f"{spec.target.served_name}, imported", spec

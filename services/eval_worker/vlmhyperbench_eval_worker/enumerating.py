@@ -23,7 +23,7 @@ from vlmhyperbench.data.manifest import ManifestSample
 from vlmhyperbench.domain.digests import canonical_json
 from vlmhyperbench.domain.specs import DatasetSpec, Limits
 from vlmhyperbench.errors import InvalidInput, PluginFailure, VlmHyperBenchError
-from vlmhyperbench.storage import STORAGE_SCHEME, Storage, open_storage
+from vlmhyperbench.storage import Storage, open_storage
 from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.protocols import Dataset, DatasetSource
 from vlmhyperbench_sdk.types import Image, Sample
@@ -86,7 +86,7 @@ class _Enumeration:
         self._spec = spec
         self._limits = limits
         self._storage = storage
-        path = _local(spec.path, storage)
+        path = Path(spec.path) if spec.path is not None else None
         self._path = path
         self._root = path if path is None or path.is_dir() else path.parent
         self._images: dict[str, ImageInfo] = {}
@@ -180,12 +180,6 @@ class _Enumeration:
         except InvalidImage as error:
             return error.message
         return self._images[sha256]
-
-
-def _local(path: str | None, storage: Storage) -> Path | None:
-    if path is None or not path.startswith(STORAGE_SCHEME):
-        return Path(path) if path is not None else None
-    return storage.path(path.removeprefix(STORAGE_SCHEME))
 
 
 def _text(text: str, what: str, problems: list[str]) -> str:

@@ -22,7 +22,7 @@ from vlmhyperbench.errors import NotFound
 from vlmhyperbench.facts.read import read_facts
 from vlmhyperbench.scoring.extraction import TEXT
 from vlmhyperbench.worker.claims import ClaimedJob
-from vlmhyperbench_eval_worker.kept_measures import Asked, environment_of, fingerprint, measures_of_parent, verified
+from vlmhyperbench_eval_worker.kept_measures import Asked, environment_of, fingerprint, measures_of_parent, reused
 from vlmhyperbench_eval_worker.measuring import FACT_COLUMNS, measure_metric
 from vlmhyperbench_eval_worker.stopping import watch
 from vlmhyperbench_eval_worker.verdicts import beside, read_verdicts
@@ -105,7 +105,7 @@ async def _kept(job: ClaimedJob, asked: Asked, known: Mapping[str, MeasureManife
     environment = await job.run_cpu(environment_of, asked.metric)
     mark = await asyncio.to_thread(fingerprint, asked, environment=environment)
     found = known.get(mark)
-    kept = await asyncio.to_thread(verified, job, found) if found is not None else None
+    kept = await reused(job, found) if found is not None else None
     if kept is None:
         return None
     manifest = kept.manifest

@@ -112,8 +112,8 @@ async def _asked(job: ClaimedJob) -> dict[str, Any]:
         raise Conflict("The run's target is no file of answers.")
     storage = job.runtime.storage
     return {
-        "file": str(storage.path(answers_key(job.job.project_id, spec.target.answers))),
-        "manifest": str(storage.path(found.storage_key)),
+        "file": str(await storage.open(answers_key(job.job.project_id, spec.target.answers), spec.target.answers)),
+        "manifest": str(await storage.open(found.storage_key, found.id)),
         "dataset": spec.dataset.model_dump(mode="json"),
         "phase": job.job.phase,
         "missing": sorted(missing),

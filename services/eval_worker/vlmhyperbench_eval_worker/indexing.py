@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from pathlib import PurePosixPath
 
 from pydantic import TypeAdapter
 
@@ -12,6 +12,7 @@ from vlmhyperbench.db import manifests
 from vlmhyperbench.db.views import SampleManifestView
 from vlmhyperbench.domain.outcomes import Complete, Outcome
 from vlmhyperbench.domain.specs import ANSWERS_DATASET, DatasetSpec, Limits
+from vlmhyperbench.storage import STORAGE_SCHEME
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_eval_worker.enumerating import IndexResult, index_in_bounds, index_in_child
 
@@ -29,7 +30,8 @@ async def handle_index(job: ClaimedJob) -> Outcome:
         return _complete(known.id, known.samples, known.unreadable)
     await job.progress(done=0, total=spec.limit)
     if spec.type == ANSWERS_DATASET:  # what strangers wrote, read by our own code
-        asked = spec.model_dump(mode="json"), limits.model_dump(mode="json"), job.settings.storage_url
+        local = await _on_this_machine(job, spec)
+        asked = local.model_dump(mode="json"), limits.model_dump(mode="json"), job.settings.storage_url
         told = await run_bounded(index_in_bounds, *asked, what="the file of answers", bounds=BOUNDS)
         result = TypeAdapter(IndexResult).validate_python(told)
     else:
@@ -48,9 +50,19 @@ async def _known(job: ClaimedJob, spec: DatasetSpec, digest: str) -> SampleManif
         return None
     async with job.runtime.database.transaction() as session:
         known = await manifests.of_dataset(session, digest)
-    if known is None or not await asyncio.to_thread(job.runtime.storage.exists, known.storage_key):
+    if known is None or not await job.runtime.storage.exists(known.storage_key):
         return None
+    await job.runtime.storage.open(known.storage_key, known.id)  # one that is damaged stops the run here, not later
     return known
+
+
+async def _on_this_machine(job: ClaimedJob, spec: DatasetSpec) -> DatasetSpec:
+    """Return the spec with the path of the stored file that it names: such a file is named by its content's hash."""
+    if spec.path is None or not spec.path.startswith(STORAGE_SCHEME):
+        return spec
+    key = spec.path.removeprefix(STORAGE_SCHEME)
+    path = await job.runtime.storage.open(key, PurePosixPath(key).stem)
+    return spec.model_copy(update={"path": str(path)})
 
 
 async def _commit(job: ClaimedJob, result: IndexResult, digest: str) -> None:

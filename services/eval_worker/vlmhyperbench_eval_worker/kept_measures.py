@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 
 import polars
 
@@ -16,7 +17,7 @@ from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.identity import SCORING
 from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec, RunSpec
 from vlmhyperbench.domain.steps import Stage
-from vlmhyperbench.errors import NotFound
+from vlmhyperbench.errors import Damaged
 from vlmhyperbench.scoring.metrics import open_metric
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_eval_worker.measuring import REPORTED, VERDICTS, packages_of
@@ -89,13 +90,15 @@ async def measures_of_parent(job: ClaimedJob, run: RunView, spec: RunSpec) -> Ma
     return {one.fingerprint: one for one in found if one.fingerprint is not None}
 
 
-def verified(job: ClaimedJob, manifest: MeasureManifestView) -> KeptMeasures | None:
-    """Read a file of measures; None where it is gone or not the one that was committed: then it is made again."""
+async def reused(job: ClaimedJob, manifest: MeasureManifestView) -> KeptMeasures | None:
+    """Read a file of measures; None where it is missing or damaged: then it is made again."""
     try:
-        content = job.runtime.storage.get(manifest.storage_key)
-    except NotFound:
+        path = await job.runtime.storage.open(manifest.storage_key, manifest.sha256)
+    except Damaged:
         return None
-    if hashlib.sha256(content).hexdigest() != manifest.sha256:
-        return None
-    values = polars.read_parquet(io.BytesIO(content), columns=["value"])["value"]
+    values = await asyncio.to_thread(_values, path)
     return KeptMeasures(manifest=manifest, values=len(values) - values.null_count())
+
+
+def _values(path: Path) -> polars.Series:
+    return polars.read_parquet(path, columns=["value"], glob=False)["value"]

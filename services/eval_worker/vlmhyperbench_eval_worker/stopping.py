@@ -220,7 +220,8 @@ async def _samples(job: ClaimedJob, run: RunView) -> tuple[list[str], frozenset[
         found = await manifests.get(session, run.manifest_id or "")
     if found is None:
         raise NotFound(f"The sample manifest of the run {run.id} does not exist.")
-    frame = await asyncio.to_thread(manifest.read, job.runtime.storage.path(found.storage_key))
+    path = await job.runtime.storage.open(found.storage_key, found.id)
+    frame = await asyncio.to_thread(manifest.read, path)
     broken = frame.filter(polars.col("error").is_not_null())["index"]
     return frame["key"].to_list(), frozenset(broken.to_list())
 

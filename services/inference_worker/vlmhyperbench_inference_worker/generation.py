@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict
 
-from vlmhyperbench.data.cache import DatasetCache
 from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted, Stopped
 from vlmhyperbench.domain.planning import target_digest
 from vlmhyperbench.domain.specs import ImportTarget
@@ -112,14 +111,12 @@ async def _measure(
     if not readable:
         return await _complete(job, work, phase, requests=0)
     phases = await open_phases(job, work, readable, phase=phase)
-    cache = DatasetCache(job.settings.home / "cache" / "images")
     await plan.fill(
         folder / "plan",
         work,
         serving,
         phases=phases,
         storage=job.runtime.storage,
-        cache=cache,
     )
     driven = await drive(
         job,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from vlmhyperbench.data.cache import DatasetCache
+from vlmhyperbench.data.images import image_key
 from vlmhyperbench.load.plan import BODIES, RequestTable, blank_requests, write_plan
 from vlmhyperbench.storage import Storage
 from vlmhyperbench_inference_worker.bodies import BodyOrder
@@ -32,7 +32,6 @@ async def fill(
     *,
     phases: Phases,
     storage: Storage,
-    cache: DatasetCache,
 ) -> None:
     """Write bodies, requests table and `plan.json`, in this order.
 
@@ -40,8 +39,9 @@ async def fill(
         InvalidInput: the engine cannot do what a request asks.
         Unavailable: the child that writes bodies ended, or an image cannot be read.
     """
-    hashes = {image.sha256 for request in phases.requests for image in request.images}
-    images = await asyncio.to_thread(lambda: {digest: cache.fetch(storage, digest) for digest in hashes})
+    hashes = list({image.sha256 for request in phases.requests for image in request.images})
+    paths = await storage.open_all([(image_key(sha256), sha256) for sha256 in hashes])
+    images = dict(zip(hashes, paths, strict=True))
     rendered = folder / "rendered.jsonl"
     await asyncio.to_thread(_write_rendered, rendered, phases.requests)
     await serving.bodies.write(

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from vlmhyperbench.data.cache import DatasetCache
 from vlmhyperbench.domain.causes import MAX_EVERYBODY, FailedRequest, read_failure, rule_of
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.logs import SecretMasker
@@ -84,9 +83,8 @@ async def _ask(
     phases = Phases(
         plans=[PhasePlan(no=_PHASE, kind="warmup", count=1, params={"in_flight": 1})], requests=[request], schedules={}
     )
-    cache = DatasetCache(job.settings.home / "cache" / "images")
     try:
-        await plan.fill(folder / "plan", work, serving, phases=phases, storage=job.runtime.storage, cache=cache)
+        await plan.fill(folder / "plan", work, serving, phases=phases, storage=job.runtime.storage)
         with job.loading(work.spec.limits.request_timeout_s * work.spec.limits.tries):
             async with ending(job, process):
                 await process.ready(serving.measured.secrets)

@@ -14,7 +14,7 @@ from uuid import UUID
 from vlmhyperbench.data import manifest
 from vlmhyperbench.db import evidence, kept, manifests, runs
 from vlmhyperbench.db.kept import KeepableView
-from vlmhyperbench.db.views import KeptFactView
+from vlmhyperbench.db.views import KeptFactView, SampleManifestView
 from vlmhyperbench.domain.planning import target_digest
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.states import FactStatus
@@ -107,14 +107,13 @@ async def _read(
     target = target_digest(work.spec)
     rows: list[KeepableView] = []
     cached: list[KeepableView] = []
-    is_same, keys = False, list[str]()
+    is_same, found = False, None
     async with job.runtime.database.transaction() as session:
         if work.has_parent and work.parent_run_id is not None:
             run = await runs.get(session, work.parent_run_id)
             is_same = run is not None and target_digest(RunSpec.model_validate(run.spec)) == target
             rows = await kept.keepable(session, work.parent_run_id)
             found = await manifests.get(session, run.manifest_id or "") if run else None
-            keys = await asyncio.to_thread(_keys, job, found.storage_key) if found else []
         if work.takes_cached:
             wanted = [one.request_sha256 for one in requests]
             cached = await kept.cached(
@@ -125,6 +124,7 @@ async def _read(
                 kind=work.phase_kind,
             )
         claims = await evidence.of_claims(session, list({row.claim_id for row in (*rows, *cached)}))
+    keys = await _keys(job, found) if found else []
     alike = {one.claim.id for one in claims if one.claim.engine and engine and _is_same(one.claim.engine, engine)}
     return Known(
         parent={(keys[row.ordinal % len(keys)], row.ordinal // len(keys)): row for row in rows} if keys else {},
@@ -134,10 +134,11 @@ async def _read(
     )
 
 
-def _keys(job: ClaimedJob, storage_key: str) -> list[str]:
+async def _keys(job: ClaimedJob, found: SampleManifestView) -> list[str]:
     """Keys of a manifest's samples, in their order."""
-    keys: list[str] = manifest.read(job.runtime.storage.path(storage_key))["key"].to_list()
-    return keys
+    path = await job.runtime.storage.open(found.storage_key, found.id)
+    frame = await asyncio.to_thread(manifest.read, path)
+    return frame["key"].to_list()
 
 
 def _is_same(recorded: JsonObject, engine: EngineIdentity) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from uuid import UUID
 
 from vlmhyperbench.analysis.sequential import request_order
@@ -94,7 +95,8 @@ async def read_work(job: ClaimedJob) -> Work:
     if run is None or found is None:
         raise NotFound(f"The run {job.run_id} or its sample manifest does not exist.")
     spec = RunSpec.model_validate(run.spec)
-    samples = await asyncio.to_thread(_read_manifest, job, found.storage_key)
+    path = await job.runtime.storage.open(found.storage_key, found.id)
+    samples = await asyncio.to_thread(_read_manifest, path)
     if spec.stop is not None:
         keys = [sample.key for sample in samples]
         wanted = set(missing)
@@ -145,5 +147,5 @@ def _plan(work: Work, phase: int, ordinal: int, prompt: Prompt) -> PlannedReques
     )
 
 
-def _read_manifest(job: ClaimedJob, key: str) -> list[manifest.ManifestSample]:
-    return list(manifest.samples_of(manifest.read(job.runtime.storage.path(key))))
+def _read_manifest(path: Path) -> list[manifest.ManifestSample]:
+    return list(manifest.samples_of(manifest.read(path)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -12,18 +11,17 @@ from uuid import UUID
 import polars
 
 from vlmhyperbench.db import evidence, manifests, measures, phases, runs
-from vlmhyperbench.db.views import MeasureManifestView, PhaseView
+from vlmhyperbench.db.views import PhaseView
 from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
 from vlmhyperbench.domain.judging import METRIC
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.domain.steps import STEPS, StepKind
-from vlmhyperbench.errors import Conflict, NotFound
+from vlmhyperbench.errors import NotFound
 from vlmhyperbench.facts.read import read_facts
 from vlmhyperbench.reports.records import ClaimEvidence, Disturber, JudgeUse, PhaseEvidence
 from vlmhyperbench.reports.spans import window_s
 from vlmhyperbench.reports.target_cost import usage_of
 from vlmhyperbench.runtime import Runtime
-from vlmhyperbench.storage import Storage
 from vlmhyperbench_reporter.bundles import MeasureFile, RunBundle
 from vlmhyperbench_reporter.events import read_events
 from vlmhyperbench_sdk.types import JsonObject
@@ -45,8 +43,8 @@ async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
     """Read everything that a report says of a run.
 
     Raises:
-        NotFound: there is no such run, or a file of it is missing.
-        Conflict: a file is not the one that was committed.
+        NotFound: there is no such run.
+        Damaged: a file of it is missing from storage, or is not the one that was committed.
         Unavailable: database or storage do not answer.
     """
     async with runtime.database.transaction() as session:
@@ -61,7 +59,8 @@ async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
     claims += await _behind(runtime, facts, claims)
     told = await _tell(runtime, claims, project_id=run.project_id)
     facts, events = await read_events(runtime, run_id, facts, told)
-    contents = await asyncio.to_thread(lambda: [_verified(runtime.storage, one) for one in measured])
+    opened = await runtime.storage.open_all([(manifest.storage_key, manifest.sha256) for manifest in measured])
+    contents = await asyncio.to_thread(lambda: [path.read_bytes() for path in opened])
     return RunBundle(
         id=str(run.id),
         name=run.name,
@@ -157,13 +156,6 @@ async def _behind(
     other = sorted(measured - {one.claim.id for one in known})
     async with runtime.database.transaction() as session:
         return await evidence.of_claims(session, other) if other else []
-
-
-def _verified(storage: Storage, manifest: MeasureManifestView) -> bytes:
-    content = storage.get(manifest.storage_key)
-    if hashlib.sha256(content).hexdigest() != manifest.sha256:
-        raise Conflict(f"The file {manifest.storage_key} is not the one that was committed.", code="storage_corrupt")
-    return content
 
 
 def _with_samples(facts: polars.DataFrame) -> polars.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from uuid import UUID
 
@@ -11,7 +12,7 @@ from vlmhyperbench.db import artifacts, events, experiments, runs
 from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted
 from vlmhyperbench.domain.states import experiment_state
 from vlmhyperbench.domain.steps import Stage
-from vlmhyperbench.errors import NotFound
+from vlmhyperbench.errors import Damaged, NotFound
 from vlmhyperbench.events import EventType
 from vlmhyperbench.storage import Storage, Stored
 from vlmhyperbench.worker.claims import ClaimedJob
@@ -19,6 +20,8 @@ from vlmhyperbench_reporter.bundles import Draft, ReportFile, RunBundle
 from vlmhyperbench_reporter.reading import read_bundle
 from vlmhyperbench_reporter.work import compose_comparison, compose_run, render, warm_up
 from vlmhyperbench_sdk.types import JsonObject
+
+log = logging.getLogger(__name__)
 
 FORMATS = ("markdown", "html", "json")
 _STEPS = 3
@@ -33,7 +36,7 @@ async def handle_report(job: ClaimedJob) -> Outcome:
     await job.progress(done=1, total=_STEPS)
     if job.draining.is_set():
         return Preempted()
-    pages = await asyncio.to_thread(_pages, job.runtime.storage, draft.images)
+    pages = await _pages(job.runtime.storage, draft.images)
     files = await job.run_cpu(render, draft, pages, formats=formats)
     await job.progress(done=2, total=_STEPS)
     stored = await asyncio.to_thread(_store, job, files)
@@ -73,15 +76,20 @@ async def _read_all(job: ClaimedJob, run_ids: Sequence[UUID]) -> list[RunBundle]
     return [await read_bundle(job.runtime, run_id) for run_id in run_ids]
 
 
-def _pages(storage: Storage, images: Sequence[str]) -> dict[str, bytes]:
-    """Read the pages that a report wants to show, up to a size; one that is missing is no reason to have no report."""
+async def _pages(storage: Storage, images: Sequence[str]) -> dict[str, bytes]:
+    """Read the pages that a report wants to show, up to a size; without one of them there is still a report."""
     found: dict[str, bytes] = {}
     size = 0
     for sha256 in images:
-        key = image_key(sha256)
-        if size < _MAX_PAGES_BYTES and storage.exists(key):
-            found[sha256] = storage.get(key)
-            size += len(found[sha256])
+        if size >= _MAX_PAGES_BYTES:
+            break
+        try:
+            path = await storage.open(image_key(sha256), sha256)
+        except Damaged as error:
+            log.warning("The report shows one page less: %s", error)
+            continue
+        found[sha256] = await asyncio.to_thread(path.read_bytes)
+        size += len(found[sha256])
     return found
 
 

@@ -84,7 +84,7 @@ def write(samples: Sequence[ManifestSample]) -> tuple[str, bytes]:
 
 def read(source: bytes | Path) -> pl.DataFrame:
     """Read a manifest as a frame of `SCHEMA` and its group columns."""
-    return pl.read_parquet(io.BytesIO(source) if isinstance(source, bytes) else source)
+    return pl.read_parquet(io.BytesIO(source) if isinstance(source, bytes) else source, glob=False)
 
 
 def samples_of(frame: pl.DataFrame) -> Iterator[ManifestSample]:

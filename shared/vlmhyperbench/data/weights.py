@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 from pathlib import Path
 
 from vlmhyperbench.domain.specs import ModelFile
 from vlmhyperbench.errors import Conflict, InvalidInput, NotFound
+from vlmhyperbench.storage.hashing import content_hash
 
 PACKAGE = "package:"
 
@@ -46,8 +46,7 @@ def verify(file: ModelFile) -> Path:
         Conflict: it is another file.
     """
     path = locate(file.location)
-    with path.open("rb") as data:
-        found = hashlib.file_digest(data, "sha256").hexdigest()
+    found = content_hash(path)
     if found != file.sha256:
         raise Conflict(
             f"The model file {file.location!r} ({file.role}) has the SHA-256 {found}, not {file.sha256}.",

@@ -30,6 +30,7 @@ class ResultRow:
     fact: FactView
     storage_key: str | None
     """The chunk with its payload."""
+    chunk_sha256: str | None
 
 
 async def page(
@@ -61,6 +62,7 @@ async def page(
             repeat=row.own_repeat,
             fact=view_of(FactView, row),
             storage_key=row.storage_key,
+            chunk_sha256=row.chunk_sha256,
         )
         for row in found
     ]
@@ -82,6 +84,7 @@ WITH counting AS (
     LEFT JOIN sample_manifest manifest ON manifest.id = run.manifest_id WHERE run.id = :run
 )
 SELECT counting.own_phase, counting.own_ordinal, fact.*, chunk.storage_key,
+       chunk.sha256 AS chunk_sha256,
        CASE WHEN phase.kind = 'accuracy' AND samples > 0 THEN own_ordinal % samples ELSE sample END AS own_sample,
        CASE WHEN phase.kind = 'accuracy' AND samples > 0 THEN own_ordinal / samples ELSE repeat END AS own_repeat
 FROM counting CROSS JOIN counted

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import io
 from collections.abc import Sequence
+from pathlib import Path
 from uuid import UUID
 
 import polars
@@ -13,8 +12,8 @@ import polars
 from vlmhyperbench.db import chunks, fact_rows, manifests, runs
 from vlmhyperbench.db.engine import AsyncSession, Database
 from vlmhyperbench.db.fact_rows import FACT_COLUMNS, Phases
-from vlmhyperbench.db.views import ChunkView, SampleManifestView
-from vlmhyperbench.errors import Conflict, NotFound
+from vlmhyperbench.db.views import ChunkView
+from vlmhyperbench.errors import NotFound
 from vlmhyperbench.facts.schema import PAYLOAD_COLUMNS, polars_schema
 from vlmhyperbench.storage import Storage
 
@@ -41,8 +40,8 @@ async def read_facts(
     `ordinals` only these rows are read, and only the chunks that they lie in.
 
     Raises:
-        NotFound: there is no such run, or a file of it is missing from storage.
-        Conflict: a file in storage is not the one that was committed; code `storage_corrupt`.
+        NotFound: there is no such run.
+        Damaged: a file of it is missing from storage, or is not the one that was committed.
         Unavailable: database or storage do not answer.
     """
     wanted = PAYLOAD_COLUMNS if payload is True else tuple(payload or ())
@@ -54,7 +53,9 @@ async def read_facts(
         samples = manifest.samples if manifest else 0
         facts = await _read_rows(session, run_id, phases, samples=samples, ordinals=ordinals)
         of_facts = await _read_chunks(session, facts) if wanted else []
-    return await asyncio.to_thread(_join, storage, facts, of_facts, wanted, manifest)
+    paths = await storage.open_all([(chunk.storage_key, chunk.sha256) for chunk in of_facts])
+    samples_path = await storage.open(manifest.storage_key, manifest.id) if manifest else None
+    return await asyncio.to_thread(_join, facts, list(zip(of_facts, paths, strict=True)), wanted, samples_path)
 
 
 async def _read_rows(
@@ -76,41 +77,27 @@ async def _read_chunks(session: AsyncSession, facts: polars.DataFrame) -> list[C
 
 
 def _join(
-    storage: Storage,
     facts: polars.DataFrame,
-    chunk_views: Sequence[ChunkView],
+    opened: Sequence[tuple[ChunkView, Path]],
     wanted: Sequence[str],
-    manifest: SampleManifestView | None,
+    samples_path: Path | None,
 ) -> polars.DataFrame:
     if wanted:
-        facts = facts.join(_read_payloads(storage, chunk_views, wanted), on=_PLACE, how="left", maintain_order="left")
-    if manifest is not None:
-        content = _verified(storage, manifest.storage_key, manifest.id)
-        samples = polars.read_parquet(io.BytesIO(content)).rename({"index": "sample"}).drop("error", strict=False)
+        facts = facts.join(_read_payloads(opened, wanted), on=_PLACE, how="left", maintain_order="left")
+    if samples_path is not None:
+        samples = polars.read_parquet(samples_path, glob=False).rename({"index": "sample"}).drop("error", strict=False)
         facts = facts.join(samples, on="sample", how="left", maintain_order="left")
     return facts
 
 
-def _read_payloads(storage: Storage, chunk_views: Sequence[ChunkView], wanted: Sequence[str]) -> polars.DataFrame:
+def _read_payloads(opened: Sequence[tuple[ChunkView, Path]], wanted: Sequence[str]) -> polars.DataFrame:
     place = polars_schema({name: FACT_COLUMNS[name] for name in _PLACE})
     every = polars_schema()
     frames = [polars.DataFrame(schema={**place, **{name: every[name] for name in wanted}})]
-    for chunk in chunk_views:
-        content = _verified(storage, chunk.storage_key, chunk.sha256)
+    for chunk, path in opened:
         keys = {"run_id": str(chunk.run_id), "claim_id": str(chunk.claim_id), "chunk": chunk.no}
-        rows = polars.read_parquet(io.BytesIO(content), columns=list(wanted)).with_row_index("row")
+        rows = polars.read_parquet(path, columns=list(wanted), glob=False).with_row_index("row")
         values = [polars.lit(value).alias(name) for name, value in (keys | {"source_phase": chunk.phase}).items()]
         named = rows.with_columns(*values)
         frames.append(named.select([polars.col(name).cast(kind) for name, kind in frames[0].schema.items()]))
     return polars.concat(frames)
-
-
-def _verified(storage: Storage, key: str, sha256: str) -> bytes:
-    content = storage.get(key)
-    if hashlib.sha256(content).hexdigest() != sha256:
-        raise Conflict(
-            f"{key} in storage is not the file that was committed.",
-            cure="Restore it from a backup; the run cannot be trusted as it is.",
-            code="storage_corrupt",
-        )
-    return content

@@ -13,20 +13,21 @@ from tests.support.builders import Shard, add_run, add_shard, chunk_frame, new_f
 from vlmhyperbench.db import kept, manifests, phases
 from vlmhyperbench.db.appending import append
 from vlmhyperbench.db.engine import Database
+from vlmhyperbench.db.fact_rows import FACT_COLUMNS
 from vlmhyperbench.db.views import KeptFactView, KeptPhaseView
 from vlmhyperbench.domain.states import FactStatus
-from vlmhyperbench.errors import Conflict, InvalidInput, NotFound
-from vlmhyperbench.facts.read import FACT_COLUMNS, read_facts
+from vlmhyperbench.errors import Damaged, InvalidInput, NotFound
+from vlmhyperbench.facts.read import read_facts
 from vlmhyperbench.facts.schema import PAYLOAD_COLUMNS, polars_schema, write_chunk
 from vlmhyperbench.facts.sealing import chunk_key
-from vlmhyperbench.storage import FolderStorage
+from vlmhyperbench.storage import Storage, open_storage
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def storage(tmp_path: Path) -> FolderStorage:
-    return FolderStorage(tmp_path / "storage")
+def storage(tmp_path: Path) -> Storage:
+    return open_storage(str(tmp_path / "storage"))
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def _give_manifest(database: Database, storage: FolderStorage, run_id: UUID, samples: int) -> None:
+async def _give_manifest(database: Database, storage: Storage, run_id: UUID, samples: int) -> None:
     buffer = io.BytesIO()
     polars.DataFrame(
         {
@@ -70,7 +71,7 @@ async def _give_manifest(database: Database, storage: FolderStorage, run_id: UUI
 
 
 async def _answer(
-    database: Database, storage: FolderStorage, folder: Path, shard: Shard, ordinals: list[int], *, no: int = 0
+    database: Database, storage: Storage, folder: Path, shard: Shard, ordinals: list[int], *, no: int = 0
 ) -> None:
     """Append one answered request per ordinal; its text names the shard's run and the ordinal."""
     texts = [f"{shard.run.name} {ordinal}" for ordinal in ordinals]
@@ -87,9 +88,7 @@ async def _shard(database: Database, name: str, *, phase: int = 1) -> Shard:
         return await add_shard(session, run=run, phase=phase)
 
 
-async def test_facts_come_with_their_payloads_and_samples(
-    database: Database, storage: FolderStorage, folder: Path
-) -> None:
+async def test_facts_come_with_their_payloads_and_samples(database: Database, storage: Storage, folder: Path) -> None:
     shard = await _shard(database, "mine")
     await _give_manifest(database, storage, shard.run.id, 4)
     await _answer(database, storage, folder, shard, [2, 0], no=0)
@@ -117,16 +116,14 @@ async def test_facts_come_with_their_payloads_and_samples(
     assert facts.columns == expected
 
 
-async def test_a_run_without_facts_has_the_same_columns(database: Database, storage: FolderStorage) -> None:
+async def test_a_run_without_facts_has_the_same_columns(database: Database, storage: Storage) -> None:
     shard = await _shard(database, "empty")
     facts = await read_facts(database, storage, shard.run.id)
     assert facts.height == 0
     assert facts.columns == [*FACT_COLUMNS, *PAYLOAD_COLUMNS]
 
 
-async def test_payloads_are_read_only_where_they_are_wanted(
-    database: Database, storage: FolderStorage, folder: Path
-) -> None:
+async def test_payloads_are_read_only_where_they_are_wanted(database: Database, storage: Storage, folder: Path) -> None:
     shard = await _shard(database, "narrow")
     await _answer(database, storage, folder, shard, [0])
     assert (await read_facts(database, storage, shard.run.id, payload=False)).columns == list(FACT_COLUMNS)
@@ -134,7 +131,7 @@ async def test_payloads_are_read_only_where_they_are_wanted(
     assert some.columns == [*FACT_COLUMNS, "text"]
 
 
-async def test_a_fact_without_a_chunk_has_no_payload(database: Database, storage: FolderStorage) -> None:
+async def test_a_fact_without_a_chunk_has_no_payload(database: Database, storage: Storage) -> None:
     shard = await _shard(database, "quarantined")
     async with database.transaction() as session:
         await session.execute(
@@ -165,7 +162,7 @@ async def test_a_fact_without_a_chunk_has_no_payload(database: Database, storage
     ],
 )
 async def test_only_phases_that_count_are_read(
-    database: Database, storage: FolderStorage, folder: Path, kind: str, state: str, counts: bool
+    database: Database, storage: Storage, folder: Path, kind: str, state: str, counts: bool
 ) -> None:
     shard = await _shard(database, "phases")
     await _answer(database, storage, folder, shard, [0])
@@ -181,7 +178,7 @@ async def test_only_phases_that_count_are_read(
 
 
 async def test_a_kept_phase_is_read_from_the_run_that_measured_it(
-    database: Database, storage: FolderStorage, folder: Path
+    database: Database, storage: Storage, folder: Path
 ) -> None:
     parent = await _shard(database, "parent")
     await _answer(database, storage, folder, parent, [0, 1])
@@ -208,7 +205,7 @@ async def test_a_kept_phase_is_read_from_the_run_that_measured_it(
 
 
 async def test_kept_rows_stand_beside_own_ones_under_this_runs_ordinals(
-    database: Database, storage: FolderStorage, folder: Path
+    database: Database, storage: Storage, folder: Path
 ) -> None:
     parent, child = await _shard(database, "parent"), await _shard(database, "child")
     await _give_manifest(database, storage, parent.run.id, 3)
@@ -239,26 +236,32 @@ async def test_kept_rows_stand_beside_own_ones_under_this_runs_ordinals(
 
 
 async def test_a_chunk_that_was_changed_in_storage_is_refused(
-    database: Database, storage: FolderStorage, folder: Path
+    database: Database, storage: Storage, folder: Path, tmp_path: Path
 ) -> None:
     shard = await _shard(database, "damaged")
     await _answer(database, storage, folder, shard, [0])
-    path = storage.path(chunk_key(shard.run.id, shard.claim_id, 1, 0))
+    key = chunk_key(shard.run.id, shard.claim_id, 1, 0)
+    path = tmp_path / "storage" / key
     path.write_bytes(path.read_bytes() + b"x")
-    with pytest.raises(Conflict) as refused:
+    with pytest.raises(Damaged) as refused:
         await read_facts(database, storage, shard.run.id)
-    assert refused.value.code == "storage_corrupt"
+    assert (refused.value.code, refused.value.key) == ("storage_corrupt", key)
+    assert refused.value.found == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-async def test_a_chunk_that_is_gone_is_named(database: Database, storage: FolderStorage, folder: Path) -> None:
+async def test_a_chunk_that_is_gone_is_named(
+    database: Database, storage: Storage, folder: Path, tmp_path: Path
+) -> None:
     shard = await _shard(database, "gone")
     await _answer(database, storage, folder, shard, [0])
-    storage.delete(chunk_key(shard.run.id, shard.claim_id, 1, 0))
-    with pytest.raises(NotFound, match="chunks"):
+    key = chunk_key(shard.run.id, shard.claim_id, 1, 0)
+    (tmp_path / "storage" / key).unlink()
+    with pytest.raises(Damaged) as refused:
         await read_facts(database, storage, shard.run.id)
+    assert (refused.value.key, refused.value.found) == (key, None)
 
 
-async def test_a_run_that_does_not_exist_is_not_found(database: Database, storage: FolderStorage) -> None:
+async def test_a_run_that_does_not_exist_is_not_found(database: Database, storage: Storage) -> None:
     with pytest.raises(NotFound):
         await read_facts(database, storage, uuid4())
 

@@ -12,7 +12,7 @@ from vlmhyperbench.db import facts
 from vlmhyperbench.db.appending import append
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.facts.sealing import blank_row, seal
-from vlmhyperbench.storage import FolderStorage
+from vlmhyperbench.storage import open_storage
 
 pytestmark = pytest.mark.anyio
 
@@ -33,7 +33,7 @@ async def test_a_word_of_a_server_spoils_no_chunk(
     database: Database, tmp_path: Path, said: str | None, kept: str | None
 ) -> None:
     shard = await open_shard(database)
-    storage = FolderStorage(tmp_path / "storage")
+    storage = open_storage(str(tmp_path / "storage"))
     rows = [
         blank_row(phase=1, ordinal=no, sample=no, repeat=0, status="ok", error=None, request_sha256=SHA)
         | {"failure": None, "error_code": None, "tries": 1, "finish_reason": word}
@@ -48,5 +48,5 @@ async def test_a_word_of_a_server_spoils_no_chunk(
         fact = await facts.get(session, shard.run.id, 1, 1)
     assert fact is not None
     assert (fact.finish_reason, fact.error_code) == (kept, kept)
-    stored = polars.read_parquet(storage.path(chunk.storage_key))
+    stored = polars.read_parquet(tmp_path / "storage" / chunk.storage_key)
     assert stored["finish_reason"].to_list() == ["stop", kept]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import polars
 from PIL import Image
 
+from vlmhyperbench.db.fact_rows import FACT_COLUMNS
 from vlmhyperbench.domain.specs import (
     DatasetSpec,
     ExtractorSpec,
@@ -18,7 +19,6 @@ from vlmhyperbench.domain.specs import (
     RunSpec,
     Target,
 )
-from vlmhyperbench.facts.read import FACT_COLUMNS
 from vlmhyperbench.facts.schema import polars_schema
 from vlmhyperbench.reports.evidence import OpenedMetric, RunEvidence, name_metrics
 from vlmhyperbench.reports.records import ClaimEvidence, PhaseEvidence

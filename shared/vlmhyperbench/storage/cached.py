@@ -1,0 +1,130 @@
+"""A store on another machine behind a bounded folder of local copies, which all processes of this host share.
+
+An object store such as S3 becomes a `Store` by this; a folder needs none, for its files are read in place.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from vlmhyperbench.files import replace, temporary_sibling
+from vlmhyperbench.storage.hashing import content_hash
+from vlmhyperbench.storage.stores import Stored
+
+DEFAULT_MAX_BYTES: Final = 20 * 1024**3
+IN_USE_S: Final = 6 * 3600.0
+"""A copy that was used so recently is not evicted, even over the bound: a worker may still hold its path."""
+
+
+class RemoteStore(Protocol):
+    """Bytes under keys on another machine. Calls block."""
+
+    def put(self, key: str, data: bytes | Path, media_type: str, /) -> Stored:
+        """As `Store.put`."""
+        ...
+
+    def download(self, key: str, target: Path, /) -> bool:
+        """Write what is stored to a new file; False where there is nothing.
+
+        Raises:
+            Unavailable: the store does not answer.
+            OSError: the file cannot be written.
+        """
+        ...
+
+    def exists(self, key: str, /) -> bool:
+        """As `Store.exists`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    path: Path
+    size_bytes: int
+    used_at: float
+
+
+class CachedStore:
+    """Copies named by the hash of their content. Files appear whole, and one process evicts at a time."""
+
+    def __init__(
+        self, remote: RemoteStore, folder: Path, *, max_bytes: int = DEFAULT_MAX_BYTES, in_use_s: float = IN_USE_S
+    ) -> None:
+        self._remote = remote
+        self._folder = folder
+        self._max_bytes = max_bytes
+        self._in_use_s = in_use_s
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._size_bytes = sum(copy.size_bytes for copy in self._copies())
+
+    def put(self, key: str, data: bytes | Path, media_type: str, /) -> Stored:
+        return self._remote.put(key, data, media_type)
+
+    def exists(self, key: str, /) -> bool:
+        return self._remote.exists(key)
+
+    def local(self, key: str, sha256: str, /) -> Path | None:
+        path = self._folder / sha256[:2] / sha256
+        if not _has_content(path, sha256) and not self._copied(key, path):
+            return None
+        # The time of access says when a copy was last used; that of modification belongs to its content.
+        os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
+        return path
+
+    def _copied(self, key: str, path: Path) -> bool:
+        """Copy what is stored to `path`, in place of a damaged copy; False where there is nothing stored."""
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        temporary = temporary_sibling(path)
+        try:
+            if not self._remote.download(key, temporary):
+                return False
+            size_bytes = temporary.stat().st_size
+            self._make_room(size_bytes)
+            replace(temporary, path)
+            self._size_bytes += size_bytes
+        finally:
+            temporary.unlink(missing_ok=True)
+        return True
+
+    def _make_room(self, size_bytes: int) -> None:
+        """Evict the copies that were used least recently, but none that may be in use, until so many bytes fit."""
+        if self._size_bytes + size_bytes <= self._max_bytes:
+            return
+        with self._locked():
+            copies = sorted(self._copies(), key=lambda copy: copy.used_at)
+            total = sum(copy.size_bytes for copy in copies)
+            newest = time.time() - self._in_use_s
+            for copy in copies:
+                if total + size_bytes <= self._max_bytes or copy.used_at > newest:
+                    break
+                copy.path.unlink(missing_ok=True)
+                total -= copy.size_bytes
+            self._size_bytes = total
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with (self._folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _copies(self) -> Iterator[_Copy]:
+        for path in self._folder.glob("??/[!.]*"):
+            try:
+                status = path.stat()
+            except FileNotFoundError:  # another process has just evicted it
+                continue
+            yield _Copy(path, status.st_size, status.st_atime)
+
+
+def _has_content(path: Path, sha256: str) -> bool:
+    try:
+        return content_hash(path) == sha256
+    except FileNotFoundError:
+        return False
