@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from vlmhyperbench_loadgen.answers import Answer
-from vlmhyperbench_loadgen.connection import Reply
+from vlmhyperbench_loadgen.answers import ParsedAnswer
+from vlmhyperbench_loadgen.connection import Response
 from vlmhyperbench_loadgen.frames import FrameReader, encode
 from vlmhyperbench_loadgen.http1 import NotHttp
 from vlmhyperbench_loadgen.rows import make_row
@@ -43,16 +43,16 @@ def chunked(pieces: Sequence[bytes]) -> bytes:
     return b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces if piece) + b"0\r\n\r\n"
 
 
-def receive(reads: Sequence[bytes], *, is_sealed: bool = True) -> Answer:
+def receive(reads: Sequence[bytes], *, is_sealed: bool = True) -> ParsedAnswer:
     """Take reads in, the n-th at instant n, and read what they brought; sealing it takes most of the time."""
-    reply = Reply()
+    response = Response()
     done = Try(request=REQUEST, number=1, scheduled_ns=0, stream=0, sent_ns=0, end_ns=len(reads))
-    done.reply = reply
+    done.response = response
     try:
         for number, data in enumerate(reads):
-            if reply.is_whole:
+            if response.is_whole:
                 break
-            reply.add(data, number)
+            response.add(data, number)
     except NotHttp as error:
         done.failure = f"bad_answer: {error}"
     answer = read_try(done)
@@ -64,7 +64,7 @@ def receive(reads: Sequence[bytes], *, is_sealed: bool = True) -> Answer:
     return answer
 
 
-def said(answer: Answer) -> tuple[object, ...]:
+def said(answer: ParsedAnswer) -> tuple[object, ...]:
     """What an answer says, whenever it came."""
     return (
         answer.text,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vlmhyperbench_loadgen.answers import Answer, read_refusal, read_stream, read_whole, spread
-from vlmhyperbench_loadgen.connection import Reply
+from vlmhyperbench_loadgen.answers import ParsedAnswer, read_refusal, read_stream, read_whole, spread
+from vlmhyperbench_loadgen.connection import Response
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 
@@ -29,14 +29,14 @@ def chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-def read(*reads: bytes, end: bytes = b"0\r\n\r\n", is_complete: bool = True) -> Answer:
+def read(*reads: bytes, end: bytes = b"0\r\n\r\n", is_complete: bool = True) -> ParsedAnswer:
     """Read an answer whose n-th read came at n·10 ns; the head comes at 0 and `end` last."""
-    reply = Reply()
+    response = Response()
     for number, data in enumerate([HEAD, *reads, end]):
-        reply.add(data, number * 10)
-    assert reply.head is not None
-    assert reply.is_whole is is_complete
-    return read_stream(reply.read_body(), reply.ends, reply.times, is_complete=is_complete)
+        response.add(data, number * 10)
+    assert response.head is not None
+    assert response.is_whole is is_complete
+    return read_stream(response.read_body(), response.ends, response.times, is_complete=is_complete)
 
 
 def test_each_event_has_the_instant_of_its_read() -> None:

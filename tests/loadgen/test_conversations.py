@@ -21,7 +21,7 @@ from vlmhyperbench_loadgen.failures import PlanError
 from vlmhyperbench_loadgen.plan import read_plan
 from vlmhyperbench_loadgen.table import PLACE_DTYPE as CHILD_PLACES
 from vlmhyperbench_loadgen.table import TURN_DTYPE as CHILD_TURNS
-from vlmhyperbench_loadgen.table import Place, Request, read_places, read_turns
+from vlmhyperbench_loadgen.table import QuotePlace, Request, read_places, read_turns
 from vlmhyperbench_sdk.load import PLACE_DTYPE, PLAN_VERSION, TURN_DTYPE, Endpoint, LoadLimits, LoadPlan, PhasePlan
 
 pytestmark = pytest.mark.anyio
@@ -182,7 +182,7 @@ async def test_the_last_turn_may_fail_alone(tmp_path: Path) -> None:
 def test_whatever_was_answered_the_next_body_is_json_that_says_it(answers: list[str]) -> None:
     answers = [answer.encode("utf-8", "replace").decode() for answer in answers]
     body = turn_body(0, len(answers))
-    places = [Place(number, offset) for number, offset in enumerate(places_in(body))]
+    places = [QuotePlace(number, offset) for number, offset in enumerate(places_in(body))]
     built = json.loads(bytes(build_body(memoryview(body), places, answers)))
     said = [message["content"] for message in built["messages"] if message["role"] == "assistant"]
     assert said == answers
@@ -190,7 +190,7 @@ def test_whatever_was_answered_the_next_body_is_json_that_says_it(answers: list[
 
 def test_an_answer_may_be_quoted_twice_or_never() -> None:
     body = b'["","",""]'
-    places = [Place(1, 2), Place(1, 8)]
+    places = [QuotePlace(1, 2), QuotePlace(1, 8)]
     assert bytes(build_body(memoryview(body), places, ["no", "yes"])) == b'["yes","","yes"]'
 
 
@@ -208,14 +208,14 @@ def _request(turn: int, *, stream: int = -1) -> Request:
         ([_request(0), _request(2)], {}, "count from 0 without a gap"),
         ([_request(1)], {}, "count from 0 without a gap"),
         ([_request(0), _request(1, stream=3)], {}, "different streams"),
-        ([_request(0), _request(1)], {(1, 1): [Place(1, 5)]}, "not there yet"),
-        ([_request(0), _request(1)], {(1, 1): [Place(0, 5), Place(0, 5)]}, "comes before another"),
-        ([_request(0), _request(1)], {(1, 1): [Place(0, 9)]}, "outside its body"),
-        ([_request(0), _request(1)], {(1, 1): [Place(0, 0)]}, "outside its body"),
+        ([_request(0), _request(1)], {(1, 1): [QuotePlace(1, 5)]}, "not there yet"),
+        ([_request(0), _request(1)], {(1, 1): [QuotePlace(0, 5), QuotePlace(0, 5)]}, "comes before another"),
+        ([_request(0), _request(1)], {(1, 1): [QuotePlace(0, 9)]}, "outside its body"),
+        ([_request(0), _request(1)], {(1, 1): [QuotePlace(0, 0)]}, "outside its body"),
     ],
 )
 def test_conversations_that_cannot_be_held_are_refused(
-    requests: list[Request], places: dict[tuple[int, int], list[Place]], message: str
+    requests: list[Request], places: dict[tuple[int, int], list[QuotePlace]], message: str
 ) -> None:
     turns = {(request.phase, request.ordinal): 0 for request in requests}
     with pytest.raises(PlanError, match=message):

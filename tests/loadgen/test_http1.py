@@ -6,30 +6,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vlmhyperbench_loadgen.connection import Reply
+from vlmhyperbench_loadgen.connection import Response
 from vlmhyperbench_loadgen.http1 import NotHttp, read_head
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
-def feed(*reads: bytes) -> Reply:
-    reply = Reply()
+def feed(*reads: bytes) -> Response:
+    response = Response()
     for number, data in enumerate(reads):
-        assert not reply.is_whole
-        reply.add(data, number)
-    return reply
+        assert not response.is_whole
+        response.add(data, number)
+    return response
 
 
-def payload(reply: Reply) -> bytes:
-    assert reply.head is not None
-    return reply.read_body().payload
+def payload(response: Response) -> bytes:
+    assert response.head is not None
+    return response.read_body().payload
 
 
 def test_a_body_of_known_length_ends_there() -> None:
-    reply = feed(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab", b"cd")
-    assert reply.is_whole
-    assert reply.leaves_connection_usable
-    assert payload(reply) == b"abcd"
+    response = feed(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab", b"cd")
+    assert response.is_whole
+    assert response.leaves_connection_usable
+    assert payload(response) == b"abcd"
 
 
 def test_bytes_after_the_end_make_the_connection_unusable() -> None:
@@ -48,31 +48,31 @@ def test_chunks_come_whole_however_they_are_cut(pieces: list[bytes], cuts: list[
     for cut in cuts:
         reads.append(data[at : at + cut])
         at += cut
-    reply = feed(*(part for part in [*reads, data[at:]] if part))
-    assert reply.is_whole
-    assert reply.leaves_connection_usable
-    assert payload(reply) == b"".join(pieces)
+    response = feed(*(part for part in [*reads, data[at:]] if part))
+    assert response.is_whole
+    assert response.leaves_connection_usable
+    assert payload(response) == b"".join(pieces)
 
 
 def test_without_length_or_chunks_the_connection_ends_the_body() -> None:
-    reply = feed(b"HTTP/1.1 200 OK\r\n\r\nab")
-    assert not reply.is_whole
-    assert reply.end()
-    assert not reply.leaves_connection_usable
-    assert payload(reply) == b"ab"
+    response = feed(b"HTTP/1.1 200 OK\r\n\r\nab")
+    assert not response.is_whole
+    assert response.end()
+    assert not response.leaves_connection_usable
+    assert payload(response) == b"ab"
 
 
 def test_the_end_of_the_connection_does_not_complete_what_has_a_length() -> None:
     assert not feed(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab").end()
     assert not feed(CHUNKED + b"2\r\nab\r\n").end()
-    assert not Reply().end()
+    assert not Response().end()
 
 
 def test_interim_answers_are_skipped() -> None:
-    reply = feed(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nLink: x\r\n\r\n", b"HTTP/1.1 204 No\r\n\r\n")
-    assert reply.is_whole
-    assert reply.head is not None
-    assert reply.head.status == 204
+    response = feed(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nLink: x\r\n\r\n", b"HTTP/1.1 204 No\r\n\r\n")
+    assert response.is_whole
+    assert response.head is not None
+    assert response.head.status == 204
 
 
 @pytest.mark.parametrize("head", [b"Connection: close\r\n", b"connection:  CLOSE \r\n"])
@@ -105,7 +105,7 @@ def test_an_old_server_closes_after_its_answer() -> None:
 )
 def test_what_is_no_answer_is_refused(data: bytes) -> None:
     with pytest.raises(NotHttp):
-        Reply().add(data, 0)
+        Response().add(data, 0)
 
 
 @pytest.mark.parametrize("cut", range(1, 20))
@@ -115,10 +115,10 @@ def test_half_a_head_is_waited_for(cut: int) -> None:
 
 @given(st.binary(max_size=400))
 def test_garbage_is_refused_or_waited_for(data: bytes) -> None:
-    reply = Reply()
+    response = Response()
     try:
-        reply.add(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", 0)
-        reply.add(data, 1)
-        payload(reply)
+        response.add(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", 0)
+        response.add(data, 1)
+        payload(response)
     except NotHttp:
         return

@@ -14,10 +14,10 @@ import pytest
 from tests.loadgen.driving import drive_open, read_request, run, serving, whole
 from vlmhyperbench_loadgen.eventloop import EventLoop
 from vlmhyperbench_loadgen.failures import PlanError
-from vlmhyperbench_loadgen.openloop import SPIN_NS, ScheduledWork, spin_for
+from vlmhyperbench_loadgen.openloop import SPIN_NS, ScheduledQueue, spin_for
 from vlmhyperbench_loadgen.table import Request, read_schedule
 from vlmhyperbench_loadgen.tries import Try
-from vlmhyperbench_loadgen.usage import check_files, prefer_this_process, treat_like_others
+from vlmhyperbench_loadgen.usage import check_files, use_normal_scheduling, use_realtime_scheduling
 from vlmhyperbench_simulated.server import start_server
 from vlmhyperbench_simulated.simulation import Simulation
 
@@ -121,7 +121,7 @@ def _request(ordinal: int) -> Request:
 
 
 def test_nothing_is_given_before_its_instant() -> None:
-    work = ScheduledWork([_request(0), _request(1)], [10, 20], report=lambda *_: None)
+    work = ScheduledQueue([_request(0), _request(1)], [10, 20], report=lambda *_: None)
     assert work.take(0, 9) is None
     assert work.idle == [0]
     assert work.take(0, 25) == Try(request=_request(0), number=1, scheduled_ns=10, stream=0)
@@ -131,7 +131,7 @@ def test_nothing_is_given_before_its_instant() -> None:
 
 def test_when_nobody_waits_any_more_the_clock_goes_on() -> None:
     resumed: list[bool] = []
-    work = ScheduledWork([_request(number) for number in range(3)], [10, 20, 90], report=lambda *_: None)
+    work = ScheduledQueue([_request(number) for number in range(3)], [10, 20, 90], report=lambda *_: None)
     work.resumed = lambda: resumed.append(True)
     work.is_waiting = True
     work.take(0, 30)
@@ -172,10 +172,10 @@ def test_who_is_woken_ahead_still_never_comes_early() -> None:
 
 def test_going_first_is_said_and_ends() -> None:
     before = os.sched_getscheduler(0)
-    is_realtime = prefer_this_process()
+    is_realtime = use_realtime_scheduling()
     assert (os.sched_getscheduler(0) == os.SCHED_RR) is is_realtime
     if is_realtime:
-        treat_like_others()
+        use_normal_scheduling()
     assert os.sched_getscheduler(0) == before
 
 
@@ -185,7 +185,7 @@ def test_going_first_is_said_and_ends() -> None:
         (np.array([2, 1]), "do not ascend"),
         (np.array([-1]), "do not ascend"),
         (np.array([1.0]), "not an array of int64"),
-        (np.array([[1]]), "not one row after the other"),
+        (np.array([[1]]), "not a one-dimensional array"),
     ],
 )
 def test_a_schedule_that_is_none_is_refused(tmp_path: Path, instants: np.ndarray, message: str) -> None:

@@ -10,13 +10,13 @@ import pytest
 
 from tests.loadgen.driving import chat_body, drive, read_request, respond, serving
 from tests.support.poison import STREAMS, WHOLE, Outcome, Poison
-from vlmhyperbench_loadgen.answers import Answer, read_stream, read_whole
+from vlmhyperbench_loadgen.answers import ParsedAnswer, read_stream, read_whole
 from vlmhyperbench_loadgen.http1 import Body
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
-def outcome_of(answer: Answer) -> Outcome:
+def outcome_of(answer: ParsedAnswer) -> Outcome:
     if answer.error is not None:
         return Outcome(error=answer.error.partition(":")[0])
     return Outcome(text=answer.text, prompt_tokens=answer.prompt_tokens, completion_tokens=answer.completion_tokens)

@@ -20,14 +20,14 @@ def main() -> int:
     parser.add_argument("record", type=Path, help="folder for the segments; made if it is not there")
     args = parser.parse_args()
     try:
-        return Parent(args.plan, args.record, _say).run()
+        return Parent(args.plan, args.record, _emit).run()
     except BrokenPipeError:
-        # Nobody listens any more; what is sealed stays, and stdout must not be flushed again at exit.
+        # The reader is gone. Sealed segments stay, and stdout must not be flushed again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
 
-def _say(line: object) -> None:
+def _emit(line: object) -> None:
     assert dataclasses.is_dataclass(line)  # noqa: S101 -- narrows the type
     sys.stdout.buffer.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
     sys.stdout.buffer.flush()

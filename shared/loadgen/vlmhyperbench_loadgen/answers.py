@@ -1,8 +1,8 @@
-"""Turn the bytes of one answer, and the instants at which they came, into events, text and token counts; pure.
+"""Parse one answer and the instants of its bytes into events, text and token counts; pure.
 
 Covers OpenAI chat (and plain) completions, streamed as server-sent events or whole as JSON. An event's instant is
 that of the read which brought the end of its last data line, so events of one read share it. What counts as an answer
-says `vlmhyperbench_sdk.completions`; the choice that was asked for is that with index 0.
+is defined in `vlmhyperbench_sdk.completions`; the choice that was asked for is the one with index 0.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 import orjson
 
+from vlmhyperbench_loadgen.event_templates import EventTemplate, MatchedEvents, PlainKind, learn_template, match_events
 from vlmhyperbench_loadgen.http1 import Body
-from vlmhyperbench_loadgen.pieces import Likeness, Pieces, PlainKind, learn, take_alike
 from vlmhyperbench_loadgen.sse import Events, instants_of
 from vlmhyperbench_sdk.completions import (
     CODE,
@@ -36,14 +36,14 @@ _MESSAGE_CHARACTERS = 500
 _FINISH_CHARACTERS = 64
 _WORD_CHARACTERS = 64
 CUT = "…"
-"""Stands where the rest of a server's text was left out, so that a secret that was cut there can be told."""
+"""Marks where a server's text was cut, so that a secret that was cut there is still recognised."""
 _WORD = re.compile(r"[^\w.-]", re.ASCII)
-"""What stands in no word of an error: neither do the marks that set words apart."""
+"""Characters that no word of an error holds."""
 
 
 @dataclass(slots=True)
-class Answer:
-    """What one answer said; `event_*` run in parallel, in order of arrival."""
+class ParsedAnswer:
+    """The content of one answer; the lists `event_*` are parallel, in order of arrival."""
 
     event_ns: list[int] = field(default_factory=list)
     event_tokens: list[int] = field(default_factory=list)
@@ -55,28 +55,28 @@ class Answer:
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     error: str | None = None
-    """`code: message` where the answer itself is one, or is not what it should be."""
+    """`code: message` where the answer is an error, or is malformed."""
     is_transient: bool = False
-    """The error is one that may pass."""
+    """A retry may succeed."""
 
 
 @dataclass(slots=True)
 class _Reading:
-    """An answer in the making."""
+    """An answer that is being parsed."""
 
-    answer: Answer = field(default_factory=Answer)
-    """Where it comes by a stream, `event_ns` are places in the payload until it has ended."""
+    answer: ParsedAnswer = field(default_factory=ParsedAnswer)
+    """Of a stream, `event_ns` are places in the payload until it has ended."""
     text: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
     characters: list[int] = field(default_factory=list)
     """Of each token-bearing event."""
     running: list[int | None] = field(default_factory=list)
-    """Completion tokens so far, as said by each token-bearing event."""
+    """Completion tokens so far, as each token-bearing event states them."""
     hidden: int = 0
     """Completion tokens of reasoning, as the server counts them."""
     choices: ChoiceStream = field(default_factory=ChoiceStream)
 
-    def finish(self) -> Answer:
+    def finish(self) -> ParsedAnswer:
         answer = self.answer
         answer.text = "".join(self.text)
         answer.reasoning = "".join(self.reasoning)
@@ -84,15 +84,15 @@ class _Reading:
         return answer
 
 
-def read_stream(body: Body, ends: list[int], times: list[int], *, is_complete: bool) -> Answer:
-    """Read server-sent events; read *i* brought the received bytes up to `ends[i]` at `times[i]`."""
+def read_stream(body: Body, ends: list[int], times: list[int], *, is_complete: bool) -> ParsedAnswer:
+    """Parse server-sent events; read *i* brought the received bytes up to `ends[i]` at `times[i]`."""
     reading = _Reading()
     answer = reading.answer
     is_done = False
-    # An answer of a few pieces has nothing to gain, and one whose lines end in two bytes is read line by line.
+    # Templates do not pay for a short answer, and lines that end in CRLF are parsed one by one.
     is_long = len(body.payload) >= _LONG_BYTES and b"\r" not in body.payload
     prefix = b"data: " if b"data: " in body.payload[:_LONG_BYTES] else b"data:"
-    like: Likeness | None = None
+    template: EventTemplate | None = None
     events = Events(body.payload)
     for data, place in events:
         if data == b"[DONE]":
@@ -103,16 +103,16 @@ def read_stream(body: Body, ends: list[int], times: list[int], *, is_complete: b
             if event.get("error"):
                 answer.error, answer.is_transient = _stated_error(event["error"])
                 break
-            _take_event(reading, event, place, reading.choices.take(event).get(0))
+            _add_event(reading, event, place, reading.choices.take(event).get(0))
         except BadAnswer as error:
             answer.error = f"{CODE}: an event: {error}: {_show(data)}"
             break
         if is_long:
-            like = learn(data, event, prefix) or like
-        if like is not None and not reading.choices.have_ended:
-            pieces = take_alike(body.payload, events.at, like)
-            _take_pieces(reading, pieces, like.kind)
-            events.at = pieces.end
+            template = learn_template(data, event, prefix) or template
+        if template is not None and not reading.choices.have_ended:
+            matched = match_events(body.payload, events.at, template)
+            _add_matched(reading, matched, template.kind)
+            events.at = matched.end
     answer.event_ns = instants_of(answer.event_ns, body, ends, times)
     if answer.error is None and is_complete:
         _check_end(reading, is_done=is_done)
@@ -130,8 +130,8 @@ def _check_end(reading: _Reading, *, is_done: bool) -> None:
         answer.error = f"{CODE}: {error}"
 
 
-def read_whole(payload: bytes, at_ns: int) -> Answer:
-    """Read an answer that is one JSON document: one event, at the instant when all of it was there."""
+def read_whole(payload: bytes, at_ns: int) -> ParsedAnswer:
+    """Parse an answer that is one JSON document: one event, at the instant when all of it was received."""
     reading = _Reading()
     answer = reading.answer
     try:
@@ -139,7 +139,7 @@ def read_whole(payload: bytes, at_ns: int) -> Answer:
         if document.get("error"):
             answer.error, answer.is_transient = _stated_error(document["error"])
             return answer
-        _take_event(reading, document, at_ns, read_completion(document)[0])
+        _add_event(reading, document, at_ns, read_completion(document)[0])
     except BadAnswer as error:
         answer.error = f"{CODE}: {error}: {_show(payload)}"
         return answer
@@ -147,29 +147,29 @@ def read_whole(payload: bytes, at_ns: int) -> Answer:
 
 
 def read_refusal(status: int, payload: bytes) -> str:
-    """Say in one line what an answer with an error status said."""
+    """Return in one line the message of an answer with an error status."""
     message: object = None
     stated: object = None
     with suppress(BadAnswer):
         document = _load(payload)
-        # SGLang says of the whole document what others say of its field `error`.
+        # SGLang makes the whole document the error, where others have a field `error`.
         stated = document if document.get("object") == "error" else document.get("error")
         message = stated.get("message") if isinstance(stated, dict) else stated
         message = message or document.get("detail") or document.get("message")
     return f"http_{status}: {_limit(message) if isinstance(message, str) else _show(payload)}{_words(stated)}"
 
 
-def _take_pieces(reading: _Reading, pieces: Pieces, kind: PlainKind) -> None:
-    answer, count = reading.answer, len(pieces.texts)
-    answer.event_ns.extend(pieces.places)
+def _add_matched(reading: _Reading, matched: MatchedEvents, kind: PlainKind) -> None:
+    answer, count = reading.answer, len(matched.texts)
+    answer.event_ns.extend(matched.places)
     answer.event_kind.extend([kind] * count)
     answer.event_tokens.extend([0] * count)
-    (reading.text if kind == "content" else reading.reasoning).extend(pieces.texts)
-    reading.characters.extend(map(len, pieces.texts))
+    (reading.text if kind == "content" else reading.reasoning).extend(matched.texts)
+    reading.characters.extend(map(len, matched.texts))
     reading.running.extend([None] * count)
 
 
-def _take_event(reading: _Reading, event: dict[str, Any], at: int, said: Said | None) -> None:
+def _add_event(reading: _Reading, event: dict[str, Any], at: int, said: Said | None) -> None:
     answer = reading.answer
     counts = usage_counts(event)
     if counts:
@@ -177,7 +177,7 @@ def _take_event(reading: _Reading, event: dict[str, Any], at: int, said: Said | 
         answer.completion_tokens = counts.get("completion_tokens", answer.completion_tokens)
         reading.hidden = hidden_tokens(event) or 0
     completion = counts.get("completion_tokens")
-    kind = _take_said(reading, said) if said is not None else None
+    kind = _add_delta(reading, said) if said is not None else None
     kind = kind or ("usage" if completion is not None else None)
     if kind is None:
         return
@@ -189,10 +189,10 @@ def _take_event(reading: _Reading, event: dict[str, Any], at: int, said: Said | 
         reading.running.append(completion)
 
 
-def _take_said(reading: _Reading, said: Said) -> EventKind | None:
-    """Keep what a delta (or message) says, and return of which kind that is."""
+def _add_delta(reading: _Reading, said: Said) -> EventKind | None:
+    """Add what a delta (or message) holds, and return its kind."""
     if said.finish_reason is not None:
-        # No table holds a NUL.
+        # Postgres stores no NUL.
         reason = said.finish_reason.replace("\0", "\N{REPLACEMENT CHARACTER}")
         reading.answer.finish_reason = _cut(reason, _FINISH_CHARACTERS - 1)
     reading.text.append(said.text)
@@ -206,10 +206,10 @@ def _take_said(reading: _Reading, said: Said) -> EventKind | None:
     return "role" if said.has_role else None
 
 
-def _count_tokens(answer: Answer, characters: list[int], running: list[int | None], hidden: int) -> None:
-    """Say how many tokens each token-bearing event holds: running usage, else N spread by characters.
+def _count_tokens(answer: ParsedAnswer, characters: list[int], running: list[int | None], hidden: int) -> None:
+    """Count the tokens of each token-bearing event: by running usage, else the total spread by characters.
 
-    Hidden tokens, which no event bore, are in none: what a user waits for between two tokens are those that came.
+    Hidden tokens, which no event bears, count in none: a user waits only between tokens that are sent.
     """
     bearing = [index for index, kind in enumerate(answer.event_kind) if kind in TOKEN_KINDS]
     if answer.completion_tokens is None or not bearing:
@@ -220,7 +220,7 @@ def _count_tokens(answer: Answer, characters: list[int], running: list[int | Non
         answer.event_tokens[bearing[0]] = total
         answer.event_token_source = "usage" if total == 1 else "estimated"
         return
-    # Where every event says 0, or 1, they do not count so far. The last token may end the answer and bear no text.
+    # Some servers state 0 or 1 in every event, which is no running count. The last token may bear no text.
     is_running = len(counted) == len(bearing) and counted == sorted(counted)
     moves = is_running and (counted[0] < counted[-1] or counted[-1] == answer.completion_tokens)
     if moves and 2 * counted[-1] >= answer.completion_tokens:
@@ -234,7 +234,7 @@ def _count_tokens(answer: Answer, characters: list[int], running: list[int | Non
 
 
 def spread(total: int, characters: list[int]) -> list[int]:
-    """Spread `total` tokens over events: one for each where that many exist, the rest by characters."""
+    """Spread `total` tokens over events: at least one each if there are enough, the rest by characters."""
     if total == len(characters):
         return [1] * total
     least = 1 if total >= len(characters) else 0
@@ -251,10 +251,10 @@ def spread(total: int, characters: list[int]) -> list[int]:
 
 
 def _load(data: bytes) -> dict[str, Any]:
-    """Parse a JSON object, as `parse_document` does, quickly where nothing is odd about it.
+    """Parse a JSON object as `parse_document` does, with a fast path for ordinary ones.
 
     Raises:
-        BadAnswer: it is none.
+        BadAnswer: it is not a JSON object.
     """
     try:
         return as_document(orjson.loads(data))
@@ -273,7 +273,7 @@ def _stated_error(stated: object) -> tuple[str, bool]:
 
 
 def _words(stated: object) -> str:
-    """Write what an error says of itself in words, as ` [code=…, type=…, param=…]`; nothing where it says none."""
+    """Write the code, type and parameter of an error as ` [code=…, type=…, param=…]`; nothing where it has none."""
     if not isinstance(stated, dict):
         return ""
     said = [(name, stated.get(name)) for name in ("code", "type", "param")]
@@ -286,7 +286,7 @@ def _is_word(value: object) -> bool:
 
 
 def _show(data: bytes) -> str:
-    # A character has at most four bytes, so what is cut here is cut below, too.
+    # A character has at most four bytes, so a text that is cut here is cut below too.
     return _limit(data[: 4 * _MESSAGE_CHARACTERS + 4].decode("utf-8", "replace")) or "nothing"
 
 

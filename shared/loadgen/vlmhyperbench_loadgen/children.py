@@ -1,4 +1,4 @@
-"""The parent's side of its measuring processes: start them, command them, hear them, end them."""
+"""The parent's side of its measuring processes: start them, send commands, receive frames, end them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from vlmhyperbench_loadgen.measuring import measure
 
 _READ_BYTES = 4 * 1024 * 1024
 END_SECONDS, KILL_SECONDS = 3.0, 10.0
-_LOOK_S = 0.005
-"""Nothing wakes who waits for a fork's end until a time; so `subprocess` looks again and again, too."""
+_POLL_S = 0.005
+"""How often the state of a child that is ending is polled: Unix has no wait for a child with a time-out."""
 
 
 class MeasuringProcess:
-    """One measuring process and the pipe that its frames come by.
+    """One measuring process and the pipe of its frames.
 
-    It is a fork of this one: another interpreter would take as long to start as everything else before the first
-    request. The parent has no threads, and nothing but pipes that the child closes.
+    It is a fork of this process: starting another interpreter would double the time to the first request. The parent
+    has no threads, and no open files but pipes, which the child closes.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class MeasuringProcess:
         """Send one command.
 
         Raises:
-            ChildDied: nobody reads it any more.
+            ChildDied: the process reads no more.
         """
         line = memoryview(json.dumps({"do": do, **values}).encode() + b"\n")
         try:
@@ -54,11 +54,11 @@ class MeasuringProcess:
         except OSError as error:
             raise ChildDied(self._describe_death()) from error
 
-    def hear(self) -> list[Frame]:
-        """Read what has come.
+    def receive(self) -> list[Frame]:
+        """Read the frames that have arrived.
 
         Raises:
-            ChildDied: it has ended without having said so.
+            ChildDied: it has ended without an end frame.
         """
         try:
             data = os.read(self.fd, _READ_BYTES)
@@ -74,7 +74,7 @@ class MeasuringProcess:
         return frames
 
     def stop(self) -> None:
-        """End it, by SIGKILL if it does not end when its input does; afterwards its CPU time is counted."""
+        """End it, by SIGKILL if closing its input does not end it; its CPU time is counted afterwards."""
         os.close(self._commands)
         if self._wait(END_SECONDS) is None:
             os.kill(self.pid, signal.SIGKILL)
@@ -82,14 +82,14 @@ class MeasuringProcess:
         os.close(self.fd)
 
     def _wait(self, seconds: float) -> int | None:
-        """Wait for its end; return the exit status as `subprocess` has it, None where it still runs."""
+        """Wait for its end; return the exit status as `subprocess` does, None where it still runs."""
         until_s = time.monotonic() + seconds
         while self._status is None and time.monotonic() < until_s:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
                 self._status = os.waitstatus_to_exitcode(status)
             else:
-                time.sleep(_LOOK_S)
+                time.sleep(_POLL_S)
         return self._status
 
     def _describe_death(self) -> str:
@@ -101,7 +101,7 @@ class MeasuringProcess:
 
 
 def _measure(parent: int, commands: int, frames: int) -> NoReturn:
-    """Be the measuring process: keep its two pipes and stderr, and nothing else of the parent's."""
+    """Run the measuring process, with its two pipes and stderr and no other file of the parent."""
     signal.set_wakeup_fd(-1)
     os.dup2(commands, 0)
     os.dup2(frames, 3)
@@ -110,8 +110,8 @@ def _measure(parent: int, commands: int, frames: int) -> NoReturn:
     status = 1
     try:
         status = measure(parent, commands=0, frames=3)
-    except BaseException:  # noqa: BLE001 -- told on stderr, as by any interpreter at its end
+    except BaseException:  # noqa: BLE001 -- printed to stderr, as by any interpreter at its end
         sys.excepthook(*sys.exc_info())
     finally:
-        # What the parent would do at its exit is not this process's to do.
+        # The parent's exit handlers must not run here.
         os._exit(status)

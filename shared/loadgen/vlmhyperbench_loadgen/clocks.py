@@ -1,6 +1,6 @@
-"""Kernel receive timestamps: when bytes reached this machine, whatever this process was doing then.
+"""Kernel receive timestamps: when bytes reached this machine, independent of when this process read them.
 
-The kernel stamps on the wall clock; its instants are carried over to the monotonic one by readings of both clocks at a
+The kernel stamps on the wall clock; its instants are converted to the monotonic clock by readings of both clocks at a
 request's start and end. Where the wall clock was set in between, the kernel's instants are not used.
 """
 
@@ -11,40 +11,40 @@ from operator import sub
 
 from vlmhyperbench_sdk.stamps import Reading, read_clocks
 
-MOST_SLEW = 600e-6
-"""A wall clock that is adjusted gains or loses at most 500 ppm of the monotonic one; what is more was set."""
+MAX_SLEW = 600e-6
+"""A wall clock that is slewed gains or loses at most 500 ppm; a larger difference means that it was set."""
 
 _READING_ERROR_NS = 30_000
 _FRESH_NS = 1_000_000
 _AHEAD_NS = 30_000
-"""By so much a stamp may lie after the read that brought its bytes, from errors of the readings."""
+"""Errors of the readings may put a stamp this long after the read that brought its bytes."""
 
 
 class Clocks:
-    """Readings that several requests share: the offset hardly moves within a millisecond."""
+    """Readings of both clocks that several requests share: their offset hardly changes within a millisecond."""
 
     def __init__(self) -> None:
         self._last = Reading(0, 0)
 
     def before(self, now_ns: int) -> Reading:
-        """Return a reading taken no later than now, and not long ago."""
+        """Return a reading taken within the last millisecond."""
         if now_ns - self._last.monotonic_ns > _FRESH_NS:
             self._last = read_clocks()
         return self._last
 
     def after(self, instant_ns: int) -> Reading:
-        """Return a reading taken later than an instant that has passed."""
+        """Return a reading taken after an instant in the past."""
         if self._last.monotonic_ns <= instant_ns:
             self._last = read_clocks()
         return self._last
 
 
 SHARED = Clocks()
-"""Those of this process."""
+"""The readings of this process."""
 
 
 def to_monotonic(stamps: Sequence[int], times: Sequence[int], began: Reading, ended: Reading) -> list[int] | None:
-    """Carry stamps over to the monotonic clock; None where they cannot be trusted.
+    """Convert stamps to the monotonic clock; None where they cannot be trusted.
 
     They cannot be if the wall clock was set between the readings, if one lies after the read that brought its bytes,
     before the request was sent, or out of order.
@@ -57,7 +57,7 @@ def to_monotonic(stamps: Sequence[int], times: Sequence[int], began: Reading, en
     """
     moved_ns = ended.offset_ns - began.offset_ns
     span_ns = max(1, ended.monotonic_ns - began.monotonic_ns)
-    if abs(moved_ns) > MOST_SLEW * span_ns + _READING_ERROR_NS:
+    if abs(moved_ns) > MAX_SLEW * span_ns + _READING_ERROR_NS:
         return None
     slope, zero_ns = moved_ns / span_ns, began.monotonic_ns
     found = [

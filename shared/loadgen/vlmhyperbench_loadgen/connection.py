@@ -1,4 +1,4 @@
-"""One keep-alive connection and the answer that is coming in on it: non-blocking, over TCP, TLS or a Unix socket."""
+"""One keep-alive connection and the HTTP response on it: non-blocking, over TCP, TLS or a Unix socket."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from vlmhyperbench_sdk.stamps import STAMP_SPACE, Reading, ask_for_stamps, stamp
 
 READ_BYTES = 16_384
 _JOINED_BYTES = 16_384
-"""A body of at most so many bytes is sooner joined with its head than sent beside it."""
+"""Up to this size it is faster to join a body with its head than to send both by one `sendmsg`."""
 
 
-class Reply:
-    """The bytes of an answer as they came. Adding is the hot path: an instant, an append, a look at the tail."""
+class Response:
+    """The bytes of a response as they were received. Adding is the hot path: an instant, an append, a check."""
 
     __slots__ = (
         "_chunks",
@@ -43,7 +43,7 @@ class Reply:
         self.times: list[int] = []
         """Instant of each read, in this process."""
         self.stamps: list[int] = []
-        """The kernel's instants of the reads, on the wall clock, if it stamps what arrives."""
+        """The kernel's instants of the reads, on the wall clock, if it stamps the socket."""
         self.began = began
         """The clocks shortly before the request was sent."""
         self.is_stamped = False
@@ -54,33 +54,33 @@ class Reply:
         self._needed = 0
 
     def add(self, data: bytes, at_ns: int, stamp_ns: int = 0) -> bool:
-        """Take what one read brought; say whether the answer is whole.
+        """Add what one read brought; return whether the response is whole.
 
         Raises:
-            NotHttp: it is no HTTP answer.
+            NotHttp: it is no HTTP response.
         """
         self.received += data
         self.ends.append(len(self.received))
         self.times.append(at_ns)
         if stamp_ns:
             self.stamps.append(stamp_ns)
-        return self._look()
+        return self._check_end()
 
     def add_received(self, received: Received) -> bool:
-        """Take what several reads brought; otherwise like `add`."""
+        """Add what several reads brought; otherwise like `add`."""
         before = len(self.received)
         self.received += received.data
         self.ends.extend([before + end for end in received.ends])
         self.times.extend(received.times)
         self.stamps.extend(filter(None, received.stamps))
-        return self._look()
+        return self._check_end()
 
     @property
     def ends_in_empty_line(self) -> bool:
-        """Whatever more comes, the answer is not whole before an empty line ends it."""
+        """The response cannot be whole before an empty line ends it."""
         return self._chunks is not None
 
-    def _look(self) -> bool:
+    def _check_end(self) -> bool:
         received, head = self.received, self.head
         if head is None:
             head = self.head = read_head(received)
@@ -90,15 +90,15 @@ class Reply:
             if head.framing == "chunked":
                 self._chunks = Chunks(head.body_start)
         if self._chunks is not None:
-            # A chunked body always ends in an empty line; what else does is told apart by walking the chunks.
+            # A chunked body always ends in an empty line; walking the chunks tells whether this one is its end.
             if received.endswith(b"\r\n\r\n"):
                 self.is_whole = self._chunks.walk(received)
         elif head.framing == "length":
             self.is_whole = len(received) >= self._needed
         return self.is_whole
 
-    def settle(self, ended: Reading) -> None:
-        """Put the kernel's instants in place of this process's, where they can be trusted; `ended`: clocks since."""
+    def use_kernel_times(self, ended: Reading) -> None:
+        """Replace this process's instants by the kernel's where those can be trusted; `ended`: clocks after the end."""
         if self.began is not None and len(self.stamps) == len(self.times):
             found = to_monotonic(self.stamps, self.times, self.began, ended)
             if found is not None:
@@ -106,12 +106,12 @@ class Reply:
         self.stamps = []
 
     def end(self) -> bool:
-        """Take the end of the connection; say whether the answer is whole by that."""
+        """The connection has ended; return whether that makes the response whole."""
         self.is_whole = self.head is not None and self.head.framing == "close"
         return self.is_whole
 
     def read_body(self) -> Body:
-        """Take the payload out of its frames, as far as it came; there is a head.
+        """Take the payload out of its frames, as far as it was received; there is a head.
 
         Raises:
             NotHttp: the frames are broken.
@@ -153,7 +153,7 @@ class Connection:
         self.sock: socket.socket | None = None
         self.fd = -1
         self.stamp_ns = 0
-        """The kernel's instant of the last read, on the wall clock; 0 where it does not stamp."""
+        """The kernel's instant of the last read, on the wall clock; 0 where it gave none."""
         self._receive: Callable[[int, int], tuple[bytes, list[tuple[int, int, bytes]], int, object]] | None = None
         self.state: Literal["closed", "connecting", "handshaking", "open"] = "closed"
         self.wants = READ
@@ -163,26 +163,26 @@ class Connection:
 
     @property
     def is_stamped(self) -> bool:
-        """The kernel says when bytes came."""
+        """The kernel stamps what the socket receives."""
         return self._receive is not None
 
     @property
     def is_plain(self) -> bool:
-        """What the socket receives is the answer as it is, not TLS."""
+        """The socket receives the response itself, not TLS records."""
         return self._target.tls is None
 
     @property
     def is_sending(self) -> bool:
-        """Part of a request has not left yet."""
+        """Part of a request is not sent yet."""
         return bool(self._out)
 
     @property
     def is_usable(self) -> bool:
-        """The request has left whole and nothing has broken."""
+        """The request was sent whole and the connection works."""
         return not self._out and not self._is_broken
 
     def open(self) -> None:
-        """Begin to connect, to the address that answered last.
+        """Begin to connect, first to the address that accepted last.
 
         Raises:
             OSError: refused at once, by every address.
@@ -218,12 +218,12 @@ class Connection:
         return self._tried < len(self._target.addresses)
 
     def go_on_opening(self) -> bool:
-        """Take the next step once the socket is ready; say whether the connection is open.
+        """Take the next step once the socket is ready; return whether the connection is open.
 
         The socket, and with it `fd`, may be another one afterwards.
 
         Raises:
-            OSError: no address took it, or TLS failed (`ssl.SSLError`).
+            OSError: no address accepted it, or TLS failed (`ssl.SSLError`).
         """
         assert self.sock is not None  # noqa: S101 -- narrows the type
         if self.state == "connecting":
@@ -280,7 +280,7 @@ class Connection:
         return b"%b%d\r\n\r\n" % (self._target.head, len(body))
 
     def go_on_sending(self) -> None:
-        """Send what the socket takes.
+        """Send as much as the socket takes.
 
         Raises:
             OSError: the connection is gone.
@@ -302,19 +302,19 @@ class Connection:
             self.wants = READ
 
     def give_up_sending(self) -> None:
-        """Send no more of the request: the other side has stopped to read."""
+        """Send no more of the request: the server has stopped reading."""
         self._out, self._is_broken, self.wants = [], True, READ
 
     def receive(self) -> bytes | None:
-        """Read once: the bytes, `b""` at the end of input, None where nothing is there.
+        """Read once: the bytes, `b""` at the end of input, None where there is nothing to read.
 
         Raises:
             OSError: the connection is gone.
         """
         try:
             if self._receive is not None:
-                data, said, _, _ = self._receive(READ_BYTES, STAMP_SPACE)
-                self.stamp_ns = stamp_of(said)
+                data, control, _, _ = self._receive(READ_BYTES, STAMP_SPACE)
+                self.stamp_ns = stamp_of(control)
                 return data
             assert self.sock is not None  # noqa: S101 -- narrows the type
             return self.sock.recv(READ_BYTES)
@@ -323,7 +323,7 @@ class Connection:
 
     @property
     def has_buffered(self) -> bool:
-        """TLS holds decrypted bytes for which the selector will not wake anybody."""
+        """TLS holds decrypted bytes, for which the socket will not become readable."""
         return isinstance(self.sock, SSLSocket) and self.sock.pending() > 0
 
     def close(self) -> None:

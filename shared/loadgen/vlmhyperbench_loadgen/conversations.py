@@ -1,4 +1,4 @@
-"""Conversations: a turn leaves when the answer to the one before is read and thought over, and quotes what was said."""
+"""Conversations: a turn is sent a think time after the answer to the turn before, and quotes the answers so far."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from vlmhyperbench_loadgen.answers import Answer
+from vlmhyperbench_loadgen.answers import ParsedAnswer
 from vlmhyperbench_loadgen.failures import PlanError
+from vlmhyperbench_loadgen.request_queue import RequestQueue
 from vlmhyperbench_loadgen.rows import status_of
-from vlmhyperbench_loadgen.table import Place, Request, RequestKey
+from vlmhyperbench_loadgen.table import QuotePlace, Request, RequestKey
 from vlmhyperbench_loadgen.tries import Try, read_try
-from vlmhyperbench_loadgen.work import Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Turn:
     """One request of a conversation, and where its body quotes earlier answers."""
 
     request: Request
-    places: tuple[Place, ...]
+    places: tuple[QuotePlace, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +35,19 @@ class Conversation:
 
     @property
     def stream(self) -> int:
-        """The stream that it wants; -1: any."""
+        """The stream that drives it; -1: any."""
         return self.turns[0].request.stream
 
 
 def make_conversations(
     requests: Sequence[Request],
     turns: Mapping[RequestKey, int],
-    places: Mapping[RequestKey, Sequence[Place]],
+    places: Mapping[RequestKey, Sequence[QuotePlace]],
 ) -> list[Conversation]:
-    """Put the requests of one phase together to conversations, in order of their first rows.
+    """Group the requests of one phase into conversations, in order of their first rows.
 
     Raises:
-        PlanError: a request is no turn, a turn is missing, or a place quotes an answer that is not there by then.
+        PlanError: a request is no turn, a turn is missing, or a place quotes an answer that does not exist yet.
     """
     grouped: dict[int, list[Turn]] = {}
     for request in requests:
@@ -81,10 +81,10 @@ def _make(number: int, turns: list[Turn]) -> Conversation:
 
 
 def check_places(conversations: Sequence[Conversation], bodies: memoryview) -> None:
-    """See that every place lies inside an empty JSON string.
+    """Check that every place lies inside an empty JSON string.
 
     Raises:
-        PlanError: one does not.
+        PlanError: a place does not.
     """
     for conversation in conversations:
         for request, places in ((turn.request, turn.places) for turn in conversation.turns):
@@ -97,8 +97,8 @@ def check_places(conversations: Sequence[Conversation], bodies: memoryview) -> N
                     )
 
 
-def build_body(body: memoryview, places: Sequence[Place], answers: Sequence[str]) -> memoryview:
-    """Put answers, escaped as JSON wants it, into their places; `answers` is by turn."""
+def build_body(body: memoryview, places: Sequence[QuotePlace], answers: Sequence[str]) -> memoryview:
+    """Insert answers, escaped for JSON, at their places; `answers` is indexed by turn."""
     parts: list[bytes | memoryview] = []
     at = 0
     for place in places:
@@ -108,74 +108,75 @@ def build_body(body: memoryview, places: Sequence[Place], answers: Sequence[str]
 
 
 @dataclass(slots=True)
-class _Talk:
-    """A conversation under way."""
+class _Ongoing:
+    """A conversation that a stream is driving."""
 
     conversation: Conversation
     answers: list[str] = field(default_factory=list)
     body: memoryview | None = None
-    """Of the next turn, where it quotes something."""
+    """The body of the next turn, where it quotes an answer."""
     build_ns: int | None = None
 
 
-class ConversationWork(Work):
-    """A phase's share of conversations; each stream drives one at a time to its end, and nothing is tried again."""
+class ConversationQueue(RequestQueue):
+    """A phase's share of conversations; each stream drives one at a time to its end, without retries."""
 
     def __init__(
         self,
         conversations: Sequence[Conversation],
         *,
         bodies: memoryview,
-        report: Callable[[Try, Answer], None],
+        report: Callable[[Try, ParsedAnswer], None],
     ) -> None:
         super().__init__((), tries=1, rng=random.Random(0), report=report)  # noqa: S311 - never drawn from
         self._bodies = bodies
         self._any_stream: deque[Conversation] = deque()
         self._of_stream: dict[int, deque[Conversation]] = {}
-        for one in conversations:
-            queue = self._any_stream if one.stream < 0 else self._of_stream.setdefault(one.stream, deque())
-            queue.append(one)
-        self._talks: dict[int, _Talk] = {}
-        """Stream → what it is busy with."""
-        self.remaining = sum(len(one.turns) for one in conversations)
+        for conversation in conversations:
+            stream = conversation.stream
+            queue = self._any_stream if stream < 0 else self._of_stream.setdefault(stream, deque())
+            queue.append(conversation)
+        self._ongoing: dict[int, _Ongoing] = {}
+        """By stream."""
+        self.remaining = sum(len(conversation.turns) for conversation in conversations)
 
     def take(self, stream: int, now_ns: int) -> Try | int | None:  # noqa: ARG002 - every turn is due when it is taken
-        """Give a free stream the next turn of its conversation, else the first one of another."""
-        talk = self._talks.get(stream)
-        if talk is None:
+        """Give a free stream the next turn of its conversation, else the first turn of another one."""
+        ongoing = self._ongoing.get(stream)
+        if ongoing is None:
             queue = self._of_stream.get(stream) or self._any_stream
             if not queue:
                 return None
-            talk = self._talks[stream] = _Talk(queue.popleft())
-        turn = talk.conversation.turns[len(talk.answers)]
+            ongoing = self._ongoing[stream] = _Ongoing(queue.popleft())
+        turn = ongoing.conversation.turns[len(ongoing.answers)]
         return Try(
             request=turn.request,
             number=1,
             scheduled_ns=0,
             stream=stream,
-            body=talk.body,
-            conversation=talk.conversation.number,
-            build_ns=talk.build_ns,
+            body=ongoing.body,
+            conversation=ongoing.conversation.number,
+            build_ns=ongoing.build_ns,
         )
 
     def finish(self, done: Try) -> int | None:
-        """Take an ended turn; where others follow, read its answer at once and build the next one's body."""
-        talk = self._talks[done.stream]
-        turns = talk.conversation.turns
+        """Take a finished turn; where others follow, parse its answer at once and build the next body."""
+        ongoing = self._ongoing[done.stream]
+        turns = ongoing.conversation.turns
         if done.request.turn == len(turns) - 1:
-            del self._talks[done.stream]
+            del self._ongoing[done.stream]
             return super().finish(done)
         began_ns = time.monotonic_ns()
         answer = read_try(done)
         if answer.error is None:
-            talk.answers.append(answer.text)
-            following = turns[len(talk.answers)]
-            talk.body = self._build(following, talk.answers)
-            talk.build_ns = time.monotonic_ns() - began_ns
-        self._report_one(done, answer)
+            ongoing.answers.append(answer.text)
+            following = turns[len(ongoing.answers)]
+            ongoing.body = self._build(following, ongoing.answers)
+            ongoing.build_ns = time.monotonic_ns() - began_ns
+        self._report_turn(done, answer)
         if answer.error is not None:
-            del self._talks[done.stream]
-            self._skip(done, answer, talk)
+            del self._ongoing[done.stream]
+            self._skip(done, answer, ongoing)
         return None
 
     def _build(self, turn: Turn, answers: Sequence[str]) -> memoryview | None:
@@ -185,21 +186,21 @@ class ConversationWork(Work):
         body = self._bodies[request.body_offset : request.body_offset + request.body_bytes]
         return build_body(body, turn.places, answers)
 
-    def _skip(self, failed: Try, answer: Answer, talk: _Talk) -> None:
-        """Report the turns that a failed one leaves unsent, as due when it failed."""
+    def _skip(self, failed: Try, answer: ParsedAnswer, ongoing: _Ongoing) -> None:
+        """Report the turns that are not sent after a failed one, as due when it failed."""
         how = status_of(answer)
-        for turn in talk.conversation.turns[failed.request.turn + 1 :]:
+        for turn in ongoing.conversation.turns[failed.request.turn + 1 :]:
             unsent = Try(
                 request=turn.request,
                 number=0,
                 scheduled_ns=failed.end_ns,
                 stream=failed.stream,
-                conversation=talk.conversation.number,
+                conversation=ongoing.conversation.number,
             )
             why = f"conversation_ended: turn {failed.request.turn} came to {how}, so this one was never sent"
-            self._report_one(unsent, Answer(error=why))
+            self._report_turn(unsent, ParsedAnswer(error=why))
 
-    def _report_one(self, done: Try, answer: Answer) -> None:
+    def _report_turn(self, done: Try, answer: ParsedAnswer) -> None:
         self.remaining -= 1
         self._report(done, answer)
-        done.reply = None
+        done.response = None

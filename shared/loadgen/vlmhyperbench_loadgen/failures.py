@@ -1,14 +1,14 @@
-"""What goes wrong inside the load generator; the parent turns each into the `error` of its end line."""
+"""The errors of the load generator; the parent turns each into the `error` of its end line."""
 
 from __future__ import annotations
 
 
 class LoadError(Exception):
-    """Measuring cannot go on; the text is one sentence that names the thing."""
+    """Measuring cannot continue; the text is one sentence that names the thing."""
 
 
 class PlanError(LoadError):
-    """The plan is wrong or incomplete; running it again unchanged cannot help."""
+    """The plan is wrong or incomplete; running it again unchanged would fail again."""
 
 
 class ChildDied(LoadError):
@@ -16,4 +16,4 @@ class ChildDied(LoadError):
 
 
 class SealFailed(LoadError):
-    """A segment could not be written; what is sealed already stays."""
+    """A segment could not be written; the segments before it stay."""

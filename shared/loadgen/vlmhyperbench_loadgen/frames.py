@@ -1,6 +1,6 @@
-"""What parent and measuring processes say to each other over their pipes: marshalled frames up, JSON lines down.
+"""The pipes between parent and measuring processes: marshalled frames up, JSON lines down.
 
-A measuring process is forked from its parent, so both are the same interpreter, which is all that marshal asks.
+A measuring process is forked from its parent, so both are the same interpreter, as marshal requires.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def encode(frame: Frame) -> bytes:
 
 
 class FrameReader:
-    """Cuts a byte stream into frames."""
+    """Splits a byte stream into frames."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Take bytes; return the frames that are whole by now."""
+        """Add bytes; return the frames that they complete."""
         self._buffer += data
         frames: list[Frame] = []
         at = 0
@@ -52,7 +52,7 @@ class FrameReader:
 
 
 class Outbox:
-    """A pipe to the parent that is written only when it takes something, so that nobody waits for the parent."""
+    """A non-blocking pipe to the parent, so that measuring never waits for it."""
 
     def __init__(self, loop: EventLoop, fd: int) -> None:
         os.set_blocking(fd, False)
@@ -62,7 +62,7 @@ class Outbox:
         self._is_watched = False
 
     def put(self, frame: Frame) -> None:
-        """Send a frame, now or as soon as the pipe takes it; wait only where far too much piles up."""
+        """Send a frame, now or as soon as the pipe takes it; wait only above the high-water mark."""
         self._buffer += encode(frame)
         self._write()
         if len(self._buffer) > _HIGH_WATER_BYTES:
@@ -76,7 +76,7 @@ class Outbox:
         os.set_blocking(self._fd, False)
 
     def ready(self, fd: int, mask: int) -> None:  # noqa: ARG002
-        """The pipe takes something."""
+        """The pipe is writable."""
         self._write()
 
     def _write(self) -> None:
@@ -96,7 +96,7 @@ class Outbox:
 
 
 class Inbox:
-    """The parent's commands, one JSON object a line; the end of input is a command too."""
+    """The parent's commands, one JSON object per line; the end of input means `end`."""
 
     def __init__(self, loop: EventLoop, fd: int) -> None:
         os.set_blocking(fd, False)
@@ -106,7 +106,7 @@ class Inbox:
         self.commands: deque[Frame] = deque()
 
     def ready(self, fd: int, mask: int) -> None:  # noqa: ARG002
-        """Something has come."""
+        """A command has arrived, or a part of it."""
         data = os.read(fd, _READ_BYTES)
         if not data:
             self._loop.unwatch(fd)

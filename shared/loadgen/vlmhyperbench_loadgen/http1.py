@@ -1,4 +1,4 @@
-"""Read HTTP/1.1 answers: the head, where the body ends, and the body without its chunk frames."""
+"""Parse HTTP/1.1 responses: the head, where the body ends, and the body without its chunk frames."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ MAX_HEAD_BYTES = 64 * 1024
 _MAX_CHUNK_LINE_BYTES = 1024
 
 _SIZES: dict[bytes, int] = {}
-"""What size lines say, for the few that most chunks have."""
+"""Parsed size lines: most chunks have one of a few."""
 
-_MOST_SIZES = 4096
+_MAX_SIZES = 4096
 _HEADS: dict[bytes, Head] = {}
-"""Heads that were read: those of a server's answers are mostly the same."""
+"""Parsed heads: those of a server's responses are mostly the same."""
 
-_MOST_HEADS = 64
+_MAX_HEADS = 64
 
 Framing = Literal["length", "chunked", "close"]
 
 
 class NotHttp(Exception):
-    """What came is not an HTTP/1.1 answer; the text says in which way."""
+    """What was received is not an HTTP/1.1 response; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Status line and headers of a final (not 1xx) answer."""
+    """Status line and headers of a final (not 1xx) response."""
 
     status: int
     headers: dict[bytes, bytes]
-    """Lower-case names; of repeated ones the last."""
+    """By lower-case name; the last value of a repeated header."""
     body_start: int
     framing: Framing
     content_length: int
@@ -41,7 +41,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A body's payload and where its bytes lay in what was received."""
+    """A body's payload, and where its bytes were in what was received."""
 
     payload: bytes
     starts: list[int]
@@ -51,7 +51,7 @@ class Body:
 
 
 def read_head(received: bytearray) -> Head | None:
-    """Read the head, skipping interim (1xx) answers; None while it is incomplete.
+    """Parse the head, skipping interim (1xx) responses; None while it is incomplete.
 
     Raises:
         NotHttp: it cannot become a valid head any more.
@@ -73,7 +73,7 @@ def read_head(received: bytearray) -> Head | None:
         if status >= 200:
             head = _finish(lines, status, end + 4)
             if start == 0:
-                if len(_HEADS) >= _MOST_HEADS:
+                if len(_HEADS) >= _MAX_HEADS:
                     _HEADS.clear()
                 _HEADS[text] = head
             return head
@@ -115,7 +115,7 @@ def _finish(lines: list[bytes], status: int, body_start: int) -> Head:
 
 
 class Chunks:
-    """The pieces of a chunked body, found once, as they come."""
+    """The chunks of a chunked body, found once each, as they arrive."""
 
     __slots__ = ("at", "is_complete", "pieces")
 
@@ -127,7 +127,7 @@ class Chunks:
         self.is_complete = False
 
     def walk(self, received: bytearray | bytes) -> bool:
-        """Go on over whole chunks; say whether the body is complete.
+        """Go on over whole chunks; return whether the body is complete.
 
         Raises:
             NotHttp: the frames are broken.
@@ -147,7 +147,7 @@ class Chunks:
             size = sizes.get(line)
             if size is None:
                 size = _read_size(line)
-                if len(sizes) < _MOST_SIZES:
+                if len(sizes) < _MAX_SIZES:
                     sizes[line] = size
             if size == 0:
                 # Trailers, if any, lie between this line and the empty one.
@@ -165,7 +165,7 @@ class Chunks:
             add((first, at - 2))
 
     def read_unfinished(self, received: bytearray | bytes) -> tuple[int, int] | None:
-        """Find the data of the chunk that has not come whole, if there is some."""
+        """Find the data of the chunk that is not whole yet, if there is some."""
         line_end = received.find(b"\r\n", self.at)
         if self.is_complete or line_end < 0:
             return None
@@ -175,7 +175,7 @@ class Chunks:
 
 
 def _read_size(line: bytes) -> int:
-    # int() takes more than HTTP does: signs, underscores, spaces, 0x.
+    # int() accepts more than HTTP does: signs, underscores, spaces, 0x.
     digits = line if line.isalnum() else line.partition(b";")[0].strip()
     if not digits.isalnum() or len(digits) > 15 or digits[1:2].lower() == b"x":
         raise NotHttp(f"a chunk's size is {line[:20]!r}")
@@ -186,7 +186,7 @@ def _read_size(line: bytes) -> int:
 
 
 def read_body(received: bytearray, head: Head, chunks: Chunks | None = None) -> Body:
-    """Take the payload out of its frames, as far as it came.
+    """Take the payload out of its frames, as far as it was received.
 
     Raises:
         NotHttp: the frames are broken.

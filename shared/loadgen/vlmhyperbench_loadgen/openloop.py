@@ -1,7 +1,7 @@
-"""An open loop: every request leaves at its scheduled instant, whatever became of those before it.
+"""An open loop: every request leaves at its scheduled instant, whatever happened to the requests before it.
 
-Where no stream is free another one is opened, up to a limit; beyond it a request waits here, leaves as soon as a stream
-is free, and still counts from the instant at which it was scheduled.
+Where no stream is free another one is opened, up to a limit. Beyond it a request waits, leaves as soon as a stream is
+free, and still counts from the instant at which it was scheduled.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ import random
 import time
 from collections.abc import Callable, Sequence
 
-from vlmhyperbench_loadgen.answers import Answer
+from vlmhyperbench_loadgen.answers import ParsedAnswer
 from vlmhyperbench_loadgen.eventloop import EventLoop
+from vlmhyperbench_loadgen.request_queue import RequestQueue
 from vlmhyperbench_loadgen.streams import Stream
 from vlmhyperbench_loadgen.table import Request
 from vlmhyperbench_loadgen.tries import Try
-from vlmhyperbench_loadgen.work import Work
 
 SPIN_NS = 80_000
-"""Waking up from a timer takes up to so long on a machine with nothing else to do."""
+"""How long waking up from a timer takes on an idle machine; the loop spins for this long before an instant."""
 
 NEAR_NS = 200_000
-"""Reading an answer, or handing rows on, takes less than this."""
+"""Reading an answer, or sending rows to the parent, takes less than this."""
 
 MAX_SPIN_SHARE = 0.05
-"""Being awake ahead of the instants may take so much of a core."""
+"""The share of a core that spinning may take."""
 
 
-class ScheduledWork(Work):
+class ScheduledQueue(RequestQueue):
     """A phase's share of requests, each with its instant; nothing is tried again."""
 
     def __init__(
@@ -35,17 +35,17 @@ class ScheduledWork(Work):
         requests: Sequence[Request],
         instants_ns: Sequence[int],
         *,
-        report: Callable[[Try, Answer], None],
+        report: Callable[[Try, ParsedAnswer], None],
     ) -> None:
         super().__init__((), tries=1, rng=random.Random(0), report=report)  # noqa: S311 - never drawn from
         self._requests = requests
         self._instants_ns = instants_ns
         self.start_ns = 0
-        """From it the instants count."""
+        """The instants count from it."""
         self._next = 0
         self.spin_ns = spin_for(instants_ns)
         self.idle: list[int] = []
-        """Streams that found nothing to do, the one that was busy last at the end."""
+        """Streams without a request; the one that was busy last is at the end."""
         self.is_waiting = False
         """A request is due and waits for a stream."""
         self.resumed: Callable[[], None] = lambda: None
@@ -72,7 +72,7 @@ class ScheduledWork(Work):
 
 
 def spin_for(instants_ns: Sequence[int]) -> int:
-    """Say how far ahead of its instants an open loop can afford to wake up."""
+    """Return how long an open loop can afford to spin before its instants."""
     span_ns = instants_ns[-1] - instants_ns[0] if instants_ns else 0
     return SPIN_NS if 0 < SPIN_NS * len(instants_ns) <= MAX_SPIN_SHARE * span_ns else 0
 
@@ -81,50 +81,50 @@ class Departures:
     """Wakes a stream for each request at its instant."""
 
     def __init__(
-        self, work: ScheduledWork, streams: list[Stream], *, loop: EventLoop, grow: Callable[[], bool]
+        self, queue: ScheduledQueue, streams: list[Stream], *, loop: EventLoop, grow: Callable[[], bool]
     ) -> None:
         self.deadline_ns = 0
         self.armed_ns = 0
-        self._work = work
+        self._queue = queue
         self._streams = {stream.index: stream for stream in streams}
         self._loop = loop
         self._grow = grow
-        """Adds an idle stream by `join`; says whether it could."""
+        """Adds an idle stream by `join`; returns whether it could."""
         self.grown = 0
-        self.spin_ns = work.spin_ns
-        work.resumed = self._set
+        self.spin_ns = queue.spin_ns
+        queue.resumed = self._set
 
     def start(self) -> None:
         """Wait for the first instant."""
-        self._work.idle[:] = list(self._streams)
+        self._queue.idle[:] = list(self._streams)
         self._set()
 
     def are_near(self) -> bool:
-        """Say whether a request is due so soon that nothing else should be begun."""
-        due_ns = self._work.next_ns
+        """Return whether a request is due so soon that nothing else should be begun."""
+        due_ns = self._queue.next_ns
         return due_ns is not None and due_ns - time.monotonic_ns() < NEAR_NS
 
     def join(self, stream: Stream) -> None:
-        """Take another stream in."""
-        stream.join(self._work)
+        """Let another stream take part."""
+        stream.join(self._queue)
         self._streams[stream.index] = stream
-        self._work.idle.append(stream.index)
+        self._queue.idle.append(stream.index)
         self.grown += 1
 
     def stop(self) -> None:
-        """Wake nobody any more."""
+        """Wake no stream any more."""
         self._loop.wake_at(self, 0)
 
     def due(self, now_ns: int) -> None:
-        """Let every request go that is due; those without a stream go when one is free."""
-        work = self._work
-        while (due_ns := work.next_ns) is not None and due_ns <= now_ns:
-            if not work.idle and not self._grow():
-                work.is_waiting = True
+        """Send every request that is due; those without a stream leave when one is free."""
+        queue = self._queue
+        while (due_ns := queue.next_ns) is not None and due_ns <= now_ns:
+            if not queue.idle and not self._grow():
+                queue.is_waiting = True
                 return
-            self._streams[work.idle.pop()].wake(now_ns)
+            self._streams[queue.idle.pop()].wake(now_ns)
             now_ns = time.monotonic_ns()
         self._set()
 
     def _set(self) -> None:
-        self._loop.wake_at(self, self._work.next_ns or 0)
+        self._loop.wake_at(self, self._queue.next_ns or 0)

@@ -1,4 +1,4 @@
-"""The load generator's parent process: checks the plan, conducts its measuring processes, seals what they hand up."""
+"""The load generator's parent process: checks the plan, commands the measuring processes, seals their rows."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ from vlmhyperbench_sdk.memory import peak_rss_bytes
 
 PROGRESS_S = 0.5
 SEALING_NICENESS = 5
-SILENT_SECONDS = 2.0
-"""A measuring process that was told to end and says nothing for so long is ended."""
+STALL_SECONDS = 2.0
+"""A measuring process that was told to end and sends nothing for this long is killed."""
 
 COMMON_START_NS = 50_000_000
-"""After so long all processes of an open loop begin at one instant."""
+"""All processes of an open loop start at one instant, this long after the command."""
 
 _STATUS = COLUMNS.index("status")
 
 
 class Cancelled(Exception):
-    """Somebody asked to end: by a line or by a signal."""
+    """A line on stdin or a signal asked to end."""
 
 
 class Parent:
     """One run of the load generator, from `started` to `end`."""
 
-    def __init__(self, plan_folder: Path, record_folder: Path, say: Callable[[object], None]) -> None:
+    def __init__(self, plan_folder: Path, record_folder: Path, emit: Callable[[object], None]) -> None:
         self._plan_folder = plan_folder
         self._record_folder = record_folder
-        self._say = say
+        self._emit = emit
         self._recorder = Recorder(record_folder)
         self._selector = selectors.DefaultSelector()
         self._children: list[MeasuringProcess] = []
@@ -61,14 +61,14 @@ class Parent:
         self._input = bytearray()
         self._is_cancelled = False
         self._is_draining = False
-        self._heard: dict[str, list[Frame]] = {}
+        self._received: dict[str, list[Frame]] = {}
         self._rows: list[Row] = []
         self._rows_since_s = 0.0
         self._phase = 0
         self._done = 0
         self._failed = 0
         self._in_flight: dict[int, int] = {}
-        self._said_at_s = 0.0
+        self._emitted_at_s = 0.0
         self._is_measured = False
         self._busy: list[tuple[int, int]] = []
         self._read, self._stamped, self._grown, self._resent = 0, 0, 0, 0
@@ -80,7 +80,7 @@ class Parent:
 
     def run(self) -> int:
         """Drive the whole plan; return the exit status."""
-        self._say(
+        self._emit(
             StartedLine(event="started", pid=os.getpid(), monotonic_ns=time.monotonic_ns(), wall_ns=time.time_ns())
         )
         outcome, error, schedule, processes = "complete", None, "", 0
@@ -101,11 +101,11 @@ class Parent:
         processes = len(self._children)
         try:
             self._end_children(cancel=outcome != "complete")
-            self._take_closed(self._heard.pop("closed", []))
+            self._add_closed(self._received.pop("closed", []))
             self._seal()
         except (LoadError, OSError) as failure:
             outcome, error = "failed", error or str(failure)
-        self._say_end(outcome, error, schedule, processes)
+        self._emit_end(outcome, error, schedule, processes)
         return 1 if outcome == "failed" else 0
 
     def _listen(self) -> None:
@@ -119,20 +119,20 @@ class Parent:
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: None)
-        self._selector.register(reading, selectors.EVENT_READ, self._take_signal)
+        self._selector.register(reading, selectors.EVENT_READ, self._handle_signal)
         try:
-            self._selector.register(0, selectors.EVENT_READ, self._take_input)
+            self._selector.register(0, selectors.EVENT_READ, self._handle_input)
         except PermissionError as error:
-            raise PlanError("stdin must be a pipe, a terminal or a socket: the ready line comes by it.") from error
+            raise PlanError("stdin must be a pipe, a terminal or a socket: the ready line is read from it.") from error
 
     def _start_child(self) -> None:
         child = MeasuringProcess()
         self._children.append(child)
-        self._selector.register(child.fd, selectors.EVENT_READ, lambda _fd: self._take_frames(child))
+        self._selector.register(child.fd, selectors.EVENT_READ, lambda _fd: self._handle_frames(child))
 
     def _await_ready(self) -> Mapping[str, str]:
         while not self._lines:
-            self._turn(PROGRESS_S)
+            self._step(PROGRESS_S)
         line = self._lines.popleft()
         secrets = line.get("secrets", {})
         if line.get("event") != "ready" or not isinstance(secrets, dict):
@@ -149,8 +149,8 @@ class Parent:
             if not isinstance(value, str):
                 raise PlanError(f"The ready line brings no secret {name!r} for the header {header!r}.")
             headers[header] = value
-        wanted = min(plan.processes, max(checked.most_streams_of(phase) for phase in plan.phases))
-        check_files(-(-max(checked.most_streams_of(phase) for phase in plan.phases) // wanted))
+        wanted = min(plan.processes, max(checked.max_streams_of(phase) for phase in plan.phases))
+        check_files(-(-max(checked.max_streams_of(phase) for phase in plan.phases) // wanted))
         while len(self._children) < wanted:
             self._start_child()
         for share, child in enumerate(self._children):
@@ -171,11 +171,11 @@ class Parent:
                 },
             )
         self._await("planned")
-        # What measures goes first on a busy machine; what seals may come after it.
+        # On a busy machine measuring comes before sealing.
         os.nice(SEALING_NICENESS)
 
     def _drive(self, checked: CheckedPlan, phase: PhasePlan) -> None:
-        """One phase: open the pool, start all clocks, hear until every request is reported."""
+        """Drive one phase: open the pool, start all clocks, receive rows until every request is reported."""
         if self._is_draining:
             raise Cancelled
         count, streams = checked.requests.get(phase.no, 0), checked.streams_of(phase)
@@ -187,7 +187,7 @@ class Parent:
             raise LoadError(failures[0])
         self._phase, self._done, self._failed, self._in_flight = phase.no, 0, 0, {}
         self._is_measured = phase.kind not in ("warmup", "baseline")
-        self._say_phase(phase, count, "OPEN")
+        self._emit_phase(phase, count, "OPEN")
         if self._startup_s == 0.0:
             self._startup_s = self._age_s + (time.monotonic_ns() - self._ready_ns) / 1e9
         start_ns = time.monotonic_ns() + COMMON_START_NS if is_open_loop(phase) else None
@@ -198,19 +198,19 @@ class Parent:
                 streams=streams,
                 tries=checked.tries_of(phase),
                 start_ns=start_ns,
-                most_streams=checked.most_streams_of(phase),
+                max_streams=checked.max_streams_of(phase),
             )
-        self._take_closed(self._await("closed"))
+        self._add_closed(self._await("closed"))
         if self._is_draining and self._done != count:
             raise Cancelled
         if self._done != count:
             raise LoadError(f"Phase {phase.no} has {count} requests, and {self._done} were accounted for.")
         self._seal()
-        self._say_progress()
-        self._say_phase(phase, count, "COMPLETE")
+        self._emit_progress()
+        self._emit_phase(phase, count, "COMPLETE")
 
-    def _take_closed(self, closed: list[Frame]) -> None:
-        """Keep what measuring processes say of themselves at the end of a phase, or of what there was of it."""
+    def _add_closed(self, closed: list[Frame]) -> None:
+        """Add up what measuring processes report of themselves at the end of a phase, whole or cut short."""
         if self._is_measured and closed:
             self._busy.extend((frame["cpu_ns"], frame["wall_ns"]) for frame in closed)
             self._read += sum(frame["read"] for frame in closed)
@@ -221,17 +221,17 @@ class Parent:
             self._is_compiled = all(frame["is_compiled"] for frame in closed)
 
     def _await(self, event: str) -> list[Frame]:
-        """Hear until every measuring process has sent this event."""
-        while len(self._heard.get(event, [])) < len(self._children):
-            self._turn(PROGRESS_S)
-        return self._heard.pop(event)
+        """Receive until every measuring process has sent this event."""
+        while len(self._received.get(event, [])) < len(self._children):
+            self._step(PROGRESS_S)
+        return self._received.pop(event)
 
-    def _turn(self, max_wait_s: float) -> None:
-        """Handle what comes within a while, then seal and tell what is due.
+    def _step(self, max_wait_s: float) -> None:
+        """Handle what arrives within `max_wait_s`, then seal and report what is due.
 
         Raises:
-            Cancelled: asked to end.
-            ChildDied: a measuring process is gone.
+            Cancelled: a line or a signal asked to end.
+            ChildDied: a measuring process has died.
         """
         now_s = time.monotonic()
         if self._rows:
@@ -241,16 +241,16 @@ class Parent:
         now_s = time.monotonic()
         if self._rows and now_s - self._rows_since_s >= SEGMENT_SECONDS:
             self._seal()
-        if self._done and now_s - self._said_at_s >= PROGRESS_S:
-            self._say_progress()
+        if self._done and now_s - self._emitted_at_s >= PROGRESS_S:
+            self._emit_progress()
         if self._is_cancelled:
             raise Cancelled
 
-    def _take_signal(self, fd: int) -> None:
+    def _handle_signal(self, fd: int) -> None:
         os.read(fd, 64)
         self._is_cancelled = True
 
-    def _take_input(self, fd: int) -> None:
+    def _handle_input(self, fd: int) -> None:
         data = os.read(fd, 1024 * 1024)
         if not data:
             self._selector.unregister(fd)
@@ -276,20 +276,20 @@ class Parent:
             else:
                 self._lines.append(line)
 
-    def _take_frames(self, child: MeasuringProcess) -> None:
-        for frame in child.hear():
+    def _handle_frames(self, child: MeasuringProcess) -> None:
+        for frame in child.receive():
             match frame["event"]:
                 case "rows":
                     self._in_flight[child.pid] = frame["in_flight"]
-                    self._take_rows(frame["rows"])
+                    self._add_rows(frame["rows"])
                 case "failed":
                     raise ChildDied(frame["error"])
                 case event:
-                    self._heard.setdefault(event, []).append(frame)
+                    self._received.setdefault(event, []).append(frame)
         if child.has_ended:
             self._selector.unregister(child.fd)
 
-    def _take_rows(self, rows: list[Row]) -> None:
+    def _add_rows(self, rows: list[Row]) -> None:
         for row in rows:
             if not self._rows:
                 self._rows_since_s = time.monotonic()
@@ -302,17 +302,17 @@ class Parent:
     def _seal(self) -> None:
         if self._rows:
             rows, self._rows = self._rows, []
-            self._say(self._recorder.seal(self._phase, rows))
+            self._emit(self._recorder.seal(self._phase, rows))
 
     def _end_children(self, *, cancel: bool) -> None:
-        """End the measuring processes, taking the rows that they have finished."""
+        """End the measuring processes, after receiving the rows that they have finished."""
         try:
-            self._hear_out(cancel=cancel)
+            self._receive_rest(cancel=cancel)
         finally:
             for child in self._children:
                 child.stop()
 
-    def _hear_out(self, *, cancel: bool) -> None:
+    def _receive_rest(self, *, cancel: bool) -> None:
         waiting = []
         for child in self._children:
             try:
@@ -322,10 +322,10 @@ class Parent:
             except ChildDied:
                 continue
             waiting.append(child)
-        heard_s = time.monotonic()
-        while waiting and time.monotonic() < heard_s + SILENT_SECONDS:
+        received_s = time.monotonic()
+        while waiting and time.monotonic() < received_s + STALL_SECONDS:
             for key, _ in self._selector.select(0.1):
-                heard_s = time.monotonic()
+                received_s = time.monotonic()
                 if key.fd == 0:
                     self._selector.unregister(0)
                     continue
@@ -336,8 +336,8 @@ class Parent:
                     waiting = [child for child in waiting if child.fd != key.fd]
             waiting = [child for child in waiting if not child.has_ended]
 
-    def _say_phase(self, phase: PhasePlan, count: int, state: str) -> None:
-        self._say(
+    def _emit_phase(self, phase: PhasePlan, count: int, state: str) -> None:
+        self._emit(
             PhaseLine(
                 event="phase",
                 phase=phase.no,
@@ -348,9 +348,9 @@ class Parent:
             )
         )
 
-    def _say_progress(self) -> None:
-        self._said_at_s = time.monotonic()
-        self._say(
+    def _emit_progress(self) -> None:
+        self._emitted_at_s = time.monotonic()
+        self._emit(
             ProgressLine(
                 event="progress",
                 phase=self._phase,
@@ -360,8 +360,8 @@ class Parent:
             )
         )
 
-    def _say_end(self, outcome: str, error: str | None, schedule: str, processes: int) -> None:
-        self._say(
+    def _emit_end(self, outcome: str, error: str | None, schedule: str, processes: int) -> None:
+        self._emit(
             EndLine(
                 event="end",
                 outcome=outcome,  # type: ignore[arg-type]
@@ -375,7 +375,7 @@ class Parent:
                 loop_busy_share=max((cpu / wall for cpu, wall in self._busy if wall > 0), default=None),
                 schedule_sha256=schedule,
                 transport=self._transport,
-                instants=_who_took(self._read, self._stamped),
+                instants=_instants_of(self._read, self._stamped),
                 idle_opened=self._grown,
                 resent=self._resent,
                 is_realtime=self._is_realtime,
@@ -384,7 +384,7 @@ class Parent:
         )
 
 
-def _who_took(read: int, stamped: int) -> Literal["kernel", "process", "mixed"]:
+def _instants_of(read: int, stamped: int) -> Literal["kernel", "process", "mixed"]:
     if not stamped:
         return "process"
     return "kernel" if stamped == read else "mixed"

@@ -1,7 +1,7 @@
-"""Write a record's segment as Parquet straight from columns: to import a library for it costs more than measuring.
+"""Write a record's segment as Parquet straight from columns: importing a library for it costs more than measuring.
 
 Covers what `RECORD_COLUMNS` needs: required and optional 32- and 64-bit numbers and strings, required lists of numbers
-and of a few different strings; one row group, one data page a column, texts compressed. Not covered: anything else.
+and of a few different strings; one row group, one data page per column, texts compressed. Not covered: anything else.
 Format: https://parquet.apache.org/docs/file-format/ (pages, levels by the run-length hybrid, `PLAIN`, dictionaries).
 """
 
@@ -32,12 +32,12 @@ _DATA_PAGE, _DICTIONARY_PAGE = 0, 2
 _TYPES = {"i4": (_INT32, "i"), "i8": (_INT64, "q"), "str": (_BYTES, "")}
 _LENGTH = struct.Struct("<I")
 _PACKED_UP_TO = 8
-"""Lists of so few items on average have no runs worth finding."""
+"""Lists with fewer items on average have no runs worth finding."""
 
 _RUN = re.compile(rb"(.)\1*", re.DOTALL)
 
 Column: TypeAlias = "Sequence[object] | Lists"
-"""Numbers, texts or None, one a row; or lists."""
+"""Numbers, texts or None, one per row; or lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class Lists:
     counts: Sequence[int]
     """Items of each row. Shape: (rows,)."""
     items: bytes
-    """Little-endian numbers; of strings one byte each, its place in `words`. Shape: (Σ counts,)."""
+    """Little-endian numbers; for strings one byte each, an index into `words`. Shape: (Σ counts,)."""
     words: Sequence[str] = ()
 
 
@@ -71,23 +71,25 @@ def write_parquet(columns: Mapping[str, Column], kinds: Mapping[str, str]) -> by
 @lru_cache(maxsize=8)
 def _schema(columns: tuple[tuple[str, str], ...]) -> Written:
     """Write the schema of columns, which is the same for every segment."""
-    return write_list([{4: "record", 5: len(columns)}, *(one for column in columns for one in _describe(*column))])
+    return write_list(
+        [{4: "record", 5: len(columns)}, *(element for column in columns for element in _describe(*column))]
+    )
 
 
 def _describe(name: str, kind: str) -> Iterator[Struct]:
     """Write a column's elements of the schema."""
     physical, _ = _TYPES[kind.rstrip("?[]")]
-    said: Struct = {6: _UTF8} if physical == _BYTES else {}
+    converted: Struct = {6: _UTF8} if physical == _BYTES else {}
     if kind.endswith("[]"):
         yield {3: _REQUIRED, 4: name, 5: 1, 6: _LIST}
         yield {3: _REPEATED, 4: "list", 5: 1}
-        yield {1: physical, 3: _REQUIRED, 4: "element", **said}
+        yield {1: physical, 3: _REQUIRED, 4: "element", **converted}
     else:
-        yield {1: physical, 3: _OPTIONAL if kind.endswith("?") else _REQUIRED, 4: name, **said}
+        yield {1: physical, 3: _OPTIONAL if kind.endswith("?") else _REQUIRED, 4: name, **converted}
 
 
 def _write_column(name: str, column: Column, kind: str, at: int) -> tuple[bytes, Struct]:
-    """Write a column's pages and what the footer says of them."""
+    """Write a column's pages and its entry of the footer."""
     physical, code = _TYPES[kind.rstrip("?[]")]
     dictionary, path, encodings = b"", [name], [_PLAIN, _RLE]
     if isinstance(column, Lists):
@@ -96,7 +98,7 @@ def _write_column(name: str, column: Column, kind: str, at: int) -> tuple[bytes,
         if physical == _BYTES:
             dictionary, _ = _page(_plain_texts(column.words), {1: len(column.words), 2: _PLAIN}, is_dictionary=True)
             encodings = [_PLAIN, _RLE, _RLE_DICTIONARY]
-            # Of a bit width of 8 every run's value is one byte, and values that are packed are as they are.
+            # The bit width is 8: the value of a run is one byte, and packed values are the bytes themselves.
             is_long = len(column.items) > _PACKED_UP_TO * len(column.counts)
             data = b"\x08" + (_runs(column.items) if is_long else _pack(column.items))
     else:
@@ -118,7 +120,7 @@ def _write_column(name: str, column: Column, kind: str, at: int) -> tuple[bytes,
 
 
 def _write_lists(column: Lists) -> tuple[int, bytes, bytes]:
-    """Return how many values there are, their levels, and their bytes; an empty list is one value that is not there."""
+    """Return the number of values, their levels and their bytes; an empty list counts as one undefined value."""
     repeated = b"".join([_repeated(count) for count in column.counts])
     values = sum(column.counts) + column.counts.count(0)
     defined = b"".join(
@@ -130,7 +132,7 @@ def _write_lists(column: Lists) -> tuple[int, bytes, bytes]:
 
 @lru_cache(maxsize=4096)
 def _repeated(count: int) -> bytes:
-    """Write that a list begins, and how many values go on with it."""
+    """Write the repetition levels of one list."""
     return b"\x02\x00" + (varint((count - 1) << 1) + b"\x01" if count > 1 else b"")
 
 
@@ -139,20 +141,20 @@ def _level(runs: bytes) -> bytes:
 
 
 def _runs(values: bytes) -> bytes:
-    """Write small numbers as runs of the same one."""
+    """Write one-byte numbers as runs of equal ones."""
     if values and values.count(values[0]) == len(values):
         return varint(len(values) << 1) + values[:1]
     return b"".join(varint((run.end() - run.start()) << 1) + run[1] for run in _RUN.finditer(values))
 
 
 def _pack(values: bytes) -> bytes:
-    """Write numbers of a byte each one after the other, in groups of eight."""
+    """Write one-byte numbers bit-packed, in groups of eight."""
     groups = -(-len(values) // 8)
     return varint(groups << 1 | 1) + values.ljust(8 * groups, b"\0")
 
 
 def _plain_texts(texts: Sequence[object]) -> bytes:
-    # Many columns say one and the same in most rows.
+    # Most rows of many columns have the same text.
     written: dict[object, bytes] = {}
     for text in set(texts):
         data = str(text).encode("utf-8", "replace")
@@ -161,10 +163,10 @@ def _plain_texts(texts: Sequence[object]) -> bytes:
 
 
 def _page(data: bytes, about: Struct, *, is_dictionary: bool = False, is_compressed: bool = False) -> tuple[bytes, int]:
-    """Write a page; also return by how many bytes compressing made it smaller."""
+    """Write a page; also return how many bytes compression saved."""
     stored = data
     if is_compressed:
-        squeezer = zlib.compressobj(1, zlib.DEFLATED, 31)
-        stored = squeezer.compress(data) + squeezer.flush()
+        compressor = zlib.compressobj(1, zlib.DEFLATED, 31)
+        stored = compressor.compress(data) + compressor.flush()
     kind, place = (_DICTIONARY_PAGE, 7) if is_dictionary else (_DATA_PAGE, 5)
     return write_struct({1: kind, 2: len(data), 3: len(stored), place: about}) + stored, len(data) - len(stored)

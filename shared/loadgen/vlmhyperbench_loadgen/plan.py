@@ -1,4 +1,4 @@
-"""Read and check `plan.json`: unknown fields, kinds that this load generator does not drive, counts that disagree."""
+"""Read and check `plan.json`: unknown fields, unsupported kinds of phases, counts that disagree."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from vlmhyperbench_sdk.load import PLAN_VERSION, Endpoint, LoadLimits, LoadPlan,
 CLOSED_LOOP_KINDS = frozenset(
     {"accuracy", "warmup", "offline", "judge", "baseline", "single_stream", "multi_stream", "interactive"}
 )
-"""Kinds that N streams drive, each with one request at a time."""
+"""Kinds that N streams drive, each with one request in flight."""
 
 OPEN_LOOP_KINDS = frozenset({"server", "warmup", "baseline"})
 """Kinds whose requests may leave at instants of a schedule; `server` always does."""
@@ -38,21 +38,21 @@ CONVERSATION_KINDS = frozenset({"interactive", "warmup", "baseline"})
 """Kinds whose requests may be turns of conversations; those of `interactive` always are."""
 
 RESUMABLE_KINDS = frozenset({"accuracy", "offline", "judge"})
-"""Kinds in which a request may be tried again: no timing of a whole phase hangs on it."""
+"""Kinds in which a request may be retried: the timing of the whole phase does not depend on it."""
 
-MOST_STREAMS = 4096
-MOST_OPEN_STREAMS = 65_536
-MOST_PROCESSES = 64
+MAX_STREAMS = 4096
+MAX_OPEN_STREAMS = 65_536
+MAX_PROCESSES = 64
 Transport = Literal["tcp", "tls", "unix"]
 _PHASE, _KEY, _TURN = itemgetter(0), itemgetter(0, 1), itemgetter(0, 4)
-"""Of a request: by place, since a plan may have a million of them and this is a part of the start-up."""
+"""Columns of a request by index: a plan may have a million of them, and reading them is a part of the start-up."""
 
 _T = TypeVar("_T")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CheckedPlan:
-    """A plan that can be driven."""
+    """A valid plan."""
 
     plan: LoadPlan
     requests: dict[int, int]
@@ -61,11 +61,11 @@ class CheckedPlan:
     """Hash of what is sent in which order, and of the instants of open loops."""
 
     def streams_of(self, phase: PhasePlan) -> int:
-        """Streams that are ready before a phase's clock starts; of a closed loop, all that there are."""
+        """Streams that are open before a phase's clock starts; of a closed loop, all of them."""
         return streams_of(phase)
 
-    def most_streams_of(self, phase: PhasePlan) -> int:
-        """Streams that a phase may come to."""
+    def max_streams_of(self, phase: PhasePlan) -> int:
+        """How many streams a phase may open."""
         ready = streams_of(phase)
         if not is_open_loop(phase):
             return ready
@@ -77,19 +77,19 @@ class CheckedPlan:
 
 
 def is_open_loop(phase: PhasePlan) -> bool:
-    """Say whether a phase's requests leave at the instants of a schedule."""
+    """Return whether a phase's requests leave at the instants of a schedule."""
     return "arrivals" in phase.params
 
 
 def transport_of(endpoint: Endpoint) -> Transport:
-    """Say what requests travel over."""
+    """Return the transport of requests to an endpoint."""
     if endpoint.url.startswith("https:"):
         return "tls"
     return "unix" if endpoint.unix_socket is not None else "tcp"
 
 
 def streams_of(phase: PhasePlan) -> int:
-    """Say how many streams are ready before a phase's clock starts."""
+    """Return how many streams are open before a phase's clock starts."""
     return 1 if phase.kind == "single_stream" else int(str(phase.params.get("in_flight", 1)))
 
 
@@ -97,7 +97,7 @@ def read_plan(folder: Path) -> CheckedPlan:
     """Read the plan and its table of requests.
 
     Raises:
-        PlanError: something is missing, malformed, contradictory, or beyond what closed loops can do.
+        PlanError: something is missing, malformed, contradictory or not supported.
     """
     path = folder / "plan.json"
     try:
@@ -159,8 +159,8 @@ def _build(kind: type[_T], fields: dict[str, Any], place: str) -> _T:
 def _check_plan(plan: LoadPlan) -> None:
     if plan.version != PLAN_VERSION:
         raise PlanError(f"plan.version is {plan.version!r}; this load generator reads {PLAN_VERSION}.")
-    if not _is_int(plan.processes, 1, MOST_PROCESSES):
-        raise PlanError(f"plan.processes must lie between 1 and {MOST_PROCESSES}.")
+    if not _is_int(plan.processes, 1, MAX_PROCESSES):
+        raise PlanError(f"plan.processes must lie between 1 and {MAX_PROCESSES}.")
     if not _is_int(plan.seed, -(2**63), 2**63 - 1):
         raise PlanError("plan.seed must be a whole number of 64 bits.")
     if not plan.phases:
@@ -195,10 +195,10 @@ def _check_phase(phase: PhasePlan) -> None:
         raise PlanError(
             f"Phase {phase.no} is of kind {phase.kind!r}; this load generator drives {how}: {', '.join(sorted(kinds))}."
         )
-    if is_open_loop(phase) and not _is_int(phase.params.get("most_in_flight", 4096), 1, MOST_OPEN_STREAMS):
-        raise PlanError(f"Phase {phase.no} needs params.most_in_flight between 1 and {MOST_OPEN_STREAMS}.")
-    if not _is_int(phase.params.get("in_flight", 1), 1, MOST_STREAMS):
-        raise PlanError(f"Phase {phase.no} needs params.in_flight between 1 and {MOST_STREAMS}.")
+    if is_open_loop(phase) and not _is_int(phase.params.get("most_in_flight", 4096), 1, MAX_OPEN_STREAMS):
+        raise PlanError(f"Phase {phase.no} needs params.most_in_flight between 1 and {MAX_OPEN_STREAMS}.")
+    if not _is_int(phase.params.get("in_flight", 1), 1, MAX_STREAMS):
+        raise PlanError(f"Phase {phase.no} needs params.in_flight between 1 and {MAX_STREAMS}.")
     if "search" in phase.params:
         raise PlanError(f"Phase {phase.no} asks for a search, which this load generator does not do.")
 
@@ -219,7 +219,7 @@ def _check_rows(plan: LoadPlan, rows: list[Request], body_bytes: int) -> None:
         is_open, streams = known[no]
         if not 0 <= offset <= offset + size <= body_bytes:
             raise PlanError(f"The body of request {ordinal} of phase {no} lies outside bodies.bin.")
-        if think_ns < 0 or not -1 <= stream < MOST_STREAMS:
+        if think_ns < 0 or not -1 <= stream < MAX_STREAMS:
             raise PlanError(f"Request {ordinal} of phase {no} has a wrong stream or think time.")
         if is_open and (stream >= 0 or think_ns > 0):
             raise PlanError(f"Request {ordinal} wants a stream or think time; phase {no} is an open loop.")
@@ -232,17 +232,17 @@ def _check_conversations(plan: LoadPlan, rows: list[Request], folder: Path) -> N
     keys = {(row.phase, row.ordinal) for row in rows} if turns or places else set()
     if not (turns.keys() <= keys and places.keys() <= turns.keys()):
         raise PlanError("turns.npy or places.npy names a request that the plan does not have, or that is no turn.")
-    talking = {phase for phase, _ in turns}
+    with_turns = {phase for phase, _ in turns}
     later = {phase for phase, turn in set(map(_TURN, rows)) if turn}
     for phase in plan.phases:
-        if phase.kind == "interactive" or phase.no in talking:
+        if phase.kind == "interactive" or phase.no in with_turns:
             if phase.kind not in CONVERSATION_KINDS or is_open_loop(phase):
                 raise PlanError(
                     f"Phase {phase.no} of kind {phase.kind!r} has conversations; they are driven as closed loops of "
                     f"kind {', '.join(sorted(CONVERSATION_KINDS))}."
                 )
-            mine = [row for row in rows if row.phase == phase.no]
-            check_places(make_conversations(mine, turns, places), open_bodies(folder / BODIES))
+            requests = [row for row in rows if row.phase == phase.no]
+            check_places(make_conversations(requests, turns, places), open_bodies(folder / BODIES))
         elif phase.no in later:
             raise PlanError(f"Phase {phase.no} has later turns of conversations that turns.npy does not name.")
 

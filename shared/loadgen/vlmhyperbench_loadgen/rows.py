@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Callable
 from typing import TypeAlias
 
-from vlmhyperbench_loadgen.answers import TOKEN_KINDS, Answer, EventKind
+from vlmhyperbench_loadgen.answers import TOKEN_KINDS, EventKind, ParsedAnswer
 from vlmhyperbench_loadgen.table import Request
 from vlmhyperbench_loadgen.tries import Try
 
@@ -46,14 +46,14 @@ Row: TypeAlias = list[int | str | bytes | None]
 """Values in the order of `COLUMNS`; the three lists of events are bytes: int64, int32, one byte a kind."""
 
 KINDS: tuple[EventKind, ...] = ("content", "reasoning", "tool", "role", "usage")
-"""What the bytes of `event_kind` stand for."""
+"""Names of the codes in `event_kind`."""
 
 _STATUSES = {"timeout": "timeout", "conversation_ended": "skipped"}
 _CODES = {kind: code for code, kind in enumerate(KINDS)}
 _BEARING = len(TOKEN_KINDS)
 
 
-def make_row(done: Try, answer: Answer, mask: Callable[[str], str]) -> Row:
+def make_row(done: Try, answer: ParsedAnswer, mask: Callable[[str], str]) -> Row:
     """Lay out one request; `mask` hides secrets that a server may have echoed in its error."""
     request = done.request
     kinds = bytes([_CODES[kind] for kind in answer.event_kind])
@@ -97,8 +97,8 @@ def sha256_of(request: Request) -> str:
     return request.request_sha256.rstrip(b"\0").decode("ascii", "replace")
 
 
-def status_of(answer: Answer) -> str:
-    """Say in one word how a request ended."""
+def status_of(answer: ParsedAnswer) -> str:
+    """Return the status of a request."""
     if answer.error is None:
         return "ok"
     return _STATUSES.get(answer.error.partition(":")[0], "error")

@@ -62,7 +62,7 @@ def _column(name: str, values: list[object]) -> Column:
         return values
     items = [value for value in values if isinstance(value, bytes)]
     return Lists(
-        counts=[len(one) // size for one in items], items=b"".join(items), words=KINDS if name == "event_kind" else ()
+        counts=[len(item) // size for item in items], items=b"".join(items), words=KINDS if name == "event_kind" else ()
     )
 
 

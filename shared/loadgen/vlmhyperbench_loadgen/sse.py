@@ -1,4 +1,4 @@
-"""Cut server-sent events out of a payload, and say at which read the end of each had come."""
+"""Split a payload into server-sent events, and find the read that brought the end of each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Events:
     def __init__(self, payload: bytes) -> None:
         self._payload = payload
         self.at = len(BOM) if payload.startswith(BOM) else 0
-        """Where the next event begins; whoever has read some of them without asking moves it on."""
+        """Where the next event begins; a caller that has parsed events by itself moves it on."""
 
     def __iter__(self) -> Iterator[tuple[bytes, int]]:
         payload = self._payload
@@ -38,7 +38,7 @@ class Events:
 
 
 def _lines(text: bytes, at: int) -> Iterator[tuple[bytes, int]]:
-    """Yield events line by line, whatever ends the lines."""
+    """Yield events line by line; lines may end in LF or CRLF."""
     data, line_end = b"", 0
     for line in text.split(b"\n"):
         at += len(line) + 1
@@ -54,10 +54,10 @@ def _lines(text: bytes, at: int) -> Iterator[tuple[bytes, int]]:
 
 
 def instants_of(places: Sequence[int], body: Body, ends: list[int], times: list[int]) -> list[int]:
-    """Say for ascending places in a payload when each had come; read *i* brought the received bytes up to `ends[i]`."""
+    """Return when each of ascending places in a payload was received; read *i* brought the bytes up to `ends[i]`."""
     starts, shifts, last = body.starts, body.shifts, len(body.payload) - 1
     if places and places[-1] > last:
-        # The line feed that ends the last line has not come.
+        # The line feed that ends the last line was not received.
         places = [*places[:-1], last]
     received = [place + shifts[bisect_right(starts, place) - 1] for place in places]
     return [times[bisect_right(ends, place)] for place in received]

@@ -1,4 +1,4 @@
-"""One stream: it sends a request and takes the answer in; in a closed loop the next request is due at that instant."""
+"""One stream: it sends a request and receives the answer; in a closed loop the next request is due at its end."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from vlmhyperbench_loadgen.clocks import SHARED
-from vlmhyperbench_loadgen.connection import Connection, Reply
+from vlmhyperbench_loadgen.connection import Connection, Response
 from vlmhyperbench_loadgen.eventloop import WRITE, EventLoop
 from vlmhyperbench_loadgen.http1 import NotHttp
 from vlmhyperbench_loadgen.receiving import Received
+from vlmhyperbench_loadgen.request_queue import RequestQueue
 from vlmhyperbench_loadgen.target import Target
 from vlmhyperbench_loadgen.tries import Try
-from vlmhyperbench_loadgen.work import Work
 
 STALE_NS = 250_000_000
-"""A server that had closed the connection says so within a round trip; one that closes it later had the request."""
+"""A connection that was closed before the request fails within a round trip; if it closes later, the server had it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Bounds:
 
 
 class Stream:
-    """A connection and what is under way on it."""
+    """A connection and the request in flight on it."""
 
     def __init__(self, index: int, *, loop: EventLoop, target: Target, bounds: Bounds, bodies: memoryview) -> None:
         self.index = index
@@ -44,7 +44,7 @@ class Stream:
         self._loop = loop
         self._bounds = bounds
         self._bodies = bodies
-        self._work: Work | None = None
+        self._queue: RequestQueue | None = None
         self._try: Try | None = None
         self._is_receiver_reading = False
         """The compiled receiver reads the answer."""
@@ -52,7 +52,7 @@ class Stream:
 
     @property
     def is_busy(self) -> bool:
-        """A request is under way."""
+        """A request is in flight."""
         return self._try is not None
 
     def open(self) -> None:
@@ -62,34 +62,34 @@ class Stream:
         self.open_failure = None
         self._open(time.monotonic_ns())
 
-    def start(self, work: Work, now_ns: int) -> None:
+    def start(self, queue: RequestQueue, now_ns: int) -> None:
         """Take the first request of a phase, due at `now_ns`."""
-        self._work = work
+        self._queue = queue
         self._advance(now_ns, now_ns)
 
-    def join(self, work: Work) -> None:
+    def join(self, queue: RequestQueue) -> None:
         """Take part in a phase that has begun, without looking for a request."""
-        self._work = work
+        self._queue = queue
 
     def wake(self, now_ns: int) -> None:
-        """Look for work again, if there was none."""
-        if self.state == "idle" and self._work is not None:
+        """Ask for a request again, if there was none."""
+        if self.state == "idle" and self._queue is not None:
             self._advance(now_ns, time.monotonic_ns())
 
     def stop(self, *, keeps_connection: bool) -> None:
-        """Give up what is under way and take no more."""
-        is_under_way = self._try is not None or self.state == "opening"
-        self._work = self._try = None
+        """Give up the request in flight and take no more."""
+        is_in_flight = self._try is not None or self.state == "opening"
+        self._queue = self._try = None
         self.state = "idle"
         self._loop.wake_at(self, 0)
-        if is_under_way or not keeps_connection:
+        if is_in_flight or not keeps_connection:
             self._close()
 
     def _advance(self, free_ns: int, now_ns: int, after: Try | None = None) -> None:
-        """Take the next request, due when the stream got free: at the end of `after`, where that has a next one."""
-        assert self._work is not None  # noqa: S101 -- narrows the type
+        """Take the next request, due when the stream became free: at the end of `after`, if that is given."""
+        assert self._queue is not None  # noqa: S101 -- narrows the type
         self._try = None
-        taken = self._work.take(self.index, now_ns)
+        taken = self._queue.take(self.index, now_ns)
         if taken is None:
             self.state = "idle"
             self._loop.wake_at(self, 0)
@@ -151,28 +151,28 @@ class Stream:
 
     def _send(self) -> None:
         assert self._try is not None  # noqa: S101 -- narrows the type
-        assert self._work is not None  # noqa: S101 -- narrows the type
+        assert self._queue is not None  # noqa: S101 -- narrows the type
         request, body = self._try.request, self._try.body
         if body is None:
             body = self._bodies[request.body_offset : request.body_offset + request.body_bytes]
         self.state = "busy"
-        self._try.reply = Reply(SHARED.before(time.monotonic_ns()))
+        self._try.response = Response(SHARED.before(time.monotonic_ns()))
         self._loop.requests_sent += 1
         if self._try.sent_ns is None:
             self._try.sent_ns = time.monotonic_ns()
         else:
-            self._work.resent += 1
+            self._queue.resent += 1
         self._loop.wake_at(self, self._try.sent_ns + round(self._bounds.request_timeout_s * 1e9))
         try:
             self.connection.send(body)
         except OSError:
-            self._hear_out()
+            self._receive_refusal()
             return
         if self.connection.is_sending:
             self._watch()
 
     def ready(self, fd: int, mask: int) -> None:
-        """The socket has something, or takes something."""
+        """The socket is readable or writable."""
         if fd != self.connection.fd:
             return
         if self.state == "busy":
@@ -183,10 +183,10 @@ class Stream:
         elif self.state == "opening":
             self._go_on_opening()
         else:
-            self._look_at_unexpected()
+            self._handle_unexpected()
 
-    def _look_at_unexpected(self) -> None:
-        """Between requests only TLS has something to say; whatever else comes ends the connection."""
+    def _handle_unexpected(self) -> None:
+        """Between requests only TLS may send something; anything else closes the connection."""
         try:
             is_quiet = self.connection.receive() is None
         except OSError:
@@ -198,12 +198,12 @@ class Stream:
         try:
             self.connection.go_on_sending()
         except OSError:
-            self._hear_out()
+            self._receive_refusal()
             return
         self._watch()
 
-    def _hear_out(self) -> None:
-        """The server takes no more of the request; it may have said why."""
+    def _receive_refusal(self) -> None:
+        """The server reads no more of the request; it may have answered why."""
         self.connection.give_up_sending()
         self._watch()
         self._receive()
@@ -211,11 +211,11 @@ class Stream:
     def _receive(self) -> None:
         done, connection = self._try, self.connection
         assert done is not None  # noqa: S101 -- narrows the type
-        reply = done.reply
-        assert reply is not None  # noqa: S101 -- narrows the type
+        response = done.response
+        assert response is not None  # noqa: S101 -- narrows the type
         if self._is_receiver_reading:
             received = self._stop_receiver()
-            if received.data and self._has_ended(reply, received.times[-1], reply.add_received, received):
+            if received.data and self._has_ended(response, received.times[-1], response.add_received, received):
                 return
         while True:
             try:
@@ -225,41 +225,41 @@ class Stream:
                 return
             now_ns = time.monotonic_ns()
             if data is None:
-                self._start_receiver(reply)
+                self._start_receiver(response)
                 return
             if not data:
-                if reply.end():
+                if response.end():
                     self._finish(now_ns, None)
                 else:
                     self._lose()
                 return
-            if self._has_ended(reply, now_ns, reply.add, data, now_ns, connection.stamp_ns):
+            if self._has_ended(response, now_ns, response.add, data, now_ns, connection.stamp_ns):
                 return
             if not connection.has_buffered:
-                self._start_receiver(reply)
+                self._start_receiver(response)
                 return
 
-    def _has_ended(self, reply: Reply, now_ns: int, add: Callable[..., bool], *came: object) -> bool:
-        """Add what came; say whether the request has ended with it."""
+    def _has_ended(self, response: Response, now_ns: int, add: Callable[..., bool], *received: object) -> bool:
+        """Add what was received; return whether the request has ended with it."""
         limit = self._bounds.max_answer_bytes
         try:
-            is_whole = add(*came)
+            is_whole = add(*received)
         except NotHttp as error:
             self._finish(now_ns, f"bad_answer: it is no HTTP answer: {error}")
             return True
-        if len(reply.received) > limit:
+        if len(response.received) > limit:
             self._finish(now_ns, f"answer_too_large: more than {limit} bytes")
             return True
         if is_whole:
             self._finish(now_ns, None)
         return is_whole
 
-    def _start_receiver(self, reply: Reply) -> None:
+    def _start_receiver(self, response: Response) -> None:
         """Let the compiled receiver read the rest, where its end can be told without parsing every read."""
         connection, receiver = self.connection, self._loop.receiver
-        if receiver is not None and reply.ends_in_empty_line and connection.is_plain and not connection.is_sending:
-            left = self._bounds.max_answer_bytes - len(reply.received)
-            receiver.start(connection.fd, bytes(reply.received[-4:]), left)
+        if receiver is not None and response.ends_in_empty_line and connection.is_plain and not connection.is_sending:
+            left = self._bounds.max_answer_bytes - len(response.received)
+            receiver.start(connection.fd, bytes(response.received[-4:]), left)
             self._is_receiver_reading = True
 
     def _stop_receiver(self) -> Received:
@@ -269,23 +269,23 @@ class Stream:
 
     def _time_out(self, now_ns: int) -> None:
         """End the request; what was received of its answer is recorded."""
-        if self._is_receiver_reading and self._try is not None and self._try.reply is not None:
+        if self._is_receiver_reading and self._try is not None and self._try.response is not None:
             # Frames that are broken are found again when the answer is read.
             with suppress(NotHttp):
-                self._try.reply.add_received(self._stop_receiver())
+                self._try.response.add_received(self._stop_receiver())
         self._finish(now_ns, f"timeout: no end within {self._bounds.request_timeout_s:g} s")
 
     def _lose(self) -> None:
-        """The connection is gone. A kept one that closed without a word may have been closed before the request came.
+        """The connection is gone. One that was kept alive may have been closed before the server received the request.
 
-        Then the request is sent anew, once: the first one of a connection never is. Nobody can tell whether the server
-        had it, so `Work.resent` counts it.
+        Then the request is sent again, once, on a new connection; the first request of a connection never is. The
+        server may have received it all the same, so `RequestQueue.resent` counts it.
         """
         assert self._try is not None  # noqa: S101 -- narrows the type
-        assert self._try.reply is not None  # noqa: S101 -- narrows the type
+        assert self._try.response is not None  # noqa: S101 -- narrows the type
         now_ns = time.monotonic_ns()
         waited_ns = now_ns - (self._try.sent_ns or now_ns)
-        is_stale = self.connection.requests > 1 and not self._try.reply.received and waited_ns < STALE_NS
+        is_stale = self.connection.requests > 1 and not self._try.response.received and waited_ns < STALE_NS
         self._close()
         if is_stale:
             self._open(now_ns)
@@ -308,19 +308,19 @@ class Stream:
                 return
 
     def _finish(self, end_ns: int, failure: str | None) -> None:
-        done, work = self._try, self._work
+        done, queue = self._try, self._queue
         assert done is not None  # noqa: S101 -- narrows the type
-        assert work is not None  # noqa: S101 -- narrows the type
+        assert queue is not None  # noqa: S101 -- narrows the type
         done.end_ns, done.failure = end_ns, failure
-        is_usable = done.reply is not None and done.reply.leaves_connection_usable and self.connection.is_usable
+        is_usable = done.response is not None and done.response.leaves_connection_usable and self.connection.is_usable
         if failure is not None or not is_usable:
             self._close()
-        hold_ns = work.finish(done)
+        hold_ns = queue.finish(done)
         self._try = None
         if failure is None and hold_ns is None:
             self._advance(end_ns, time.monotonic_ns(), done)
         else:
-            # By way of the loop even where nothing holds it back: a dead server would make this recur without end.
+            # Through the event loop even without a delay: with a dead server this would recurse without end.
             self._wait(hold_ns or end_ns)
 
     def _watch(self) -> None:

@@ -46,18 +46,18 @@ DTYPE = (
     *((name, "<i4") for name in ("prompt_tokens", "output_tokens")),
     ("request_sha256", "S64"),
 )
-"""`REQUEST_DTYPE` again, so that a measuring process need not import the SDK; a test compares the two."""
+"""The same as `REQUEST_DTYPE`, so that a measuring process need not import numpy; a test compares the two."""
 
 TURN_DTYPE = (("phase", "<i4"), ("ordinal", "<i8"), ("conversation", "<i8"))
 PLACE_DTYPE = (("phase", "<i4"), ("ordinal", "<i8"), ("answer_of", "<i4"), ("offset", "<i8"))
-"""Those of the SDK again, for the same reason."""
+"""The same as those of the SDK, for the same reason."""
 
 RequestKey: TypeAlias = tuple[int, int]
 """(phase, ordinal)."""
 
 
-class Place(NamedTuple):
-    """Where an earlier answer goes into a body."""
+class QuotePlace(NamedTuple):
+    """Where a body quotes an earlier answer."""
 
     answer_of: int
     offset: int
@@ -77,12 +77,12 @@ def read_requests(path: Path) -> list[Request]:
         raise PlanError(f"{path.name} does not have the columns of REQUEST_DTYPE.")
     if len(rows) != count * _ROW.size:
         raise PlanError(f"{path.name} should have {count} rows and is cut or too long.")
-    # `Request._make` does the same in ten times the time.
+    # `Request._make` takes ten times as long.
     return list(map(partial(tuple.__new__, Request), _ROW.iter_unpack(rows)))
 
 
 def read_turns(folder: Path) -> dict[RequestKey, int]:
-    """Read to which conversation each request belongs; nothing where the plan has none.
+    """Read which conversation each request belongs to; empty where the plan has none.
 
     Raises:
         PlanError: the file is not a structured array of `TURN_DTYPE`, or names a request twice.
@@ -95,15 +95,15 @@ def read_turns(folder: Path) -> dict[RequestKey, int]:
     return turns
 
 
-def read_places(folder: Path) -> dict[RequestKey, list[Place]]:
-    """Read where each body quotes earlier answers; nothing where the plan has no such place.
+def read_places(folder: Path) -> dict[RequestKey, list[QuotePlace]]:
+    """Read where each body quotes earlier answers; empty where the plan has no such place.
 
     Raises:
         PlanError: the file is not a structured array of `PLACE_DTYPE`.
     """
-    places: dict[RequestKey, list[Place]] = {}
+    places: dict[RequestKey, list[QuotePlace]] = {}
     for phase, ordinal, answer_of, offset in _read_rows(folder / "places.npy", PLACE_DTYPE):
-        places.setdefault((phase, ordinal), []).append(Place(answer_of, offset))
+        places.setdefault((phase, ordinal), []).append(QuotePlace(answer_of, offset))
     return places
 
 
@@ -118,7 +118,7 @@ def _read_rows(path: Path, kinds: Sequence[tuple[str, str]]) -> Iterator[tuple[i
 
 
 def schedule_path(folder: Path, phase: int) -> Path:
-    """Say where the instants of an open loop lie."""
+    """Return the file with the instants of an open loop."""
     return folder / f"schedule-{phase}.npy"
 
 
@@ -156,12 +156,12 @@ def _read_array(path: Path) -> tuple[object, int, memoryview]:
     except (ValueError, SyntaxError, KeyError, TypeError) as error:
         raise PlanError(f"{path.name} has no readable numpy header.") from error
     if not isinstance(shape, tuple) or len(shape) != 1 or not isinstance(shape[0], int) or is_fortran:
-        raise PlanError(f"{path.name} is not one row after the other.")
+        raise PlanError(f"{path.name} is not a one-dimensional array in C order.")
     return kind, shape[0], memoryview(data)[start + size :]
 
 
 def open_bodies(path: Path) -> memoryview:
-    """Map the file of bodies into memory, asking the system to read it ahead.
+    """Map the file of bodies into memory and ask the system to read it ahead.
 
     Raises:
         PlanError: it cannot be read.

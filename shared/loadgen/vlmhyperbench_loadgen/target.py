@@ -1,4 +1,4 @@
-"""Where requests go: addresses, TLS, and the head that all of them share."""
+"""The endpoint that requests are sent to: addresses, TLS, and the head that all requests share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MASK = "********"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """One thing to connect to."""
+    """An address to connect to."""
 
     family: int
     sockaddr: Any
@@ -36,19 +36,19 @@ class Target:
     tls: ssl.SSLContext | None = None
     server_name: str = ""
     secrets: tuple[str, ...] = field(default=(), repr=False)
-    """Values that no error text may show."""
+    """Values that are masked in error texts."""
     preferred: int = 0
-    """Index of the address that answered last."""
+    """Index of the address that accepted the last connection."""
 
     def mask(self, text: str) -> str:
-        """Hide secret values that a server echoed, also the beginning of one that was cut off."""
+        """Hide secret values that a server echoed, also the beginning of a value that was cut off."""
         for secret in self.secrets:
             text = text.replace(secret, MASK)
         *cut, rest = text.split(CUT)
         return CUT.join([*(self._without_beginning(part) for part in cut), rest])
 
     def _without_beginning(self, text: str) -> str:
-        """Leave the longest end out that a secret begins with."""
+        """Remove the longest ending that is the beginning of a secret."""
         sizes = [size for secret in self.secrets for size in range(1, len(secret)) if text.endswith(secret[:size])]
         return text[: len(text) - max(sizes, default=0)]
 
@@ -109,7 +109,7 @@ def open_target(url: str, *, headers: Mapping[str, str], unix_socket: str | None
             raise PlanError(f"The header {name!r} has a name or value that HTTP cannot carry.")
         lines.append(f"{name}: {value}")
     lines.append("Content-Length: ")
-    # A server may echo the credential without its scheme ("Bearer"), so that is hidden by itself too.
+    # A server may echo the credential without its scheme ("Bearer"), so the credential is masked by itself too.
     secrets = {part for value in headers.values() for part in (value, value.rpartition(" ")[2]) if len(part) >= 4}
     target = Target(
         addresses=_resolve(parts, unix_socket),

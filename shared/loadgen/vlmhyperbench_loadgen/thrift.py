@@ -1,4 +1,4 @@
-"""Write Thrift's compact protocol, as far as the footers of Parquet need it."""
+"""Write Thrift's compact protocol, as far as Parquet footers need it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _I32, _I64, _BINARY, _LIST, _STRUCT = 5, 6, 8, 9, 12
 
 
 class I64(int):
-    """A number that is declared to be of 64 bits."""
+    """A number that is written as 64 bits."""
 
 
 @lru_cache(maxsize=8192)
 def varint(number: int) -> bytes:
-    """Write an unsigned number, seven bits a byte, the lowest first."""
+    """Write an unsigned number, seven bits per byte, the lowest first."""
     written = bytearray()
     while number > 0x7F:
         written.append(number & 0x7F | 0x80)
@@ -44,19 +44,19 @@ def write_struct(struct: Struct) -> bytes:
 
 
 class Written(NamedTuple):
-    """A value that is written already, since it is the same every time."""
+    """A value whose bytes are cached, since it is the same every time."""
 
     kind: int
     data: bytes
 
 
 def write_list(items: Sequence[Value]) -> Written:
-    """Write a list of values of one kind, to be a value later."""
+    """Write a list of values of one kind, for use as a value."""
     return Written(*_write(items))
 
 
 def _write(value: Value) -> tuple[int, bytes]:
-    """Return a value's type and its bytes. Asked by type first: a footer has hundreds of values."""
+    """Return a value's type and its bytes."""
     if isinstance(value, int):
         return _I64 if isinstance(value, I64) else _I32, varint(value << 1 if value >= 0 else (-value << 1) - 1)
     if isinstance(value, str):

@@ -1,12 +1,12 @@
-"""One try of a request, and what it brought."""
+"""One try of a request, and the answer that it got."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vlmhyperbench_loadgen.answers import Answer, read_refusal, read_stream, read_whole
+from vlmhyperbench_loadgen.answers import ParsedAnswer, read_refusal, read_stream, read_whole
 from vlmhyperbench_loadgen.clocks import SHARED
-from vlmhyperbench_loadgen.connection import Reply
+from vlmhyperbench_loadgen.connection import Response
 from vlmhyperbench_loadgen.http1 import NotHttp
 from vlmhyperbench_loadgen.table import Request
 from vlmhyperbench_sdk.completions import BOM
@@ -22,67 +22,67 @@ class Try:
     scheduled_ns: int
     stream: int
     sent_ns: int | None = None
-    """When it left first, also where it was sent anew on another connection: whoever asked waits since then."""
+    """When it was sent first, also where it was sent again on another connection: the client waits since then."""
     end_ns: int = 0
-    reply: Reply | None = None
+    response: Response | None = None
     failure: str | None = None
     """`code: message` where no whole answer came."""
     after: Try | None = None
-    """The one whose end made this one due, until both are settled."""
+    """The try whose end made this one due, until both have the kernel's instants."""
     late_ns: int = 0
-    """By so much the process saw the end later than the kernel."""
+    """How much later than the kernel this process saw the end."""
     body: memoryview | None = None
-    """What is sent in place of the planned body."""
+    """The body that is sent in place of the planned one."""
     conversation: int | None = None
     """Number of the conversation whose turn this is."""
     build_ns: int | None = None
-    """What it took to read the answer before and to build this turn's body."""
+    """How long it took to parse the answer before and to build this turn's body."""
 
     @property
     def http_status(self) -> int | None:
-        """Status of the answer, where one began to come."""
-        return self.reply.head.status if self.reply is not None and self.reply.head is not None else None
+        """Status of the answer, where its head was received."""
+        return self.response.head.status if self.response is not None and self.response.head is not None else None
 
 
-def settle_due(done: Try) -> None:
-    """Let a try be due when the kernel had the end that made it due."""
+def correct_due_time(done: Try) -> None:
+    """Make a try due when the kernel received the end that made it due."""
     if done.after is not None:
-        settle(done.after)
+        use_kernel_times(done.after)
         done.scheduled_ns -= done.after.late_ns
         done.after = None
 
 
-def settle(done: Try) -> None:
-    """Put the kernel's instants in the place of this process's, also of the end that made the try due."""
-    settle_due(done)
-    reply = done.reply
-    if reply is not None and reply.stamps:
-        reply.settle(SHARED.after(done.end_ns))
-        # What ends with the connection has no last read that is its end.
-        ends_itself = reply.head is not None and reply.head.framing != "close"
-        if reply.is_stamped and done.failure is None and ends_itself:
-            done.late_ns, done.end_ns = done.end_ns - reply.times[-1], reply.times[-1]
+def use_kernel_times(done: Try) -> None:
+    """Replace this process's instants by the kernel's, also of the end that made the try due."""
+    correct_due_time(done)
+    response = done.response
+    if response is not None and response.stamps:
+        response.use_kernel_times(SHARED.after(done.end_ns))
+        # An answer that ends with its connection ends later than its last read.
+        ends_itself = response.head is not None and response.head.framing != "close"
+        if response.is_stamped and done.failure is None and ends_itself:
+            done.late_ns, done.end_ns = done.end_ns - response.times[-1], response.times[-1]
 
 
-def read_try(done: Try) -> Answer:
-    """Read what a try brought, as far as it came; never raises for what a server sent."""
-    settle(done)
-    reply = done.reply
-    head = reply.head if reply is not None else None
-    if reply is None or head is None:
-        return Answer(error=done.failure)
+def read_try(done: Try) -> ParsedAnswer:
+    """Parse the answer of a try, as far as it was received; never raises for what a server sent."""
+    use_kernel_times(done)
+    response = done.response
+    head = response.head if response is not None else None
+    if response is None or head is None:
+        return ParsedAnswer(error=done.failure)
     try:
-        body = reply.read_body()
+        body = response.read_body()
         if not 200 <= head.status < 300:
-            answer = Answer(error=read_refusal(head.status, body.payload))
+            answer = ParsedAnswer(error=read_refusal(head.status, body.payload))
         elif _is_stream(head.headers.get(b"content-type", b""), body.payload):
-            answer = read_stream(body, reply.ends, reply.times, is_complete=done.failure is None)
+            answer = read_stream(body, response.ends, response.times, is_complete=done.failure is None)
         elif done.failure is None:
-            answer = read_whole(body.payload, reply.times[-1])
+            answer = read_whole(body.payload, response.times[-1])
         else:
-            answer = Answer()
+            answer = ParsedAnswer()
     except NotHttp as error:
-        answer = Answer(error=f"bad_answer: its body is broken: {error}")
+        answer = ParsedAnswer(error=f"bad_answer: its body is broken: {error}")
     answer.error = done.failure or answer.error
     return answer
 

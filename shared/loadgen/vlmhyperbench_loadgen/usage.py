@@ -1,4 +1,4 @@
-"""What this process is to the system: when it started, how much memory it took, whose death it must not survive."""
+"""This process in the system: its age, CPU time, open files, scheduling, and its end with the parent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vlmhyperbench_loadgen.failures import PlanError
 
 _PR_SET_PDEATHSIG = 1
 SPARE_FILES = 64
-"""What a measuring process opens beside its streams, with room."""
+"""Files of a measuring process that are not streams, with a reserve."""
 
 
 def die_with_parent(parent: int) -> None:
@@ -27,10 +27,10 @@ def die_with_parent(parent: int) -> None:
         sys.exit("The load generator died before this process had started.")
 
 
-def prefer_this_process() -> bool:
-    """Go before all ordinary processes, where the system lets it; say whether it does.
+def use_realtime_scheduling() -> bool:
+    """Ask for real-time scheduling; return whether the system grants it.
 
-    Instants need that on a machine that does other things too: without it a request waits for their time slices.
+    On a machine that runs other processes too, a request otherwise waits for their time slices.
     """
     try:
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
@@ -39,23 +39,23 @@ def prefer_this_process() -> bool:
     return True
 
 
-def treat_like_others() -> None:
-    """Undo `prefer_this_process`."""
+def use_normal_scheduling() -> None:
+    """Undo `use_realtime_scheduling`."""
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 def allow_files() -> None:
-    """Let this process, and those that it starts, open as many files as the system allows at all."""
+    """Raise the limit of open files, for this process and its children, to the hard limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def check_files(streams: int) -> None:
-    """See that so many streams of one process can be opened.
+    """Check that one process can open this many streams.
 
     Raises:
-        PlanError: the system does not allow as many open files.
+        PlanError: the system allows fewer open files.
     """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = streams + SPARE_FILES
@@ -77,7 +77,7 @@ def cpu_s() -> float:
 
 
 def process_age_s() -> float:
-    """Seconds since this process was started, to 10 ms; CPU time where the system does not tell."""
+    """Seconds since this process was started, to 10 ms; its CPU time where /proc is missing."""
     stat = Path("/proc/self/stat")
     if not stat.exists():
         return time.process_time()

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vlmhyperbench_loadgen.answers import Answer
-from vlmhyperbench_loadgen.connection import Reply
+from vlmhyperbench_loadgen.answers import ParsedAnswer
+from vlmhyperbench_loadgen.connection import Response
 from vlmhyperbench_loadgen.eventloop import coalescing_ns
+from vlmhyperbench_loadgen.request_queue import MAX_RETRY_AFTER_S, RequestQueue
 from vlmhyperbench_loadgen.table import Request
 from vlmhyperbench_loadgen.tries import Try, read_try
-from vlmhyperbench_loadgen.work import LONGEST_RETRY_AFTER_S, Work
 from vlmhyperbench_sdk.stamps import Reading, read_clocks
 
 S = 1_000_000_000
@@ -31,8 +31,8 @@ def ended(
     done = Try(request=request(ordinal), number=number, scheduled_ns=0, stream=0, end_ns=10 * S, failure=failure)
     if failure is None:
         body = '{"choices": [{"message": {"content": "ok"}, "finish_reason": "stop"}]}'
-        done.reply = Reply()
-        done.reply.add(f"HTTP/1.1 {status} X\r\nContent-Length: {len(body)}\r\n{headers}\r\n{body}".encode(), 0)
+        done.response = Response()
+        done.response.add(f"HTTP/1.1 {status} X\r\nContent-Length: {len(body)}\r\n{headers}\r\n{body}".encode(), 0)
     return done
 
 
@@ -43,12 +43,14 @@ def due(asked: Request, *, stream: int, number: int = 1, at_ns: int = 0) -> Try:
 class Reported(list[tuple[int, str | None]]):
     """(ordinal, error) of what was reported."""
 
-    def __call__(self, done: Try, answer: Answer) -> None:
+    def __call__(self, done: Try, answer: ParsedAnswer) -> None:
         self.append((done.request.ordinal, answer.error))
 
 
-def work(*requests: Request, tries: int = 1, reported: Reported | None = None) -> Work:
-    return Work(requests, tries=tries, rng=random.Random(3), report=Reported() if reported is None else reported)
+def work(*requests: Request, tries: int = 1, reported: Reported | None = None) -> RequestQueue:
+    return RequestQueue(
+        requests, tries=tries, rng=random.Random(3), report=Reported() if reported is None else reported
+    )
 
 
 def seen_late(after: Try | None = None, *, late_ns: int, failure: str | None = None) -> Try:
@@ -58,10 +60,10 @@ def seen_late(after: Try | None = None, *, late_ns: int, failure: str | None = N
     came_ns = read_ns - late_ns
     began = Reading(came_ns - 1000, now.offset_ns)
     done = ended()
-    reply, data = Reply(began), bytes(done.reply.received) if done.reply is not None else b""
+    response, data = Response(began), bytes(done.response.received) if done.response is not None else b""
     wall_ns = came_ns + began.offset_ns
-    reply.add(data, read_ns, wall_ns)
-    done.reply, done.end_ns, done.failure = reply, read_ns, failure
+    response.add(data, read_ns, wall_ns)
+    done.response, done.end_ns, done.failure = response, read_ns, failure
     done.after, done.scheduled_ns = after, after.end_ns if after is not None else 0
     return done
 
@@ -80,9 +82,9 @@ def test_the_end_that_makes_the_next_one_due_is_the_kernels() -> None:
 
 def test_an_answer_that_ends_with_its_connection_ended_when_that_was_seen() -> None:
     before = seen_late(late_ns=5_000_000)
-    assert before.reply is not None
-    assert before.reply.head is not None
-    before.reply.head = replace(before.reply.head, framing="close")
+    assert before.response is not None
+    assert before.response.head is not None
+    before.response.head = replace(before.response.head, framing="close")
     seen_ns = before.end_ns
     read_try(before)
     assert before.end_ns == seen_ns
@@ -136,7 +138,7 @@ def test_a_transient_failure_comes_back_after_a_while() -> None:
     assert some.take(0, 0) == due_ns
     assert some.take(0, due_ns) == due(request(0), stream=0, number=2, at_ns=due_ns)
     assert some.finish(ended(number=2, failure="timeout: late")) is None
-    some.read_one()
+    some.read_next()
     assert reported == [(0, "timeout: late")]
     assert some.remaining == 0
 
@@ -149,7 +151,7 @@ def test_whoever_drains_waits_for_one_time_out_and_for_whatever_else_may_pass() 
     some.drain()
     assert some.finish(ended(0, failure="timeout: late")) is None
     assert some.finish(ended(1, status=429)) is not None
-    some.read_one()
+    some.read_next()
     assert (reported, some.remaining) == ([(0, "timeout: late")], 1)
 
 
@@ -181,7 +183,7 @@ def test_delays_grow_and_stay_bounded(number: int) -> None:
     ("value", "least_s"),
     [
         ("7", 7.0),
-        ("999999999999", LONGEST_RETRY_AFTER_S),
+        ("999999999999", MAX_RETRY_AFTER_S),
         ("soon", 0.0),
         ("\xb2", 0.0),
         (formatdate(0, usegmt=True), 0.0),
@@ -196,7 +198,7 @@ def test_the_servers_word_on_when_to_come_back_is_kept_within_bounds(value: str,
 def test_a_date_to_come_back_at_is_understood() -> None:
     late = formatdate(4_000_000_000, usegmt=True)
     due_ns = work(request(0), tries=2).finish(ended(status=429, headers=f"Retry-After: {late}\r\n"))
-    assert due_ns == round((10 + LONGEST_RETRY_AFTER_S) * S)
+    assert due_ns == round((10 + MAX_RETRY_AFTER_S) * S)
 
 
 def test_much_unread_is_read_at_once() -> None:
@@ -213,9 +215,9 @@ def test_an_error_found_while_reading_wakes_an_idle_stream() -> None:
     some.wake = woken.append
     done = ended()
     body = b'{"error": {"message": "later", "code": 503}}'
-    done.reply = Reply()
-    done.reply.add(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body), 0)
+    done.response = Response()
+    done.response.add(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body), 0)
     some.finish(done)
-    some.read_one()
+    some.read_next()
     assert len(woken) == 1
     assert some.remaining == 1

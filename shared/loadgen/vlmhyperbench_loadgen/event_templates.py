@@ -1,7 +1,7 @@
-"""Most events of a stream are a piece of text and nothing else, written alike: they are read without parsing each.
+"""Most events of a stream differ in their text alone: those are matched against a template, not parsed one by one.
 
-What surrounds the text is learnt from one that was parsed. A text without quotes, backslashes and control characters
-stands for itself in JSON, so an event with the same bytes around another such text says the same of that.
+The template is what surrounds the text in an event that was parsed. A text without quotes, backslashes and control
+characters stands for itself in JSON, so an event with the same bytes around another such text means the same of it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ PlainKind = Literal["content", "reasoning"]
 _KEYS: dict[str, PlainKind] = {"content": "content", "reasoning_content": "reasoning", "reasoning": "reasoning"}
 _BLANK = b"\n\n"
 _CONTROLS = bytes(range(0x20))
-_MOST = 256
-"""Pieces that are taken at once: what is found wrong with the last of them costs no more than these."""
+_MAX_EVENTS = 256
+"""MatchedEvents that are taken at once: what is found wrong with the last of them costs no more than these."""
 
 
 @dataclass(frozen=True, slots=True)
-class Likeness:
+class EventTemplate:
     """What surrounds the text, from the beginning of an event's line to the blank line after it."""
 
     kind: PlainKind
@@ -30,8 +30,8 @@ class Likeness:
 
 
 @dataclass(frozen=True, slots=True)
-class Pieces:
-    """Consecutive events that are alike."""
+class MatchedEvents:
+    """Consecutive events that match a template."""
 
     texts: list[str]
     places: list[int]
@@ -40,13 +40,13 @@ class Pieces:
     """Where the event after them begins."""
 
 
-def learn(data: bytes, event: dict[str, Any], prefix: bytes) -> Likeness | None:
-    """Return what is around the text of a parsed event, or None if that is not all it says.
+def learn_template(data: bytes, event: dict[str, Any], prefix: bytes) -> EventTemplate | None:
+    """Return the template of a parsed event, or None if it holds more than a piece of text.
 
     Args:
-        data: of the event.
-        event: the same, parsed.
-        prefix: what stands before the data of an event in its line.
+        data: The event's data.
+        event: The same, parsed.
+        prefix: What precedes the data of an event in its line.
     """
     found = _plain_text(event)
     if found is None:
@@ -60,20 +60,20 @@ def learn(data: bytes, event: dict[str, Any], prefix: bytes) -> Likeness | None:
         return None
     before, _, after = data.partition(quoted)
     before, after = before + b'"', b'"' + after
-    # The same text may stand for something else, where its own is written with escapes.
+    # The text may occur elsewhere in the event, where its own place is written with escapes.
     try:
         probe = _plain_text(orjson.loads(before + b"probe" + after))
     except orjson.JSONDecodeError:
         return None
-    return Likeness(kind, prefix + before, after + _BLANK) if probe == (kind, "probe") else None
+    return EventTemplate(kind, prefix + before, after + _BLANK) if probe == (kind, "probe") else None
 
 
-def take_alike(payload: bytes, first: int, like: Likeness) -> Pieces:
-    """Read the events from `first` on that are like the one that was learnt, up to the first that is not."""
-    before, after, at = like.before, like.after, first
+def match_events(payload: bytes, first: int, template: EventTemplate) -> MatchedEvents:
+    """Match events from `first` on, up to the first one that does not match."""
+    before, after, at = template.before, template.after, first
     texts: list[bytes] = []
     places: list[int] = []
-    while payload.startswith(before, at) and len(texts) < _MOST:
+    while payload.startswith(before, at) and len(texts) < _MAX_EVENTS:
         start = at + len(before)
         end = payload.find(b'"', start)
         text = payload[start:end]
@@ -84,7 +84,7 @@ def take_alike(payload: bytes, first: int, like: Likeness) -> Pieces:
         places.append(at - len(_BLANK))
     good = _decode(texts)
     places = places[: len(good)]
-    return Pieces(good, places, places[-1] + len(_BLANK) if good else first)
+    return MatchedEvents(good, places, places[-1] + len(_BLANK) if good else first)
 
 
 def _decode(texts: list[bytes]) -> list[str]:

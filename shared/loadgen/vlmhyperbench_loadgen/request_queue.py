@@ -1,4 +1,4 @@
-"""The requests of one phase and of one measuring process: who takes which next, what is tried again, what is done."""
+"""The requests of one phase in one measuring process: which stream takes which next, which are retried and finished."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from vlmhyperbench_loadgen.answers import Answer
+from vlmhyperbench_loadgen.answers import ParsedAnswer
 from vlmhyperbench_loadgen.table import Request
 from vlmhyperbench_loadgen.tries import Try, read_try
 
 TRANSIENT_CODES = frozenset({"connect_failed", "connection_lost", "timeout"})
 TRANSIENT_STATUSES = frozenset({408, 425, 429})
 FIRST_DELAY_S = 0.5
-LONGEST_DELAY_S = 30.0
-LONGEST_RETRY_AFTER_S = 60.0
-BACKLOG_ANSWERS = 256
-BACKLOG_BYTES = 16 * 1024 * 1024
-"""Above either, answers are read at once, even if that makes others wait."""
+MAX_DELAY_S = 30.0
+MAX_RETRY_AFTER_S = 60.0
+MAX_BACKLOG_ANSWERS = 256
+MAX_BACKLOG_BYTES = 16 * 1024 * 1024
+"""Above either limit, finished answers are parsed at once, even if requests have to wait for that."""
 
 
-class Work:
-    """A phase's share of requests. Every one of them is reported exactly once, unless the work is cancelled."""
+class RequestQueue:
+    """A phase's share of requests. Each is reported exactly once, unless the phase is cancelled."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class Work:
         *,
         tries: int,
         rng: random.Random,
-        report: Callable[[Try, Answer], None],
+        report: Callable[[Try, ParsedAnswer], None],
     ) -> None:
         self._shared: deque[Request] = deque()
         self._own: dict[int, deque[Request]] = {}
@@ -49,22 +49,22 @@ class Work:
         self.remaining = len(requests)
         """Requests that are not reported yet."""
         self.resent = 0
-        """Requests that left a second time, on a new connection: a kept one closed without a byte of the answer."""
+        """Requests sent again on a new connection, because the old one closed without a byte of the answer."""
         self.wake: Callable[[int], None] = lambda now_ns: None  # noqa: ARG005
-        """Called when a request is to be tried again, so that an idle stream may take it."""
+        """Called when a request is to be retried, so that an idle stream may take it."""
 
     @property
     def has_backlog(self) -> bool:
-        """Finished tries wait to be read."""
+        """Finished tries wait to be parsed."""
         return bool(self._backlog)
 
     @property
     def is_behind(self) -> bool:
-        """So many wait that reading must not be put off any longer."""
-        return len(self._backlog) > BACKLOG_ANSWERS or self._backlog_bytes > BACKLOG_BYTES
+        """So many tries wait that parsing must not be deferred any longer."""
+        return len(self._backlog) > MAX_BACKLOG_ANSWERS or self._backlog_bytes > MAX_BACKLOG_BYTES
 
     def take(self, stream: int, now_ns: int) -> Try | int | None:
-        """Give a free stream its next try, or when to ask again, or None.
+        """Give a free stream its next try, or the instant at which to ask again, or None.
 
         `scheduled_ns` of the try is 0 where the request is due at once.
         """
@@ -77,8 +77,8 @@ class Work:
         return self._delayed[0][0] if self._delayed else None
 
     def drain(self) -> None:
-        """Give up what nobody has taken yet; what was tried is still tried to its end, or until a try hangs."""
-        # Whoever waits for the end waits for one time-out at most, and not for one after the other.
+        """Give up the requests that no stream has taken; the others may be retried, but not after a time-out."""
+        # So the caller waits for one time-out at most, and not for one after the other.
         self._transient -= {"timeout"}
         queues = (self._shared, *self._own.values())
         self.remaining -= sum(map(len, queues))
@@ -86,28 +86,28 @@ class Work:
             queue.clear()
 
     def finish(self, done: Try) -> int | None:
-        """Take an ended try; return until when its stream should hold back, or None."""
+        """Take a finished try; return until when its stream should wait, or None."""
         if done.number < self._tries and self._is_transient(done):
             return self._put_back(done)
         self._backlog.append(done)
-        self._backlog_bytes += len(done.reply.received) if done.reply is not None else 0
+        self._backlog_bytes += len(done.response.received) if done.response is not None else 0
         return None
 
-    def read_one(self) -> None:
-        """Read the oldest finished answer and report it, or put its request back."""
+    def read_next(self) -> None:
+        """Parse the oldest finished answer and report it, or put its request back."""
         done = self._backlog.popleft()
-        self._backlog_bytes -= len(done.reply.received) if done.reply is not None else 0
+        self._backlog_bytes -= len(done.response.received) if done.response is not None else 0
         answer = read_try(done)
         if answer.is_transient and done.number < self._tries:
             self.wake(self._put_back(done))
             return
         self.remaining -= 1
         self._report(done, answer)
-        done.reply = None
+        done.response = None
 
     def _put_back(self, done: Try) -> int:
         """Full jitter: a uniform delay below a bound that doubles; never before the server's Retry-After."""
-        bound_s = min(LONGEST_DELAY_S, FIRST_DELAY_S * 2.0 ** (done.number - 1))
+        bound_s = min(MAX_DELAY_S, FIRST_DELAY_S * 2.0 ** (done.number - 1))
         delay_s = max(self._rng.uniform(0.0, bound_s), _retry_after_s(done))
         due_ns = done.end_ns + round(delay_s * 1e9)
         heapq.heappush(self._delayed, (due_ns, done.request.ordinal, done.request, done.number + 1))
@@ -121,12 +121,12 @@ class Work:
 
 
 def _retry_after_s(done: Try) -> float:
-    head = done.reply.head if done.reply is not None else None
+    head = done.response.head if done.response is not None else None
     value = head.headers.get(b"retry-after", b"").decode("latin-1") if head is not None else ""
     if value.isascii() and value.isdigit():
-        return min(float(value[:9]), LONGEST_RETRY_AFTER_S)
+        return min(float(value[:9]), MAX_RETRY_AFTER_S)
     try:
         at_s = email.utils.parsedate_to_datetime(value).timestamp()
     except (ValueError, TypeError, OverflowError):
         return 0.0
-    return min(max(0.0, at_s - time.time()), LONGEST_RETRY_AFTER_S)
+    return min(max(0.0, at_s - time.time()), MAX_RETRY_AFTER_S)
