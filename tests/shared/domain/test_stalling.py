@@ -11,7 +11,7 @@ from vlmhyperbench.domain.scenarios import ArrivalSpec, ScenarioSpec
 from vlmhyperbench.domain.specs import Limits, RunSpec
 from vlmhyperbench.domain.stalling import stall_limit_s
 from vlmhyperbench.domain.steps import StepKind
-from vlmhyperbench_loadgen import work
+from vlmhyperbench_loadgen import request_queue
 
 
 def spec_of(limits: Limits, scenario: ScenarioSpec | None = None) -> RunSpec:
@@ -56,4 +56,4 @@ def test_a_judge_is_asked_in_a_closed_loop_whatever_the_run_does() -> None:
 
 
 def test_no_delay_of_the_load_generator_is_longer() -> None:
-    assert max(work.LONGEST_DELAY_S, work.LONGEST_RETRY_AFTER_S) == stalling.LONGEST_DELAY_S
+    assert max(request_queue.MAX_DELAY_S, request_queue.MAX_RETRY_AFTER_S) == stalling.LONGEST_DELAY_S

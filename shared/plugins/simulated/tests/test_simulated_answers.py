@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.types import JsonValue
-from vlmhyperbench_simulated.answers import Answer, answer, fail, is_chosen_to_fail, request_digest
+from vlmhyperbench_simulated.answers import PlannedAnswer, answer, fail, is_chosen_to_fail, request_digest
 from vlmhyperbench_simulated.simulation import RoleChunk, Simulation
 from vlmhyperbench_simulated.streams import STREAMS, TRUTH, parse_simulation
 from vlmhyperbench_simulated.words import SYLLABLES, Alphabet, draw_words
@@ -25,15 +25,15 @@ REQUEST: dict[str, JsonValue] = {
 }
 
 
-def _answer(simulation: Simulation, **more: JsonValue) -> Answer:
+def _answer(simulation: Simulation, **more: JsonValue) -> PlannedAnswer:
     return answer(simulation, {**REQUEST, **more}, request_digest(b"x", simulation.seed))
 
 
-def _tokens_at(made: Answer) -> list[tuple[float, str, int]]:
+def _tokens_at(made: PlannedAnswer) -> list[tuple[float, str, int]]:
     return [(write.offset_ns / MS, kind, count) for write in made.writes for kind, count in write.events if count > 0]
 
 
-def _events(made: Answer) -> list[str]:
+def _events(made: PlannedAnswer) -> list[str]:
     """The body without its chunks' frames, cut into events."""
     rest = b"".join(write.data for write in made.writes).partition(b"\r\n\r\n")[2]
     body = b""
@@ -43,16 +43,16 @@ def _events(made: Answer) -> list[str]:
     return body.decode().replace("\r\n", "\n").split("\n\n")
 
 
-def _payloads(made: Answer) -> list[dict[str, Any]]:
+def _payloads(made: PlannedAnswer) -> list[dict[str, Any]]:
     return [json.loads(event[6:]) for event in _events(made) if event.startswith("data: {")]
 
 
-def _sent(made: Answer) -> tuple[bytes, list[tuple[str, int]]]:
+def _sent(made: PlannedAnswer) -> tuple[bytes, list[tuple[str, int]]]:
     """All bytes, and all events."""
     return b"".join(write.data for write in made.writes), [event for write in made.writes for event in write.events]
 
 
-def _deltas(made: Answer) -> list[dict[str, Any]]:
+def _deltas(made: PlannedAnswer) -> list[dict[str, Any]]:
     return [payload["choices"][0]["delta"] for payload in _payloads(made) if payload["choices"]]
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from vlmhyperbench_simulated.answers import Answer
+from vlmhyperbench_simulated.answers import PlannedAnswer
 from vlmhyperbench_simulated.limits import measure
 from vlmhyperbench_simulated.pacing import Pacer
 from vlmhyperbench_simulated.process import SimulatedProcess
@@ -136,9 +136,9 @@ async def test_the_record_tells_every_event_that_was_sent() -> None:
 
 
 def test_too_many_records_push_the_oldest_out_and_are_counted() -> None:
-    records = Records(most_writes=7)
+    records = Records(max_writes=7)
     for number in range(4):
-        made = Answer(status=200, writes=(Write(0, b""),) * 3)
+        made = PlannedAnswer(status=200, writes=(Write(0, b""),) * 3)
         records.add(SendRecord(number, 0, None, "", 0, made))
     assert ([record.number for record in records], records.dropped) == ([2, 3], 2)
     records.clear()
@@ -246,7 +246,7 @@ def test_it_runs_as_a_process_of_its_own() -> None:
         answers = asyncio.run(_exchange(engine.port, _post()))
         assert answers[0][0] == 200
         assert engine.records()[0]["status"] == 200
-        engine.forget()
+        engine.clear_records()
         assert engine.records() == []
 
 
@@ -254,4 +254,4 @@ def test_its_limits_are_of_all_tokens_and_never_early() -> None:
     limit = measure(2, gap_ms=2.0, tokens=5)
     assert limit.writes == 10
     assert 0 <= limit.late_p50_ms <= limit.late_p99_ms <= limit.late_max_ms
-    assert limit.is_in_time is (limit.late_p99_ms <= 1.0)
+    assert limit.is_on_time is (limit.late_p99_ms <= 1.0)

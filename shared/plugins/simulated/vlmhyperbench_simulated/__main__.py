@@ -16,7 +16,7 @@ from vlmhyperbench_simulated.simulation import Simulation
 from vlmhyperbench_simulated.streams import parse_simulation
 
 KEY_VARIABLE = "SIMULATED_API_KEY"
-"""Where the server finds the key that it asks for, if it is to ask for one."""
+"""Environment variable with the API key that clients must send; unset: none."""
 
 
 def main() -> int:
@@ -26,7 +26,7 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--unix-socket")
     parser.add_argument("--params", default="{}", help="the simulation as JSON, see simulation.py and streams.py")
-    parser.add_argument("--realtime", action="store_true", help="go before all ordinary processes, if one may")
+    parser.add_argument("--realtime", action="store_true", help="ask for real-time scheduling")
     args = parser.parse_args()
     try:
         params = json.loads(args.params)
@@ -54,8 +54,8 @@ async def _serve(simulation: Simulation, host: str, port: int, unix_socket: str 
         loop.add_signal_handler(number, stop.set)
     key = os.environ.get(KEY_VARIABLE)
     server = await start_server(simulation, host=host, port=port, unix_socket=unix_socket, api_key=key)
-    realtime = is_realtime and _go_first()
-    # Nothing here is part of a cycle that only the collector could free, and its pauses would make tokens late.
+    realtime = is_realtime and _use_realtime_scheduling()
+    # Nothing here is in a reference cycle, and the collector's pauses would make tokens late.
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -64,8 +64,8 @@ async def _serve(simulation: Simulation, host: str, port: int, unix_socket: str 
         await stop.wait()
 
 
-def _go_first() -> bool:
-    """Ask the system to let this process go before all ordinary ones; say whether it does."""
+def _use_realtime_scheduling() -> bool:
+    """Ask for real-time scheduling; return whether the system grants it."""
     if not hasattr(os, "sched_setscheduler"):
         return False
     try:

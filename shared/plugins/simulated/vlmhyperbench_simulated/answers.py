@@ -1,4 +1,4 @@
-"""What the simulated engine answers to a request, byte by byte and instant by instant; pure."""
+"""Plan the simulated engine's answer to a request, byte by byte and instant by instant; pure."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from vlmhyperbench_simulated.timeline import Tokens, Write, lay_out
 from vlmhyperbench_simulated.words import draw_words
 
 IMAGE_TOKENS = 64
-"""What one image counts in `prompt_tokens`; text counts its words."""
+"""How many `prompt_tokens` an image counts as; a text counts its words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """A whole answer: `writes` in order of their offsets, the first beginning with the status line."""
+class PlannedAnswer:
+    """An answer that is to be sent: `writes` in order of their offsets, the first beginning with the status line."""
 
     status: int
     writes: tuple[Write, ...]
@@ -28,7 +28,7 @@ class Answer:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     text: str = ""
-    """What it says as content."""
+    """Its content."""
 
 
 def request_digest(body: bytes, seed: int | None) -> bytes:
@@ -46,24 +46,26 @@ def is_chosen_to_fail(digest: bytes, rate: float) -> bool:
     return int.from_bytes(digest[:8], "big") < rate * 2**64
 
 
-def fail(simulation: Simulation, request: JsonObject, digest: bytes) -> Answer:
+def fail(simulation: Simulation, request: JsonObject, digest: bytes) -> PlannedAnswer:
     """Make the answer of a request that was chosen to fail."""
     if simulation.failure == "reset":
-        return Answer(status=0, writes=(), closes=True)
+        return PlannedAnswer(status=0, writes=(), closes=True)
     if simulation.failure == "cut":
         whole = answer(simulation, request, digest)
         half = max(1, len(whole.writes) // 2)
-        kept = whole.writes[:half]
+        first_half = whole.writes[:half]
         if half == len(whole.writes):
-            kept = (Write(offset_ns=kept[0].offset_ns, data=kept[0].data[: len(kept[0].data) // 2]),)
-        return Answer(status=200, writes=kept, closes=True, prompt_tokens=whole.prompt_tokens)
+            first_half = (
+                Write(offset_ns=first_half[0].offset_ns, data=first_half[0].data[: len(first_half[0].data) // 2]),
+            )
+        return PlannedAnswer(status=200, writes=first_half, closes=True, prompt_tokens=whole.prompt_tokens)
     return refuse(simulation.failure_status, "A simulated failure.", code="simulated_failure")
 
 
-def refuse(status: int, message: str, *, code: str) -> Answer:
+def refuse(status: int, message: str, *, code: str) -> PlannedAnswer:
     """Make an error answer that leaves at once."""
     error = {"error": {"message": message, "type": "error", "code": code}}
-    return Answer(status=status, writes=(Write(offset_ns=0, data=respond(status, json.dumps(error).encode())),))
+    return PlannedAnswer(status=status, writes=(Write(offset_ns=0, data=respond(status, json.dumps(error).encode())),))
 
 
 def respond(status: int, body: bytes, *, headers: str = "") -> bytes:
@@ -72,7 +74,7 @@ def respond(status: int, body: bytes, *, headers: str = "") -> bytes:
     return head.encode() + body
 
 
-def answer(simulation: Simulation, request: JsonObject, digest: bytes) -> Answer:
+def answer(simulation: Simulation, request: JsonObject, digest: bytes) -> PlannedAnswer:
     """Make the answer of a chat request, streamed or whole."""
     tokens = _tokens(simulation, request, digest)
     usage = {
@@ -85,7 +87,7 @@ def answer(simulation: Simulation, request: JsonObject, digest: bytes) -> Answer
         writes = lay_out(simulation, tokens, usage, identity, says_usage=_wants_usage(simulation, request))
     else:
         writes = (_whole(simulation, tokens, usage, identity),)
-    return Answer(
+    return PlannedAnswer(
         status=200,
         writes=writes,
         prompt_tokens=usage["prompt_tokens"],
@@ -98,7 +100,7 @@ def _tokens(simulation: Simulation, request: JsonObject, digest: bytes) -> Token
     cap = _count(request, "max_completion_tokens") or _count(request, "max_tokens")
     scripted = simulation.answer.split(" ") if simulation.answer is not None else None
     length = simulation.tokens if scripted is None else len(scripted)
-    # A model that must not end goes on to its limit; one with a least length, to that.
+    # `ignore_eos` makes an answer as long as its limit, `min_tokens` at least that long.
     never_ends = cap > 0 and bool(request.get("ignore_eos"))
     wanted = cap if never_ends else max(length, _count(request, "min_tokens"))
     is_cut = never_ends or 0 < cap < wanted

@@ -1,6 +1,6 @@
-"""Say when a request reached this machine, not when the server came to read it: those of one instant are read in turn.
+"""Find when a request reached this machine: requests of one instant are read one after the other, so reads are later.
 
-asyncio reads a connection by its socket's `recv`; the one here also keeps what the kernel says of the bytes.
+asyncio reads a connection by its socket's `recv`; the socket here also keeps the kernel's receive timestamp.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any
 from vlmhyperbench_sdk.stamps import STAMP_SPACE, ask_for_stamps, read_clocks, stamp_of
 
 _LONGEST_NS = 1_000_000_000
-"""What lay longer than this was stamped before the wall clock was set."""
+"""A stamp that seems older than this was made before the wall clock was set."""
 
 
 class StampedSocket(socket.socket):
-    """A TCP socket that keeps when the bytes that it read last had arrived; what it accepts does the same."""
+    """A TCP socket that keeps when the bytes of its last read arrived; so do the sockets that it accepts."""
 
     arrived: dict[int, int]
     """Descriptor → instant on the monotonic clock, ns. Shared by a listening socket and what it accepts."""
@@ -28,8 +28,8 @@ class StampedSocket(socket.socket):
         return accepted, address
 
     def recv(self, bufsize: int, flags: int = 0, /) -> bytes:
-        data, said, _, _ = self.recvmsg(bufsize, STAMP_SPACE, flags)
-        stamp_ns = stamp_of(said)
+        data, control, _, _ = self.recvmsg(bufsize, STAMP_SPACE, flags)
+        stamp_ns = stamp_of(control)
         self.arrived[self.fileno()] = _to_monotonic(stamp_ns) if stamp_ns else time.monotonic_ns()
         return data
 
@@ -44,7 +44,7 @@ def listen(host: str, port: int) -> StampedSocket:
     plain = socket.create_server((host, port), family=family)
     listening = StampedSocket(plain.family, plain.type, plain.proto, fileno=plain.detach())
     listening.arrived = {}
-    # What is accepted inherits both. asyncio would see to the first, had the socket been told its protocol by name.
+    # Accepted sockets inherit both. asyncio sets the first only on sockets whose protocol number is given.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     ask_for_stamps(listening)
     return listening
@@ -52,5 +52,5 @@ def listen(host: str, port: int) -> StampedSocket:
 
 def _to_monotonic(stamp_ns: int) -> int:
     now = read_clocks()
-    lay_ns = now.monotonic_ns + now.offset_ns - stamp_ns
-    return now.monotonic_ns - lay_ns if 0 <= lay_ns <= _LONGEST_NS else now.monotonic_ns
+    age_ns = now.monotonic_ns + now.offset_ns - stamp_ns
+    return now.monotonic_ns - age_ns if 0 <= age_ns <= _LONGEST_NS else now.monotonic_ns

@@ -37,7 +37,7 @@ class Frames:
         return b": keep-alive" + self._end
 
     def start(self, identity: str) -> bytes:
-        """Begin every event of one answer."""
+        """Write the beginning that all events of one answer share."""
         shell = {"id": identity, "object": "chat.completion.chunk", "created": 0, "model": self._model, "choices": []}
         return ("data: " + json.dumps(shell)[: -len("]}")]).encode()
 
@@ -46,7 +46,7 @@ class Frames:
         return b"".join((start, self._delta(kind, text, is_first_call), _NO_REASON, b"}", self._end))
 
     def chunks(self, start: bytes, kind: EventKind, texts: Sequence[str]) -> list[bytes]:
-        """Write one event for each text, each framed as `chunk` does, quickly: others' tokens wait meanwhile."""
+        """Write one event for each text, each framed as by `chunk`, quickly: other streams' tokens wait for it."""
         before, _, after = self.tokens(start, kind, "").rpartition(b'""')
         size, quote = len(before) + len(after), self._quote
         quoted = [quote(text).encode("utf-8", "surrogatepass") for text in texts]
@@ -62,25 +62,25 @@ class Frames:
         reason: str | None = None,
         usage: dict[str, int] | None = None,
     ) -> bytes:
-        """Write an event that bears tokens and says more: why the answer ends, or how many tokens there are."""
+        """Write an event that bears tokens and states why the answer ends, or how many tokens there are."""
         stated = f', "finish_reason": {json.dumps(reason)}}}]'.encode()
         counted = b"" if usage is None else f', "usage": {json.dumps(usage)}'.encode()
         return b"".join((start, self._delta(kind, text, is_first_call), stated, counted, b"}", self._end))
 
     def role(self, start: bytes) -> bytes:
-        """Write an event that only says who speaks."""
+        """Write an event with a role and empty content."""
         return start + b'{"index": 0, "delta": {"role": "assistant", "content": ""}' + _NO_REASON + b"}" + self._end
 
     def empty(self, start: bytes) -> bytes:
-        """Write an event that says nothing."""
+        """Write an event with empty content."""
         return start + b'{"index": 0, "delta": {"content": ""}' + _NO_REASON + b"}" + self._end
 
     def finish(self, start: bytes, reason: str) -> bytes:
-        """Write the event that says why the answer ends."""
+        """Write the event with the finish reason."""
         return start + f'{{"index": 0, "delta": {{}}, "finish_reason": "{reason}"}}]}}'.encode() + self._end
 
     def usage(self, start: bytes, usage: dict[str, int]) -> bytes:
-        """Write the event that counts the tokens."""
+        """Write the event with the token counts."""
         return start + f'], "usage": {json.dumps(usage)}}}'.encode() + self._end
 
     def _delta(self, kind: EventKind, text: str, is_first_call: bool) -> bytes:
@@ -99,7 +99,7 @@ class Frames:
 
 @lru_cache(maxsize=16)
 def frames_of(simulation: Simulation) -> Frames:
-    """Give the frames of a simulation, the same ones for the same simulation."""
+    """Return the frames of a simulation, cached."""
     return Frames(simulation)
 
 
@@ -109,6 +109,6 @@ def chunk(data: bytes) -> bytes:
 
 
 def split(data: bytes) -> tuple[bytes, bytes]:
-    """Cut an event in two: inside its first character of several bytes, else in its middle."""
+    """Split an event in two: inside its first character of several bytes, else in its middle."""
     place = next((at + 1 for at, byte in enumerate(data) if byte >= 0x80), len(data) // 2)
     return data[:place], data[place:]

@@ -1,7 +1,7 @@
-"""`python -m vlmhyperbench_simulated.limits`: measure on this machine how exactly, and for how many, the server sends.
+"""`python -m vlmhyperbench_simulated.limits`: measure how many streams the server sends on time on this machine.
 
-Streams are asked for by one bare loop that reads and forgets; what counts is the server's own record: by how much each
-write left after its instant. A table of truths is worth nothing beyond these limits.
+A bare loop requests the streams and discards them; what counts is the server's own record of how late each write left.
+Beyond these limits the server is no reference for a client's measurement.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pathlib import Path
 from vlmhyperbench_simulated.process import SimulatedProcess
 from vlmhyperbench_simulated.simulation import Simulation
 
-MOST_LATE_MS = 1.0
-"""The p99 up to which a number of streams counts as served in time."""
+MAX_LATE_MS = 1.0
+"""The p99 up to which a number of streams counts as served on time."""
 
 _BODY = b'{"stream": true, "messages": [{"role": "user", "content": "how late are you?"}]}'
 _REQUEST = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%b" % (len(_BODY), _BODY)
@@ -29,7 +29,7 @@ _REQUEST = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """How late the server's writes were at a number of streams."""
+    """How late the server's writes were for a number of streams."""
 
     streams: int
     writes: int
@@ -37,16 +37,16 @@ class Limit:
     late_p99_ms: float
     late_max_ms: float
     server_busy_share: float | None
-    """CPU time of the server over the time it took; None where the system does not tell."""
+    """CPU time of the server over wall time; None where /proc is missing."""
 
     @property
-    def is_in_time(self) -> bool:
-        """Whether this many streams are served in time."""
-        return self.late_p99_ms <= MOST_LATE_MS
+    def is_on_time(self) -> bool:
+        """Whether the p99 is within `MAX_LATE_MS`."""
+        return self.late_p99_ms <= MAX_LATE_MS
 
 
 def measure(streams: int, *, gap_ms: float = 10.0, tokens: int = 100, is_realtime: bool = False) -> Limit:
-    """Serve `streams` answers at once, begun evenly over one gap, and say how late their writes were."""
+    """Serve `streams` answers at once, begun evenly over one gap, and measure how late their writes were."""
     simulation = Simulation(ttft_ms=100.0, gap_ms=gap_ms, tokens=tokens, record=True)
     with SimulatedProcess(simulation, is_realtime=is_realtime) as engine:
         cpu_s, began_s = _cpu_s(engine.pid), time.monotonic()
@@ -64,24 +64,24 @@ def measure(streams: int, *, gap_ms: float = 10.0, tokens: int = 100, is_realtim
 
 
 def main() -> int:
-    """Measure and print one JSON line for each number of streams, then the largest one served in time."""
+    """Print one JSON line for each number of streams, then the largest number that is served on time."""
     parser = argparse.ArgumentParser(prog="python -m vlmhyperbench_simulated.limits", description=__doc__)
     parser.add_argument("--streams", default="1,16,64,256,1024")
     parser.add_argument("--gap-ms", type=float, default=10.0)
     parser.add_argument("--realtime", action="store_true")
     args = parser.parse_args()
-    most = 0
+    max_streams = 0
     for streams in sorted({int(number) for number in args.streams.split(",")}):
         limit = measure(streams, gap_ms=args.gap_ms, is_realtime=args.realtime)
         print(json.dumps(asdict(limit)), flush=True)
-        if limit.is_in_time:
-            most = streams
-    print(json.dumps({"most_streams": most, "gap_ms": args.gap_ms, "late_p99_at_most_ms": MOST_LATE_MS}))
+        if limit.is_on_time:
+            max_streams = streams
+    print(json.dumps({"max_streams": max_streams, "gap_ms": args.gap_ms, "max_late_p99_ms": MAX_LATE_MS}))
     return 0
 
 
 def _drain(port: int, streams: int, *, over_s: float) -> None:
-    """Ask once on each of so many connections, one after the other, and read all answers to their ends."""
+    """Send one request on each connection, evenly over `over_s`, and read all answers to their ends."""
     poll = select.epoll()
     connected = {}
     for _ in range(streams):
@@ -107,7 +107,7 @@ def _drain(port: int, streams: int, *, over_s: float) -> None:
 def _late_ns(record: dict[str, object]) -> Sequence[int]:
     late = record["late_ns"]
     assert isinstance(late, list)  # noqa: S101 -- narrows the type
-    # The first write is the head, which leaves as soon as the answer is made and is due at once.
+    # The first write is the head, which is due at once and sent as soon as the answer is planned.
     return late[1:]
 
 

@@ -12,7 +12,7 @@ from vlmhyperbench_sdk.timerfd import Timer
 
 
 class Pacer:
-    """One absolute timer (`timerfd` on Linux, the event loop's elsewhere) and a heap of what is due."""
+    """One absolute timer (`timerfd` on Linux, the event loop's elsewhere) and a heap of callbacks by instant."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -34,7 +34,7 @@ class Pacer:
             self._arm(instant_ns)
 
     def close(self) -> None:
-        """Forget whatever is due."""
+        """Drop all callbacks."""
         self._due.clear()
         if self._timer is not None:
             self._loop.remove_reader(self._timer.fd)

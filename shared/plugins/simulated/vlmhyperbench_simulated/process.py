@@ -30,7 +30,7 @@ class SimulatedProcess:
         self._api_key = api_key
         self._asks_realtime = is_realtime
         self.is_realtime = False
-        """Whether the system let it go before all ordinary processes, which needs a privilege."""
+        """Whether the system granted it real-time scheduling, which needs a privilege."""
         self._process: subprocess.Popen[str] | None = None
         self.port = 0
 
@@ -46,18 +46,18 @@ class SimulatedProcess:
         return self._process.pid
 
     def records(self) -> list[dict[str, object]]:
-        """Fetch what was truly sent, in order of arrival; needs `record=True` and TCP.
+        """Fetch the records, in order of arrival; needs `record=True` and TCP.
 
         Raises:
-            Unavailable: there was too much to keep, and the oldest is gone.
+            Unavailable: the oldest records were dropped, because there were too many.
         """
         document = json.loads(self._ask("GET"))
         if document["dropped"]:
             raise Unavailable(f"The simulated engine dropped its {document['dropped']} oldest records.")
         return cast("list[dict[str, object]]", document["records"])
 
-    def forget(self) -> None:
-        """Begin the record anew."""
+    def clear_records(self) -> None:
+        """Drop all records."""
         self._ask("DELETE")
 
     def _ask(self, method: str) -> bytes:

@@ -1,4 +1,4 @@
-"""What a simulated engine truly sent: bounded, and never silently incomplete."""
+"""Record what a simulated engine sent: bounded, and never silently incomplete."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from vlmhyperbench_simulated.answers import Answer
+from vlmhyperbench_simulated.answers import PlannedAnswer
 
-MOST_WRITES = 1_000_000
-"""The oldest records are dropped beyond it; `dropped` counts them."""
+MAX_WRITES = 1_000_000
+"""Beyond it the oldest records are dropped; `dropped` counts them."""
 
 
 @dataclass(slots=True)
 class SendRecord:
-    """What was truly sent for one request; instants are `time.monotonic_ns()` just before the write.
+    """What was sent for one request; instants are `time.monotonic_ns()` just before each write.
 
-    That of the arrival is the kernel's, where it stamps what a socket receives.
+    The instant of arrival is the kernel's, where it stamps the socket.
     """
 
     number: int
@@ -26,12 +26,12 @@ class SendRecord:
     """Value of the request's `x-request-id`, if it had one."""
     body_sha256: str
     received_ns: int
-    answer: Answer
+    answer: PlannedAnswer
     write_ns: list[int] = field(default_factory=list)
 
     @property
     def late_ns(self) -> list[int]:
-        """By how much each write left after the instant that it was due."""
+        """How late each write left."""
         received_ns = self.received_ns
         return [
             sent_ns - received_ns - write.offset_ns
@@ -67,17 +67,17 @@ class SendRecord:
 class Records:
     """The records so far, oldest first."""
 
-    def __init__(self, most_writes: int = MOST_WRITES) -> None:
+    def __init__(self, max_writes: int = MAX_WRITES) -> None:
         self._records: deque[SendRecord] = deque()
-        self._most_writes = most_writes
+        self._max_writes = max_writes
         self._writes = 0
         self.dropped = 0
 
     def add(self, record: SendRecord) -> None:
-        """Keep a record, at the cost of the oldest ones where there are too many."""
+        """Add a record; drop the oldest ones where there are too many writes."""
         self._records.append(record)
         self._writes += len(record.answer.writes)
-        while self._writes > self._most_writes and len(self._records) > 1:
+        while self._writes > self._max_writes and len(self._records) > 1:
             self._writes -= len(self._records.popleft().answer.writes)
             self.dropped += 1
 

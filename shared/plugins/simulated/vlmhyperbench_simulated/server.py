@@ -1,4 +1,4 @@
-"""The exactly timed server: OpenAI-compatible chat over HTTP/1.1 on a bare asyncio protocol, so that it stays on time.
+"""The timed server: OpenAI-compatible chat over HTTP/1.1, on a bare asyncio protocol so that it stays on time.
 
 Covered: keep-alive, bodies with `Content-Length`, `Expect: 100-continue`, TCP and Unix sockets. Not covered: chunked
 request bodies (411), TLS.
@@ -15,7 +15,7 @@ from asyncio.trsock import TransportSocket
 from collections.abc import Mapping
 
 from vlmhyperbench_simulated.answers import (
-    Answer,
+    PlannedAnswer,
     answer,
     answer_digest,
     fail,
@@ -46,7 +46,7 @@ class SimulatedServer:
         self.connections = 0
         self.records = Records()
         self.arrived: Mapping[int, int] = {}
-        """When what a connection read last had arrived, by descriptor; nothing on a Unix socket."""
+        """When the bytes of a connection's last read arrived, by descriptor; empty on a Unix socket."""
         self.tries: dict[bytes, int] = {}
         """Failed tries by request, for `recovers_after`."""
         self.ready_ns = time.monotonic_ns() + round(simulation.start_ms * 1e6)
@@ -74,13 +74,13 @@ class SimulatedServer:
         self.close()
         await self.server.wait_closed()
 
-    def lets_in(self, headers: Mapping[str, str]) -> bool:
-        """Say whether a request bears the key, where one is asked for."""
+    def is_authorized(self, headers: Mapping[str, str]) -> bool:
+        """Return whether a request bears the key, or none is required."""
         given = headers.get("authorization", "").encode()
         return self.api_key is None or hmac.compare_digest(given, f"Bearer {self.api_key}".encode())
 
-    def decide(self, body: bytes, digest: bytes) -> Answer:
-        """Choose the answer to the next chat request."""
+    def decide(self, body: bytes, digest: bytes) -> PlannedAnswer:
+        """Plan the answer to the next chat request."""
         number, simulation = self.requests, self.simulation
         self.requests += 1
         try:
@@ -89,8 +89,8 @@ class SimulatedServer:
             return refuse(400, "The body is not JSON.", code="invalid_input")
         if not isinstance(request, dict) or not isinstance(request.get("messages"), list):
             return refuse(400, "The body has no messages.", code="invalid_input")
-        said = answer_digest(simulation, digest, number)
-        return fail(simulation, request, said) if self._fails(number, digest) else answer(simulation, request, said)
+        respond_with = fail if self._fails(number, digest) else answer
+        return respond_with(simulation, request, answer_digest(simulation, digest, number))
 
     def _fails(self, number: int, digest: bytes) -> bool:
         simulation = self.simulation
@@ -103,8 +103,8 @@ class SimulatedServer:
             return tries <= simulation.recovers_after
         return True
 
-    def describe(self, method: str, path: str) -> Answer:
-        """Answer what is not a chat request."""
+    def describe(self, method: str, path: str) -> PlannedAnswer:
+        """Answer a request that is not for chat."""
         match method, path:
             case "GET", "/health":
                 is_ready = time.monotonic_ns() >= self.ready_ns
@@ -133,7 +133,7 @@ async def start_server(
     unix_socket: str | None = None,
     api_key: str | None = None,
 ) -> SimulatedServer:
-    """Listen, on a port of the system's choice unless told otherwise.
+    """Listen, on a port of the system's choice unless one is given.
 
     Raises:
         OSError: the port is in use.
@@ -181,7 +181,7 @@ class _Connection(asyncio.Protocol):
         self._server.open.discard(self)
 
     def drop(self) -> None:
-        """Close without waiting for what is still due."""
+        """Close without sending the writes that are still due."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -222,7 +222,7 @@ class _Connection(asyncio.Protocol):
 
     def _answer(self, method: str, path: str, headers: dict[str, str], body: bytes, received_ns: int) -> None:
         server = self._server
-        if path.startswith("/v1/") and not server.lets_in(headers):
+        if path.startswith("/v1/") and not server.is_authorized(headers):
             self._begin(refuse(401, "The key is wrong.", code="denied"), received_ns, closes=not self._keeps_alive)
             return
         if method != "POST" or path != "/v1/chat/completions":
@@ -244,14 +244,14 @@ class _Connection(asyncio.Protocol):
             server.records.add(record)
         self._begin(made, received_ns, closes=made.closes or not self._keeps_alive, record=record)
 
-    def _begin(self, made: Answer, received_ns: int, *, closes: bool, record: SendRecord | None = None) -> None:
+    def _begin(self, made: PlannedAnswer, received_ns: int, *, closes: bool, record: SendRecord | None = None) -> None:
         self._is_busy = True
         self._writes, self._next, self._received_ns = made.writes, 0, received_ns
         self._closes, self._record = closes, record
         self._send()
 
     def _send(self) -> None:
-        """Send what is due now, one write after the other, and come back for the rest at its instant."""
+        """Send the writes that are due, and schedule the next one at its instant."""
         transport, writes, record, index = self._transport, self._writes, self._record, self._next
         while index < len(writes):
             if transport is None or transport.is_closing():
@@ -277,5 +277,5 @@ class _Connection(asyncio.Protocol):
             self._read_request(time.monotonic_ns())
 
 
-def _json(status: int, value: Mapping[str, object]) -> Answer:
-    return Answer(status=status, writes=(Write(offset_ns=0, data=respond(status, json.dumps(value).encode())),))
+def _json(status: int, value: Mapping[str, object]) -> PlannedAnswer:
+    return PlannedAnswer(status=status, writes=(Write(offset_ns=0, data=respond(status, json.dumps(value).encode())),))

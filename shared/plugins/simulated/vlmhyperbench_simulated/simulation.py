@@ -12,12 +12,12 @@ RoleChunk = Literal["none", "with_first", "at_headers"]
 UsageChunk = Literal["on_request", "always", "never"]
 FailureKind = Literal["status", "reset", "cut"]
 
-_MOST = 1_000_000
+_MAX_COUNT = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulation:
-    """The truth that a client's measurement is judged by. Token *i* is sent `ttft_ms + i·gap_ms` after the request.
+    """The truth that a client's measurement is compared with. Token *i* is sent `ttft_ms + i·gap_ms` after the request.
 
     Tokens that share an event leave with the first of them, events that share a write with the first of those. The
     request counts as arrived when its last byte was; on a Unix socket, when that was read.
@@ -32,16 +32,16 @@ class Simulation:
     words: Alphabet = "ascii"
     """What drawn words are made of: characters of several bytes are sent as they are, not escaped."""
     reasoning_tokens: int = 0
-    """So many of the answer's tokens, the first ones, are reasoning."""
+    """How many of the answer's tokens, from the first on, are reasoning."""
     reasoning_key: Literal["reasoning_content", "reasoning"] = "reasoning_content"
     tool_tokens: int = 0
-    """So many of the answer's tokens, the last ones, are the arguments of a tool call."""
+    """How many of the answer's tokens, up to the last, are the arguments of a tool call."""
     tokens_per_event: int = 1
     events_per_write: int = 1
-    """Events that leave in one write of the socket."""
+    """Events that are sent in one write of the socket."""
     split_ahead_ms: float = 0.0
-    """The first part of every write of tokens leaves so much ahead of its instant and ends inside an event, inside a
-    character where one has several bytes; the event is there when its last byte is, at its instant."""
+    """The first part of every write of tokens is sent this long before its instant. It ends inside an event, inside a
+    character where one has several bytes; the event is complete with its last byte, at its instant."""
     empty_deltas: bool = False
     """An event with empty content lies in the middle of each wait for a token."""
     comments: bool = False
@@ -64,7 +64,7 @@ class Simulation:
     """How: an HTTP status, a connection closed before the answer, or in its middle."""
     failure_status: int = 503
     recovers_after: int = 0
-    """A request chosen by `failure_rate` succeeds after so many failed tries; 0: never."""
+    """A request chosen by `failure_rate` succeeds after this many failed tries; 0: never."""
     start_ms: float = 0.0
     """From start to ready; `/health` answers 503 before."""
     crash_at_start: bool = False
@@ -79,9 +79,9 @@ class Simulation:
         for name in ("ttft_ms", "gap_ms", "tail_ms", "start_ms", "split_ahead_ms"):
             _check_range(name, getattr(self, name), 0, 3_600_000)
         for name in ("tokens", "tokens_per_event", "events_per_write"):
-            _check_range(name, getattr(self, name), 1, _MOST)
+            _check_range(name, getattr(self, name), 1, _MAX_COUNT)
         for name in ("reasoning_tokens", "tool_tokens", "fail_every", "recovers_after"):
-            _check_range(name, getattr(self, name), 0, _MOST)
+            _check_range(name, getattr(self, name), 0, _MAX_COUNT)
         _check_range("failure_rate", self.failure_rate, 0, 1)
         _check_range("failure_status", self.failure_status, 400, 599)
 

@@ -1,4 +1,4 @@
-"""Name the streams that mislead careless clients, and read a simulation from a registry's parameters."""
+"""The streams that mislead careless clients, and parsing of a simulation from a registry's parameters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vlmhyperbench_sdk.types import JsonObject
 from vlmhyperbench_simulated.simulation import Simulation
 
 TRUTH = Simulation(ttft_ms=100.0, gap_ms=10.0, tokens=32, usage="always", record=True)
-"""First token at 100 ms, 32 tokens, 10 ms each: what the streams below all mean."""
+"""First token at 100 ms, 32 tokens, 10 ms each: the truth of all streams below."""
 
 STREAMS: Mapping[str, Simulation] = {
     "role_with_first": dataclasses.replace(TRUTH, role_chunk="with_first"),

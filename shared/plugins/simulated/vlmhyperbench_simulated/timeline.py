@@ -1,4 +1,4 @@
-"""Lay the events of one streamed answer out in time: which bytes leave together, and when; pure."""
+"""Schedule the events of one streamed answer: which bytes are sent together, and when; pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vlmhyperbench_simulated.simulation import Simulation
 
 
 class Write(NamedTuple):
-    """Bytes that leave together."""
+    """Bytes that are sent together."""
 
     offset_ns: int
     """After the request's arrival."""
@@ -24,7 +24,7 @@ class Write(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """What an answer says, token by token."""
+    """The tokens of an answer."""
 
     reasoning: list[str] = field(default_factory=list)
     content: list[str] = field(default_factory=list)
@@ -47,7 +47,7 @@ class _Event(NamedTuple):
 
 
 class _Timeline:
-    """Writes in order; what is due at the same instant leaves together."""
+    """Writes in order; bytes that are due at the same instant are sent together."""
 
     def __init__(self) -> None:
         self.writes: list[Write] = []
@@ -68,7 +68,7 @@ class _Timeline:
 def lay_out(
     simulation: Simulation, tokens: Tokens, usage: dict[str, int], identity: str, *, says_usage: bool
 ) -> tuple[Write, ...]:
-    """Make the writes of a streamed answer, the first beginning with the status line."""
+    """Plan the writes of a streamed answer, the first beginning with the status line."""
     frames = frames_of(simulation)
     start = frames.start(identity)
     ttft_ns = round(simulation.ttft_ms * 1e6)
@@ -93,12 +93,12 @@ def lay_out(
 
 
 def _due_ns(simulation: Simulation, token: int) -> int:
-    """When a token is due, from the request's arrival."""
+    """When a token is due, counted from the request's arrival."""
     return round(simulation.ttft_ms * 1e6) + round(token * simulation.gap_ms * 1e6)
 
 
 def _is_plain(simulation: Simulation) -> bool:
-    """Say whether every token leaves by itself, with nothing else between or beside it."""
+    """Return whether every token is sent by itself, with nothing between two tokens."""
     return (
         simulation.tokens_per_event == simulation.events_per_write == 1
         and simulation.gap_ms > 0
@@ -115,7 +115,7 @@ def _offsets(simulation: Simulation, tokens: int) -> tuple[int, ...]:
 
 
 def _add_plainly(simulation: Simulation, tokens: Tokens, timeline: _Timeline, frames: Frames, start: bytes) -> None:
-    """Do as `_add_events` does for a plain simulation, in a fraction of the time: others' tokens wait meanwhile."""
+    """Do the same as `_add_events` for a plain simulation, but fast: other streams' tokens wait for it."""
     parts: tuple[tuple[EventKind, list[str]], ...] = (("reasoning", tokens.reasoning), ("content", tokens.content))
     offsets = _offsets(simulation, len(tokens))
     at = 0
@@ -138,7 +138,7 @@ def _add_events(
     start: bytes,
     usage: dict[str, int] | None,
 ) -> None:
-    """Add the events that bear tokens and what lies between them; `usage` where the last one may say it."""
+    """Add the events that bear tokens and what lies between them; `usage` where an event may state it."""
     events = _events(simulation, tokens)
     last = events[-1] if simulation.finish_chunk == "with_last" else None
     together = simulation.events_per_write
@@ -163,7 +163,7 @@ def _add_events(
 
 
 def _fill_the_wait(simulation: Simulation, frames: Frames, start: bytes, timeline: _Timeline, due_ns: int) -> None:
-    """Put what is no token in the middle of the wait for the next ones."""
+    """Add a comment or an empty event in the middle of the wait for the next tokens."""
     middle_ns = (timeline.at_ns + due_ns) // 2
     if simulation.comments:
         timeline.add(middle_ns, chunk(frames.comment))
@@ -196,7 +196,7 @@ def _render(
     usage: dict[str, int] | None,
     reason: str | None,
 ) -> bytes:
-    """Write one event; `usage` is that of the whole answer, of which the event says what there is so far."""
+    """Write one event; `usage` is that of the whole answer, and the event states the count so far."""
     if usage is None and reason is None:
         return frames.tokens(start, event.kind, event.text, is_first_call=event.is_first_call)
     if usage is not None:
