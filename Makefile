@@ -113,11 +113,11 @@ ci: lint types imports wheels coverage test training parity clients  ## What eve
 bench: $(VENV)/.dev  ## Print the figures, as a table; never part of a verdict.
 	$(BIN)/python -m benchmarks.run
 
-bench-loadgen: $(VENV)/.dev $(UV)  ## Judge load generators, ours and others, by an exactly timed server (three quarters of an hour).
+bench-loadgen: $(VENV)/.dev $(UV)  ## Compare load generators, ours and others, on an exactly timed server (three quarters of an hour).
 	benchmarks/loadgen_conformance/install_peers.sh $(UV)
 	$(BIN)/python -m benchmarks.loadgen_conformance --out docs/results/loadgen.md
 
-sanitize: $(VENV)/.dev  ## The compiled receiver under gcc's sanitizers.
+sanitize: $(VENV)/.dev  ## Test the compiled receiver with gcc's sanitizers.
 	tests/loadgen/sanitized.sh $(BIN)/python
 
 fuzz: $(UV)  ## Fuzz the reading of answers, in Python and in C, guided by coverage, for FUZZ_SECONDS (20) each.

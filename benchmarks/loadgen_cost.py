@@ -1,4 +1,4 @@
-"""What measuring costs: CPU per token and per request beside a bare epoll loop, start-up, memory, error of TTFT.
+"""The cost of measuring: CPU per token and per request beside a bare epoll loop, start-up, memory, error of TTFT.
 
 Usage: python -m benchmarks.loadgen_cost    Costs are marginal: what a larger plan takes more than a smaller one.
 """
@@ -86,7 +86,7 @@ def _body(number: int) -> bytes:
 
 
 async def _drive(url: str, count: int) -> tuple[EndLine, list[float]]:
-    """Run a plan; return its end and, where the engine recorded, by how much each TTFT is too long."""
+    """Run a plan; return its end and, where the engine recorded, the error of each TTFT."""
     with tempfile.TemporaryDirectory() as folder:
         plan_folder, record_folder = Path(folder) / "plan", Path(folder) / "record"
         requests = write_bodies(plan_folder, (_body(number) for number in range(count)), phase=1)
@@ -106,7 +106,7 @@ async def _drive(url: str, count: int) -> tuple[EndLine, list[float]]:
         frame = pl.read_parquet(record_folder / "*.parquet")
     first_ns = {row["request_sha256"]: row["event_ns"][0] for row in frame.iter_rows(named=True)}
     sent = json.loads(await asyncio.to_thread(_get, f"{url}/record"))["records"]
-    return end, sorted((first_ns[one["body_sha256"]] - one["event_ns"][0]) / 1e6 for one in sent)
+    return end, sorted((first_ns[record["body_sha256"]] - record["event_ns"][0]) / 1e6 for record in sent)
 
 
 def _get(url: str) -> bytes:

@@ -10,10 +10,10 @@ import numpy as np
 from vlmhyperbench.domain.arrivals import Shape, shape_of
 
 SIGMAS = 3
-"""Of the rate: so many standard deviations of a mean over as many gaps."""
+"""Half width of the band of the rate, in standard deviations of the mean of as many gaps."""
 
 SHARE = 0.99
-"""Of CV and dispersion: of simulated schedules, so many lie in the band."""
+"""The share of simulated schedules that lies in the bands of CV and dispersion."""
 
 SCHEDULES, SEED = 10_000, 0
 
@@ -22,14 +22,14 @@ Band = tuple[float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bands:
-    """Between which values each figure may lie, each by itself."""
+    """The band of each figure, each by itself."""
 
     rate_per_s: Band
     cv: Band
     dispersion: Band
 
     def hold(self, found: Shape) -> bool:
-        """Say whether all three figures lie in their bands."""
+        """Return whether all three figures lie in their bands."""
         return (
             self.rate_per_s[0] <= found.rate_per_s <= self.rate_per_s[1]
             and self.cv[0] <= found.cv <= self.cv[1]
@@ -39,9 +39,9 @@ class Bands:
 
 @cache
 def poisson_bands(*, count: int, rate_per_s: float) -> Bands:
-    """Reckon the band of the rate of `count` Poisson arrivals, and simulate those of CV and dispersion.
+    """Compute the band of the rate of `count` Poisson arrivals, and simulate the bands of CV and dispersion.
 
-    Schedules are drawn here, not by what draws those that are judged.
+    The schedules are drawn here, independent of the code under test.
     """
     rng = np.random.default_rng(SEED)
     figures = []

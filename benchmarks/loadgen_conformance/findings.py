@@ -1,16 +1,16 @@
-"""What the suite found of each client, round by round, and what a token and a request cost by it; pure."""
+"""What the suite found about each client in each round, and the cost of a token and of a request; pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from benchmarks.loadgen_conformance.judging import Errors
+from benchmarks.loadgen_conformance.checking import Errors
 from vlmhyperbench.domain.arrivals import Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What one run took, and what it did."""
+    """The CPU time of one run, and the requests and tokens of it."""
 
     cpu_s: float
     requests: int
@@ -19,7 +19,7 @@ class Spent:
 
 @dataclass(slots=True)
 class Round:
-    """What one round found of one client; None where it failed, or where nobody states it."""
+    """What one round found about one client; None where it failed or does not report it."""
 
     accurate: Errors | None = None
     tokens_per_s_share: float | None = None
@@ -28,11 +28,11 @@ class Round:
     cpu_s_per_1k_requests: float | None = None
     first_request_s: float | None = None
     startup_s: float | None = None
-    """Of what measures, without the command that starts it; as it says itself."""
+    """Of the load generator without the command that starts it, as reported by itself."""
     peak_rss_bytes: int | None = None
     """Of all processes, sampled from outside."""
-    itself_rss_bytes: int | None = None
-    """Of what measures and its parent, as they say."""
+    loadgen_rss_bytes: int | None = None
+    """Of measuring processes and their parent, as reported by themselves."""
     measuring_rss_bytes: int | None = None
     processes: int | None = None
     connections: int | None = None
@@ -47,7 +47,7 @@ class Round:
 
     @property
     def wide_over_narrow(self) -> float | None:
-        """What a token costs of many streams over what it costs of few."""
+        """The cost of a token with many streams over its cost with few."""
         narrow, wide = self.narrow_cpu_s_per_100k_tokens, self.wide_cpu_s_per_100k_tokens
         return wide / narrow if narrow and wide is not None else None
 
@@ -57,9 +57,9 @@ class Findings:
     """Everything that the suite found."""
 
     faults: dict[tuple[str, str], list[str]] = field(default_factory=dict)
-    """(stream, client) → what it says wrongly."""
+    """(stream, client) → what the client reports wrongly."""
     rounds: dict[str, list[Round]] = field(default_factory=dict)
-    """Client → its rounds; where it takes part in fewer than others, they are the first ones."""
+    """Client → its rounds; a client that takes part in fewer takes part in the first ones."""
     server_late_p99_ms: list[float] = field(default_factory=list)
     wide_late_p99_ms: list[float] = field(default_factory=list)
     """The same at 1,024 streams."""
@@ -67,12 +67,12 @@ class Findings:
 
     @property
     def has_arrivals(self) -> bool:
-        """Whether anybody was asked for arrivals."""
-        return any(one.arrivals for rounds in self.rounds.values() for one in rounds)
+        """Whether any client was run at a rate."""
+        return any(found.arrivals for rounds in self.rounds.values() for found in rounds)
 
 
 def per_token(small: Spent, large: Spent) -> float:
-    """Return the CPU seconds of a streamed token: what the larger run took more, over the tokens that it had more."""
+    """Return the CPU seconds per streamed token: the difference of two runs over the difference of their tokens."""
     return (large.cpu_s - small.cpu_s) / (large.tokens - small.tokens)
 
 
@@ -80,9 +80,9 @@ def per_request(small: Spent, large: Spent, *, per_token_s: float) -> float:
     """Return the CPU seconds of a one-token request.
 
     Args:
-        small: A run of longer answers; what their tokens after the first cost is taken off.
+        small: A run of longer answers; the cost of their tokens after the first is subtracted.
         large: A run of one-token requests.
-        per_token_s: As `per_token` says; 0 where nobody knows, which leaves those few tokens in the start-up.
+        per_token_s: As `per_token` returns; 0 where it is unknown, which counts those few tokens as start-up.
     """
     further = (large.tokens - large.requests) - (small.tokens - small.requests)
     return (large.cpu_s - small.cpu_s - further * per_token_s) / (large.requests - small.requests)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Install the peers of the conformance suite, each into an environment of its own; one that cannot be had is left out.
 # Usage: install_peers.sh UV    (uv's program; LOADGEN_PEERS names the folder, PIP_FIND_LINKS where a CPU torch lies,
-# MOST_SECONDS how long one may take, PYTHON312 a newer Python where none is on the path)
+# MAX_SECONDS how long one may take, PYTHON312 a newer Python where none is on the path)
 uv=$1
 peers=${LOADGEN_PEERS:-/var/tmp/loadgen-peers}
 mkdir -p "$peers/tokenizer"
@@ -12,7 +12,7 @@ install() { # NAME PYTHON ARGUMENTS…
     name=$1; python=$2; shift 2
     test -e "$peers/$name.done" && return
     "$uv" venv --quiet --clear --no-python-downloads --python "$python" "$peers/$name" \
-        && timeout "${MOST_SECONDS:-180}" "$uv" pip install --quiet --python "$peers/$name/bin/python" \
+        && timeout "${MAX_SECONDS:-180}" "$uv" pip install --quiet --python "$peers/$name/bin/python" \
             ${PIP_FIND_LINKS:+--find-links "$PIP_FIND_LINKS"} "$@" \
         && touch "$peers/$name.done" || echo "$name: not installed" >&2
 }

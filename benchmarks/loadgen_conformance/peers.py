@@ -1,7 +1,7 @@
-"""Five more load generators: how each is asked, and how what it writes is read. Each says what it measures itself.
+"""Five more load generators: how each is started, and how its output is read.
 
-Where a peer states no gaps but a mean or median, that is taken as its ITL; definitions differ, and what a reader of its
-report takes for TTFT, ITL and TPOT is what is judged.
+Where a peer states no gaps but a mean or median, that is taken as its ITL. Definitions differ; what a reader of its
+report takes for TTFT, ITL and TPOT is compared with the truth.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from benchmarks.loadgen_conformance.clients import (
     PROMPT_TOKENS,
     TOKENIZER,
     Client,
+    ClientLoad,
     Reported,
-    Workload,
     version_in,
 )
 
@@ -50,31 +50,31 @@ class Aiperf:
     def version(self) -> str | None:
         return version_in(PEERS / "aiperf", "aiperf")
 
-    def argv(self, url: str, workload: Workload, out: Path) -> list[str] | None:
-        prompts = _write_lines(out / "in.jsonl", [json.dumps({"text": text}) for text in _prompts(workload)])
+    def argv(self, url: str, load: ClientLoad, out: Path) -> list[str] | None:
+        prompts = _write_lines(out / "in.jsonl", [json.dumps({"text": text}) for text in _prompts(load)])
         argv = [str(PEERS / "aiperf" / "bin" / "aiperf"), "profile", "--model", "simulated", "--url", url]
         argv += ["--endpoint-type", "chat", "--streaming", "--tokenizer", str(TOKENIZER), "--ui", "none"]
         argv += ["--input-file", str(prompts), "--custom-dataset-type", "single_turn", "--export-level", "raw"]
-        argv += ["--extra-inputs", f"max_completion_tokens:{workload.tokens}", "--use-server-token-count"]
-        argv += ["--request-count", str(workload.requests), "--output-artifact-dir", str(out / "aiperf")]
-        if workload.rate_per_s is None:
-            return [*argv, "--concurrency", str(workload.streams)]
-        return [*argv, "--request-rate", f"{workload.rate_per_s:g}", "--arrival-pattern", workload.arrivals]
+        argv += ["--extra-inputs", f"max_completion_tokens:{load.tokens}", "--use-server-token-count"]
+        argv += ["--request-count", str(load.requests), "--output-artifact-dir", str(out / "aiperf")]
+        if load.rate_per_s is None:
+            return [*argv, "--concurrency", str(load.streams)]
+        return [*argv, "--request-rate", f"{load.rate_per_s:g}", "--arrival-pattern", load.arrivals]
 
     def read(self, out: Path) -> Reported:
         folder = out / "aiperf"
         whole = json.loads((folder / "profile_export_aiperf.json").read_text())
         texts = {}
-        for one in _lines(folder / "profile_export_raw.jsonl"):
-            packets = [packet["value"] for response in one.get("responses") or () for packet in response["packets"]]
-            texts[one["metadata"]["x_request_id"]] = _text_of_chunks(packets)
+        for raw in _lines(folder / "profile_export_raw.jsonl"):
+            packets = [packet["value"] for response in raw.get("responses") or () for packet in response["packets"]]
+            texts[raw["metadata"]["x_request_id"]] = _text_of_chunks(packets)
         rows = [row for row in _lines(folder / "profile_export.jsonl") if not row.get("error")]
-        measured = [{name: one["value"] for name, one in row["metrics"].items()} for row in rows]
+        measured = [{name: metric["value"] for name, metric in row["metrics"].items()} for row in rows]
         return Reported(
             completed=len(rows),
-            tokens=sum(int(one.get("output_sequence_length", 0)) for one in measured),
-            ttft_ms=[one.get("time_to_first_token", float("nan")) for one in measured],
-            gaps_ms=[one.get("inter_chunk_latency", []) for one in measured],
+            tokens=sum(int(metrics.get("output_sequence_length", 0)) for metrics in measured),
+            ttft_ms=[metrics.get("time_to_first_token", float("nan")) for metrics in measured],
+            gaps_ms=[metrics.get("inter_chunk_latency", []) for metrics in measured],
             itl_p50_ms=whole.get("inter_token_latency", {}).get("p50"),
             tpot_p50_ms=whole.get("inter_token_latency", {}).get("p50"),
             texts=[texts.get(row["metadata"]["x_request_id"], "") for row in rows],
@@ -95,15 +95,15 @@ class Guidellm:
     def version(self) -> str | None:
         return version_in(PEERS / "guidellm", "guidellm")
 
-    def argv(self, url: str, workload: Workload, out: Path) -> list[str] | None:
-        lines = [json.dumps({"prompt": text, "output_tokens_count": workload.tokens}) for text in _prompts(workload)]
+    def argv(self, url: str, load: ClientLoad, out: Path) -> list[str] | None:
+        lines = [json.dumps({"prompt": text, "output_tokens_count": load.tokens}) for text in _prompts(load)]
         prompts = _write_lines(out / "in.jsonl", lines)
-        profile = f"kind=concurrent,streams={workload.streams}"
-        if workload.rate_per_s is not None:
-            profile = f"kind={workload.arrivals},rate={workload.rate_per_s:g}"
+        profile = f"kind=concurrent,streams={load.streams}"
+        if load.rate_per_s is not None:
+            profile = f"kind={load.arrivals},rate={load.rate_per_s:g}"
         argv = [str(PEERS / "guidellm" / "bin" / "guidellm"), "run", "--disable-console"]
         argv += ["--backend", f"kind=openai_http,target={url},model=simulated", "--profile", profile]
-        argv += ["--constraint", f"kind=max_requests,count={workload.requests}"]
+        argv += ["--constraint", f"kind=max_requests,count={load.requests}"]
         argv += ["--tokenizer", f"kind=huggingface_auto,model={TOKENIZER}", "--data", f"kind=json_file,path={prompts}"]
         return [*argv, "--output", f"kind=json,path={out / 'guidellm.json'}"]
 
@@ -135,18 +135,18 @@ class Evalscope:
     def version(self) -> str | None:
         return version_in(PEERS / "evalscope", "evalscope")
 
-    def argv(self, url: str, workload: Workload, out: Path) -> list[str] | None:
-        if workload.rate_per_s is not None and workload.arrivals == "constant":
+    def argv(self, url: str, load: ClientLoad, out: Path) -> list[str] | None:
+        if load.rate_per_s is not None and load.arrivals == "constant":
             return None
-        prompts = _write_lines(out / "in.txt", _prompts(workload))
+        prompts = _write_lines(out / "in.txt", _prompts(load))
         argv = [str(PEERS / "evalscope" / "bin" / "evalscope"), "perf", "--model", "simulated", "--api", "openai"]
         argv += ["--url", f"{url}/v1/chat/completions", "--dataset", "line_by_line", "--dataset-path", str(prompts)]
-        argv += ["--min-prompt-length", "0", "--max-tokens", str(workload.tokens), "--stream", "--no-test-connection"]
-        argv += ["-n", str(workload.requests), "--outputs-dir", str(out / "evalscope"), "--no-timestamp"]
+        argv += ["--min-prompt-length", "0", "--max-tokens", str(load.tokens), "--stream", "--no-test-connection"]
+        argv += ["-n", str(load.requests), "--outputs-dir", str(out / "evalscope"), "--no-timestamp"]
         argv += ["--data-source", "local"]
-        if workload.rate_per_s is None:
-            return [*argv, "--parallel", str(workload.streams)]
-        return [*argv, "--open-loop", "--rate", f"{workload.rate_per_s:g}"]
+        if load.rate_per_s is None:
+            return [*argv, "--parallel", str(load.streams)]
+        return [*argv, "--open-loop", "--rate", f"{load.rate_per_s:g}"]
 
     def read(self, out: Path) -> Reported:
         [database] = (out / "evalscope").rglob("benchmark_data.db")
@@ -181,18 +181,18 @@ class InferencePerf:
     def version(self) -> str | None:
         return version_in(PEERS / "inference-perf", "inference_perf")
 
-    def argv(self, url: str, workload: Workload, out: Path) -> list[str] | None:
-        if workload.tokens > _MOCK_TOKENS:
+    def argv(self, url: str, load: ClientLoad, out: Path) -> list[str] | None:
+        if load.tokens > _MOCK_TOKENS:
             return None
-        stage: dict[str, float] = {"num_requests": workload.requests, "concurrency_level": workload.streams}
+        stage: dict[str, float] = {"num_requests": load.requests, "concurrency_level": load.streams}
         kind = "concurrent"
-        if workload.rate_per_s is not None:
-            kind = workload.arrivals
-            stage = {"rate": workload.rate_per_s, "duration": round(workload.requests / workload.rate_per_s)}
+        if load.rate_per_s is not None:
+            kind = load.arrivals
+            stage = {"rate": load.rate_per_s, "duration": round(load.requests / load.rate_per_s)}
         config = {
             "api": {"type": "chat", "streaming": True},
             "data": {"type": "mock"},
-            "load": {"type": kind, "stages": [stage], "num_workers": 1, "worker_max_concurrency": workload.streams},
+            "load": {"type": kind, "stages": [stage], "num_workers": 1, "worker_max_concurrency": load.streams},
             "server": {"type": "vllm", "model_name": "simulated", "base_url": url, "ignore_eos": True},
             "tokenizer": {"pretrained_model_name_or_path": str(TOKENIZER)},
             "report": {"request_lifecycle": {"summary": True, "per_request": True}},
@@ -207,16 +207,18 @@ class InferencePerf:
         whole = json.loads((folder / "summary_lifecycle_metrics.json").read_text())["successes"]
         rows = json.loads((folder / "per_request_lifecycle_metrics.json").read_text())
         rows = [row for row in rows if not row["error"]]
-        said = [row["info"]["response_metrics"] for row in rows]
-        came = [one["output_token_times"] for one in said]
+        responses = [row["info"]["response_metrics"] for row in rows]
+        token_times = [response["output_token_times"] for response in responses]
         return Reported(
             completed=len(rows),
-            tokens=sum(one["output_tokens"] for one in said),
-            # Of a stream that it cannot read it has answers without a token.
-            ttft_ms=[(times[0] - row["start_time"]) * 1e3 for row, times in zip(rows, came, strict=True) if times],
-            gaps_ms=[[(after - before) * 1e3 for before, after in pairwise(times)] for times in came],
+            tokens=sum(response["output_tokens"] for response in responses),
+            # Where it cannot read a stream, its answers have no token.
+            ttft_ms=[
+                (times[0] - row["start_time"]) * 1e3 for row, times in zip(rows, token_times, strict=True) if times
+            ],
+            gaps_ms=[[(after - before) * 1e3 for before, after in pairwise(times)] for times in token_times],
             tpot_p50_ms=_in_ms(whole["latency"].get("time_per_output_token")),
-            texts=[_text_of_chunks(one["response_chunks"]) for one in said],
+            texts=[_text_of_chunks(response["response_chunks"]) for response in responses],
             requests_per_s=whole["throughput"]["requests_per_sec"],
             tokens_per_s=whole["throughput"]["output_tokens_per_sec"],
         )
@@ -234,39 +236,40 @@ class MlperfEndpoints:
     def version(self) -> str | None:
         return version_in(PEERS / "mlperf-endpoints", "inference_endpoint")
 
-    def argv(self, url: str, workload: Workload, out: Path) -> list[str] | None:
-        if workload.rate_per_s is not None and workload.arrivals == "constant":
+    def argv(self, url: str, load: ClientLoad, out: Path) -> list[str] | None:
+        if load.rate_per_s is not None and load.arrivals == "constant":
             return None
-        prompts = _write_lines(out / "in.jsonl", [json.dumps({"prompt": text}) for text in _prompts(workload)])
+        prompts = _write_lines(out / "in.jsonl", [json.dumps({"prompt": text}) for text in _prompts(load)])
         program = PEERS / "mlperf-endpoints" / "bin" / "inference-endpoint"
         argv = [str(program), "benchmark", "online", "--model", "simulated", "--endpoints", url]
-        argv += ["--dataset", str(prompts), "--num-samples", str(workload.requests), "--duration", "0"]
-        argv += ["--max-output-tokens", str(workload.tokens), "--streaming", "on", "--tokenizer", str(TOKENIZER)]
+        argv += ["--dataset", str(prompts), "--num-samples", str(load.requests), "--duration", "0"]
+        argv += ["--max-output-tokens", str(load.tokens), "--streaming", "on", "--tokenizer", str(TOKENIZER)]
         argv += ["--report-dir", str(out / "mlperf"), "--service-ready-timeout", "300"]
-        # Its own choice of workers and cores is for machines with many.
+        # Its defaults for workers and cores are for machines with many cores.
         argv += ["--client.worker-initialization-timeout", "300", "--workers", "1", "--no-cpu-affinity"]
-        if workload.rate_per_s is None:
-            return [*argv, "--load-pattern", "concurrency", "--concurrency", str(workload.streams)]
-        return [*argv, "--load-pattern", "poisson", "--target-qps", f"{workload.rate_per_s:g}"]
+        if load.rate_per_s is None:
+            return [*argv, "--load-pattern", "concurrency", "--concurrency", str(load.streams)]
+        return [*argv, "--load-pattern", "poisson", "--target-qps", f"{load.rate_per_s:g}"]
 
     def read(self, out: Path) -> Reported:
         folder = out / "mlperf"
         whole = json.loads((folder / "performance" / "result_summary.json").read_text())
         events: dict[str, dict[str, Any]] = defaultdict(dict)
-        for one in _lines(folder / "events.jsonl"):
-            events[one["sample_uuid"]][one["event_type"]] = one
+        for event in _lines(folder / "events.jsonl"):
+            events[event["sample_uuid"]][event["event_type"]] = event
         wanted = {"sample.issued", "sample.recv_first", "sample.complete"}
-        good = [one for one in events.values() if wanted <= one.keys()]
+        good = [sample for sample in events.values() if wanted <= sample.keys()]
         median = (whole["tpot"] or {}).get("median")
         return Reported(
             completed=whole["n_samples_completed"] - whole["n_samples_failed"],
             tokens=round(whole["output_sequence_lengths"]["total"]),
             ttft_ms=[
-                (one["sample.recv_first"]["timestamp_ns"] - one["sample.issued"]["timestamp_ns"]) / 1e6 for one in good
+                (sample["sample.recv_first"]["timestamp_ns"] - sample["sample.issued"]["timestamp_ns"]) / 1e6
+                for sample in good
             ],
             gaps_ms=[[] for _ in good],
             tpot_p50_ms=None if median is None else median / 1e6,
-            texts=[_joined(one["sample.complete"]["data"][1]) for one in good],
+            texts=[_joined(sample["sample.complete"]["data"][1]) for sample in good],
             requests_per_s=whole["qps"],
             tokens_per_s=whole["tps"],
         )
@@ -275,10 +278,10 @@ class MlperfEndpoints:
 MORE_CLIENTS: Sequence[Client] = (Aiperf(), Guidellm(), Evalscope(), InferencePerf(), MlperfEndpoints())
 
 
-def _prompts(workload: Workload) -> list[str]:
-    """So many prompts, no two alike, of words that the tokenizer knows."""
+def _prompts(load: ClientLoad) -> list[str]:
+    """Return a prompt for each request, no two equal, of words that the tokenizer knows."""
     rest = " ".join(f"w{number}" for number in range(PROMPT_TOKENS - 2))
-    return [f"w{number // 1000} w{number % 1000} {rest}" for number in range(workload.requests)]
+    return [f"w{number // 1000} w{number % 1000} {rest}" for number in range(load.requests)]
 
 
 def _write_lines(path: Path, lines: Sequence[str]) -> Path:
@@ -298,7 +301,7 @@ def _text_of_documents(documents: object) -> str:
     """Join the content of streamed documents."""
     if not isinstance(documents, list):
         return ""
-    choices = [choice for one in documents for choice in one.get("choices") or ()]
+    choices = [choice for document in documents for choice in document.get("choices") or ()]
     return "".join((choice.get("delta") or {}).get("content") or "" for choice in choices)
 
 
@@ -307,7 +310,7 @@ def _joined(text: object) -> str:
 
 
 class _PlainData(pickle.Unpickler):
-    """Reads lists, mappings, texts and numbers, and refuses everything else."""
+    """Reads lists, mappings, texts and numbers, and rejects everything else."""
 
     def find_class(self, module_name: str, global_name: str, /) -> NoReturn:
         raise ValueError(f"The file names {module_name}.{global_name}.")

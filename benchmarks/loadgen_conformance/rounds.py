@@ -1,4 +1,4 @@
-"""Drive the clients against the timed server: the streams, the rounds of cost and accuracy, the arrivals."""
+"""Run the clients against the timed server: misleading streams, rounds of cost and accuracy, arrivals."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.loadgen_conformance.clients import Client, Reported, Workload
+from benchmarks.loadgen_conformance.checking import Truth, errors_of, faults_of, truth_of
+from benchmarks.loadgen_conformance.clients import Client, ClientLoad, Reported
 from benchmarks.loadgen_conformance.findings import Findings, Round, Spent, per_request, per_token
-from benchmarks.loadgen_conformance.judging import Truth, errors_of, faults_of, truth_of
 from benchmarks.loadgen_conformance.running import ClientFailed, Cost, run_client
 from vlmhyperbench.domain.arrivals import shape_of
 from vlmhyperbench_simulated.process import SimulatedProcess
@@ -22,26 +22,26 @@ STREAMED = Simulation(ttft_ms=10.0, gap_ms=10.0, tokens=128, usage="always", rec
 INSTANT = Simulation(tokens=1, usage="always", record=True)
 SOON = replace(INSTANT, ttft_ms=5.0)
 SPARSE = replace(STREAMED, ttft_ms=1000.0, gap_ms=40.0)
-"""At 1,024 streams it sends as many tokens a second as `STREAMED` at 256, which the server keeps up with. To make that
-many answers takes it a while: the first token is due when they are all made."""
+"""At 1,024 streams it sends as many tokens per second as `STREAMED` at 256, which the server keeps up with. The first
+token is due after the server has planned all answers."""
 
-ONE_STREAM = Workload(requests=32, streams=8, tokens=32)
-ACCURATE = Workload(requests=64, streams=16, tokens=32)
-MANY_TOKENS = Workload(requests=1344, streams=64, tokens=128)
-ONE_TOKEN = Workload(requests=0, streams=64, tokens=1)
-"""With as many requests as the client says."""
+ONE_STREAM = ClientLoad(requests=32, streams=8, tokens=32)
+ACCURATE = ClientLoad(requests=64, streams=16, tokens=32)
+MANY_TOKENS = ClientLoad(requests=1344, streams=64, tokens=128)
+ONE_TOKEN = ClientLoad(requests=0, streams=64, tokens=1)
+"""The number of requests is the client's `one_token_requests`."""
 
-NARROW = Workload(requests=192, streams=64, tokens=128)
-WIDE = Workload(requests=1024, streams=1024, tokens=128, processes=2)
-POISSON = Workload(requests=1200, streams=256, tokens=1, rate_per_s=40.0, arrivals="poisson")
+NARROW = ClientLoad(requests=192, streams=64, tokens=128)
+WIDE = ClientLoad(requests=1024, streams=1024, tokens=128, processes=2)
+POISSON = ClientLoad(requests=1200, streams=256, tokens=1, rate_per_s=40.0, arrivals="poisson")
 CONSTANT = replace(POISSON, rate_per_s=200.0, arrivals="constant")
-ARRIVALS: Mapping[str, Workload] = {"Poisson, 40/s": POISSON, "constant, 200/s": CONSTANT}
+ARRIVALS: Mapping[str, ClientLoad] = {"Poisson, 40/s": POISSON, "constant, 200/s": CONSTANT}
 
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ClientRun:
     """One run of one client."""
 
     reported: Reported
@@ -55,110 +55,116 @@ class Outcome:
 
     @property
     def spent(self) -> Spent:
-        """What it took for what."""
+        """Its CPU time, and the requests and tokens that it was spent on."""
         return Spent(cpu_s=self.cost.cpu_s, requests=len(self.truth.requests), tokens=self.truth.tokens)
 
 
-def play_streams(clients: Sequence[Client], findings: Findings, say: Say, *, names: Sequence[str]) -> None:
-    """Let every client read every stream."""
+def run_streams(clients: Sequence[Client], findings: Findings, log: Log, *, names: Sequence[str]) -> None:
+    """Run every client on every stream."""
     streams: Mapping[str, Simulation] = {"plain": TRUTH, **STREAMS}
     for name in names:
         for client in clients:
-            outcome = _try(client, streams[name], ONE_STREAM, findings)
-            if outcome is not None:
-                findings.faults[name, client.name] = faults_of(outcome.reported, outcome.truth)
-                say(f"{name}, {client.name}: {'; '.join(findings.faults[name, client.name]) or 'right'}")
+            client_run = _try(client, streams[name], ONE_STREAM, findings)
+            if client_run is not None:
+                findings.faults[name, client.name] = faults_of(client_run.reported, client_run.truth)
+                log(f"{name}, {client.name}: {'; '.join(findings.faults[name, client.name]) or 'right'}")
 
 
-def play_round(clients: Sequence[Client], findings: Findings, say: Say) -> None:
-    """Let every client do the same once: read exactly, stream many tokens, send many requests."""
+def run_round(clients: Sequence[Client], findings: Findings, log: Log) -> None:
+    """Run every client once on each of three loads: few requests for accuracy, many tokens, many requests."""
     for client in clients:
-        one = Round()
-        findings.rounds.setdefault(client.name, []).append(one)
+        found = Round()
+        findings.rounds.setdefault(client.name, []).append(found)
         accurate = _try(client, TRUTH, ACCURATE, findings)
         streamed = _try(client, STREAMED, MANY_TOKENS, findings)
         many = _try(client, INSTANT, replace(ONE_TOKEN, requests=client.one_token_requests), findings)
         if accurate is not None:
-            _note_accuracy(one, accurate)
+            _note_accuracy(found, accurate)
         if streamed is not None:
-            _note_size(one, streamed)
+            _note_size(found, streamed)
             findings.server_late_p99_ms.append(streamed.truth.late_p99_ms)
         if streamed is not None and accurate is not None:
-            one.cpu_s_per_100k_tokens = per_token(accurate.spent, streamed.spent) * 1e5
+            found.cpu_s_per_100k_tokens = per_token(accurate.spent, streamed.spent) * 1e5
         if many is not None and accurate is not None:
-            token_s = max(0.0, one.cpu_s_per_100k_tokens or 0.0) / 1e5
-            one.cpu_s_per_1k_requests = per_request(accurate.spent, many.spent, per_token_s=token_s) * 1e3
-        say(f"{client.name}: {one}")
+            token_s = max(0.0, found.cpu_s_per_100k_tokens or 0.0) / 1e5
+            found.cpu_s_per_1k_requests = per_request(accurate.spent, many.spent, per_token_s=token_s) * 1e3
+        log(f"{client.name}: {found}")
 
 
-def play_arrivals(clients: Sequence[Client], findings: Findings, say: Say, *, seed: int) -> None:
-    """Let every client that can send at a rate do so, in the round that was just played."""
-    for process, workload in ARRIVALS.items():
+def run_arrivals(clients: Sequence[Client], findings: Findings, log: Log, *, seed: int) -> None:
+    """Run every client that can send at a rate, for the round that was just run."""
+    for process, load in ARRIVALS.items():
         for client in clients:
-            outcome = _try(client, SOON, replace(workload, seed=seed), findings)
-            shape = None if outcome is None else shape_of(np.array(outcome.truth.received_ns, dtype=np.int64))
-            if outcome is None or shape is None:
+            client_run = _try(client, SOON, replace(load, seed=seed), findings)
+            shape = None if client_run is None else shape_of(np.array(client_run.truth.received_ns, dtype=np.int64))
+            if client_run is None or shape is None:
                 continue
-            one = findings.rounds[client.name][-1]
-            one.arrivals[process] = shape
-            itself = outcome.reported.itself
-            if workload.arrivals == "constant" and itself is not None:
-                one.send_lag_p50_ms, one.send_lag_p99_ms = itself.send_lag_p50_ms, itself.send_lag_p99_ms
-            say(f"{process}, {client.name}: {shape}")
+            found = findings.rounds[client.name][-1]
+            found.arrivals[process] = shape
+            self_reported = client_run.reported.self_reported
+            if load.arrivals == "constant" and self_reported is not None:
+                found.send_lag_p50_ms, found.send_lag_p99_ms = (
+                    self_reported.send_lag_p50_ms,
+                    self_reported.send_lag_p99_ms,
+                )
+            log(f"{process}, {client.name}: {shape}")
 
 
-def play_wide(client: Client, findings: Findings, say: Say) -> None:
-    """Let a client have 64 streams, and 1,024 over two processes, in the round that was just played.
+def run_wide(client: Client, findings: Findings, log: Log) -> None:
+    """Run a client with 64 streams, and 1,024 over two processes, in the round that was just played.
 
-    Each has as many requests of one token as of many, so that what a request costs, and a connection, cancels out.
+    Each has as many requests of found token as of many, so that what a request costs, and a connection, cancels out.
     """
-    one = findings.rounds[client.name][-1]
+    found = findings.rounds[client.name][-1]
     short, narrow, few, wide = (
         _try(client, SPARSE, size, findings)
         for size in (replace(NARROW, tokens=1), NARROW, replace(WIDE, tokens=1), WIDE)
     )
     if short is not None and narrow is not None:
-        one.narrow_cpu_s_per_100k_tokens = per_token(short.spent, narrow.spent) * 1e5
+        found.narrow_cpu_s_per_100k_tokens = per_token(short.spent, narrow.spent) * 1e5
     if few is not None and wide is not None:
-        one.wide_cpu_s_per_100k_tokens = per_token(few.spent, wide.spent) * 1e5
+        found.wide_cpu_s_per_100k_tokens = per_token(few.spent, wide.spent) * 1e5
         findings.wide_late_p99_ms.append(wide.truth.late_p99_ms)
-    say(f"{client.name}, 1,024 streams over 64: {one.wide_over_narrow}")
+    log(f"{client.name}, 1,024 streams over 64: {found.wide_over_narrow}")
 
 
-def _try(client: Client, simulation: Simulation, workload: Workload, findings: Findings) -> Outcome | None:
-    """Run a client against a server of its own; what fails is noted and told, not raised."""
+def _try(client: Client, simulation: Simulation, load: ClientLoad, findings: Findings) -> ClientRun | None:
+    """Run a client against a server of its own; a failure is recorded, not raised."""
     with tempfile.TemporaryDirectory() as scratch, SimulatedProcess(simulation, is_realtime=True) as engine:
         out = Path(scratch)
-        argv = client.argv(engine.url, workload, out)
+        argv = client.argv(engine.url, load, out)
         if argv is None:
             return None
         try:
             cost = run_client(argv, env=client.env, statuses=client.statuses, log=out / "log")
-            return Outcome(reported=client.read(out), truth=truth_of(engine.records()), cost=cost)
+            return ClientRun(reported=client.read(out), truth=truth_of(engine.records()), cost=cost)
         except (ClientFailed, OSError, KeyError, ValueError) as error:
-            findings.failures.append(f"{client.name}, {workload}: {error}")
+            findings.failures.append(f"{client.name}, {load}: {error}")
             return None
 
 
-def _note_accuracy(one: Round, accurate: Outcome) -> None:
-    one.accurate = errors_of(accurate.reported, accurate.truth)
-    one.first_request_s = accurate.first_request_s
-    one.tokens_per_s_share = _share(accurate)
-    if accurate.reported.itself is not None:
-        one.startup_s = accurate.reported.itself.startup_s
+def _note_accuracy(found: Round, accurate: ClientRun) -> None:
+    found.accurate = errors_of(accurate.reported, accurate.truth)
+    found.first_request_s = accurate.first_request_s
+    found.tokens_per_s_share = _share(accurate)
+    if accurate.reported.self_reported is not None:
+        found.startup_s = accurate.reported.self_reported.startup_s
 
 
-def _note_size(one: Round, streamed: Outcome) -> None:
-    one.peak_rss_bytes, one.processes = streamed.cost.peak_rss_bytes, streamed.cost.processes
-    one.connections = streamed.truth.connections
-    itself = streamed.reported.itself
-    if itself is not None:
-        one.itself_rss_bytes, one.measuring_rss_bytes = itself.peak_rss_bytes, itself.measuring_peak_rss_bytes
+def _note_size(found: Round, streamed: ClientRun) -> None:
+    found.peak_rss_bytes, found.processes = streamed.cost.peak_rss_bytes, streamed.cost.processes
+    found.connections = streamed.truth.connections
+    self_reported = streamed.reported.self_reported
+    if self_reported is not None:
+        found.loadgen_rss_bytes, found.measuring_rss_bytes = (
+            self_reported.peak_rss_bytes,
+            self_reported.measuring_peak_rss_bytes,
+        )
 
 
-def _share(outcome: Outcome) -> float | None:
+def _share(client_run: ClientRun) -> float | None:
     """Compare reported throughput with tokens over the time from the first arrival to the last end."""
-    requests = outcome.truth.requests
-    ends = [one.received_ns + (one.ttft_ms + sum(one.gaps_ms)) * 1e6 for one in requests]
-    true = outcome.truth.tokens / ((max(ends) - outcome.truth.received_ns[0]) / 1e9)
-    return None if outcome.reported.tokens_per_s is None else outcome.reported.tokens_per_s / true
+    requests = client_run.truth.requests
+    ends = [found.received_ns + (found.ttft_ms + sum(found.gaps_ms)) * 1e6 for found in requests]
+    true = client_run.truth.tokens / ((max(ends) - client_run.truth.received_ns[0]) / 1e9)
+    return None if client_run.reported.tokens_per_s is None else client_run.reported.tokens_per_s / true

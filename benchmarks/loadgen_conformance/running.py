@@ -1,4 +1,4 @@
-"""Run a client as a process and say what it cost: CPU of it and its children, peak memory, when it began."""
+"""Run a client as a process and measure its cost: CPU time with its children, peak memory, start."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SAMPLE_S = 0.1
-MOST_SECONDS = 600.0
+MAX_SECONDS = 600.0
 
 
 class ClientFailed(Exception):
-    """The client ended with an error or not at all; the text is the end of what it said."""
+    """The client ended with an error or not at all; the text is the end of its output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What one run of a client took."""
+    """The cost of one run of a client."""
 
     began_ns: int
     """When it was started, on the clock of the server's record."""
@@ -29,7 +29,7 @@ class Cost:
     """User and system time of the process and of all its descendants that it waited for."""
     wall_s: float
     peak_rss_bytes: int
-    """The largest sum over its processes that a sample saw."""
+    """The largest sum over its processes in any sample."""
     processes: int
     """The most processes at a time."""
 
@@ -38,24 +38,24 @@ def run_client(argv: Sequence[str], *, env: Mapping[str, str], statuses: Collect
     """Run a client to its end.
 
     Raises:
-        ClientFailed: it ended with none of `statuses`, or took longer than `MOST_SECONDS`.
+        ClientFailed: it ended with none of `statuses`, or took longer than `MAX_SECONDS`.
     """
-    # Compiled once, not at every start: what a client compiles is kept, whatever this machine wants else.
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    # Python may cache its bytecode, as on a user's machine, also where this environment forbids it.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | dict(env)
     with log.open("wb") as output:
         began_ns = time.monotonic_ns()
-        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env={**kept, **env})
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment)
         memory = _Memory(process.pid)
         memory.start()
-        killer = threading.Timer(MOST_SECONDS, process.kill)
+        killer = threading.Timer(MAX_SECONDS, process.kill)
         killer.start()
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         killer.cancel()
         memory.stop()
     if process.returncode not in statuses:
-        said = log.read_bytes()[-600:].decode("utf-8", "replace")
-        raise ClientFailed(f"It ended with status {process.returncode}: {' '.join(said.split())}")
+        output_end = log.read_bytes()[-600:].decode("utf-8", "replace")
+        raise ClientFailed(f"It ended with status {process.returncode}: {' '.join(output_end.split())}")
     return Cost(
         began_ns=began_ns,
         cpu_s=used.ru_utime + used.ru_stime,
@@ -89,7 +89,7 @@ class _Memory(threading.Thread):
 def _tree(pid: int) -> list[int]:
     found, at = [pid], 0
     while at < len(found):
-        # It may have ended since it was found.
+        # The process may have ended since it was found.
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             for task in Path(f"/proc/{found[at]}/task").iterdir():
                 found.extend(map(int, (task / "children").read_text().split()))

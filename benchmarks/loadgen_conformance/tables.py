@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.loadgen_conformance.arrivals import SCHEDULES, SEED, SHARE, SIGMAS, Bands, poisson_bands
-from benchmarks.loadgen_conformance.clients import OURS, Named
+from benchmarks.loadgen_conformance.checking import GAP_SLACK_MS, TTFT_SLACK_MS, Errors
+from benchmarks.loadgen_conformance.clients import OURS, NamedClient
 from benchmarks.loadgen_conformance.findings import Findings, Round
-from benchmarks.loadgen_conformance.judging import GAP_SLACK_MS, TTFT_SLACK_MS, Errors
 from benchmarks.loadgen_conformance.rounds import ARRIVALS
 
 Value = Callable[[Round], float | None]
@@ -20,38 +20,38 @@ Figure = tuple[str, Value, str]
 
 _PER_TOKEN: Figure = (
     "CPU-s per 100k streamed tokens, 64 streams",
-    lambda one: one.cpu_s_per_100k_tokens,
+    lambda found: found.cpu_s_per_100k_tokens,
     ".2f",
 )
 _PER_REQUEST: Figure = (
     "CPU-s per 1k one-token requests, 64 streams",
-    lambda one: one.cpu_s_per_1k_requests,
+    lambda found: found.cpu_s_per_1k_requests,
     ".3f",
 )
 _FIGURES: Sequence[Figure] = (
     _PER_TOKEN,
     _PER_REQUEST,
-    ("start of the whole command to the first request at the server, s", lambda one: one.first_request_s, ".2f"),
-    ("start-up of the load generator itself, s \\*", lambda one: one.startup_s, ".2f"),
-    ("peak memory of all processes, 64 streams, MB", lambda one: _mb(one.peak_rss_bytes), ".0f"),
-    ("of the load generator, parent and measuring process, MB \\*", lambda one: _mb(one.itself_rss_bytes), ".0f"),
-    ("of the measuring process alone, MB \\*", lambda one: _mb(one.measuring_rss_bytes), ".0f"),
-    ("processes, 64 streams", lambda one: one.processes, ".0f"),
-    ("connections, 64 streams", lambda one: one.connections, ".0f"),
-    ("TTFT error p50, 16 streams, ms", lambda one: _accuracy(one).ttft_p50, "+.2f"),
-    ("TTFT error p99, ms", lambda one: _accuracy(one).ttft_p99, "+.2f"),
-    ("gap error p50, ms", lambda one: _accuracy(one).gap_p50, ".3f"),
-    ("gap error p99, ms", lambda one: _accuracy(one).gap_p99, ".3f"),
-    ("output tokens/s, reported over true", lambda one: one.tokens_per_s_share, ".3f"),
-    ("send lag p50, constant 200/s, ms \\*", lambda one: one.send_lag_p50_ms, ".3f"),
-    ("send lag p99, ms \\*", lambda one: one.send_lag_p99_ms, ".3f"),
+    ("start of the whole command to the first request at the server, s", lambda found: found.first_request_s, ".2f"),
+    ("start-up of the load generator self_reported, s \\*", lambda found: found.startup_s, ".2f"),
+    ("peak memory of all processes, 64 streams, MB", lambda found: _mb(found.peak_rss_bytes), ".0f"),
+    ("of the load generator, parent and measuring process, MB \\*", lambda found: _mb(found.loadgen_rss_bytes), ".0f"),
+    ("of the measuring process alone, MB \\*", lambda found: _mb(found.measuring_rss_bytes), ".0f"),
+    ("processes, 64 streams", lambda found: found.processes, ".0f"),
+    ("connections, 64 streams", lambda found: found.connections, ".0f"),
+    ("TTFT error p50, 16 streams, ms", lambda found: _accuracy(found).ttft_p50, "+.2f"),
+    ("TTFT error p99, ms", lambda found: _accuracy(found).ttft_p99, "+.2f"),
+    ("gap error p50, ms", lambda found: _accuracy(found).gap_p50, ".3f"),
+    ("gap error p99, ms", lambda found: _accuracy(found).gap_p99, ".3f"),
+    ("output tokens/s, reported over true", lambda found: found.tokens_per_s_share, ".3f"),
+    ("send lag p50, constant 200/s, ms \\*", lambda found: found.send_lag_p50_ms, ".3f"),
+    ("send lag p99, ms \\*", lambda found: found.send_lag_p99_ms, ".3f"),
     (
         "CPU-s per 100k tokens, 40 ms each: 64 streams, 1 measuring process",
-        lambda one: one.narrow_cpu_s_per_100k_tokens,
+        lambda found: found.narrow_cpu_s_per_100k_tokens,
         ".2f",
     ),
-    ("the same: 1,024 streams, 2 measuring processes", lambda one: one.wide_cpu_s_per_100k_tokens, ".2f"),
-    ("the latter over the former", lambda one: one.wide_over_narrow, ".2f"),
+    ("the same: 1,024 streams, 2 measuring processes", lambda found: found.wide_cpu_s_per_100k_tokens, ".2f"),
+    ("the latter over the former", lambda found: found.wide_over_narrow, ".2f"),
 )
 
 _ABOUT = (
@@ -78,10 +78,10 @@ _ABOUT_ARRIVALS = (
 )
 
 
-def write_report(clients: Sequence[Named], findings: Findings, *, command: str) -> str:
+def write_report(clients: Sequence[NamedClient], findings: Findings, *, command: str) -> str:
     """Write the page: machine, versions, streams, figures, arrivals, and what failed."""
-    judged = [client for client in clients if client.name in findings.rounds or _has_faults(client, findings)]
-    versions = [[one.name, _version(one, is_judged=one in judged)] for one in clients]
+    checked = [client for client in clients if client.name in findings.rounds or _has_faults(client, findings)]
+    versions = [[client.name, _version(client, is_checked=client in checked)] for client in clients]
     parts = [
         "# Load generators against an exactly timed server",
         _ABOUT,
@@ -89,28 +89,28 @@ def write_report(clients: Sequence[Named], findings: Findings, *, command: str) 
         _table(["client", "version"], versions),
     ]
     if findings.faults:
-        parts += ["## Streams that mislead", _ABOUT_STREAMS, _streams(judged, findings)]
+        parts += ["## Streams that mislead", _ABOUT_STREAMS, _streams(checked, findings)]
     if findings.rounds:
-        parts += ["## Cost and accuracy", _ABOUT_COST, _figures(judged, findings)]
+        parts += ["## Cost and accuracy", _ABOUT_COST, _figures(checked, findings)]
     if findings.has_arrivals:
-        parts += ["## Arrivals at the server", _ABOUT_ARRIVALS, _arrivals(judged, findings)]
+        parts += ["## Arrivals at the server", _ABOUT_ARRIVALS, _arrivals(checked, findings)]
     if findings.failures:
         parts += ["## What failed", "\n".join(f"- {failure}" for failure in findings.failures)]
     return "\n\n".join(parts) + "\n"
 
 
-def _version(client: Named, *, is_judged: bool) -> str:
+def _version(client: NamedClient, *, is_checked: bool) -> str:
     version = client.version()
     if version is None:
         return "not installed"
-    return version if is_judged else f"{version}, not asked"
+    return version if is_checked else f"{version}, not asked"
 
 
-def _accuracy(one: Round) -> Errors:
-    return one.accurate or Errors(ttft_p50=None, ttft_p99=None, gap_p50=None, gap_p99=None, paired=0)
+def _accuracy(found: Round) -> Errors:
+    return found.accurate or Errors(ttft_p50=None, ttft_p99=None, gap_p50=None, gap_p99=None, paired=0)
 
 
-def _has_faults(client: Named, findings: Findings) -> bool:
+def _has_faults(client: NamedClient, findings: Findings) -> bool:
     return any(name == client.name for _, name in findings.faults)
 
 
@@ -128,7 +128,7 @@ def _machine(findings: Findings, command: str) -> str:
     )
 
 
-def _streams(clients: Sequence[Named], findings: Findings) -> str:
+def _streams(clients: Sequence[NamedClient], findings: Findings) -> str:
     names = list(dict.fromkeys(name for name, _ in findings.faults))
     rows = []
     for name in names:
@@ -137,7 +137,7 @@ def _streams(clients: Sequence[Named], findings: Findings) -> str:
     return _table(["stream", *(client.name for client in clients)], rows)
 
 
-def _figures(clients: Sequence[Named], findings: Findings) -> str:
+def _figures(clients: Sequence[NamedClient], findings: Findings) -> str:
     rows = [["rounds", *(str(len(findings.rounds.get(client.name, []))) for client in clients)]]
     for title, value_of, form in _FIGURES:
         cells = [_spread(_known(findings.rounds.get(client.name, []), value_of), form) for client in clients]
@@ -148,7 +148,7 @@ def _figures(clients: Sequence[Named], findings: Findings) -> str:
     return _table(["", *(client.name for client in clients)], rows)
 
 
-def _ratios(clients: Sequence[Named], findings: Findings, value_of: Value) -> list[str]:
+def _ratios(clients: Sequence[NamedClient], findings: Findings, value_of: Value) -> list[str]:
     """Ratios within each round, then their median."""
     cells = []
     for client in clients:
@@ -161,17 +161,17 @@ def _ratios(clients: Sequence[Named], findings: Findings, value_of: Value) -> li
     return cells
 
 
-def _arrivals(clients: Sequence[Named], findings: Findings) -> str:
+def _arrivals(clients: Sequence[NamedClient], findings: Findings) -> str:
     rows = []
-    for process, workload in ARRIVALS.items():
+    for process, load in ARRIVALS.items():
         bands: Bands | None = None
-        if workload.arrivals == "poisson" and workload.rate_per_s is not None:
-            bands = poisson_bands(count=workload.requests, rate_per_s=workload.rate_per_s)
+        if load.arrivals == "poisson" and load.rate_per_s is not None:
+            bands = poisson_bands(count=load.requests, rate_per_s=load.rate_per_s)
             shown = [_band(bands.rate_per_s, ".2f"), _band(bands.cv, ".3f"), _band(bands.dispersion, ".2f")]
             rows.append([process, "its bands", "", *shown, ""])
         for client in clients:
             rounds = findings.rounds.get(client.name, [])
-            shapes = [one.arrivals[process] for one in rounds if process in one.arrivals]
+            shapes = [found.arrivals[process] for found in rounds if process in found.arrivals]
             if shapes:
                 cells = [
                     _spread([shape.rate_per_s for shape in shapes], ".2f"),
@@ -189,7 +189,7 @@ def _band(band: tuple[float, float], form: str) -> str:
 
 def _known(rounds: Sequence[Round], value_of: Value) -> list[float]:
     """The figure of each round that has one; none, where a round says that something cost nothing or less."""
-    values = [value for one in rounds if (value := value_of(one)) is not None]
+    values = [value for found in rounds if (value := value_of(found)) is not None]
     is_cost = value_of in (_PER_TOKEN[1], _PER_REQUEST[1])
     return [] if is_cost and min(values, default=1) <= 0 else values
 

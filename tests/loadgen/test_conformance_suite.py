@@ -1,4 +1,4 @@
-"""The judge of load generators: what it takes for right, what it reckons, and how it writes that down."""
+"""The comparison of load generators: what counts as right, the costs that are computed, the page that is written."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.loadgen_conformance.arrivals import poisson_bands
-from benchmarks.loadgen_conformance.clients import OURS, Reported, Workload
+from benchmarks.loadgen_conformance.checking import errors_of, faults_of, truth_of
+from benchmarks.loadgen_conformance.clients import OURS, ClientLoad, Reported
 from benchmarks.loadgen_conformance.findings import Findings, Round, Spent, per_request, per_token
-from benchmarks.loadgen_conformance.judging import errors_of, faults_of, truth_of
 from benchmarks.loadgen_conformance.tables import write_report
 from vlmhyperbench.domain.arrivals import Arrivals, Shape, draw_arrivals, shape_of
 
@@ -47,7 +47,7 @@ RIGHT = Reported(
 
 
 def test_the_truth_is_what_was_sent() -> None:
-    assert [(one.ttft_ms, one.gaps_ms, one.tpot_ms) for one in TRUE.requests] == [(100.0, [10.0, 10.0], 10.0)] * 2
+    assert [(request.ttft_ms, request.gaps_ms, request.tpot_ms) for request in TRUE.requests] == [(100.0, [10.0, 10.0], 10.0)] * 2
     assert (TRUE.tokens, TRUE.connections, TRUE.late_p99_ms) == (6, 2, 0.5)
     assert TRUE.received_ns == [0, 1_000 * MS, 2_000 * MS]
 
@@ -157,7 +157,7 @@ def test_arrivals_stand_beside_the_bands_that_they_are_read_by() -> None:
 
 
 def test_ours_is_told_the_seed_and_the_processes(tmp_path: Path) -> None:
-    argv = OURS.argv("http://127.0.0.1:1", Workload(requests=1, streams=1, tokens=1, seed=3, processes=2), tmp_path)
+    argv = OURS.argv("http://127.0.0.1:1", ClientLoad(requests=1, streams=1, tokens=1, seed=3, processes=2), tmp_path)
     assert argv is not None
     asked = " ".join(argv)
     assert "--seed 3" in asked

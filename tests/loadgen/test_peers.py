@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.loadgen_conformance.clients import CLIENTS, Client, Reported, Workload
+from benchmarks.loadgen_conformance.clients import CLIENTS, Client, ClientLoad, Reported
 from benchmarks.loadgen_conformance.peers import (
     MORE_CLIENTS,
     Aiperf,
@@ -21,9 +21,9 @@ from benchmarks.loadgen_conformance.peers import (
     MlperfEndpoints,
 )
 
-CLOSED = Workload(requests=3, streams=2, tokens=32)
-OPEN = Workload(requests=3, streams=2, tokens=1, rate_per_s=2.5, arrivals="poisson")
-CONSTANT = Workload(requests=3, streams=2, tokens=1, rate_per_s=2.5, arrivals="constant")
+CLOSED = ClientLoad(requests=3, streams=2, tokens=32)
+OPEN = ClientLoad(requests=3, streams=2, tokens=1, rate_per_s=2.5, arrivals="poisson")
+CONSTANT = ClientLoad(requests=3, streams=2, tokens=1, rate_per_s=2.5, arrivals="constant")
 DOCUMENTS = [{"choices": [{"delta": {"content": "a "}}]}, {"choices": [{"delta": {"content": "b"}}]}, {"choices": []}]
 CHUNKS = [*map(json.dumps, DOCUMENTS), "[DONE]"]
 
@@ -135,12 +135,12 @@ def test_mlperf_states_events_of_each_sample(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("client", MORE_CLIENTS, ids=lambda client: client.name)
 def test_each_is_asked_for_as_much_as_the_others(tmp_path: Path, client: Client) -> None:
-    for workload in (CLOSED, OPEN):
-        argv = client.argv("http://127.0.0.1:1", workload, tmp_path)
+    for load in (CLOSED, OPEN):
+        argv = client.argv("http://127.0.0.1:1", load, tmp_path)
         assert argv is not None
         asked = " ".join([*argv, *(path.read_text() for path in tmp_path.iterdir())])
         assert "http://127.0.0.1:1" in asked
-        assert ("2.5" if workload is OPEN else str(workload.streams)) in asked
+        assert ("2.5" if load is OPEN else str(load.streams)) in asked
 
 
 def test_who_has_no_constant_arrivals_is_not_asked_for_them(tmp_path: Path) -> None:

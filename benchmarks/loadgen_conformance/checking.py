@@ -1,4 +1,4 @@
-"""Compare what a client reported with what the server truly sent; pure."""
+"""Compare what a client reported with what the server sent; pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from vlmhyperbench.analysis.distributions import nearest_rank
 from vlmhyperbench.analysis.request_times import times_of_record
 
 TTFT_SLACK_MS, GAP_SLACK_MS = 5.0, 0.5
-"""Within these a reported median is right: a client that is misled is off by a factor, a busy machine by less."""
+"""A reported median is right within these: a misled client is off by a factor, a busy machine by less."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrueRequest:
-    """What the server truly did for one request that it answered."""
+    """What the server sent for one request that it answered."""
 
     text: str
     received_ns: int
@@ -31,25 +31,25 @@ class TrueRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truth:
-    """What the server truly did in one run."""
+    """What the server sent in one run."""
 
     requests: list[TrueRequest]
-    """Those that it answered."""
+    """Those that were answered."""
     received_ns: list[int]
     """When each request had arrived, answered or not, ascending."""
     connections: int
     late_p99_ms: float
-    """The server's own error: by how much its writes left after their instants."""
+    """The server's own error: how late its writes were."""
 
     @property
     def tokens(self) -> int:
         """Output tokens of all answers."""
-        return sum(one.tokens for one in self.requests)
+        return sum(request.tokens for request in self.requests)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Errors:
-    """By how much a client's figures are wrong, in ms; of pairs of the same request and the same gap."""
+    """Errors of a client's figures in ms, over pairs of the same request and the same gap."""
 
     ttft_p50: float | None
     ttft_p99: float | None
@@ -88,16 +88,16 @@ def truth_of(records: Sequence[dict[str, Any]]) -> Truth:
 
 
 def errors_of(reported: Reported, truth: Truth) -> Errors:
-    """Pair requests by their text, gaps by their place, and say how far apart they are."""
-    by_text = {one.text: one for one in truth.requests}
+    """Pair requests by their text and gaps by their index, and return the errors."""
+    by_text = {request.text: request for request in truth.requests}
     ttft: list[float] = []
     gaps: list[float] = []
     for text, ttft_ms, gaps_ms in zip(reported.texts, reported.ttft_ms, reported.gaps_ms, strict=True):
-        one = by_text.get(_plain(text))
-        if one is None:
+        request = by_text.get(_plain(text))
+        if request is None:
             continue
-        ttft.append(ttft_ms - one.ttft_ms)
-        gaps.extend(abs(said - true) for said, true in zip(gaps_ms, one.gaps_ms, strict=False))
+        ttft.append(ttft_ms - request.ttft_ms)
+        gaps.extend(abs(reported_ms - true_ms) for reported_ms, true_ms in zip(gaps_ms, request.gaps_ms, strict=False))
     return Errors(
         ttft_p50=nearest_rank(sorted(ttft), 50),
         ttft_p99=nearest_rank(sorted(ttft), 99),
@@ -108,21 +108,21 @@ def errors_of(reported: Reported, truth: Truth) -> Errors:
 
 
 def faults_of(reported: Reported, truth: Truth) -> list[str]:
-    """Name what a client says wrongly about a stream, with the value that it says; nothing: all is right."""
+    """Return what a client reports wrongly about a stream, with the values; empty: all is right."""
     faults: list[str] = []
-    true_ttft = _median([one.ttft_ms for one in truth.requests])
-    true_gap = _median([gap for one in truth.requests for gap in one.gaps_ms])
-    true_tpot = _median([one.tpot_ms for one in truth.requests if one.tpot_ms is not None])
+    true_ttft = _median([request.ttft_ms for request in truth.requests])
+    true_gap = _median([gap for request in truth.requests for gap in request.gaps_ms])
+    true_tpot = _median([request.tpot_ms for request in truth.requests if request.tpot_ms is not None])
     figures = (
         ("TTFT", _median(reported.ttft_ms), true_ttft, TTFT_SLACK_MS),
         ("ITL", _itl_ms(reported), true_gap, GAP_SLACK_MS),
         ("TPOT", reported.tpot_p50_ms, true_tpot, GAP_SLACK_MS),
     )
-    for name, said, true, slack in figures:
-        if said is None or true is None or not math.isclose(said, true, abs_tol=slack):
-            faults.append(f"{name} {_show(said)}, not {_show(true)}")
+    for name, reported_ms, true, slack in figures:
+        if reported_ms is None or true is None or not math.isclose(reported_ms, true, abs_tol=slack):
+            faults.append(f"{name} {_show(reported_ms)}, not {_show(true)}")
     gaps = sum(len(gaps) for gaps in reported.gaps_ms)
-    wanted = sum(len(one.gaps_ms) for one in truth.requests)
+    wanted = sum(len(request.gaps_ms) for request in truth.requests)
     if gaps > wanted:
         faults.append(f"{gaps} gaps, not {wanted}")
     if reported.tokens != truth.tokens:
