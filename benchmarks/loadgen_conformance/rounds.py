@@ -111,9 +111,9 @@ def run_arrivals(clients: Sequence[Client], findings: Findings, log: Log, *, see
 
 
 def run_wide(client: Client, findings: Findings, log: Log) -> None:
-    """Run a client with 64 streams, and 1,024 over two processes, in the round that was just played.
+    """Run a client with 64 streams, and 1,024 over two processes, in the round that was just run.
 
-    Each has as many requests of found token as of many, so that what a request costs, and a connection, cancels out.
+    Each is run with one token and with many per request, so that the cost of requests and connections cancels out.
     """
     found = findings.rounds[client.name][-1]
     short, narrow, few, wide = (
