@@ -40,8 +40,6 @@ class EventType(StrEnum):
     PHASE_VOID = "phase.void"
     ARTIFACT_READY = "artifact.ready"
     ALERT_RAISED = "alert.raised"
-    WORKER_STALE = "worker.stale"
-    WORKER_DRAINED = "worker.drained"
 
 
 class Event(BaseModel):

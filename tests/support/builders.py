@@ -79,7 +79,6 @@ async def add_worker(session: AsyncSession, *, name: str = "worker") -> UUID:
         pid=1,
         slots=1,
         version="0.1.0",
-        labels={},
         devices=[workers.NewDevice(no=0, kind="cpu", uuid="cpu", name="CPU", memory_bytes=1)],
     )
     return worker_id

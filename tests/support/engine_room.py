@@ -89,7 +89,6 @@ class EngineRoom:
                 pid=1,
                 slots=slots,
                 version="0",
-                labels={},
                 devices=new,
                 ground=ground or Ground(machine=str(worker_id)),
             )

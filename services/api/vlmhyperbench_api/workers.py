@@ -15,7 +15,6 @@ from vlmhyperbench.wire.base import Label, Page
 from vlmhyperbench.wire.workers import Device, Worker
 from vlmhyperbench_api.bodies import StrictRoute
 from vlmhyperbench_api.dependencies import CursorText, PageLimit, RuntimeOf, Session, read_cursor, write_cursor
-from vlmhyperbench_api.presenting import json_of
 from vlmhyperbench_api.security import Principal, requires
 
 router = APIRouter(prefix="/workers", tags=["workers"], route_class=StrictRoute)
@@ -67,7 +66,6 @@ def _shown(worker: WorkerView, devices: list[DeviceView], stale_before: datetime
         is_stale=worker.last_seen_at < stale_before,
         slots=worker.slots,
         version=worker.version,
-        labels=json_of(worker.labels),
         resident=list(worker.resident),
         devices=[
             Device.model_validate(device, from_attributes=True) for device in devices if device.worker_id == worker.id

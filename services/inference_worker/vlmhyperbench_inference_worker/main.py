@@ -1,8 +1,9 @@
-"""The inference worker: takes jobs that ask a target, on one device, keeps its target loaded between them."""
+"""The inference worker: takes jobs that ask a target, one at a time, and keeps its target loaded between them."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import platform
 from functools import partial
 
@@ -21,10 +22,10 @@ from vlmhyperbench_inference_worker.reserve import Reserve
 
 
 def devices() -> list[DeviceInfo]:
-    """List what a job can be pinned to: the GPUs that NVML sees, or the machine's one CPU slot."""
+    """List what an engine of this worker sees: the GPUs that are left to it, or the machine's one CPU slot."""
     gpus = [
         DeviceInfo(no=gpu.no, kind="gpu", uuid=gpu.uuid, name=gpu.name, memory_bytes=gpu.memory_bytes)
-        for gpu in nvml.inventory()
+        for gpu in nvml.visible(nvml.inventory(), os.environ.get("CUDA_VISIBLE_DEVICES"))
     ]
     memory = int(psutil.virtual_memory().total)
     return gpus or [DeviceInfo(no=0, kind="cpu", uuid=f"cpu-{platform.node()}", name="cpu", memory_bytes=memory)]
@@ -38,6 +39,7 @@ def main() -> None:
 
 def serve(settings: Settings) -> None:
     """Run the worker until a signal ends it."""
+    os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # the engine counts GPUs as NVML does
     pin(settings.inference_cores)  # before anything starts that is to inherit it
     fleet, reserve, found = Fleet(), Reserve(settings.home / "work" / settings.worker_name), devices()
     handle = partial(handle_generate, fleet=fleet, reserve=reserve, devices=found)

@@ -38,8 +38,24 @@ def _is_available() -> bool:
     return True
 
 
+def visible(gpus: Sequence[Gpu], chosen: str | None) -> list[Gpu]:
+    """Return the GPUs that `CUDA_VISIBLE_DEVICES` leaves to this process, by place or beginning of their UUID.
+
+    As CUDA reads it: without a value all, and none from the first entry on that names no GPU.
+    """
+    if chosen is None:
+        return list(gpus)
+    found: list[Gpu] = []
+    for entry in (part.strip() for part in chosen.split(",")):
+        named = [gpu for gpu in gpus if entry and (str(gpu.no) == entry or gpu.uuid.startswith(entry))]
+        if len(named) != 1 or named[0] in found:
+            break
+        found += named
+    return found
+
+
 def inventory() -> list[Gpu]:
-    """List the GPUs of this machine, in NVML's order; empty without a driver."""
+    """List the GPUs of this machine, in NVML's order, which is that of the bus; empty without a driver."""
     if not _is_available():
         return []
     found = []

@@ -64,7 +64,7 @@ RECORD_COLUMNS: dict[str, str] = {
     "sample": "i8",
     "repeat": "i4",
     "turn": "i4",
-    "member": "i4",
+    "member": "i4",  # which model of a pipeline; 0: used once there are pipelines
     "stream": "i4",
     "scheduled_ns": "i8",
     "sent_ns": "i8?",

@@ -184,7 +184,10 @@ class Backend(Protocol):
         ...
 
     def estimate_memory(self, load: LoadRequest) -> MemoryEstimate | None:
-        """Estimate what the model will need, or None where nothing is known."""
+        """Estimate what the model will need, or None where nothing is known.
+
+        Used by placement by memory once there is one; until then only the adapters' own tests call it.
+        """
         ...
 
 

@@ -1,21 +1,17 @@
-"""The nouns that plugins exchange with the platform: samples, prompts, generations, measures."""
+"""The nouns that plugins exchange with the platform: samples, prompts, measures."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Union
+from typing import Union
 
 from vlmhyperbench_sdk.errors import InvalidInput
-from vlmhyperbench_sdk.timing import Timing
 
 JsonScalar = Union[str, int, float, bool, None]
 JsonValue = Union[JsonScalar, Sequence["JsonValue"], Mapping[str, "JsonValue"]]
 JsonObject = Mapping[str, JsonValue]
-
-FinishReason = Literal["stop", "length", "content_filter", "tool_calls", "error"]
-TokenSource = Literal["usage", "tokenizer", "estimated"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,26 +58,6 @@ class Prompt:
 
     user: str
     system: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """Token counts of one answer, and who counted them; chunks are never tokens."""
-
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    source: TokenSource
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Generation:
-    """One model output. `text` is the content alone; `reasoning` is what the model said before it."""
-
-    text: str
-    reasoning: str | None = None
-    finish_reason: FinishReason | None = None
-    usage: Usage | None = None
-    timing: Timing | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from vlmhyperbench.db.queries import fetch_all, fetch_one, table_of
+from vlmhyperbench.db.queries import fetch_one, table_of
 from vlmhyperbench.db.tables import ApiKeyRow
 from vlmhyperbench.db.views import ApiKeyView
 
@@ -58,14 +58,11 @@ async def valid(session: AsyncSession, prefix: str) -> ApiKeyView | None:
     return await fetch_one(session, ApiKeyView, statement)
 
 
-async def of_project(session: AsyncSession, project_id: str) -> list[ApiKeyView]:
-    """Read a project's keys, oldest first."""
-    statement = select(_KEY).where(_KEY.c.project_id == project_id).order_by(_KEY.c.created_at, _KEY.c.prefix)
-    return await fetch_all(session, ApiKeyView, statement)
-
-
 async def revoke(session: AsyncSession, prefix: str) -> bool:
-    """Revoke a key, and say whether it was valid before."""
+    """Revoke a key, and say whether it was valid before.
+
+    Used by the management of accounts once there is one; until then only tests revoke keys.
+    """
     found = await session.execute(
         update(_KEY)
         .where(_KEY.c.prefix == prefix, _KEY.c.revoked_at.is_(None))

@@ -67,15 +67,6 @@ async def after(session: AsyncSession, stream_id: UUID, seq: int, limit: int = 1
     )
 
 
-async def last_seq(session: AsyncSession, stream_id: UUID) -> int | None:
-    """Read how far a stream goes; 0 without events, None where there is no such stream."""
-    for table in (_RUN, _EXPERIMENT):
-        seq = (await session.execute(select(table.c.event_seq).where(table.c.id == stream_id))).scalar_one_or_none()
-        if seq is not None:
-            return int(seq)
-    return None
-
-
 async def _count(session: AsyncSession, stream_id: UUID) -> tuple[int, str, UUID | None, UUID | None]:
     counted = (
         await session.execute(

@@ -93,12 +93,6 @@ async def keep(session: AsyncSession, job_id: UUID, kept: Sequence[KeptFactView]
     )
 
 
-async def phases_of_run(session: AsyncSession, run_id: UUID) -> list[KeptPhaseView]:
-    """Read the phases that a run keeps as a whole."""
-    statement = select(_PHASE).where(_PHASE.c.run_id == run_id).order_by(_PHASE.c.phase)
-    return await fetch_all(session, KeptPhaseView, statement)
-
-
 async def facts_of_run(session: AsyncSession, run_id: UUID) -> list[KeptFactView]:
     """Read the single rows that a run keeps."""
     statement = select(_FACT).where(_FACT.c.run_id == run_id).order_by(_FACT.c.phase, _FACT.c.ordinal)

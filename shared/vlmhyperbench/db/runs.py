@@ -165,9 +165,3 @@ async def stop(session: AsyncSession, run_id: UUID, decision: JsonObject) -> boo
 async def set_headline(session: AsyncSession, run_id: UUID, headline: JsonObject) -> None:
     """Keep the scores of a run's newest report; the caller holds the run by its REPORT job."""
     await session.execute(update(_RUN).where(_RUN.c.id == run_id).values(headline=dict(headline)))
-
-
-async def is_referenced(session: AsyncSession, run_id: UUID) -> bool:
-    """Say whether another run descends from this one: then it is not deleted."""
-    found = await session.execute(select(_RUN.c.id).where(_RUN.c.parent_run_id == run_id).limit(1))
-    return found.first() is not None

@@ -15,7 +15,6 @@ from vlmhyperbench.db.tables import DeviceRow, WorkerRow
 from vlmhyperbench.db.views import DeviceView, WorkerView
 from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.domain.steps import WorkerKind
-from vlmhyperbench_sdk.types import JsonObject
 
 _WORKER = table_of(WorkerRow)
 _DEVICE = table_of(DeviceRow)
@@ -47,7 +46,6 @@ async def register(
     pid: int,
     slots: int,
     version: str,
-    labels: JsonObject,
     devices: Sequence[NewDevice] = (),
     ground: Ground | None = None,
 ) -> WorkerView:
@@ -69,7 +67,6 @@ async def register(
             state="LIVE",
             slots=slots,
             version=version,
-            labels=dict(labels),
             resident=[],
             machine_id=ground.machine if ground else None,
             cores=sorted(ground.cores) if ground else None,
@@ -86,7 +83,6 @@ async def register(
                     "uuid": device.uuid,
                     "name": device.name,
                     "memory_bytes": device.memory_bytes,
-                    "state": "OK",
                 }
                 for device in devices
             ],

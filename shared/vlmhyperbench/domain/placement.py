@@ -1,4 +1,4 @@
-"""Which worker and which of its devices take a job: pure, over what the database says is free."""
+"""Which worker takes a job, with its devices: pure, over what the database says is free."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class DeviceNow:
     no: int
     memory_bytes: int
     is_free: bool
-    """Nobody reserves any of it, and it is neither drained nor broken."""
+    """Nobody reserves any of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +67,10 @@ class Placement:
 def place(
     kind: StepKind, target_digest: str | None, workers: Iterable[WorkerNow], inferring: Collection[Inferring] = ()
 ) -> Placement | None:
-    """Choose a worker with a free slot (and device): one that holds the target loaded, then the least busy.
+    """Choose a worker with a free slot and free devices: one that holds the target loaded, then the least busy.
 
-    Whatever is measured gets a whole device for itself, and ground that no other worker infers on: two inferences on
-    one machine would time each other. None where nothing is free.
+    Whatever is measured gets all devices of its worker, since its engine sees all of them, and ground that no other
+    worker infers on: two inferences on one machine would time each other. None where nothing is free.
     """
     fitting = [worker for worker in workers if worker.kind == STEPS[kind].worker and _has_room(worker)]
     if STEPS[kind].asks is not None:
@@ -82,8 +82,7 @@ def place(
 
 
 def _has_room(worker: WorkerNow) -> bool:
-    has_device = not worker.devices or any(device.is_free for device in worker.devices)
-    return worker.busy < worker.slots and has_device
+    return worker.busy < worker.slots and all(device.is_free for device in worker.devices)
 
 
 def _is_undisturbed(worker: WorkerNow, inferring: Iterable[Inferring]) -> bool:
@@ -91,5 +90,4 @@ def _is_undisturbed(worker: WorkerNow, inferring: Iterable[Inferring]) -> bool:
 
 
 def _reserve(worker: WorkerNow) -> tuple[Reservation, ...]:
-    free = [device for device in worker.devices if device.is_free]
-    return tuple(Reservation(device=device.no, bytes=device.memory_bytes) for device in free[:1])
+    return tuple(Reservation(device=device.no, bytes=device.memory_bytes) for device in worker.devices)

@@ -136,37 +136,18 @@ class PhaseState(StrEnum):
         return self is not PhaseState.OPEN
 
 
-class PhaseEvent(StrEnum):
-    """What can happen to a phase."""
-
-    COMPLETE = "complete"
-    STOP = "stop"
-    VOID = "void"
-
-
-PHASE_TABLE: dict[tuple[PhaseState, PhaseEvent], PhaseState] = {
-    (PhaseState.OPEN, PhaseEvent.COMPLETE): PhaseState.COMPLETE,
-    (PhaseState.OPEN, PhaseEvent.STOP): PhaseState.STOPPED,
-    (PhaseState.OPEN, PhaseEvent.VOID): PhaseState.VOID,
-}
-
-
 class FactStatus(StrEnum):
     """What a fact says of its request."""
 
     OK = "ok"
     ERROR = "error"
     QUARANTINED = "quarantined"
+    """Used by the quarantine of samples that kill their engine, once there is one; nothing sets it yet."""
 
 
 def next_run_state(state: RunState, event: RunEvent) -> RunState | None:
     """Return the state after an event, or None where the event does not apply."""
     return RUN_TABLE.get((state, event))
-
-
-def next_phase_state(state: PhaseState, event: PhaseEvent) -> PhaseState | None:
-    """Return the state after an event, or None where the event does not apply."""
-    return PHASE_TABLE.get((state, event))
 
 
 def next_job_state(state: JobState, event: JobEvent) -> JobState | None:

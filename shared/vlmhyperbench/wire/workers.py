@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from uuid import UUID
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from vlmhyperbench.wire.base import Output
 
@@ -18,7 +18,6 @@ class Device(Output):
     uuid: str
     name: str
     memory_bytes: int
-    state: str
 
 
 class Worker(Output):
@@ -35,7 +34,6 @@ class Worker(Output):
     """Its heartbeat is overdue."""
     slots: int
     version: str
-    labels: dict[str, JsonValue] = Field(default_factory=dict)
     resident: list[str] = Field(default_factory=list)
     """Target digests that are loaded now."""
     devices: list[Device] = Field(default_factory=list)

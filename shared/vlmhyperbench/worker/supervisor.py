@@ -150,7 +150,6 @@ class Worker:
                     pid=os.getpid(),
                     slots=self._slots,
                     version=version("vlmhyperbench"),
-                    labels={},
                     devices=[workers.NewDevice(**asdict(device)) for device in self._devices],
                     ground=self._claimant.ground,
                 )

@@ -208,7 +208,6 @@ async def test_a_worker_that_boots_again_replaces_its_older_self(fresh_database:
                 pid=1,
                 slots=2,
                 version="0.1.0",
-                labels={"a": 1},
                 devices=[
                     workers.NewDevice(no=no, kind="gpu", uuid=f"gpu{no}", name="GPU", memory_bytes=2**36)
                     for no in range(2)
@@ -224,10 +223,7 @@ async def test_a_worker_that_boots_again_replaces_its_older_self(fresh_database:
         assert {worker.id for worker in everyone} == {old, other, new}
         assert len(everyone) == 3
         devices = await workers.devices_of(session, [new])
-        assert [(device.no, device.memory_bytes, device.state) for device in devices] == [
-            (0, 2**36, "OK"),
-            (1, 2**36, "OK"),
-        ]
+        assert [(device.no, device.memory_bytes) for device in devices] == [(0, 2**36), (1, 2**36)]
         assert await workers.heartbeat(session, old) == "GONE"
         assert await workers.heartbeat(session, uuid4()) is None
         assert await workers.set_state(session, new, "DRAINING")
@@ -253,7 +249,6 @@ async def test_a_key_is_valid_until_it_expires_or_is_revoked(fresh_database: Dat
         assert await api_keys.revoke(session, "a")
         assert not await api_keys.revoke(session, "a")
         assert await api_keys.valid(session, "a") is None
-        assert {key.prefix for key in await api_keys.of_project(session, PROJECT)} == {"a", "b", "c"}
         again = await api_keys.add(
             session, prefix="a", hmac_sha256="z", principal="p", project_id=PROJECT, scopes=["runs:*", "admin"]
         )

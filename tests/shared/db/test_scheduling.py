@@ -159,14 +159,6 @@ async def test_a_device_is_reserved_once_and_freed_with_its_job(room: EngineRoom
     assert run.id == first.run_id
 
 
-async def test_a_broken_device_is_not_reserved(room: EngineRoom) -> None:
-    _, [shard] = await room.shards()
-    worker = await room.add_worker(devices=1)
-    await room.execute("UPDATE device SET state = 'BROKEN' WHERE worker_id = :id", id=worker)
-    with pytest.raises(Conflict):
-        await room.assign(shard.id, worker, device=0)
-
-
 async def test_an_unclaimed_job_goes_back_and_frees_its_device(room: EngineRoom) -> None:
     run, [shard] = await room.shards()
     worker = await room.add_worker(devices=1)

@@ -29,11 +29,19 @@ def test_a_worker_whose_devices_are_taken_gets_nothing() -> None:
     assert place(StepKind.GENERATE, None, [worker]) is None
 
 
-def test_what_is_measured_gets_a_whole_device() -> None:
-    worker = worker_now(slots=2, devices=(device_now(0, is_free=False), device_now(1, memory_bytes=80)))
+def test_what_is_measured_gets_every_device_of_its_worker() -> None:
+    worker = worker_now(devices=(device_now(0, memory_bytes=40), device_now(1, memory_bytes=80)))
     placement = place(StepKind.GENERATE, None, [worker])
     assert placement is not None
-    assert placement.reservations == (Reservation(device=1, bytes=80, is_exclusive=True),)
+    assert placement.reservations == (
+        Reservation(device=0, bytes=40, is_exclusive=True),
+        Reservation(device=1, bytes=80, is_exclusive=True),
+    )
+
+
+def test_a_worker_that_lacks_one_of_its_devices_gets_nothing() -> None:
+    worker = worker_now(slots=2, devices=(device_now(0, is_free=False), device_now(1)))
+    assert place(StepKind.GENERATE, None, [worker]) is None
 
 
 def test_a_worker_that_holds_the_target_is_preferred_to_an_idle_one() -> None:

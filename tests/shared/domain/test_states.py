@@ -8,18 +8,14 @@ from hypothesis import strategies as st
 
 from vlmhyperbench.domain.states import (
     JOB_TABLE,
-    PHASE_TABLE,
     RUN_TABLE,
     ExperimentState,
     JobEvent,
     JobState,
-    PhaseEvent,
-    PhaseState,
     RunEvent,
     RunState,
     experiment_state,
     next_job_state,
-    next_phase_state,
     next_run_state,
 )
 
@@ -40,12 +36,6 @@ def test_a_run_that_has_ended_never_changes(state: RunState, events: list[RunEve
         state = following or state
 
 
-@given(st.sampled_from(PhaseState), st.sampled_from(PhaseEvent))
-def test_a_phase_closes_once(state: PhaseState, event: PhaseEvent) -> None:
-    following = next_phase_state(state, event)
-    assert (following is None) == state.is_terminal
-
-
 @pytest.mark.parametrize("state", [state for state in JobState if not state.is_terminal])
 def test_every_open_job_can_be_cancelled(state: JobState) -> None:
     assert next_job_state(state, JobEvent.CANCEL) is JobState.CANCELLED
@@ -60,7 +50,6 @@ def test_every_open_run_can_fail_and_can_be_cancelled(state: RunState) -> None:
 def test_every_state_of_a_table_can_be_reached() -> None:
     assert set(JobState) == {JobState.READY} | set(JOB_TABLE.values())
     assert set(RunState) == {RunState.QUEUED} | set(RUN_TABLE.values())
-    assert set(PhaseState) == {PhaseState.OPEN} | set(PHASE_TABLE.values())
 
 
 def test_a_job_only_runs_after_it_was_assigned() -> None:

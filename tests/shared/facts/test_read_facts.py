@@ -193,7 +193,6 @@ async def test_a_kept_phase_is_read_from_the_run_that_measured_it(
         await kept.add_phase(
             session, KeptPhaseView(run_id=grandchild.id, phase=5, source_run_id=child.id, source_phase=5)
         )
-        assert (await kept.phases_of_run(session, grandchild.id))[0].source_run_id == parent.run.id
     await _give_manifest(database, storage, grandchild.id, 2)
     for run_id in (child.id, grandchild.id):
         facts = await read_facts(database, storage, run_id)

@@ -28,6 +28,7 @@ class FactRow(SQLModel, table=True):
     repeat: int = 0
     turn: int = 0
     member: int = 0
+    """Which model of a pipeline answered; always 0: used once there are pipelines."""
     stream: int = 0
     status: str
     """`ok`, `error` or `quarantined`."""

@@ -132,9 +132,8 @@ class WorkerRow(SQLModel, table=True):
     state: str
     """`LIVE`, `DRAINING` or `GONE`."""
     slots: int
-    """Jobs at once; an inference worker has one per device."""
+    """Jobs at once; an inference worker takes one, on all of its devices."""
     version: str
-    labels: dict[str, Any] = json_column()
     resident: list[str] = Field(sa_column=Column(ARRAY(String), nullable=False, server_default="{}"))
     """Target digests that are loaded now."""
     registered_at: datetime = now_column()
@@ -157,8 +156,6 @@ class DeviceRow(SQLModel, table=True):
     uuid: str
     name: str
     memory_bytes: int = Field(sa_type=BigInteger)
-    state: str = "OK"
-    """`OK`, `DRAINED` or `BROKEN`."""
 
 
 class ReservationRow(SQLModel, table=True):
@@ -171,4 +168,6 @@ class ReservationRow(SQLModel, table=True):
     device: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
     job_id: UUID = Field(foreign_key="job.id", index=True)
     bytes: int = Field(sa_type=BigInteger)
+    """All that the device has: less is used once jobs are placed by their memory."""
     is_exclusive: bool = True
+    """Always so; used once several jobs share a device."""

@@ -98,7 +98,6 @@ class WorkerView:
     state: str
     slots: int
     version: str
-    labels: JsonObject
     resident: tuple[str, ...]
     registered_at: datetime
     last_seen_at: datetime
@@ -118,7 +117,6 @@ class DeviceView:
     uuid: str
     name: str
     memory_bytes: int
-    state: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
