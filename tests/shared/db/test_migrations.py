@@ -25,7 +25,7 @@ def test_upgrade_makes_every_table_and_downgrade_takes_them_away(empty_database_
     migrations.downgrade(empty_database_url)
     assert _tables(empty_database_url) == {"alembic_version"}
     migrations.upgrade(empty_database_url)
-    assert migrations.current(empty_database_url) == "0009"
+    assert migrations.current(empty_database_url) == "0010"
 
 
 def test_the_schema_is_the_one_that_the_tables_say(empty_database_url: str) -> None:
