@@ -124,7 +124,7 @@ def test_the_report_says_who_judged_how_alike_and_what_it_took(stack, judged):
     (use,) = next(iter(used["runs"].values()))["judges"]
     assert (use["requests"], use["kept"], use["failed"], use["completion_tokens"]) == (48, 0, 0, 48)
     cost = (use["prompt_tokens"] * 2 + use["completion_tokens"] * 10) / 1e6
-    assert float(re.search(r"([0-9.]+)\u00a0USD", text)[1]) == pytest.approx(cost, rel=1e-3)
+    assert float(re.search(r"([0-9.]+) USD", text)[1]) == pytest.approx(cost, rel=1e-3)
 
 
 def test_known_verdicts_are_not_asked_for_again(stack, judged):

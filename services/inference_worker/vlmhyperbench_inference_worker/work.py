@@ -101,7 +101,7 @@ async def read_work(job: ClaimedJob) -> Work:
         keys = [sample.key for sample in samples]
         wanted = set(missing)
         missing = [one for one in request_order(keys, repeats=spec.decoding.n, seed=spec.stop.seed) if one in wanted]
-    return Work(spec=spec, samples=samples, missing=missing, parent_run_id=run.parent_run_id)
+    return Work(spec=spec, samples=samples, missing=missing, parent_run_id=run.parent_run_id, step=job.job.kind)
 
 
 async def plan_requests(work: Work, ordinals: Sequence[int], *, phase: int) -> list[PlannedRequest]:

@@ -36,7 +36,7 @@ from vlmhyperbench.domain.states import (
     experiment_state,
     next_run_state,
 )
-from vlmhyperbench.domain.steps import StepKind
+from vlmhyperbench.domain.steps import STEPS, StepKind
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.events import EventType
 from vlmhyperbench_sdk.types import JsonObject
@@ -108,7 +108,7 @@ async def _apply(
 ) -> None:
     match action:
         case Expand():
-            index = next(row for row in found if row.kind == StepKind.INDEX and row.state == JobState.DONE)
+            index = next(row for row in found if STEPS[StepKind(row.kind)].expands and row.state == JobState.DONE)
             try:
                 await _expand(session, owner, RunSpec.model_validate(spec), index.outcome["data"])
             except Conflict as error:

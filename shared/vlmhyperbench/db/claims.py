@@ -19,7 +19,7 @@ from vlmhyperbench.db.owners import Mark, job_event, lock_of_job
 from vlmhyperbench.db.views import JobView, view_of
 from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.domain.states import RunEvent, RunState, next_run_state
-from vlmhyperbench.domain.steps import StepKind
+from vlmhyperbench.domain.steps import STEPS
 from vlmhyperbench.events import EventType
 from vlmhyperbench_sdk.types import JsonObject
 
@@ -124,7 +124,7 @@ async def claim(
     mark = await job_event(
         session, owner, job.id, job.kind, "claimed", {"claim_id": str(claim_id), "worker_id": str(claimant.worker_id)}
     )
-    if job.scope == "run" and job.kind is not StepKind.INDEX:
+    if job.scope == "run" and not STEPS[job.kind].expands:
         started = next_run_state(RunState(owner.state), RunEvent.START)
         if started is not None:
             await session.execute(text(_START_RUN), {"run": owner.id, "state": started.value})

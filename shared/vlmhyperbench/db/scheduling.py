@@ -140,7 +140,7 @@ async def expired(session: AsyncSession, *, grace_s: float, limit: int) -> list[
 
 
 _ASKING = [kind.value for kind, step in STEPS.items() if step.asks is not None]
-_EARLY = [kind.value for kind, step in STEPS.items() if step.writes_facts or kind is StepKind.INDEX]
+_EARLY = [kind.value for kind, step in STEPS.items() if step.writes_facts or step.expands]
 """What may start while its run waits to be advanced; any other step reads phases, which are closed first."""
 
 _DEVICES = """

@@ -10,35 +10,16 @@ from typing import Literal, TypeAlias
 from pydantic import JsonValue
 
 from vlmhyperbench.domain.digests import digest_of
-from vlmhyperbench.domain.judging import METRIC, is_judge, judging_of, verdicts
-from vlmhyperbench.domain.specs import ImportTarget, MetricSpec, RunSpec
+from vlmhyperbench.domain.graph import ANSWERS, Step, steps_of
+from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.steps import STEPS, StepKind
 from vlmhyperbench_sdk.load import PhaseKind
 from vlmhyperbench_sdk.types import JsonObject
 
-ANSWERS = 1
-"""Number of the step that brings a run's answers; INDEX is 0."""
-
 ACCURACY_PHASE = 1
 """Number of the phase that the scheduler opens for all shards of a closed-loop run."""
 
-STOPPABLE = "is_stoppable"
-"""Param of a shard that a stop rule may end: its worker asks more often whether it did."""
-
-
 NeedsState: TypeAlias = Literal["DONE", "ENDED", "STARTED"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """A node of a run's graph."""
-
-    no: int
-    kind: StepKind
-    needs: tuple[int, ...] = ()
-    """Numbers of the steps that come before it."""
-    metric: MetricSpec | None = None
-    """Of a step that asks the target of a metric."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,25 +102,12 @@ def plan_experiment(specs: Sequence[RunSpec]) -> ExperimentPlan:
     return ExperimentPlan(jobs=tuple(jobs.values()), runs=runs)
 
 
-def steps_of(spec: RunSpec) -> tuple[Step, ...]:
-    """Draw a run's graph: INDEX, what brings the answers, the judges that read them, SCORE, then REPORT."""
-    brings = StepKind.IMPORT if isinstance(spec.target, ImportTarget) else StepKind.GENERATE
-    steps = [Step(no=0, kind=StepKind.INDEX), Step(no=ANSWERS, kind=brings, needs=(0,))]
-    for metric in filter(is_judge, spec.metrics):
-        steps.append(Step(no=len(steps), kind=StepKind.JUDGE, needs=(ANSWERS,), metric=metric))
-    if spec.metrics:
-        steps.append(Step(no=len(steps), kind=StepKind.SCORE, needs=tuple(range(ANSWERS, len(steps)))))
-    if spec.reports:
-        steps.append(Step(no=len(steps), kind=StepKind.REPORT, needs=(len(steps) - 1,)))
-    return tuple(steps)
-
-
 def expand_run(spec: RunSpec, *, samples: int) -> Expansion:
     """Plan what follows INDEX: the jobs and phases of all other steps.
 
     A closed-loop run has one accuracy phase for all its shards, with ordinal = repeat · samples + sample. A timed
-    scenario is one job that restarts whole: its phase is opened by the claim that measures it. A run that may stop
-    early is one shard, since its samples are asked in one random order, and SCORE watches it.
+    scenario is one job that restarts whole: its phase is opened by the claim that measures it. SCORE watches a run
+    that may stop early.
     """
     bound = spec.scenario.bound if spec.scenario.is_timed else None
     return _plan(spec, steps_of(spec)[ANSWERS:], bound or samples * spec.decoding.n, first_phase=ACCURACY_PHASE)
@@ -163,45 +131,42 @@ def _plan(spec: RunSpec, steps: Sequence[Step], total: int, *, first_phase: int)
     places: dict[int, range] = {}
     for step in steps:
         needed = [other for other in steps if other.no in step.needs]
-        needs = tuple(place for other in needed for place in places[other.no])
-        planned: Sequence[PlannedJob]
-        if STEPS[step.kind].writes_facts:
-            phase, planned = _asking(spec, step, total, phase=first_phase + len(phases))
-            phases += [phase] if phase else []
-        else:
-            planned = [PlannedJob(step=step.no, kind=step.kind, needs_state=_needs_state(spec, step, needed))]
-        places[step.no] = range(len(jobs), len(jobs) + len(planned))
-        jobs += [replace(job, needs=needs) for job in planned]
+        job = PlannedJob(
+            step=step.no,
+            kind=step.kind,
+            needs=tuple(place for other in needed for place in places[other.no]),
+            needs_state=_needs_state(spec, step, needed),
+            params=step.params,
+            target_digest=step.target_digest,
+        )
+        phase = _phase_of(step, total * step.rows, no=first_phase + len(phases))
+        shards = [job] if phase is None else _shards(job, step, phase)
+        phases += [phase] if phase is not None and not step.restarts else []
+        places[step.no] = range(len(jobs), len(jobs) + len(shards))
+        jobs += shards
     return Expansion(total=total, phases=tuple(phases), jobs=tuple(jobs))
 
 
-def _asking(spec: RunSpec, step: Step, total: int, *, phase: int) -> tuple[PlannedPhase | None, list[PlannedJob]]:
-    """Plan a step that writes facts: its shards, and the phase that they share unless a claim opens its own."""
+def _phase_of(step: Step, count: int, *, no: int) -> PlannedPhase | None:
+    """Say in which phase a step's rows lie; None where it writes no facts."""
     kind, counts = STEPS[step.kind].phase, STEPS[step.kind].counts
-    assert kind is not None, "a step that writes facts has a kind of phase"  # noqa: S101
-    if step.metric is not None:
-        judging = judging_of(step.metric)
-        params: JsonObject = {METRIC: step.metric.label, "in_flight": judging.in_flight}
-        count, size = verdicts(judging, total), spec.limits.shard_size
-        shard = PlannedJob(step=step.no, kind=step.kind, params=params, target_digest=digest_of(judging.target))
-    else:
-        params = {"in_flight": spec.scenario.in_flight, "scenario": spec.scenario.name}
-        is_whole = spec.scenario.is_timed or spec.stop is not None or isinstance(spec.target, ImportTarget)
-        count, size = total, total if is_whole else spec.limits.shard_size
-        shard = PlannedJob(step=step.no, kind=step.kind, params={STOPPABLE: True} if spec.stop else {})
-        if spec.scenario.is_timed:
-            return None, [replace(shard, range_start=0, range_end=count)]
-    planned = PlannedPhase(no=phase, step=step.no, kind=kind, counts=counts, params=params, count=count)
-    starts = range(0, count, max(size, 1))
-    return planned, [
-        replace(shard, phase=phase, range_start=start, range_end=min(start + size, count)) for start in starts
-    ]
+    if kind is None:
+        return None
+    return PlannedPhase(no=no, step=step.no, kind=kind, counts=counts, params=step.phase_params, count=count)
+
+
+def _shards(job: PlannedJob, step: Step, phase: PlannedPhase) -> list[PlannedJob]:
+    """Divide the rows of a phase among jobs."""
+    size = step.shard_size or max(phase.count, 1)
+    no = None if step.restarts else phase.no
+    starts = range(0, phase.count, size)
+    return [replace(job, phase=no, range_start=start, range_end=min(start + size, phase.count)) for start in starts]
 
 
 def _needs_state(spec: RunSpec, step: Step, needed: Sequence[Step]) -> NeedsState:
     """Say when a step may begin: beside inference that it watches, or after optional steps even if one has failed."""
-    watches = spec.stop is not None and STEPS[step.kind].samples == "answers"
-    if watches and any(STEPS[other.kind].counts for other in needed):
+    reads, writes = STEPS[step.kind].samples == "answers", STEPS[step.kind].writes_facts
+    if spec.stop is not None and reads and not writes and any(STEPS[other.kind].counts for other in needed):
         return "STARTED"
     return "ENDED" if any(STEPS[other.kind].is_optional for other in needed) else "DONE"
 

@@ -190,7 +190,7 @@ def advance(run: RunNow, jobs: Sequence[JobNow]) -> list[Action]:
     if run.is_cancelled or reason is not None:
         return _wind_up(run, own, reason)
     if run.state is RunState.QUEUED:
-        indexed = any(job.kind is StepKind.INDEX and job.state is JobState.DONE for job in jobs)
+        indexed = any(STEPS[job.kind].expands and job.state is JobState.DONE for job in jobs)
         return [Expand()] if indexed else []
     actions: list[Action] = []
     shards = [job for job in own if STEPS[job.kind].counts]

@@ -29,7 +29,7 @@ class StepKind(StrEnum):
     """Kinds of steps, in the order in which a run comes to them; a job is of the kind of its step."""
 
     INDEX = "INDEX"
-    """Makes the samples of a dataset; what follows is planned from what it finds."""
+    """Makes the samples of a dataset."""
     GENERATE = "GENERATE"
     """Asks the run's target."""
     IMPORT = "IMPORT"
@@ -58,6 +58,8 @@ class StepProperties:
     is timed and has a kind of its own; None: it writes no facts."""
     counts: bool = False
     """Its rows are the run's answers."""
+    expands: bool = False
+    """What follows is planned from what it finds: until then its run is not running."""
     is_optional: bool = False
     """Its failure costs the run no more than its own rows."""
 
@@ -68,7 +70,7 @@ class StepProperties:
 
 
 STEPS: Final[Mapping[StepKind, StepProperties]] = {
-    StepKind.INDEX: StepProperties(worker="evaluation", stage=Stage.INDEX),
+    StepKind.INDEX: StepProperties(worker="evaluation", stage=Stage.INDEX, expands=True),
     StepKind.GENERATE: StepProperties(
         worker="inference", stage=Stage.INFERENCE, samples="dataset", asks="run", phase="accuracy", counts=True
     ),

@@ -12,8 +12,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from vlmhyperbench.db import claims, finishing, runs
+from vlmhyperbench.domain.graph import STOPPABLE
 from vlmhyperbench.domain.outcomes import STORAGE_FULL, Cancelled, Failed, Outcome, Preempted, cause_of, outcome_of
-from vlmhyperbench.domain.planning import STOPPABLE
 from vlmhyperbench.domain.stalling import stall_limit_s
 from vlmhyperbench.domain.steps import STEPS
 from vlmhyperbench.errors import InvalidInput, Unavailable, VlmHyperBenchError

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from tests.shared.domain.builders_of_jobs import JUDGING, METRIC, judge_metric, run_spec
 from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.graph import STOPPABLE, steps_of
 from vlmhyperbench.domain.planning import (
     ACCURACY_PHASE,
-    STOPPABLE,
     are_paired,
     dataset_digest,
     expand_run,
@@ -181,3 +181,25 @@ def test_judges_of_kept_answers_have_phases_of_their_own() -> None:
     assert [(phase.no, phase.count) for phase in planned.phases] == [(5, 6)]
     judge, score, _ = planned.jobs
     assert (judge.phase, judge.needs, score.needs) == (5, (), (0,))
+
+
+def test_a_run_is_a_graph_in_which_each_step_comes_after_what_it_needs() -> None:
+    steps = steps_of(run_spec(metrics=(METRIC, judge_metric())))
+    assert [(step.no, step.kind, step.needs) for step in steps] == [
+        (0, StepKind.INDEX, ()),
+        (1, StepKind.GENERATE, (0,)),
+        (2, StepKind.JUDGE, (1,)),
+        (3, StepKind.SCORE, (1, 2)),
+        (4, StepKind.REPORT, (3,)),
+    ]
+
+
+def test_a_run_without_metrics_is_reported_once_it_is_answered() -> None:
+    assert [(step.kind, step.needs) for step in steps_of(run_spec(metrics=()))][-1] == (StepKind.REPORT, (1,))
+    shard, report = expand_run(run_spec(metrics=()), samples=3).jobs
+    assert (shard.kind, report.kind, report.needs, report.needs_state) == (
+        StepKind.GENERATE,
+        StepKind.REPORT,
+        (0,),
+        "DONE",
+    )

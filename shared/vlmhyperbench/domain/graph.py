@@ -1,0 +1,87 @@
+"""The graph of a run: which steps it takes, what each of them needs, and how many rows it brings. Pure.
+
+Whatever becomes a step of a run is drawn here; planning, scheduling and closing follow from the drawing and from the
+properties of the kinds (`domain.steps`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.judging import METRIC, is_judge, judging_of, verdicts
+from vlmhyperbench.domain.specs import ImportTarget, MetricSpec, RunSpec
+from vlmhyperbench.domain.steps import StepKind
+from vlmhyperbench_sdk.types import JsonObject
+
+ANSWERS: Final = 1
+"""Number of the step that brings a run's answers; INDEX is 0."""
+
+STOPPABLE: Final = "is_stoppable"
+"""Param of a shard that a stop rule may end: its worker asks more often whether it did."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A node of a run's graph."""
+
+    no: int
+    kind: StepKind
+    needs: tuple[int, ...] = ()
+    """Numbers of the steps that come before it."""
+    params: JsonObject = field(default_factory=dict)
+    """Of its jobs."""
+    target_digest: str | None = None
+    """Of a target that is not the run's own: a judge's."""
+    rows: int = 1
+    """How many rows it brings for each answer of the run, if it writes facts."""
+    shard_size: int | None = None
+    """Maximum number of rows of one of its jobs; None: one job brings them all."""
+    phase_params: JsonObject = field(default_factory=dict)
+    restarts: bool = False
+    """What was interrupted starts anew as a whole: its phase is opened by the claim that measures it."""
+
+
+def steps_of(spec: RunSpec) -> tuple[Step, ...]:
+    """Draw a run's graph: INDEX, what brings the answers, the judges that read them, SCORE, then REPORT."""
+    steps = [Step(no=0, kind=StepKind.INDEX), _answers(spec)]
+    for metric in filter(is_judge, spec.metrics):
+        steps.append(_judge(spec, metric, no=len(steps)))
+    if spec.metrics:
+        steps.append(Step(no=len(steps), kind=StepKind.SCORE, needs=tuple(range(ANSWERS, len(steps)))))
+    if spec.reports:
+        steps.append(Step(no=len(steps), kind=StepKind.REPORT, needs=(len(steps) - 1,)))
+    return tuple(steps)
+
+
+def _answers(spec: RunSpec) -> Step:
+    """Ask the target, or read the file that is imported.
+
+    A run that may stop early is one shard, since its samples are asked in one random order.
+    """
+    is_file = isinstance(spec.target, ImportTarget)
+    is_one_job = is_file or spec.scenario.is_timed or spec.stop is not None
+    return Step(
+        no=ANSWERS,
+        kind=StepKind.IMPORT if is_file else StepKind.GENERATE,
+        needs=(0,),
+        params={STOPPABLE: True} if spec.stop else {},
+        shard_size=None if is_one_job else spec.limits.shard_size,
+        phase_params={"in_flight": spec.scenario.in_flight, "scenario": spec.scenario.name},
+        restarts=spec.scenario.is_timed,
+    )
+
+
+def _judge(spec: RunSpec, metric: MetricSpec, *, no: int) -> Step:
+    judging = judging_of(metric)
+    return Step(
+        no=no,
+        kind=StepKind.JUDGE,
+        needs=(ANSWERS,),
+        params={METRIC: metric.label},
+        target_digest=digest_of(judging.target),
+        rows=verdicts(judging, 1),
+        shard_size=spec.limits.shard_size,
+        phase_params={METRIC: metric.label, "in_flight": judging.in_flight},
+    )
