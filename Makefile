@@ -56,8 +56,8 @@ test: $(VENV)/.dev  ## Set everything up and pass the tests.
 	$(BIN)/pytest -n 2 --dist loadfile
 
 coverage: $(VENV)/.dev  ## The pure rooms, to the last line and branch.
-	$(BIN)/pytest -q -n 2 --dist loadfile tests/shared/domain tests/shared/analysis tests/shared/scoring tests/shared/reports \
-		--cov=vlmhyperbench.domain --cov=vlmhyperbench.analysis --cov=vlmhyperbench.scoring --cov=vlmhyperbench.reports.document \
+	$(BIN)/pytest -q -n 2 --dist loadfile tests/shared/domain tests/shared/analysis tests/shared/scoring tests/shared/summaries tests/shared/reports \
+		--cov=vlmhyperbench.domain --cov=vlmhyperbench.analysis --cov=vlmhyperbench.scoring --cov=vlmhyperbench.summaries --cov=vlmhyperbench.reports.document \
 		--cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100
 
 e2e: $(VENV)/.dev  ## Only the tests that go through every service.

@@ -26,7 +26,7 @@ from vlmhyperbench.db.fact_rows import FACT_COLUMNS
 from vlmhyperbench.domain.specs import DatasetSpec, EndpointTarget, MetricSpec, PromptSpec, RunSpec
 from vlmhyperbench.domain.states import RunState
 from vlmhyperbench.facts.schema import polars_schema
-from vlmhyperbench.reports.records import ClaimEvidence, PhaseEvidence
+from vlmhyperbench.summaries.records import ClaimEvidence, PhaseEvidence
 from vlmhyperbench_eval_worker.measuring import measure_metric
 from vlmhyperbench_reporter.bundles import MeasureFile, RunBundle
 from vlmhyperbench_reporter.composing import compose_run, render

@@ -22,9 +22,9 @@ from rich.table import Table
 from benchmarks.report_scale import CLAIM, MS, run_bundle
 from vlmhyperbench.db.fact_rows import FACT_COLUMNS
 from vlmhyperbench.facts.schema import polars_schema
-from vlmhyperbench.reports.records import TokenEvents
-from vlmhyperbench.reports.spans import grid_over, on_one_clock
-from vlmhyperbench.reports.tokens import COLUMNS, fold, no_events
+from vlmhyperbench.summaries.records import TokenEvents
+from vlmhyperbench.summaries.spans import grid_over, on_one_clock
+from vlmhyperbench.summaries.tokens import COLUMNS, fold, no_events
 from vlmhyperbench_reporter.bundles import RunBundle
 from vlmhyperbench_reporter.composing import compose_run, render
 

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.shared.reports.builders import PAGES, evidence, fact, thumbnail
-from vlmhyperbench.reports.html import to_html
-from vlmhyperbench.reports.plots import to_svg
-from vlmhyperbench.reports.run_report import run_document
+from tests.shared.reports.builders import PAGES, document_of, evidence, fact, thumbnail
+from vlmhyperbench.reports.writers.html import to_html
+from vlmhyperbench.reports.writers.plots import to_svg
 
 SAMPLES = 100
 WIDTHS = (390, 1280)
@@ -23,7 +22,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
         fact(i, "no" if i % 4 == 0 else "yes", "yes", question=f"What stands in field {i}?", completion_tokens=i)
         for i in range(SAMPLES)
     ]
-    document = run_document(evidence(rows))
+    document = document_of(evidence(rows))
     drawings = {figure.name: to_svg(figure) for figure in document.figures}
     path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_bytes(to_html(document, drawings=drawings, thumbnails={PAGES[0]: thumbnail()}))

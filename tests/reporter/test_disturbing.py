@@ -14,8 +14,8 @@ from tests.support.builders import add_run, add_shard, chunk_frame, new_fact, st
 from vlmhyperbench.db.appending import append
 from vlmhyperbench.db.queries import table_of
 from vlmhyperbench.db.tables import ClaimRow, JobRow, RunRow
-from vlmhyperbench.reports.records import ClaimEvidence, Disturber
 from vlmhyperbench.runtime import Runtime
+from vlmhyperbench.summaries.records import ClaimEvidence, Disturber
 from vlmhyperbench_reporter.reading import read_bundle
 from vlmhyperbench_reporter.work import compose_run, render
 

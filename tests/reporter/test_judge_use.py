@@ -17,14 +17,14 @@ def _verdicts(*changes: dict[str, object]) -> polars.DataFrame:
 
 def _tokens(*changes: dict[str, object]) -> tuple[int | None, int | None]:
     use = use_of_judge("judged@v1", _verdicts(*changes))
-    return use.usage.prompt_tokens, use.usage.completion_tokens
+    return use.prompt_tokens, use.completion_tokens
 
 
 def test_counts_are_summed_up() -> None:
     use = use_of_judge("judged@v1", _verdicts({}, {}, {"is_kept": True}))
     assert (use.metric, use.requests, use.kept, use.failed) == ("judged@v1", 3, 1, 0)
-    assert (use.usage.prompt_tokens, use.usage.completion_tokens, use.busy_s) == (200, 22, 0.041)
-    assert use.usage.answers == 2
+    assert (use.prompt_tokens, use.completion_tokens, use.busy_s) == (200, 22, 0.041)
+    assert use.answers == 2
 
 
 def test_tokens_that_no_or_not_every_verdict_has_are_unknown() -> None:

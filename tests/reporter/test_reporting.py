@@ -29,8 +29,8 @@ from vlmhyperbench.domain.specs import Limits, MetricSpec
 from vlmhyperbench.domain.states import FactStatus, JobState
 from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.errors import Damaged, Fenced
-from vlmhyperbench.reports.tokens import LONGEST_GAP
 from vlmhyperbench.runtime import Runtime
+from vlmhyperbench.summaries.tokens import LONGEST_GAP
 from vlmhyperbench.wire.runs import Headline, MetricScore
 from vlmhyperbench.worker.children import CpuChildren
 from vlmhyperbench.worker.claims import ClaimedJob, WorkerContext
@@ -211,7 +211,7 @@ async def test_every_report_is_announced_once_and_figures_are_not(
         ]
     assert sorted(told) == [
         *("answers.csv", "metrics_detailed.csv", "metrics_summary.csv"),
-        *("report.html", "report.json", "report.md", "samples.parquet"),
+        *("report.html", "report.json", "report.md", "samples.parquet", "summary.json"),
     ]
 
 
@@ -258,7 +258,7 @@ async def test_a_run_that_was_never_indexed_stands_in_the_comparison_without_num
 
 async def test_only_the_formats_of_the_run_are_written(runtime: Runtime, cpu: CpuChildren, tmp_path: Path) -> None:
     run_id = await _answered(runtime, cpu, tmp_path, reports=("json",))
-    assert set(await _report(runtime, cpu, run_id)) == {"report.json", "samples.parquet"}
+    assert set(await _report(runtime, cpu, run_id)) == {"report.json", "samples.parquet", "summary.json"}
 
 
 async def test_a_run_without_metrics_gets_a_report_of_its_speed(

@@ -37,7 +37,7 @@ REPORT_POLICY = (
     "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 )
 """A report that is opened from the API runs in an origin of its own, and loads nothing."""
-REPORT_FILES = frozenset({"report", "table", "resources", "reuse"})
+REPORT_FILES = frozenset({"report", "summary", "table", "resources", "reuse"})
 """Kinds of artifacts that are shown as a run's or an experiment's report."""
 
 

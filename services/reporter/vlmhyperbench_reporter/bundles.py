@@ -8,7 +8,7 @@ from typing import Literal
 import polars
 
 from vlmhyperbench.domain.states import RunState
-from vlmhyperbench.reports.records import ClaimEvidence, JudgeUse, PhaseEvidence, TokenEvents
+from vlmhyperbench.summaries.records import ClaimEvidence, JudgeUse, PhaseEvidence, TokenEvents
 from vlmhyperbench_sdk.types import JsonObject
 
 
@@ -51,6 +51,8 @@ class RunBundle:
     platform_version: str
     events: TokenEvents | None = None
     alone: polars.DataFrame | None = None
+    summary: bytes | None = None
+    """The stored `summary.json` of its newest report; None where it has none yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +72,6 @@ class ReportFile:
     """One file of a report."""
 
     name: str
-    kind: Literal["report", "table"]
+    kind: Literal["report", "table", "summary"]
     media_type: str
     content: bytes

@@ -6,7 +6,6 @@ import io
 import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import PurePath
 
 import polars
 
@@ -14,21 +13,23 @@ from vlmhyperbench.domain.judging import is_judge
 from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec, RunSpec
 from vlmhyperbench.reports.comparison_report import comparison_document
 from vlmhyperbench.reports.document import Document
-from vlmhyperbench.reports.evidence import OpenedMetric, RunEvidence, ScoredMetric, name_metrics
-from vlmhyperbench.reports.headline import scores_of
-from vlmhyperbench.reports.html import to_html
-from vlmhyperbench.reports.json import to_json
-from vlmhyperbench.reports.markdown import markdown_files
-from vlmhyperbench.reports.plots import Drawing, to_svg
 from vlmhyperbench.reports.run_report import run_document
+from vlmhyperbench.reports.runs import ReportedRun
 from vlmhyperbench.reports.samples import NAME, write_samples
-from vlmhyperbench.reports.tables import answers_csv, metrics_detailed_csv, metrics_summary_csv
-from vlmhyperbench.reports.thumbnails import MAX_COUNT, MAX_FURTHER, make_thumbnails
+from vlmhyperbench.reports.writers.formats import Pages, write_report
+from vlmhyperbench.reports.writers.plots import Drawing, to_svg
+from vlmhyperbench.reports.writers.tables import answers_csv, metrics_detailed_csv, metrics_summary_csv
+from vlmhyperbench.reports.writers.thumbnails import MAX_COUNT, MAX_FURTHER, make_thumbnails
 from vlmhyperbench.scoring.extraction import TEXT
 from vlmhyperbench.scoring.metrics import open_answering
+from vlmhyperbench.summaries.codec import NAME as SUMMARY
+from vlmhyperbench.summaries.codec import from_json, to_json
+from vlmhyperbench.summaries.evidence import OpenedMetric, RunEvidence, ScoredMetric, name_metrics
+from vlmhyperbench.summaries.headline import scores_of
+from vlmhyperbench.summaries.summarising import summarise_run
+from vlmhyperbench.summaries.summary import RunSummary
 from vlmhyperbench_reporter.bundles import Draft, MeasureFile, ReportFile, RunBundle
-
-_MEDIA_TYPES = {".md": "text/markdown", ".svg": "image/svg+xml", ".webp": "image/webp"}
+from vlmhyperbench_sdk.errors import InvalidInput
 
 
 def compose_run(bundle: RunBundle) -> Draft:
@@ -41,15 +42,19 @@ def compose_run(bundle: RunBundle) -> Draft:
         PluginFailure: a metric cannot be constructed.
     """
     run = _evidence(bundle)
-    document = run_document(run)
-    tables = [_parquet(NAME, write_samples(run))]
+    summary = summarise_run(run)
+    document = run_document(summary, run)
+    tables = [
+        ReportFile(name=SUMMARY, kind="summary", media_type="application/json", content=to_json(summary)),
+        _parquet(NAME, write_samples(summary, run)),
+    ]
     if "csv" in run.spec.reports:
         tables += [
             _table("answers.csv", answers_csv(run)),
             _table("metrics_detailed.csv", metrics_detailed_csv(run)),
-            _table("metrics_summary.csv", metrics_summary_csv([run])),
+            _table("metrics_summary.csv", metrics_summary_csv([ReportedRun(summary=summary, evidence=run)])),
         ]
-    return replace(_draft(document, tuple(tables)), headline=scores_of(document.headline[0]))
+    return replace(_draft(document, tuple(tables)), headline=scores_of(summary))
 
 
 def compose_comparison(experiment_id: str, name: str, state: str, bundles: Sequence[RunBundle]) -> Draft:
@@ -58,7 +63,7 @@ def compose_comparison(experiment_id: str, name: str, state: str, bundles: Seque
     Raises:
         NotFound, InvalidInput, Conflict, PluginFailure: as `compose_run`.
     """
-    runs = [_evidence(bundle) for bundle in bundles]
+    runs = [_reported(bundle) for bundle in bundles]
     document = comparison_document(experiment_id, name, state, runs)
     return _draft(document, (_table("metrics_summary.csv", metrics_summary_csv(runs, is_named=True)),))
 
@@ -68,22 +73,13 @@ def render(draft: Draft, images: Mapping[str, bytes], *, formats: Sequence[str])
 
     `images` maps content hashes to the pages' bytes; what is missing or no image is named instead of shown.
     """
-    thumbnails = make_thumbnails(images)
     document, drawings, tables = _opened_draft(draft)
-    files = list(tables)
-    if "html" in formats:
-        page = to_html(document, drawings=drawings, thumbnails=thumbnails)
-        files.append(ReportFile(name="report.html", kind="report", media_type="text/html", content=page))
-    if "json" in formats:
-        content = to_json(document)
-        files.append(ReportFile(name="report.json", kind="report", media_type="application/json", content=content))
-    if "markdown" in formats:
-        beside = markdown_files(document, drawings=drawings, thumbnails=thumbnails)
-        files += [
-            ReportFile(name=name, kind="report", media_type=_MEDIA_TYPES[PurePath(name).suffix], content=content)
-            for name, content in beside.items()
-        ]
-    return tuple(files)
+    pages = Pages(document=document, drawings=drawings, thumbnails=make_thumbnails(images))
+    written = [
+        ReportFile(name=file.name, kind="report", media_type=file.media_type, content=file.content)
+        for file in write_report(pages, formats)
+    ]
+    return (*tables, *written)
 
 
 def _draft(document: Document, tables: tuple[ReportFile, ...]) -> Draft:
@@ -103,6 +99,24 @@ def _table(name: str, content: bytes) -> ReportFile:
 
 def _parquet(name: str, content: bytes) -> ReportFile:
     return ReportFile(name=name, kind="table", media_type="application/vnd.apache.parquet", content=content)
+
+
+def _reported(bundle: RunBundle) -> ReportedRun:
+    """Return a run that has ended, with the summary that was stored of it; without one it is computed now."""
+    evidence = _evidence(bundle)
+    summary = _stored(bundle) or summarise_run(evidence)
+    ended = summary.ended(bundle.state, reason=bundle.reason, finished_at=bundle.finished_at)
+    return ReportedRun(summary=ended, evidence=evidence)
+
+
+def _stored(bundle: RunBundle) -> RunSummary | None:
+    """Return the stored summary; None where there is none, or one of another version."""
+    if bundle.summary is None:
+        return None
+    try:
+        return from_json(bundle.summary)
+    except InvalidInput:
+        return None
 
 
 def _evidence(bundle: RunBundle) -> RunEvidence:

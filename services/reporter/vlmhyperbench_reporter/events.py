@@ -11,10 +11,10 @@ import polars
 
 from vlmhyperbench.db import chunks
 from vlmhyperbench.db.views import ChunkView
-from vlmhyperbench.reports.records import ClaimEvidence, TokenEvents
-from vlmhyperbench.reports.spans import ANSWERED, clock_offsets, grid_over, on_one_clock, own_rows
-from vlmhyperbench.reports.tokens import COLUMNS, LONGEST_GAP, fold, no_events
 from vlmhyperbench.runtime import Runtime
+from vlmhyperbench.summaries.records import ClaimEvidence, TokenEvents
+from vlmhyperbench.summaries.spans import ANSWERED, clock_offsets, grid_over, on_one_clock, own_rows
+from vlmhyperbench.summaries.tokens import COLUMNS, LONGEST_GAP, fold, no_events
 
 BATCH = 16
 """Chunks that are opened at once: at most 4,096 answers."""

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
 from uuid import UUID
 
 import polars
 
-from vlmhyperbench.db import evidence, manifests, measures, phases, runs
-from vlmhyperbench.db.views import PhaseView
+from vlmhyperbench.db import artifacts, evidence, manifests, measures, phases, runs
+from vlmhyperbench.db.views import ArtifactView, PhaseView
 from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
 from vlmhyperbench.domain.judging import METRIC
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.domain.steps import STEPS, StepKind
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.facts.read import read_facts
-from vlmhyperbench.reports.records import ClaimEvidence, Disturber, JudgeUse, PhaseEvidence
-from vlmhyperbench.reports.spans import window_s
-from vlmhyperbench.reports.target_cost import usage_of
 from vlmhyperbench.runtime import Runtime
+from vlmhyperbench.storage import Storage
+from vlmhyperbench.summaries.costs import usage_of
+from vlmhyperbench.summaries.records import ClaimEvidence, Disturber, JudgeUse, PhaseEvidence
+from vlmhyperbench.summaries.spans import window_s
 from vlmhyperbench_reporter.bundles import MeasureFile, RunBundle
 from vlmhyperbench_reporter.events import read_events
 from vlmhyperbench_sdk.types import JsonObject
@@ -55,6 +57,7 @@ async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
         run_phases = await phases.of_run(session, run_id)
         claims = await evidence.of_run(session, run_id)
         measured = await measures.of_run(session, run_id)
+        files = await artifacts.of_run(session, run_id)
     facts = await read_facts(runtime.database, runtime.storage, run_id, payload=PAYLOAD)
     claims += await _behind(runtime, facts, claims)
     told = await _tell(runtime, claims, project_id=run.project_id)
@@ -96,7 +99,17 @@ async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
         platform_version=version("vlmhyperbench"),
         events=events,
         alone=await _alone(runtime, run_id, run_phases),
+        summary=await _summary(runtime.storage, files),
     )
+
+
+async def _summary(storage: Storage, files: Sequence[ArtifactView]) -> bytes | None:
+    """Read the summary of the run's newest report."""
+    file = next((file for file in files if file.kind == "summary"), None)
+    if file is None:
+        return None
+    path = await storage.open(file.storage_key, file.sha256)
+    return await asyncio.to_thread(path.read_bytes)
 
 
 async def _alone(runtime: Runtime, run_id: UUID, found: Sequence[PhaseView]) -> polars.DataFrame | None:
@@ -144,7 +157,7 @@ def use_of_judge(metric: str, rows: polars.DataFrame) -> JudgeUse:
         kept=rows.height - asked.height,
         failed=rows.filter(polars.col("status") != "ok").height,
         busy_s=int(asked["latency_ns"].sum()) / 1e9,
-        usage=usage_of(asked, window_s=window_s(asked)),
+        **asdict(usage_of(asked, window_s=window_s(asked))),
     )
 
 

@@ -266,12 +266,6 @@ def _judged(delta: Delta, *, minimum_effect: float) -> Delta:
     return replace(delta, verdict=verdict)
 
 
-def perfect_of(description: MetricDescription) -> float | None:
-    """Return the value of a right answer; None where the range has no such end, or nobody says which end is good."""
-    low, high = description.range
-    return {"higher": high, "lower": low, None: None}[description.direction]
-
-
 def scale_of(description: MetricDescription) -> float:
     """Return the length of a metric's scale; one with an open end counts as 1."""
     low, high = description.range

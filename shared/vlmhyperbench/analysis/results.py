@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from vlmhyperbench_sdk.protocols import MetricDescription
+
 CONFIDENCE = 0.95
 """Of intervals."""
 CERTAINTY = 0.99
@@ -112,3 +114,9 @@ class Goodput:
     """The share's interval times the rate at which requests were scheduled; `high_per_s` too."""
     high_per_s: float | None
     confidence: float = CONFIDENCE
+
+
+def perfect_of(description: MetricDescription) -> float | None:
+    """Return the value of a right answer; None where the range has no such end, or nobody says which end is good."""
+    low, high = description.range
+    return {"higher": high, "lower": low, None: None}[description.direction]

@@ -22,8 +22,8 @@ from vlmhyperbench.registry.validation import validate
 from vlmhyperbench.reports.comparing import Comparison, rows, sections, tables, to_junit, verdict
 from vlmhyperbench.reports.comparing import compare as compare_runs
 from vlmhyperbench.reports.document import write_cell
-from vlmhyperbench.reports.markdown import sections_to_markdown
 from vlmhyperbench.reports.samples import NAME, Samples, read_samples
+from vlmhyperbench.reports.writers.markdown import sections_to_markdown
 from vlmhyperbench.wire.runs import RunDetail
 
 

@@ -65,11 +65,11 @@ def rewrite(file: Path, out: Path | None, format: Literal["html", "markdown"]) -
         InvalidInput: the file is no report.
         Unavailable: the file cannot be read, or the folder not written.
     """
-    from vlmhyperbench.reports.html import to_html
-    from vlmhyperbench.reports.json import from_json
-    from vlmhyperbench.reports.markdown import image_name, markdown_files
-    from vlmhyperbench.reports.plots import to_svg
-    from vlmhyperbench.reports.thumbnails import read_thumbnail
+    from vlmhyperbench.reports.writers.formats import Pages, write_report
+    from vlmhyperbench.reports.writers.json import from_json
+    from vlmhyperbench.reports.writers.markdown import image_name
+    from vlmhyperbench.reports.writers.plots import to_svg
+    from vlmhyperbench.reports.writers.thumbnails import read_thumbnail
 
     try:
         document = from_json(file.read_bytes())
@@ -77,14 +77,15 @@ def rewrite(file: Path, out: Path | None, format: Literal["html", "markdown"]) -
         pictures = {image: read_thumbnail(path.read_bytes()) for image, path in beside.items() if is_file(path)}
     except OSError as error:
         raise Unavailable(f"{file} cannot be read: {error.strerror or error}.") from error
-    thumbnails = {image: picture for image, picture in pictures.items() if picture is not None}
-    drawings = {figure.name: to_svg(figure) for figure in document.figures}
+    pages = Pages(
+        document=document,
+        drawings={figure.name: to_svg(figure) for figure in document.figures},
+        thumbnails={image: picture for image, picture in pictures.items() if picture is not None},
+    )
     folder = out or Path(f"report-{short(document.id)}")
-    if format == "html":
-        store(folder, {"report.html": to_html(document, drawings=drawings, thumbnails=thumbnails)})
-        return folder / "report.html"
-    store(folder, markdown_files(document, drawings=drawings, thumbnails=thumbnails))
-    return folder / "report.md"
+    files = write_report(pages, {format})
+    store(folder, {file.name: file.content for file in files})
+    return folder / files[0].name
 
 
 def locate(client: Client, subject: RunDetail | ExperimentDetail) -> tuple[Path | None, str | None]:

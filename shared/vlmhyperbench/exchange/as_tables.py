@@ -62,7 +62,7 @@ def write_csv(run: ExportedRun, samples: Iterable[ExportedSample], *, out: Path,
     """
     import polars
 
-    from vlmhyperbench.reports.tables import csv_rows
+    from vlmhyperbench.reports.writers.tables import csv_rows
 
     schema = _csv_schema()
     with staging.file(out).open("wb") as file:

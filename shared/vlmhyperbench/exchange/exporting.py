@@ -14,10 +14,10 @@ from typing import TypeGuard
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from vlmhyperbench.domain.prompts import is_linear, render
+from vlmhyperbench.domain.publishing import public_spec
 from vlmhyperbench.domain.specs import AnyPrompt, ExtractorSpec, ImportTarget, MetricSpec, PromptSpec, RunSpec
 from vlmhyperbench.errors import Conflict, InvalidInput, NotFound, NotReady
 from vlmhyperbench.exchange.exported import ExportedMeasure, ExportedRun, ExportedSample, ExportedScore
-from vlmhyperbench.reports.wording import public_spec
 from vlmhyperbench.scoring.extraction import extract
 from vlmhyperbench.scoring.scores import INVALID
 from vlmhyperbench.wire.results import MeasureValue, Result

@@ -5,26 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import cast
 from xml.etree import ElementTree
 
 from pydantic import JsonValue
 
-from vlmhyperbench.analysis.comparison import Delta, Flips, Measured, compare_metrics, count_flips, perfect_of
-from vlmhyperbench.analysis.gates import MEMORY, Check, GatePolicy, Side, WholeRun, check, is_met, two_kinds_of_memory
+from vlmhyperbench.analysis.comparison import Delta, Flips, Measured, compare_metrics, count_flips
+from vlmhyperbench.analysis.gates import MEMORY, Check, GatePolicy, check, is_met, two_kinds_of_memory
 from vlmhyperbench.analysis.parity import Parity
 from vlmhyperbench.analysis.parity import parity as compare_texts
-from vlmhyperbench.domain.identity import Measurement, kinds_of_machines, may_be_paired, measured_apart
-from vlmhyperbench.domain.scenarios import ScenarioSpec
+from vlmhyperbench.analysis.results import perfect_of
+from vlmhyperbench.domain.identity import may_be_paired, measured_apart
 from vlmhyperbench.domain.specs import DatasetSpec
-from vlmhyperbench.reports.datasets import DataSets, data_sets_of
-from vlmhyperbench.reports.differences import delta_table, lost_of, why_they_disagree
 from vlmhyperbench.reports.document import Cell, Column, Section, Table, write_number
-from vlmhyperbench.reports.parity import divergences, parity_table, say
 from vlmhyperbench.reports.samples import Samples
-from vlmhyperbench.reports.validity import INVALID
-from vlmhyperbench.reports.wording import listed, plural
-from vlmhyperbench_sdk.types import JsonObject
+from vlmhyperbench.reports.sections.datasets import DataSets, data_sets_of
+from vlmhyperbench.reports.sections.differences import delta_table, lost_of, why_they_disagree
+from vlmhyperbench.reports.sections.parity import divergences, parity_table, say
+from vlmhyperbench.reports.sections.validity import INVALID
+from vlmhyperbench.reports.sections.wording import listed, plural
+from vlmhyperbench.reports.sides import number_of
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NO_MEASURE = "A run was interrupted, or timed in part: its speeds are no measure."
@@ -67,7 +66,7 @@ def compare(baseline: Samples, other: Samples, *, policy: GatePolicy | None = No
     texts = (side.answers() if is_pair else side.answers().clear() for side in (baseline, other))
     checks: list[Check] = []
     if policy is not None:
-        checks = check(policy, baseline=_side(baseline), other=_side(other), deltas=deltas)
+        checks = check(policy, baseline=baseline.side, other=other.side, deltas=deltas)
     return Comparison(
         baseline=baseline,
         other=other,
@@ -189,36 +188,6 @@ def _xml(text: str) -> str:
     return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def _side(samples: Samples) -> Side:
-    data = _object(samples.meta, "data")
-    counts = _object(data, "counts")
-    metrics = _object(_object(samples.meta, "headline"), "metrics")
-    return Side(
-        metrics={name: _measured(_object(metrics, name)) for name in metrics},
-        headline=cast("dict[str, JsonValue]", _object(samples.meta, "headline")),
-        counts={name: float(value) for name, value in counts.items() if isinstance(value, int | float)},
-        spec=cast("dict[str, JsonValue]", samples.spec),
-        measurement=_measurement(samples),
-        is_interrupted=samples.meta.get("is_interrupted") is True,
-        is_stopped=data.get("is_stopped") is True,
-    )
-
-
-def _measured(headline: JsonObject) -> WholeRun:
-    return WholeRun(
-        value=_number(headline.get("value")),
-        lower=_number(headline.get("lower")),
-        upper=_number(headline.get("upper")),
-        without=_number(headline.get("n_without_value")) or 0.0,
-        lost={name: _number(headline.get(name)) or 0.0 for name in ("unscored", "invalid")},
-    )
-
-
-def _object(value: JsonObject, name: str) -> JsonObject:
-    found = value.get(name)
-    return found if isinstance(found, dict) else {}
-
-
 def _flips(first: Sequence[Measured], theirs: Sequence[Measured]) -> Flips | None:
     """Count by the first metric, where both runs have it first and its range has a right end."""
     if not first or not theirs or not first[0].is_same(theirs[0]):
@@ -233,18 +202,18 @@ def _warnings(baseline: Samples, other: Samples, deltas: dict[str, Delta]) -> It
             "The runs asked other data sets, which number samples of their own: no answers are paired. An imported "
             "file is paired with a run of a data set if it is imported with --dataset."
         )
-    elif _manifest_of(baseline) != _manifest_of(other):
+    elif baseline.manifest_id != other.manifest_id:
         yield "The runs were not made on the same samples; what both have is paired by its key."
     mine, theirs = ({one["key"]: one for one in run.described()} for run in (baseline, other))
     missing = sorted(str(key) for key in {*mine, *theirs} if key not in deltas)
     if missing and _may_be_paired(baseline, other):
         yield f"Not compared, since one run lacks it or defines it otherwise: {', '.join(missing)}."
     for run in (baseline, other):
-        if _object(run.meta, "data").get("is_stopped") is True:
+        if run.side.is_stopped:
             yield f"{run.name} stopped early by its rule: intervals and p-values suppose that it did not."
         if _validity(run) == "invalid":
             yield f"The speeds of {run.name} are {INVALID} as measurements; its report says why."
-        if run.meta.get("is_interrupted") is True:
+        if run.side.is_interrupted:
             yield f"{run.name} was interrupted, or timed in part: its speeds are no measure."
     apart = _measured_apart(baseline, other)
     if apart:
@@ -258,56 +227,33 @@ def _warnings(baseline: Samples, other: Samples, deltas: dict[str, Delta]) -> It
 
 def _validity(samples: Samples) -> str | None:
     """What is to be said of a run's speeds: `valid`, or why they are no measure."""
-    return _text(_object(samples.meta, "headline").get("validity"))
+    found = samples.side.headline.get("validity")
+    return found if isinstance(found, str) else None
 
 
 def _measured_apart(baseline: Samples, other: Samples) -> list[str]:
     """Say why speeds of the two are not to be compared; nothing where one has none."""
     if _validity(baseline) is None or _validity(other) is None:
         return []
-    return measured_apart(_measurement(baseline), _measurement(other))
-
-
-def _measurement(samples: Samples) -> Measurement:
-    data = _object(samples.meta, "data")
-    claims = data.get("claims")
-    measuring = [one for one in claims if isinstance(one, dict)] if isinstance(claims, list) else []
-    return Measurement(
-        scenario=ScenarioSpec.model_validate(_object(samples.spec, "scenario")),
-        manifest_id=_manifest_of(samples),
-        machines=kinds_of_machines(_object(one, "machine") for one in measuring if one["job"] == "GENERATE"),
-    )
+    return measured_apart(baseline.side.measurement, other.side.measurement)
 
 
 def _may_be_paired(baseline: Samples, other: Samples) -> bool:
-    first, second = (DatasetSpec.model_validate(_object(side.spec, "dataset")) for side in (baseline, other))
-    return may_be_paired(first, second, (_manifest_of(baseline), _manifest_of(other)))
-
-
-def _manifest_of(samples: Samples) -> str | None:
-    """Hash of the samples that the run asked about."""
-    return _text(samples.meta.get("manifest_id"))
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
+    first, second = (DatasetSpec.model_validate(side.side.spec.get("dataset")) for side in (baseline, other))
+    return may_be_paired(first, second, (baseline.manifest_id, other.manifest_id))
 
 
 def _measured_speeds(comparison: Comparison) -> list[tuple[str, float | None, float | None]]:
-    before, after = (_object(side.meta, "headline") for side in (comparison.baseline, comparison.other))
-    return [(name, _number(before.get(name)), _number(after.get(name))) for name in _SPEEDS]
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    before, after = (samples.side.headline for samples in (comparison.baseline, comparison.other))
+    return [(name, number_of(before.get(name)), number_of(after.get(name))) for name in _SPEEDS]
 
 
 def _speeds(comparison: Comparison) -> Table:
     sides = (comparison.baseline, comparison.other)
-    broken = any(side.meta.get("is_interrupted") is True for side in sides)
-    void = [side.name for side in sides if _validity(side) == "invalid"]
+    broken = any(samples.side.is_interrupted for samples in sides)
+    void = [samples.name for samples in sides if _validity(samples) == "invalid"]
     apart = _measured_apart(*sides)
-    of_memory = two_kinds_of_memory(*(_object(side.meta, "headline") for side in sides))
+    of_memory = two_kinds_of_memory(*(samples.side.headline for samples in sides))
     found: list[tuple[Cell, ...]] = []
     for name, before, after in _measured_speeds(comparison):
         is_measure = not of_memory if name == MEMORY else not (void or broken or apart)

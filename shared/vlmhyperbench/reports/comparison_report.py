@@ -5,12 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from vlmhyperbench.domain.short_ids import short
-from vlmhyperbench.reports import cases
-from vlmhyperbench.reports.counting import Counts, count, counts_table
-from vlmhyperbench.reports.differences import MAX_DRAWN_RUNS, Paired, baselines_of, differences, flip_matrix, pair_all
 from vlmhyperbench.reports.document import (
     Block,
     Cell,
@@ -22,160 +18,134 @@ from vlmhyperbench.reports.document import (
     Tile,
     write_number,
 )
-from vlmhyperbench.reports.errors import say_why_failed
-from vlmhyperbench.reports.evidence import RunEvidence, ScoredMetric
-from vlmhyperbench.reports.headline import final_state, finished_at, headline_row, run_data, tone_of
-from vlmhyperbench.reports.judging import judges_of
-from vlmhyperbench.reports.limitations import limitations
-from vlmhyperbench.reports.matrix import matrix_table
-from vlmhyperbench.reports.parity import parity_section
-from vlmhyperbench.reports.performance import Performance, performance_of
-from vlmhyperbench.reports.provenance import configuration_items, provenance
-from vlmhyperbench.reports.quality import Quality, overall, quality_by
-from vlmhyperbench.reports.ranking import ranking
-from vlmhyperbench.reports.run_report import quality_figure
-from vlmhyperbench.reports.sample_table import samples_section
-from vlmhyperbench.reports.speed import compared_speeds
-from vlmhyperbench.reports.tradeoffs import Candidate, trade_offs
-from vlmhyperbench.reports.validity import INVALID, marked
-from vlmhyperbench.reports.verdict import comparison_verdict, incomplete
-from vlmhyperbench.reports.wording import listed, milliseconds, plural, size
+from vlmhyperbench.reports.runs import ReportedRun
+from vlmhyperbench.reports.sections import cases
+from vlmhyperbench.reports.sections.counting import counts_table
+from vlmhyperbench.reports.sections.differences import (
+    MAX_DRAWN_RUNS,
+    Paired,
+    baselines_of,
+    differences,
+    flip_matrix,
+    pair_all,
+)
+from vlmhyperbench.reports.sections.errors import say_why_failed
+from vlmhyperbench.reports.sections.groups import quality_figure
+from vlmhyperbench.reports.sections.judging import judges_of
+from vlmhyperbench.reports.sections.limitations import limitations
+from vlmhyperbench.reports.sections.matrix import matrix_table
+from vlmhyperbench.reports.sections.parity import parity_section
+from vlmhyperbench.reports.sections.provenance import configuration_items, provenance
+from vlmhyperbench.reports.sections.quality import by_column, overall
+from vlmhyperbench.reports.sections.ranking import ranking
+from vlmhyperbench.reports.sections.sample_table import samples_section
+from vlmhyperbench.reports.sections.speed import compared_speeds
+from vlmhyperbench.reports.sections.tradeoffs import trade_offs
+from vlmhyperbench.reports.sections.validity import INVALID, marked
+from vlmhyperbench.reports.sections.verdict import comparison_verdict, incomplete
+from vlmhyperbench.reports.sections.wording import listed, milliseconds, plural, size, tone_of
+from vlmhyperbench.summaries.codec import to_object
+from vlmhyperbench.summaries.headline import headline_row
+from vlmhyperbench.summaries.scores import MetricIdentity
+from vlmhyperbench.summaries.summary import RunSummary
 
 MAX_FLIP_BLOCKS = 3
 _SEPARATOR = re.compile(r"\s*[·/|,]\s*")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Summarised:
-    run: RunEvidence
-    counts: Counts
-    performance: Performance
-    quality: list[Quality]
-    by_group: dict[str, list[Quality]]
-
-
-def _gap(summarised: _Summarised) -> str:
+def _gap(run: RunSummary) -> str:
     """Say why a run's score does not rest on everything, or why it has none."""
-    name, why = summarised.run.name, say_why_failed(summarised.run)
-    return f"{name} has {why} " if why else incomplete(summarised.quality, summarised.counts, name=name)
+    why = say_why_failed(run)
+    return f"{run.name} has {why} " if why else incomplete(run, name=run.name)
 
 
-def comparison_document(experiment_id: str, name: str, state: str, runs: Sequence[RunEvidence]) -> Document:
+def comparison_document(experiment_id: str, name: str, state: str, runs: Sequence[ReportedRun]) -> Document:
     """Return the comparison of an experiment's runs, in their order; the first one of each data set is its baseline.
 
     Runs without scores stand in the tables, but are not paired, and so do those whose data set nobody else asked.
     """
     named = _distinct(runs)
-    summarised = [_summarise(run) for run in named]
+    summaries, evidence = [run.summary for run in named], [run.evidence for run in named]
     paired = pair_all(named)
-    found = [cases.find_flips(one.baseline, one.run) for one in paired[:MAX_FLIP_BLOCKS]]
+    found = [cases.find_flips(pair.baseline.evidence, pair.run.evidence) for pair in paired[:MAX_FLIP_BLOCKS]]
+    sections: tuple[Section | None, ...] = (
+        _results(summaries),
+        trade_offs(summaries),
+        differences(paired),
+        parity_section(paired[:MAX_FLIP_BLOCKS]),
+        ranking(evidence, paired),
+        *judges_of(evidence),
+        _quality(summaries),
+        _flips(paired, found),
+        samples_section(evidence),
+        _performance(named),
+        _configurations(summaries),
+        *_provenances(summaries),
+        limitations(summaries),
+    )
     targets = plural(len(named), "run")
     return Document(
         scope="experiment",
         id=experiment_id,
         title=name,
-        subtitle=f"{targets} on {_tasks(named)}; {_baselines(named, paired)}" if named else "No run",
+        subtitle=f"{targets} on {_tasks(summaries)}; {_baselines(summaries, paired)}" if named else "No run",
         state=state.lower(),
         tone=tone_of("SUCCEEDED" if state == "DONE" else state),
-        finished_at=max((finished_at(run) for run in named), default=""),
+        finished_at=max((summary.finished_at for summary in summaries), default=""),
         verdict=comparison_verdict(
-            paired,
-            performances={one.run.id: one.performance for one in summarised},
-            flips=[flip for flips in found for flip in flips],
-            gaps="".join(map(_gap, summarised)),
+            paired, flips=[flip for flips in found for flip in flips], gaps="".join(map(_gap, summaries))
         ),
-        tiles=_tiles(summarised, paired),
-        sections=(
-            _results(summarised),
-            *trade_offs(
-                [
-                    Candidate(run=one.run, counts=one.counts, quality=one.quality[0], performance=one.performance)
-                    for one in summarised
-                    if one.quality
-                ]
-            ),
-            differences(paired),
-            *parity_section(paired[:MAX_FLIP_BLOCKS]),
-            *ranking(named, paired),
-            *judges_of(named),
-            _quality(summarised),
-            _flips(paired, found),
-            samples_section(named),
-            _performance(summarised),
-            _configurations(named),
-            *_provenances(named),
-            limitations([(one.run, one.counts, one.performance) for one in summarised]),
-        ),
-        headline=tuple(
-            headline_row(one.run, counts=one.counts, performance=one.performance, quality=one.quality)
-            for one in summarised
-        ),
-        data={
-            one.run.id: run_data(
-                one.run,
-                counts=one.counts,
-                performance=one.performance,
-                quality=one.quality,
-                by_group=one.by_group,
-            )
-            for one in summarised
-        },
+        tiles=_tiles(summaries, paired),
+        sections=tuple(section for section in sections if section is not None),
+        headline=tuple(headline_row(summary) for summary in summaries),
+        data={summary.id: to_object(summary) for summary in summaries},
     )
 
 
-def _summarise(run: RunEvidence) -> _Summarised:
-    return _Summarised(
-        run=run,
-        counts=count(run),
-        performance=performance_of(run),
-        quality=overall(run),
-        by_group={column: quality_by(run, (column,)) for column in run.groups},
-    )
-
-
-def _tiles(summarised: Sequence[_Summarised], paired: Sequence[Paired]) -> tuple[Tile, ...]:
+def _tiles(runs: Sequence[RunSummary], paired: Sequence[Paired]) -> tuple[Tile, ...]:
     tiles = []
-    for one in summarised[:4]:
-        quality = one.quality[0] if one.quality else None
-        latency = one.performance.times.get("latency_ms")
+    for run in runs[:4]:
+        quality = next(iter(overall(run)), None)
+        latency = run.performance.times.get("latency_ms")
         tiles.append(
             Tile(
-                label=one.run.name,
+                label=run.name,
                 value=write_number(quality.value) if quality else "–",
                 detail=f"{quality.label if quality else 'no metric'}"
-                + (marked(f" · p50 {milliseconds(latency.p50)}", one.performance.validity) if latency else ""),
+                + (marked(f" · p50 {milliseconds(latency.p50)}", run.performance) if latency else ""),
             )
         )
     tiles += [
         Tile(
-            label=f"flips to {one.run.name}",
+            label=f"flips to {pair.run.name}",
             value=str(flips.broke + flips.mended),
             detail=f"{flips.broke} broke, {flips.mended} mended, of {write_number(flips.pairs, 0)}",
         )
-        for one in paired[:2]
-        if (flips := one.flips) is not None
+        for pair in paired[:2]
+        if (flips := pair.flips) is not None
     ]
     return tuple(tiles)
 
 
-def _results(summarised: Sequence[_Summarised]) -> Section:
-    metrics = _columns(summarised)
+def _results(runs: Sequence[RunSummary]) -> Section:
+    metrics = _columns(runs)
     quality_rows: list[tuple[Cell, ...]] = []
     speed_rows: list[tuple[Cell, ...]] = []
-    for one in summarised:
-        latency, first = one.performance.times.get("latency_ms"), one.performance.times.get("ttft_user_ms")
-        quality_rows.append((one.run.name, *(_estimate(one.quality, metric) for metric in metrics.values())))
+    for run in runs:
+        speeds = run.performance
+        latency, first = speeds.times.get("latency_ms"), speeds.times.get("ttft_user_ms")
+        quality_rows.append((run.name, *(_estimate(run, metric) for metric in metrics.values())))
         speed_rows.append(
             (
-                one.run.name,
+                run.name,
                 milliseconds(latency.p50 if latency else None),
                 milliseconds(latency.p99 if latency else None),
                 milliseconds(first.p50 if first else None),
-                one.performance.samples_per_s,
-                one.performance.output_tokens_per_s,
-                size(one.performance.peak_memory_bytes),
-                one.performance.state.replace("invalid", INVALID) if one.performance.times else "–",
-                final_state(one.run, one.counts).lower(),
+                speeds.samples_per_s,
+                speeds.output_tokens_per_s,
+                size(speeds.peak_memory_bytes),
+                (speeds.state or "–").replace("invalid", INVALID),
+                run.state.lower(),
             )
         )
     quality_table = Table(
@@ -214,93 +184,93 @@ def _results(summarised: Sequence[_Summarised]) -> Section:
         ),
         rows=tuple(
             (
-                one.run.name,
-                found.label,
-                found.n,
-                found.summary.n_unscored,
-                Estimate(value=found.summary.lower, digits=found.estimate.digits),
-                Estimate(value=found.summary.upper, digits=found.estimate.digits),
+                run.name,
+                quality.label,
+                quality.n,
+                quality.score.n_unscored,
+                Estimate(value=quality.score.lower, digits=quality.estimate.digits),
+                Estimate(value=quality.score.upper, digits=quality.estimate.digits),
             )
-            for one in summarised
-            for found in one.quality
+            for run in runs
+            for quality in overall(run)
         ),
         note="How far a value could move if every unscored answer were wrong, or right; of a pooled metric only what "
         "right ones would make of it is known, if that.",
         is_collapsed=True,
     )
+    matrix = matrix_table(runs)
     return Section(
         name="results",
         title="Results",
         lead="Every run over all its samples.",
         blocks=(
-            *matrix_table([(item.run, item.quality[0] if item.quality else None) for item in summarised]),
+            *([matrix] if matrix is not None else []),
             quality_table,
             speed_table,
-            counts_table([(item.run.name, item.counts) for item in summarised]),
+            counts_table([(run.name, run.counts) for run in runs]),
             bounds,
         ),
     )
 
 
-def _columns(summarised: Sequence[_Summarised]) -> dict[str, ScoredMetric]:
+def _columns(runs: Sequence[RunSummary]) -> dict[str, MetricIdentity]:
     """Title → metric, one column each; what another run defines otherwise under the same label says whose it is."""
-    columns: dict[str, ScoredMetric] = {}
-    for one in summarised:
-        for found in one.quality:
-            if not any(known.is_same(found.scored) for known in columns.values()):
-                title = found.label if found.label not in columns else f"{found.label}, as in {one.run.name}"
-                columns[title] = found.scored
+    columns: dict[str, MetricIdentity] = {}
+    for run in runs:
+        for metric in run.described:
+            if not any(known.is_same(metric) for known in columns.values()):
+                title = metric.label if metric.label not in columns else f"{metric.label}, as in {run.name}"
+                columns[title] = metric
     return columns
 
 
-def _estimate(quality: Sequence[Quality], metric: ScoredMetric) -> Estimate | None:
-    return next((one.estimate for one in quality if one.scored.is_same(metric)), None)
+def _estimate(run: RunSummary, metric: MetricIdentity) -> Estimate | None:
+    return next((quality.estimate for quality in overall(run) if quality.identity.is_same(metric)), None)
 
 
-def _quality(summarised: Sequence[_Summarised]) -> Section:
-    primary = summarised[0].run.primary if summarised else None
+def _quality(runs: Sequence[RunSummary]) -> Section:
+    primary = runs[0].primary if runs else None
     blocks: list[Block] = []
-    for column in summarised[0].by_group if summarised else ():
+    for column in runs[0].group_columns if runs else ():
         series = {
-            one.run.name: [found for found in one.by_group.get(column, ()) if found.scored.is_same(primary)]
-            for one in summarised[:MAX_DRAWN_RUNS]
+            run.name: [row for row in by_column(run).get(column, ()) if row.identity.is_same(primary)]
+            for run in runs[:MAX_DRAWN_RUNS]
         }
-        known = {name: rows for name, rows in series.items() if any(found.value is not None for found in rows)}
+        known = {name: rows for name, rows in series.items() if any(row.value is not None for row in rows)}
         if known:
             blocks.append(quality_figure(column, known))
     lead = "By the primary metric; the baseline's weakest group stands on top." if blocks else "There are no groups."
-    lead += _cut(summarised) if blocks else ""
+    lead += _cut(len(runs)) if blocks else ""
     return Section(name="quality", title="Quality by group", lead=lead, blocks=tuple(blocks))
 
 
 def _flips(paired: Sequence[Paired], found: Sequence[Sequence[cases.Flip]]) -> Section:
     blocks: list[Block] = []
-    for index, (one, flips) in enumerate(zip(paired, found, strict=False), 1):
-        if one.flips is None or one.flips.pairs == 0:
+    for index, (pair, flips) in enumerate(zip(paired, found, strict=False), 1):
+        if pair.flips is None or pair.flips.pairs == 0:
             continue
-        blocks.append(flip_matrix(one.baseline.name, one.run.name, one.flips, index))
+        baseline, run = pair.baseline, pair.run
+        blocks.append(flip_matrix(baseline.name, run.name, pair.flips, index))
         if flips:
-            blocks.append(
-                cases.show_flips(one.baseline, one.run, flips, index=index, most=cases.MAX_FLIPS // len(found))
-            )
+            most = cases.MAX_FLIPS // len(found)
+            blocks.append(cases.show_flips(baseline.evidence, run.evidence, flips, index=index, most=most))
     lead = "Answers that are right in one run and wrong in the other." if blocks else "No answers could be paired."
     return Section(name="flips", title="Answers that flipped", lead=lead, blocks=tuple(blocks))
 
 
-def _performance(summarised: Sequence[_Summarised]) -> Section:
-    timed = [one for one in summarised if one.performance.times]
-    runs = [(one.run, one.performance) for one in timed]
-    return compared_speeds(runs, drawn=runs[:MAX_DRAWN_RUNS], cut=_cut(timed))
+def _performance(runs: Sequence[ReportedRun]) -> Section:
+    timed = [run for run in runs if run.summary.performance.times]
+    return compared_speeds([run.summary for run in timed], drawn=timed[:MAX_DRAWN_RUNS], cut=_cut(len(timed)))
 
 
-def _cut(summarised: Sequence[_Summarised]) -> str:
+def _cut(runs: int) -> str:
     """Say which runs figures leave out."""
-    if len(summarised) <= MAX_DRAWN_RUNS:
+    if runs <= MAX_DRAWN_RUNS:
         return ""
-    return f" Figures show the first {MAX_DRAWN_RUNS} of {len(summarised)} runs; the tables show all of them."
+    return f" Figures show the first {MAX_DRAWN_RUNS} of {runs} runs; the tables show all of them."
 
 
-def _configurations(runs: Sequence[RunEvidence]) -> Section:
+def _configurations(runs: Sequence[RunSummary]) -> Section:
     settings = [dict(configuration_items(run.spec)) for run in runs]
     names = list(dict.fromkeys(name for setting in settings for name in setting))
     columns = (Column(title="setting"), *(Column(title=run.name) for run in runs))
@@ -324,11 +294,11 @@ def _configurations(runs: Sequence[RunEvidence]) -> Section:
     return Section(name="configuration", title="Configuration", lead=lead, blocks=tuple(blocks))
 
 
-def _provenances(runs: Sequence[RunEvidence]) -> list[Section]:
+def _provenances(runs: Sequence[RunSummary]) -> list[Section]:
     return [provenance(run, name=f"provenance-{i}", title=f"Provenance of {run.name}") for i, run in enumerate(runs, 1)]
 
 
-def _distinct(runs: Sequence[RunEvidence]) -> list[RunEvidence]:
+def _distinct(runs: Sequence[ReportedRun]) -> list[ReportedRun]:
     """Give runs short names that keep them apart: what all names begin or end with goes, equal ones get their ids."""
     parts = [_SEPARATOR.split(run.name) for run in runs]
     start = end = 0
@@ -340,15 +310,15 @@ def _distinct(runs: Sequence[RunEvidence]) -> list[RunEvidence]:
     names = [" · ".join(part[start : len(part) - end]) for part in parts]
     often = Counter(names)
     return [
-        replace(run, name=name if often[name] == 1 else f"{name} {short(run.id)}")
+        run.named(name if often[name] == 1 else f"{name} {short(run.summary.id)}")
         for run, name in zip(runs, names, strict=True)
     ]
 
 
-def _baselines(runs: Sequence[RunEvidence], paired: Sequence[Paired]) -> str:
+def _baselines(runs: Sequence[RunSummary], paired: Sequence[Paired]) -> str:
     names = baselines_of(paired) or [runs[0].name]
     return f"the baseline is {names[0]}" if len(names) == 1 else f"the baselines are {listed(names)}"
 
 
-def _tasks(runs: Sequence[RunEvidence]) -> str:
+def _tasks(runs: Sequence[RunSummary]) -> str:
     return ", ".join(dict.fromkeys(f"{run.spec.task} with {run.spec.dataset.name}" for run in runs))

@@ -1,34 +1,37 @@
 """`samples.parquet`: every measure of a run with what pairs it with other runs', to be compared without a server.
 
 One row per answer, metric and extractor; an answer's text stands in the row of the first metric. The file's metadata
-says what the run was, and which metric made the numbers.
+holds the run's summary, and which metric made the numbers.
 """
 
 from __future__ import annotations
 
 import io
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars
 
 from vlmhyperbench.analysis.comparison import PAIR_KEY, Measured
+from vlmhyperbench.analysis.gates import Side
 from vlmhyperbench.domain.identity import definition_of
+from vlmhyperbench.domain.publishing import public_metric
 from vlmhyperbench.domain.specs import MetricSpec
-from vlmhyperbench.reports.answers import answers_of
-from vlmhyperbench.reports.counting import count
-from vlmhyperbench.reports.evidence import GROUP, RunEvidence, ScoredMetric
-from vlmhyperbench.reports.headline import headline_row, run_data
-from vlmhyperbench.reports.performance import performance_of
-from vlmhyperbench.reports.quality import overall
-from vlmhyperbench.reports.wording import public_metric
+from vlmhyperbench.reports.sides import side_of, side_of_first_version
 from vlmhyperbench.scoring.metrics import open_answering
+from vlmhyperbench.summaries.answers import answers_of
+from vlmhyperbench.summaries.codec import from_object, to_object
+from vlmhyperbench.summaries.evidence import GROUP, RunEvidence, ScoredMetric
+from vlmhyperbench.summaries.summary import RunSummary
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.jsontext import parse_object
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 NAME = "samples.parquet"
-SCHEMA = "vlmhb/samples/v1"
+SCHEMA = "vlmhb/samples/v2"
+FIRST_SCHEMA = "vlmhb/samples/v1"
+"""Of files from before runs had summaries; they are read, and no longer written."""
 _META = "vlmhyperbench"
 _COLUMNS = polars.Schema(
     {
@@ -52,20 +55,14 @@ _PAIRED = (*PAIR_KEY, "cluster", "value")
 class Samples:
     """A run's measures, as a file holds them."""
 
-    meta: JsonObject
-    """`run, name, headline, data, manifest_id, is_interrupted, metrics[]`."""
+    name: str
+    manifest_id: str | None
+    """Hash of the samples that the run asked about."""
+    side: Side
+    """What a comparison reads of the run as a whole."""
+    metrics: tuple[JsonObject, ...]
+    """By every extractor: `key, label, extractor, is_primary_extractor, environment, evaluation_id, spec`."""
     frame: polars.DataFrame
-
-    @property
-    def name(self) -> str:
-        return str(self.meta["name"])
-
-    @property
-    def spec(self) -> JsonObject:
-        """The run's pinned spec; empty where the file has none."""
-        data = self.meta.get("data")
-        found = data.get("spec") if isinstance(data, dict) else None
-        return found if isinstance(found, dict) else {}
 
     def answers(self) -> polars.DataFrame:
         """Return the rows of the first metric, which have the texts."""
@@ -75,9 +72,7 @@ class Samples:
 
     def described(self) -> list[JsonObject]:
         """Return what the metadata says of every metric by the extractor that counts."""
-        found = self.meta.get("metrics")
-        every = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-        return [one for one in every if one["is_primary_extractor"]]
+        return [described for described in self.metrics if described["is_primary_extractor"]]
 
     def measured(self) -> dict[str, Measured]:
         """Return what paired comparisons need of these metrics, by their names.
@@ -85,11 +80,11 @@ class Samples:
         Raises:
             NotFound, InvalidInput, Conflict, PluginFailure: a metric cannot be opened here.
         """
-        return {str(one["key"]): self._measured(one) for one in self.described()}
+        return {str(described["key"]): self._measured(described) for described in self.described()}
 
     def _measured(self, described: JsonObject) -> Measured:
         spec = MetricSpec.model_validate(described["spec"])
-        metric = open_answering(spec, on_invalid="zero" if self.spec.get("on_invalid") == "zero" else "exclude")
+        metric = open_answering(spec, on_invalid="zero" if self.side.spec.get("on_invalid") == "zero" else "exclude")
         key, extractor = str(described["key"]), str(described["extractor"])
         frame = self.frame.filter((polars.col("metric") == key) & (polars.col("extractor") == extractor))
         # Statistics of other metrics are null in these rows.
@@ -104,31 +99,25 @@ class Samples:
         )
 
 
-def write_samples(run: RunEvidence) -> bytes:
+def write_samples(summary: RunSummary, run: RunEvidence) -> bytes:
     """Return the Parquet file of a run."""
-    every = [*run.scored, *(one for scored in run.scored_otherwise.values() for one in scored)]
-    frames = [_rows(run, one, has_text=one is run.primary) for one in every]
+    every = [*run.scored, *(metric for scored in run.scored_otherwise.values() for metric in scored)]
+    frames = [_rows(run, metric, has_text=metric is run.primary) for metric in every]
     frame = polars.concat([polars.DataFrame(schema=_COLUMNS), *frames], how="diagonal")
-    counts, performance, quality = count(run), performance_of(run), overall(run)
     meta: JsonValue = {
         "schema": SCHEMA,
-        "run": run.id,
-        "name": run.name,
-        "manifest_id": run.manifest_id,
-        "is_interrupted": performance.is_no_measure,
-        "headline": headline_row(run, counts=counts, performance=performance, quality=quality),
-        "data": run_data(run, counts=counts, performance=performance, quality=quality, by_group={}),
+        "summary": to_object(summary),
         "metrics": [
             {
-                "key": one.key,
-                "label": one.label,
-                "extractor": one.extractor,
-                "is_primary_extractor": one in run.scored,
-                "environment": one.environment,
-                "evaluation_id": one.evaluation_id,
-                "spec": public_metric(one.spec).model_dump(mode="json"),
+                "key": metric.key,
+                "label": metric.label,
+                "extractor": metric.extractor,
+                "is_primary_extractor": metric in run.scored,
+                "environment": metric.environment,
+                "evaluation_id": metric.evaluation_id,
+                "spec": public_metric(metric.spec).model_dump(mode="json"),
             }
-            for one in every
+            for metric in every
         ],
     }
     buffer = io.BytesIO()
@@ -149,11 +138,29 @@ def read_samples(content: bytes, *, what: str) -> Samples:
     except (polars.exceptions.PolarsError, OSError) as error:
         raise InvalidInput(f"{what} is no Parquet file: {str(error).splitlines()[0][:200]}.") from error
     found = parse_object(meta.get(_META, "{}"), what=f"The metadata of {what}", any_text=True)
-    if found.get("schema") != SCHEMA or not set(_COLUMNS) <= set(frame.columns):
+    if found.get("schema") not in {SCHEMA, FIRST_SCHEMA} or not set(_COLUMNS) <= set(frame.columns):
         raise InvalidInput(
             f"{what} is no samples file of a report ({SCHEMA}).", cure=f"Give a run's id, or its {NAME}."
         )
-    return Samples(meta=found, frame=frame)
+    metrics = tuple(_objects(found.get("metrics")))
+    if found["schema"] == FIRST_SCHEMA:
+        manifest_id = found.get("manifest_id")
+        return Samples(
+            name=str(found.get("name")),
+            manifest_id=manifest_id if isinstance(manifest_id, str) else None,
+            side=side_of_first_version(found),
+            metrics=metrics,
+            frame=frame,
+        )
+    whole = found.get("summary")
+    summary = from_object(whole if isinstance(whole, dict) else {})
+    return Samples(
+        name=summary.name, manifest_id=summary.manifest_id, side=side_of(summary), metrics=metrics, frame=frame
+    )
+
+
+def _objects(value: JsonValue) -> list[JsonObject]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, Sequence) else []
 
 
 def _rows(run: RunEvidence, scored: ScoredMetric, *, has_text: bool) -> polars.DataFrame:

@@ -8,7 +8,8 @@ from dataclasses import replace
 import polars
 import pytest
 
-from vlmhyperbench.analysis.comparison import Measured, compare_metrics, count_flips, pair, perfect_of
+from vlmhyperbench.analysis.comparison import Measured, compare_metrics, count_flips, pair
+from vlmhyperbench.analysis.results import perfect_of
 from vlmhyperbench_sdk.protocols import Metric
 from vlmhyperbench_text_metrics import Anls, Cer, ExactMatch
 

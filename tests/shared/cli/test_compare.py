@@ -8,10 +8,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.shared.reports.builders import evidence, fact
+from tests.shared.reports.builders import evidence, fact, samples_of
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.main import main
-from vlmhyperbench.reports.samples import NAME, write_samples
+from vlmhyperbench.reports.samples import NAME
 from vlmhyperbench_text_metrics import ExactMatch
 
 
@@ -19,7 +19,7 @@ def _run(folder: Path, name: str, right: int) -> str:
     """Write the file of a run that answers so many of ten questions, each on a page of its own."""
     rows = [fact(i, "yes" if i < right else "no", "yes", images=[f"{i:064x}"]) for i in range(10)]
     (folder / name).mkdir()
-    (folder / name / NAME).write_bytes(write_samples(evidence(rows, name=name, metrics=(ExactMatch(),))))
+    (folder / name / NAME).write_bytes(samples_of(evidence(rows, name=name, metrics=(ExactMatch(),))))
     return str(folder / name)
 
 

@@ -9,15 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.shared.reports.builders import evidence, fact, thumbnail
+from tests.shared.reports.builders import document_of, evidence, fact, thumbnail
 from vlmhyperbench.cli.main import main
-from vlmhyperbench.reports.html import to_html
-from vlmhyperbench.reports.json import to_json
-from vlmhyperbench.reports.markdown import image_name, to_markdown
-from vlmhyperbench.reports.plots import to_svg
-from vlmhyperbench.reports.run_report import run_document
+from vlmhyperbench.reports.writers.html import to_html
+from vlmhyperbench.reports.writers.json import to_json
+from vlmhyperbench.reports.writers.markdown import image_name, to_markdown
+from vlmhyperbench.reports.writers.plots import to_svg
 
-DOCUMENT = run_document(evidence([fact(i, "no", "yes") for i in range(2)]))
+DOCUMENT = document_of(evidence([fact(i, "no", "yes") for i in range(2)]))
 
 
 def _file(folder: Path) -> Path:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from tests.shared.reports.builders import evidence, fact
+from tests.shared.reports.builders import evidence, fact, samples_of
 from vlmhyperbench.client import calls
 from vlmhyperbench.client.comparing import Regression, RunComparison
 from vlmhyperbench.client.refusals import RefusedInput
 from vlmhyperbench.errors import VlmHyperBenchError
 from vlmhyperbench.reports.comparing import compare, rows
-from vlmhyperbench.reports.samples import Samples, read_samples, write_samples
+from vlmhyperbench.reports.samples import Samples, read_samples
 
 
 def _samples(name: str, right: int, of: int = 400) -> Samples:
     facts = [fact(i, "yes" if i < right else "no", "yes", images=[f"{i:064x}"]) for i in range(of)]
-    return read_samples(write_samples(evidence(facts, name=name, id=f"{name}-0000")), what=name)
+    return read_samples(samples_of(evidence(facts, name=name, id=f"{name}-0000")), what=name)
 
 
 def _compared(right: int, of: int = 400) -> RunComparison:

@@ -15,7 +15,7 @@ from tests.shared.exchange.reading import answers, taken, write
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.exchange.answers_csv import DISARMED, KNOWN
 from vlmhyperbench.exchange.lines import rows_of
-from vlmhyperbench.reports import tables
+from vlmhyperbench.reports.writers import tables
 
 HEADER = ";".join(tables.ANSWERS)
 _text = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(

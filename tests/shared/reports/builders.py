@@ -20,11 +20,18 @@ from vlmhyperbench.domain.specs import (
     Target,
 )
 from vlmhyperbench.facts.schema import polars_schema
-from vlmhyperbench.reports.evidence import OpenedMetric, RunEvidence, name_metrics
-from vlmhyperbench.reports.records import ClaimEvidence, PhaseEvidence
-from vlmhyperbench.reports.thumbnails import Thumbnail, make_thumbnail
+from vlmhyperbench.reports.comparison_report import comparison_document
+from vlmhyperbench.reports.document import Document
+from vlmhyperbench.reports.run_report import run_document
+from vlmhyperbench.reports.runs import ReportedRun
+from vlmhyperbench.reports.samples import write_samples
+from vlmhyperbench.reports.writers.thumbnails import Thumbnail, make_thumbnail
 from vlmhyperbench.scoring.extraction import TEXT
 from vlmhyperbench.scoring.scores import Row, score
+from vlmhyperbench.summaries.evidence import OpenedMetric, RunEvidence, name_metrics
+from vlmhyperbench.summaries.records import ClaimEvidence, PhaseEvidence
+from vlmhyperbench.summaries.speeds import Performance
+from vlmhyperbench.summaries.summarising import summarise_run
 from vlmhyperbench_sdk.protocols import Metric
 from vlmhyperbench_text_metrics import Anls, Cer, ExactMatch
 
@@ -208,6 +215,31 @@ def evidence(
         "phases": [PhaseEvidence(no=1, kind="accuracy", state="COMPLETE", count=facts.height)],
     }
     return RunEvidence(**(fields | changes))  # type: ignore[arg-type]
+
+
+def reported(run: RunEvidence) -> ReportedRun:
+    """Summarise a run as the reporter does."""
+    return ReportedRun(summary=summarise_run(run), evidence=run)
+
+
+def document_of(run: RunEvidence) -> Document:
+    """Make the report of a run."""
+    return run_document(summarise_run(run), run)
+
+
+def comparison_of(experiment_id: str, name: str, state: str, runs: Sequence[RunEvidence]) -> Document:
+    """Make the comparison of runs."""
+    return comparison_document(experiment_id, name, state, [reported(run) for run in runs])
+
+
+def samples_of(run: RunEvidence) -> bytes:
+    """Write the samples file of a run."""
+    return write_samples(summarise_run(run), run)
+
+
+def performance_of(run: RunEvidence) -> Performance:
+    """Summarise the speeds of a run."""
+    return summarise_run(run).performance
 
 
 def thumbnail() -> Thumbnail:

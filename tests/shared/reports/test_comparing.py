@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import replace
 from xml.etree import ElementTree
@@ -10,19 +9,28 @@ from xml.etree import ElementTree
 import polars
 import pytest
 
-from tests.shared.reports.builders import claim, evidence, fact, facts_frame, measures, metric_spec, run_spec
+from tests.shared.reports.builders import (
+    claim,
+    comparison_of,
+    evidence,
+    fact,
+    facts_frame,
+    measures,
+    metric_spec,
+    reported,
+    run_spec,
+    samples_of,
+)
 from vlmhyperbench.analysis.gates import GatePolicy
 from vlmhyperbench.domain.scenarios import ScenarioSpec
-from vlmhyperbench.reports import cases
 from vlmhyperbench.reports.comparing import Comparison, compare, rows, sections, tables, to_junit, verdict
-from vlmhyperbench.reports.comparison_report import comparison_document
-from vlmhyperbench.reports.differences import pair_runs
-from vlmhyperbench.reports.evidence import OpenedMetric, RunEvidence, name_metrics
-from vlmhyperbench.reports.markdown import sections_to_markdown
-from vlmhyperbench.reports.samples import Samples, read_samples, write_samples
+from vlmhyperbench.reports.samples import Samples, read_samples
+from vlmhyperbench.reports.sections import cases
+from vlmhyperbench.reports.sections.differences import Paired, pair_runs
+from vlmhyperbench.reports.writers.markdown import sections_to_markdown
 from vlmhyperbench.scoring.metrics import open_metric
 from vlmhyperbench.scoring.reported import reported_metric
-from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench.summaries.evidence import OpenedMetric, RunEvidence, name_metrics
 from vlmhyperbench_sdk.types import JsonObject
 from vlmhyperbench_structure_metrics import StructuralFidelity
 from vlmhyperbench_text_metrics import Anls, Cer, ExactMatch
@@ -37,7 +45,11 @@ def run(name: str, answers: Sequence[str | None] = ANSWERS, **changes: object) -
 
 
 def samples(of: RunEvidence) -> Samples:
-    return read_samples(write_samples(of), what="a file")
+    return read_samples(samples_of(of), what="a file")
+
+
+def pair(baseline: RunEvidence, other: RunEvidence) -> Paired:
+    return pair_runs(reported(baseline), reported(other))
 
 
 def policy(*rules: dict[str, object], **options: object) -> GatePolicy:
@@ -50,7 +62,7 @@ BETTER = run("better", ["yes"] * 6)
 
 def test_a_comparison_from_files_is_that_of_the_report() -> None:
     compared = compare(samples(BASELINE), samples(BETTER))
-    expected = pair_runs(BASELINE, BETTER)
+    expected = pair(BASELINE, BETTER)
     assert list(compared.deltas.values()) == expected.deltas
     assert list(compared.deltas) == ["exact_match", "cer"]
     assert compared.flips == expected.flips
@@ -99,7 +111,7 @@ def test_speeds_of_two_kinds_of_machine_are_warned_of_and_not_compared() -> None
     compared = compare(samples(GOOD), samples(run("large", ["yes"] * 6, claims=[large])))
     said = "Their speeds are those of two measurements, which differ in their machines."
     assert (compared.warnings, changes(compared)) == ((said,), ["–"] * 5)
-    assert comparison_document("e", "d", "DONE", [GOOD, run("large", ["yes"] * 6, claims=[large])]).verdict[1] == (
+    assert comparison_of("e", "d", "DONE", [GOOD, run("large", ["yes"] * 6, claims=[large])]).verdict[1] == (
         "large is another measurement than good, by their machines."
     )
 
@@ -155,7 +167,7 @@ def test_memory_of_accelerators_is_not_compared_with_that_of_processes() -> None
     busier = run_spec(metrics=(ExactMatch(), Cer()), on_invalid="zero", scenario=ScenarioSpec(in_flight=8))
     compared = compare(
         on_cpu,
-        replace(on_gpu, meta={**on_gpu.meta, "data": {**on_gpu.meta["data"], "spec": busier.model_dump(mode="json")}}),
+        samples(replace(GOOD, spec=busier, claims=[claim(resources={"accelerator_memory_used_bytes_peak": 2**30})])),
     )
     assert "scenario.in_flight: nothing is compared." in tables(compared)[-1].note
 
@@ -164,8 +176,8 @@ def test_another_profile_of_a_metric_is_another_metric() -> None:
     one = evidence(name="paper", metrics=(Anls(),))
     two = evidence(name="inclusive", metrics=(Anls(profile="inclusive"),))
     assert compare(samples(one), samples(two)).deltas == {}
-    assert pair_runs(one, two).deltas == []
-    assert pair_runs(one, two).flips is None
+    assert pair(one, two).deltas == []
+    assert pair(one, two).flips is None
 
 
 def fidelity(name: str, **schemas: str) -> RunEvidence:
@@ -182,7 +194,7 @@ def fidelity(name: str, **schemas: str) -> RunEvidence:
 
 def test_metrics_that_differ_in_their_params_alone_are_never_taken_for_each_other() -> None:
     both = fidelity("both", things="object", lists="array")
-    (first, second) = pair_runs(both, both).deltas
+    (first, second) = pair(both, both).deltas
     assert [(one.key, one.label) for one in (first, second)] == [
         ("things", "Structural fidelity (things)"),
         ("lists", "Structural fidelity (lists)"),
@@ -190,7 +202,7 @@ def test_metrics_that_differ_in_their_params_alone_are_never_taken_for_each_othe
     assert [(one.baseline, one.other, one.pairs) for one in (first, second)] == [(1.0, 1.0, 30), (0.0, 0.0, 30)]
     assert compare(samples(both), samples(both)).deltas == {"things": first, "lists": second}
     before, after = fidelity("before", things="object"), fidelity("after", things="array")
-    assert pair_runs(before, after).deltas == []
+    assert pair(before, after).deltas == []
     assert cases.find_flips(before, after) == []
     compared = compare(samples(before), samples(after))
     assert (compared.deltas, compared.flips) == ({}, None)
@@ -201,7 +213,7 @@ def test_of_a_score_that_a_file_reports_nobody_says_what_is_better() -> None:
     spec = reported_metric("cer")
     metric = open_metric(spec)
 
-    def reported(name: str, value: float) -> RunEvidence:
+    def imported(name: str, value: float) -> RunEvidence:
         facts = facts_frame([fact(i, "yes", "yes", images=[f"{i:064x}"]) for i in range(40)])
         values = [value + i / 1000 for i in range(40)]
         scores = metric.measure(["yes"] * 40, [["yes"]] * 40, metadata=[{"reported": {"cer": one}} for one in values])
@@ -217,14 +229,14 @@ def test_of_a_score_that_a_file_reports_nobody_says_what_is_better() -> None:
         opened = OpenedMetric(spec=spec, metric=metric, environment="1" * 64, measures=found)
         return replace(evidence(name=name, metrics=()), facts=facts, total=40, scored=name_metrics([opened]))
 
-    first, second = reported("first", 0.1), reported("second", 0.3)
+    first, second = imported("first", 0.1), imported("second", 0.3)
     rules = policy({"metric": "reported cer", "max_drop": 0.5})
     compared = compare(samples(first), samples(second), policy=rules)
     delta = compared.deltas["reported cer"]
     assert (delta.difference, delta.verdict) == (pytest.approx(0.2), "differs")
     assert (delta.wins, delta.ties, delta.losses) == (None, 0, None)
     assert (compared.checks[0].status, compared.is_met) == ("inconclusive", False)
-    document = comparison_document("e", "demo", "DONE", [first, second])
+    document = comparison_of("e", "demo", "DONE", [first, second])
     assert document.verdict[0].startswith(
         "second differs from first in cer, as the file reports it: 0.320 against 0.120"
     )
@@ -297,7 +309,7 @@ def test_a_later_turn_is_paired_with_the_same_question_asked_alone() -> None:
     alone = run("alone", ["yes"] * 40)
     rows_of = [fact(i, "yes" if i < 10 else "no", "yes", turn=i // 10, images=[f"{i:064x}"]) for i in range(40)]
     talk = evidence(rows_of, name="talk", metrics=(ExactMatch(), Cer()))
-    (delta, _) = pair_runs(alone, talk).deltas
+    (delta, _) = pair(alone, talk).deltas
     assert (delta.pairs, delta.lost, delta.baseline, delta.other, delta.verdict) == (40, 0, 1.0, 0.25, "worse")
     assert compare(samples(alone), samples(talk)).parity.same == 10
 
@@ -361,38 +373,3 @@ def test_speeds_that_a_gate_voids_are_invalid_in_a_comparison_too() -> None:
     assert speeds.note == (
         "INVALID as measurements of speed: those of base; their reports say why. Each run was timed once."
     )
-
-
-def test_a_run_without_metrics_has_a_file_too() -> None:
-    empty = samples(evidence(metrics=()))
-    assert empty.frame.height == 0
-    assert empty.measured() == {}
-
-
-def test_alternative_readings_are_kept_but_not_compared() -> None:
-    (scored,) = evidence(metrics=(ExactMatch(),)).scored
-    other = type(scored)(
-        spec=metric_spec(ExactMatch()),
-        metric=scored.metric,
-        environment=scored.environment,
-        extractor="json@1",
-        measures=scored.measures,
-        key=scored.key,
-        label=scored.label,
-    )
-    found = samples(evidence(metrics=(ExactMatch(),), scored_otherwise={"json@1": [other]}))
-    assert set(found.frame["extractor"]) == {"text@1", "json@1"}
-    assert found.measured()["exact_match"].frame.height == 6
-
-
-@pytest.mark.parametrize("content", [b"", b"PAR1 nonsense PAR1", b"{}"])
-def test_what_is_no_samples_file_is_refused_by_name(content: bytes) -> None:
-    with pytest.raises(InvalidInput, match=r"odd\.parquet is no Parquet file"):
-        read_samples(content, what="odd.parquet")
-
-
-def test_another_parquet_file_is_no_samples_file() -> None:
-    buffer = io.BytesIO()
-    polars.DataFrame({"a": [1]}).write_parquet(buffer)
-    with pytest.raises(InvalidInput, match="no samples file of a report"):
-        read_samples(buffer.getvalue(), what="a.parquet")

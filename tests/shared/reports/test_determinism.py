@@ -8,16 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.shared.reports.builders import evidence, fact, thumbnail
+from tests.shared.reports.builders import comparison_of, document_of, evidence, fact, thumbnail
 from tests.shared.reports.counting_metrics import Fields, Labels
-from vlmhyperbench.reports.comparison_report import comparison_document
 from vlmhyperbench.reports.document import Document
-from vlmhyperbench.reports.evidence import RunEvidence
-from vlmhyperbench.reports.html import to_html
-from vlmhyperbench.reports.json import to_json
-from vlmhyperbench.reports.markdown import markdown_files
-from vlmhyperbench.reports.plots import to_svg
-from vlmhyperbench.reports.run_report import run_document
+from vlmhyperbench.reports.writers.html import to_html
+from vlmhyperbench.reports.writers.json import to_json
+from vlmhyperbench.reports.writers.markdown import markdown_files
+from vlmhyperbench.reports.writers.plots import to_svg
+from vlmhyperbench.summaries.evidence import RunEvidence
 from vlmhyperbench_text_metrics import ExactMatch
 
 
@@ -43,7 +41,7 @@ def _digest(document: Document) -> str:
 def digests() -> list[str]:
     """Name and hash of every file of a run's report and of a comparison."""
     runs = [_run("a", "bbbbbcab"), _run("b", "abbcbbab"), _run("c", "bbbbbbbb")]
-    return [_digest(run_document(runs[0])), _digest(comparison_document("e", "demo", "DONE", runs))]
+    return [_digest(document_of(runs[0])), _digest(comparison_of("e", "demo", "DONE", runs))]
 
 
 def test_a_report_has_the_same_bytes_in_another_process_with_another_hash_seed() -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tests.shared.reports.builders import evidence, fact
-from vlmhyperbench.reports.comparison_report import comparison_document
+from tests.shared.reports.builders import comparison_of, document_of, evidence, fact
 from vlmhyperbench.reports.document import Table
-from vlmhyperbench.reports.errors import MAX_ROWS, errors_of, errors_section
-from vlmhyperbench.reports.run_report import run_document
+from vlmhyperbench.reports.sections.errors import MAX_ROWS, errors_section
+from vlmhyperbench.summaries.counting import errors_of
+from vlmhyperbench.summaries.summarising import summarise_run
 
 TOO_LONG = "http_400: {} tokens are too many [code=context_length_exceeded, type=invalid_request_error]"
 
@@ -39,22 +39,24 @@ def test_errors_are_counted_by_what_was_said_the_most_frequent_first() -> None:
 
 
 def test_a_section_has_a_row_for_each_kind_of_error() -> None:
-    (section,) = errors_section(a_run(*MIXED))
+    section = errors_section(summarise_run(a_run(*MIXED)))
+    assert section is not None
     (table,) = section.blocks
     assert isinstance(table, Table)
     assert [(row[0], row[3], row[5]) for row in table.rows] == [(2, "context_exceeded", "yes"), (1, "busy", "no")]
-    document = run_document(a_run(*MIXED))
+    document = document_of(a_run(*MIXED))
     assert "errors" in [section.name for section in document.sections]
     assert "2 x HTTP 400, context_length_exceeded (counts against the model): 5000 tokens" in document.verdict[2]
 
 
 def test_a_run_without_errors_has_no_section() -> None:
-    assert errors_section(a_run()) == ()
+    assert errors_section(summarise_run(a_run())) is None
 
 
 def test_the_rarest_of_many_kinds_of_errors_are_left_out() -> None:
     kinds = [refused(4 + n, f"http_400: no {chr(97 + n)}", http_status=400) for n in range(MAX_ROWS + 1)]
-    (section,) = errors_section(a_run(*kinds))
+    section = errors_section(summarise_run(a_run(*kinds)))
+    assert section is not None
     (table,) = section.blocks
     assert isinstance(table, Table)
     assert len(table.rows) == MAX_ROWS
@@ -71,6 +73,6 @@ def test_what_another_tool_recorded_is_told_as_its_file_says() -> None:
 def test_a_run_that_failed_has_no_score_but_a_reason() -> None:
     why = "inference: api.example refuses the requests: unknown model."
     failed = evidence([], state="FAILED", reason=why, scored=())
-    assert run_document(failed).verdict[0].endswith(f"has no score: the run failed. {why}")
-    compared = comparison_document("e", "two", "PARTIAL", [a_run(), failed])
+    assert document_of(failed).verdict[0].endswith(f"has no score: the run failed. {why}")
+    compared = comparison_of("e", "two", "PARTIAL", [a_run(), failed])
     assert f"has no score: the run failed. {why}" in compared.verdict[0]

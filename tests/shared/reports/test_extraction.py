@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tests.shared.reports.builders import evidence, fact, facts_frame, measures, metric_spec, run_spec
+from tests.shared.reports.builders import document_of, evidence, fact, facts_frame, measures, metric_spec, run_spec
 from vlmhyperbench.domain.specs import ExtractorSpec
 from vlmhyperbench.reports.document import Estimate, Table
-from vlmhyperbench.reports.evidence import OpenedMetric, RunEvidence, ScoredMetric, name_metrics
-from vlmhyperbench.reports.extraction import extraction
-from vlmhyperbench.reports.run_report import run_document
+from vlmhyperbench.reports.sections.extraction import extraction
+from vlmhyperbench.summaries.evidence import OpenedMetric, RunEvidence, ScoredMetric, name_metrics
+from vlmhyperbench.summaries.summarising import summarise_run
 from vlmhyperbench_text_metrics import Cer, ExactMatch
 
 NUMBER = ExtractorSpec(name="number", version=2)
@@ -39,7 +39,8 @@ def _run() -> RunEvidence:
 
 
 def test_the_scores_of_every_extractor_stand_side_by_side() -> None:
-    (section,) = extraction(_run())
+    section = extraction(summarise_run(_run()), _run())
+    assert section is not None
     assert section.lead.startswith("2 extractors read the same answers; text@1 is the one that counts.")
     scores = section.blocks[0]
     assert isinstance(scores, Table)
@@ -49,7 +50,8 @@ def test_the_scores_of_every_extractor_stand_side_by_side() -> None:
 
 
 def test_answers_on_which_they_disagree_are_listed_with_what_was_read() -> None:
-    (section,) = extraction(_run())
+    section = extraction(summarise_run(_run()), _run())
+    assert section is not None
     assert "they disagree on 2 answers (33.3" in section.lead
     table = section.blocks[1]
     assert isinstance(table, Table)
@@ -70,17 +72,18 @@ def test_extractors_that_agree_have_no_list() -> None:
         ]
     )
     alike = evidence([fact(0, "5", "5")], metrics=(ExactMatch(),), spec=run.spec, scored_otherwise={"number@2": same})
-    (section,) = extraction(alike)
+    section = extraction(summarise_run(alike), alike)
+    assert section is not None
     assert len(section.blocks) == 1
     assert "they disagree on 0 answers" in section.lead
 
 
 def test_a_run_with_one_extractor_has_no_such_chapter() -> None:
-    assert extraction(evidence()) == ()
+    assert extraction(summarise_run(evidence()), evidence()) is None
 
 
 def test_the_report_has_the_chapter_and_says_that_the_score_depends_on_it() -> None:
-    document = run_document(_run())
+    document = document_of(_run())
     assert "extraction" in [section.name for section in document.sections]
     points = document.sections[-1].blocks[0]
     assert "The score depends on how answers are read: Exact match from 0.200 to 0.500." in points.items  # type: ignore[union-attr]

@@ -7,17 +7,16 @@ from dataclasses import replace
 
 import polars
 
-from tests.shared.reports.builders import MS, claim, evidence, fact
+from tests.shared.reports.builders import MS, claim, comparison_of, document_of, evidence, fact
 from tests.shared.reports.counting_metrics import Fields, Labels
 from vlmhyperbench.analysis.figures import FigureSpec
 from vlmhyperbench.domain.scenarios import ScenarioSpec
-from vlmhyperbench.reports import clusters, fields, ranking
-from vlmhyperbench.reports.answers import wrong_answers
-from vlmhyperbench.reports.comparison_report import comparison_document
 from vlmhyperbench.reports.document import Document, Table, write_cell
-from vlmhyperbench.reports.evidence import RunEvidence
-from vlmhyperbench.reports.lengths import length_figures
-from vlmhyperbench.reports.run_report import MAX_DRAWN_GROUPS, run_document
+from vlmhyperbench.reports.sections import clusters, fields, ranking
+from vlmhyperbench.reports.sections.answers import wrong_answers
+from vlmhyperbench.reports.sections.groups import MAX_DRAWN_GROUPS
+from vlmhyperbench.reports.sections.lengths import length_figures
+from vlmhyperbench.summaries.evidence import RunEvidence
 from vlmhyperbench_sdk.protocols import Metric
 from vlmhyperbench_text_metrics import Anls, Cer, ExactMatch
 
@@ -35,7 +34,7 @@ def _labels(*pairs: tuple[str, str], profiles: tuple[str, ...] = ("v1",)) -> Run
 
 def test_labels_are_laid_out_by_what_was_right_and_what_was_said() -> None:
     run = _labels(("cat", "cat"), ("cat", "cat"), ("cat", "dog"), ("dog", "dog"), ("dog", "eel"))
-    figure = _figures(run_document(run))["confusion-labels"]
+    figure = _figures(document_of(run))["confusion-labels"]
     assert (figure.y.title, figure.x.title) == ("right label", "said label")
     assert figure.categories == ("cat", "dog")
     assert figure.columns == ("cat", "dog", "__unparsed__")
@@ -46,7 +45,7 @@ def test_labels_are_laid_out_by_what_was_right_and_what_was_said() -> None:
 
 def test_escaped_labels_are_shown_as_they_are_and_none_is_mistaken_for_unparsed() -> None:
     run = _labels(("a%7Cb", "%5F_unparsed__"), ("%5F_unparsed__", "__unparsed__"), ("50%25", "50%25"))
-    figure = _figures(run_document(run))["confusion-labels"]
+    figure = _figures(document_of(run))["confusion-labels"]
     assert figure.categories == ("%5F_unparsed__", "50%", "a|b")
     assert figure.columns == ("%5F_unparsed__", "50%", "a|b", "__unparsed__")
     assert figure.cell_labels == (("", "", "", "1"), ("", "1", "", ""), ("1", "", "", ""))
@@ -54,7 +53,7 @@ def test_escaped_labels_are_shown_as_they_are_and_none_is_mistaken_for_unparsed(
 
 def test_rare_labels_are_pooled_and_the_note_says_how_many() -> None:
     run = _labels(*((f"l{i:02}", f"l{i:02}") for i in range(25)))
-    figure = _figures(run_document(run))["confusion-labels"]
+    figure = _figures(document_of(run))["confusion-labels"]
     assert len(figure.columns) == 20
     assert figure.cell_labels[-1][-1] == "6"
     assert "'other' pools the 6 rarest labels." in figure.note
@@ -72,7 +71,7 @@ def test_fields_stand_by_group_with_the_weakest_on_top() -> None:
         fact(1, "total=9;date=2", "total=1;date=2"),
         fact(2, "total=9", "total=1;date=2"),
     ]
-    figure = _figures(run_document(evidence(rows, metrics=[Fields()])))["fields-fields"]
+    figure = _figures(document_of(evidence(rows, metrics=[Fields()])))["fields-fields"]
     assert figure.categories == ("total", "date")
     assert figure.columns == ("all", "receipt", "ticket")
     assert figure.cell_labels == (("0.33 · 3", "0.50 · 2", "0.00 · 1"), ("0.67 · 3", "0.50 · 2", "1.00 · 1"))
@@ -124,7 +123,7 @@ def test_answers_that_are_wrong_alike_are_counted_together() -> None:
         "s0",
     ]
     assert "hold 2 of 4 wrong answers (50\u00a0%); 2 smaller ones are not shown" in table.note
-    assert table in run_document(run).sections[2].blocks
+    assert table in document_of(run).sections[2].blocks
 
 
 def test_answers_without_words_in_common_are_no_cluster_of_edits() -> None:
@@ -202,7 +201,7 @@ def _run(
 
 
 def _compared(*runs: RunEvidence) -> dict[str, FigureSpec]:
-    return _figures(comparison_document("e", "demo", "DONE", runs))
+    return _figures(comparison_of("e", "demo", "DONE", runs))
 
 
 def test_the_front_of_quality_and_latency_is_joined() -> None:
@@ -211,7 +210,7 @@ def test_the_front_of_quality_and_latency_is_joined() -> None:
         _run("fast", "1000", latency_ms=10),
         _run("poor", "1000", latency_ms=30, memory=2**21),
     ]
-    document = comparison_document("e", "demo", "DONE", runs)
+    document = comparison_of("e", "demo", "DONE", runs)
     section = next(section for section in document.sections if section.name == "trade-offs")
     assert section.lead == (
         "By exact match and median latency, nothing beats base and fast. "
@@ -314,7 +313,7 @@ def test_runs_that_share_no_answers_have_no_ranks() -> None:
 
 def test_more_runs_than_can_be_told_apart_are_drawn_in_tables_only() -> None:
     runs = [_run(f"r{i}", "10" * 4) for i in range(10)]
-    document = comparison_document("e", "demo", "DONE", runs)
+    document = comparison_of("e", "demo", "DONE", runs)
     quality = next(section for section in document.sections if section.name == "quality")
     assert quality.lead.endswith("Figures show the first 8 of 10 runs; the tables show all of them.")
     figures = _figures(document)
@@ -332,7 +331,7 @@ def test_many_groups_leave_the_stronger_ones_out_of_the_figure() -> None:
     rows = [fact(i, "yes" if i else "no", "yes", **{"group.doc_class": f"c{i:02}"}) for i in range(45)]
     run = evidence(rows)
     asked = replace(run, spec=run.spec.model_copy(update={"group_by": ("doc_class",)}))
-    figure = _figures(run_document(asked))["quality-by-doc-class"]
+    figure = _figures(document_of(asked))["quality-by-doc-class"]
     assert len(figure.categories) == MAX_DRAWN_GROUPS
     assert figure.categories[0] == "c00"
     assert "Only the weakest 40 of 45 groups are drawn." in figure.note
@@ -343,6 +342,6 @@ def test_a_group_column_with_an_odd_name_has_a_figure_with_a_plain_one() -> None
     run = evidence(rows)
     odd = run.facts.rename({"group.doc_class": "group.../Ärger\x01"})
     asked = replace(run, facts=odd, spec=run.spec.model_copy(update={"group_by": ("../Ärger\x01",)}))
-    (name,) = (figure.name for figure in run_document(asked).figures if figure.name.startswith("quality-by-"))
+    (name,) = (figure.name for figure in document_of(asked).figures if figure.name.startswith("quality-by-"))
     assert name.isascii()
     assert "/" not in name

@@ -11,19 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.shared.reports.builders import PAGES, evidence, fact, thumbnail
+from tests.shared.reports.builders import PAGES, comparison_of, document_of, evidence, fact, thumbnail
 from vlmhyperbench.errors import InvalidInput
-from vlmhyperbench.reports.comparison_report import comparison_document
 from vlmhyperbench.reports.document import Column, Document, Estimate, Facts, Listing, Points, Section, Table, Tile
-from vlmhyperbench.reports.html import to_html
-from vlmhyperbench.reports.json import from_json, to_json
-from vlmhyperbench.reports.markdown import markdown_files
-from vlmhyperbench.reports.plots import to_svg
-from vlmhyperbench.reports.run_report import run_document
+from vlmhyperbench.reports.writers.html import to_html
+from vlmhyperbench.reports.writers.json import from_json, to_json
+from vlmhyperbench.reports.writers.markdown import markdown_files
+from vlmhyperbench.reports.writers.plots import to_svg
 
 ROWS = [fact(0, "yes", "yes"), fact(1, "no\r\n</script>\u2028", "yes"), fact(2, "", "yes"), fact(3, "yez", "yes")]
-RUN = run_document(evidence(ROWS))
-COMPARISON = comparison_document(
+RUN = document_of(evidence(ROWS))
+COMPARISON = comparison_of(
     "e", "demo", "DONE", [evidence(ROWS, name="a", id="a"), evidence(name="b", id="b"), evidence([], name="c", id="c")]
 )
 WRITTEN = to_json(COMPARISON)

@@ -9,21 +9,28 @@ import polars
 import pytest
 
 from tests.shared.domain.builders_of_jobs import JUDGING, judge_metric
-from tests.shared.reports.builders import evidence, fact, metric_spec, run_spec
-from vlmhyperbench.analysis.costs import Usage
+from tests.shared.reports.builders import document_of, evidence, fact, metric_spec, run_spec
 from vlmhyperbench.domain.prices import Prices
+from vlmhyperbench.domain.publishing import public_spec
 from vlmhyperbench.domain.specs import EndpointTarget
 from vlmhyperbench.reports.document import Section, Table, write_cell
-from vlmhyperbench.reports.evidence import OpenedMetric, RunEvidence, ScoredMetric, name_metrics
-from vlmhyperbench.reports.judging import agreement, judges
-from vlmhyperbench.reports.records import JudgeUse
-from vlmhyperbench.reports.run_report import run_document
-from vlmhyperbench.reports.wording import public_spec
+from vlmhyperbench.reports.sections.judging import agreement, judges, judges_of
 from vlmhyperbench.scoring.metrics import open_metric
+from vlmhyperbench.summaries.evidence import OpenedMetric, RunEvidence, ScoredMetric, name_metrics
+from vlmhyperbench.summaries.records import JudgeUse
 from vlmhyperbench_text_metrics import ExactMatch
 
-TAKEN = Usage(answers=5, prompt_tokens=600, completion_tokens=12, window_s=9.0)
-USE = JudgeUse(metric="judged@v1", requests=8, kept=2, failed=1, busy_s=1.5, usage=TAKEN)
+USE = JudgeUse(
+    metric="judged@v1",
+    requests=8,
+    kept=2,
+    failed=1,
+    busy_s=1.5,
+    answers=5,
+    prompt_tokens=600,
+    completion_tokens=12,
+    window_s=9.0,
+)
 
 
 def scored(spec_values: list[float | None], **changes: object) -> ScoredMetric:
@@ -56,14 +63,17 @@ def judged(values: list[float | None], *, use: JudgeUse = USE, **changes: object
 
 
 def cells(run: RunEvidence) -> dict[str, str]:
-    [section] = judges(run)
+    section = judges(run)
+    assert section is not None
     tables = [block for block in section.blocks if isinstance(block, Table)]
     pairs = [pair for table in tables for pair in zip(table.columns, table.rows[0], strict=True)]
     return {column.title: write_cell(cell) for column, cell in pairs}
 
 
 def costs_note(section: Section) -> str:
-    return next(block.note for block in section.blocks if isinstance(block, Table) and block.name == "judges-costs")
+    return next(
+        block.note for block in section.blocks if isinstance(block, Table) and block.name.startswith("judges-costs")
+    )
 
 
 def test_verdicts_are_laid_beside_the_first_metric() -> None:
@@ -90,18 +100,19 @@ def test_what_judging_took_is_said_with_its_cost() -> None:
 @pytest.mark.parametrize("unknown", [("prompt_tokens", "completion_tokens"), ("completion_tokens",)])
 def test_a_judge_that_counts_no_tokens_costs_nobody_knows_what_and_not_nothing(unknown: tuple[str, ...]) -> None:
     prices = Prices(prompt_per_million=2.5, completion_per_million=10.0)
-    run = judged([1.0] * 4, prices=prices, use=replace(USE, usage=replace(TAKEN, **dict.fromkeys(unknown))))
+    run = judged([1.0] * 4, prices=prices, use=replace(USE, **dict.fromkeys(unknown)))
     found = cells(run)
     assert [found["prompt tokens"], found["completion tokens"]].count("–") == len(unknown)
     assert found["cost"] == "unknown"
-    [section] = judges(run)
+    section = judges(run)
+    assert section is not None
     assert "is unknown: not every answer came with a count" in costs_note(section)
-    assert "unknown" not in costs_note(judges(judged([1.0] * 4, prices=prices))[0])
+    assert "unknown" not in costs_note(judges_of([judged([1.0] * 4, prices=prices)])[0])
 
 
 def test_machines_read_null_where_the_tokens_of_a_judge_are_unknown() -> None:
-    run = judged([1.0] * 4, use=replace(USE, usage=replace(TAKEN, prompt_tokens=None, completion_tokens=None)))
-    data = json.loads(json.dumps(run_document(run).data))
+    run = judged([1.0] * 4, use=replace(USE, prompt_tokens=None, completion_tokens=None))
+    data = json.loads(json.dumps(document_of(run).data))
     [use] = data[run.id]["judges"]
     assert (use["requests"], use["prompt_tokens"], use["completion_tokens"]) == (8, None, None)
 
@@ -115,7 +126,7 @@ def test_judges_that_call_everything_alike_have_no_kappa() -> None:
 
 
 def test_a_run_without_judges_has_no_such_section() -> None:
-    assert judges(evidence()) == ()
+    assert judges(evidence()) is None
 
 
 def test_the_address_of_a_judge_hides_what_could_be_secret() -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from tests.shared.reports.builders import evidence, fact
+from tests.shared.reports.builders import document_of, evidence, fact
 from vlmhyperbench.reports.document import Table
-from vlmhyperbench.reports.ladder import ladders
-from vlmhyperbench.reports.run_report import run_document
+from vlmhyperbench.reports.sections.ladder import ladders
 from vlmhyperbench_structure_metrics import StructuralFidelity
 
 SCHEMA = {"type": "object", "required": ["total"], "properties": {"total": {"type": "number"}}}
@@ -40,6 +39,6 @@ def test_a_metric_without_levels_has_no_ladder() -> None:
 def test_the_ladder_stands_in_the_report() -> None:
     run = evidence([fact(0, TRUTH, TRUTH)], metrics=(StructuralFidelity(schema=SCHEMA),))
     blocks = [
-        block.name for section in run_document(run).sections for block in section.blocks if isinstance(block, Table)
+        block.name for section in document_of(run).sections for block in section.blocks if isinstance(block, Table)
     ]
     assert "ladder-structural-fidelity" in blocks

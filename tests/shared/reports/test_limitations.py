@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from tests.shared.reports.builders import claim, evidence, fact, run_spec
+from tests.shared.reports.builders import claim, comparison_of, document_of, evidence, fact, run_spec
 from tests.shared.reports.timed import limits_of
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget
-from vlmhyperbench.reports.comparison_report import comparison_document
-from vlmhyperbench.reports.records import PhaseEvidence
-from vlmhyperbench.reports.run_report import run_document
+from vlmhyperbench.summaries.records import PhaseEvidence
 from vlmhyperbench_text_metrics import ExactMatch
 
 
 def test_limitations_follow_from_the_numbers() -> None:
     metrics = (ExactMatch(),)
     rows = [fact(i, "a", "a", token_source="estimated") for i in range(3)]
-    said = limits_of(run_document(evidence(rows, unreadable=2, metrics=metrics)))
+    said = limits_of(document_of(evidence(rows, unreadable=2, metrics=metrics)))
     assert "Only 3 answers could be scored" in said
     assert "2 samples of the data set could not be asked" in said
     assert "asked once" in said
@@ -31,7 +29,7 @@ def test_samples_of_a_file_whose_images_were_refused_are_counted() -> None:
     metrics = (ExactMatch(),)
     target = ImportTarget(model_name="m", format="inspect", tool=None, answers="0" * 64, decoding={})
     spec = run_spec(metrics=metrics, target=target)
-    said = limits_of(run_document(evidence([fact(0, "a", "a")], unreadable=1, metrics=metrics, spec=spec)))
+    said = limits_of(document_of(evidence([fact(0, "a", "a")], unreadable=1, metrics=metrics, spec=spec)))
     assert "1 sample had an image or a text that was refused" in said
 
 
@@ -44,7 +42,7 @@ def test_a_large_repeated_single_stream_run_against_an_endpoint_has_fewer_of_the
     )
     spec = spec.model_copy(update={"decoding": spec.decoding.model_copy(update={"n": 2})})
     rows = [fact(i, "a", "a") for i in range(700)]
-    document = run_document(
+    document = document_of(
         evidence(rows, metrics=metrics, spec=spec, phases=[PhaseEvidence(no=1, kind="x", state="COMPLETE", count=None)])
     )
     assert len(limits_of(document).split(". ")) == 2
@@ -66,22 +64,22 @@ def test_a_large_repeated_single_stream_run_against_an_endpoint_has_fewer_of_the
 def test_an_endpoint_that_does_not_list_the_model_is_doubted(answer: object, doubted: bool) -> None:
     spec = run_spec(target=EndpointTarget(endpoint="http://host/v1", model_name="remote"))
     asked = claim(engine={"name": "openai", "version": "unknown", "argv": [], "properties": {"/v1/models": answer}})
-    said = limits_of(run_document(evidence(spec=spec, claims=[asked])))
+    said = limits_of(document_of(evidence(spec=spec, claims=[asked])))
     assert ("‘another’" in said) is doubted
 
 
 def test_fewer_requests_than_streams_are_said() -> None:
     spec = run_spec(scenario=ScenarioSpec(in_flight=9))
     assert "only 3 requests for 9 streams" in limits_of(
-        run_document(evidence([fact(i, "a", "a") for i in range(3)], spec=spec))
+        document_of(evidence([fact(i, "a", "a") for i in range(3)], spec=spec))
     )
 
 
 def test_a_baseline_of_samples_that_are_measured_is_said() -> None:
     spec = run_spec(scenario=ScenarioSpec(kind="multi_stream", baseline_requests=2))
-    assert "what the streams cost each other looks smaller" in limits_of(run_document(evidence(spec=spec)))
+    assert "what the streams cost each other looks smaller" in limits_of(document_of(evidence(spec=spec)))
     alone = run_spec(scenario=ScenarioSpec(kind="multi_stream", baseline_requests=2, requests=1))
-    assert "cost each other" not in limits_of(run_document(evidence(spec=alone)))
+    assert "cost each other" not in limits_of(document_of(evidence(spec=alone)))
 
 
 def _compared(*spans: tuple[int | None, int | None], **changes: object) -> str:
@@ -94,7 +92,7 @@ def _compared(*spans: tuple[int | None, int | None], **changes: object) -> str:
         )
         for no, (start, end) in enumerate(spans)
     ]
-    return limits_of(comparison_document("e", "demo", "DONE", runs))
+    return limits_of(comparison_of("e", "demo", "DONE", runs))
 
 
 def test_runs_are_said_to_be_timed_one_after_another_only_where_they_were() -> None:
@@ -119,4 +117,4 @@ def test_a_claim_that_sent_nothing_was_at_no_time() -> None:
             ],
         ),
     ]
-    assert "one after another" in limits_of(comparison_document("e", "demo", "DONE", runs))
+    assert "one after another" in limits_of(comparison_of("e", "demo", "DONE", runs))

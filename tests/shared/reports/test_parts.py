@@ -6,11 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.shared.reports.builders import MS, claim, evidence, fact
+from tests.shared.reports.builders import MS, claim, document_of, evidence, fact, performance_of
 from tests.shared.reports.timed import limits_of
 from vlmhyperbench.domain.specs import EndpointTarget
-from vlmhyperbench.reports.performance import performance_of
-from vlmhyperbench.reports.run_report import run_document
 
 
 def test_kept_and_cached_rows_never_count_as_speed() -> None:
@@ -36,20 +34,20 @@ def test_claims_side_by_side_had_an_engine_each_and_rates_are_those_of_one() -> 
     assert performance.window_s == pytest.approx(0.210)
     assert performance.samples_per_s == pytest.approx(3 / 0.210)
     assert (performance.parts, performance.is_interrupted) == (3, False)
-    assert "measured in 3 parts" in limits_of(run_document(run))
-    assert "machines are mixed" not in limits_of(run_document(replace(run, claims=[*run.claims, IDLE])))
+    assert "measured in 3 parts" in limits_of(document_of(run))
+    assert "machines are mixed" not in limits_of(document_of(replace(run, claims=[*run.claims, IDLE])))
     elsewhere = replace(run, claims=[replace(one, host=one.id) for one in run.claims])
-    assert "Times of 3 machines are mixed." in limits_of(run_document(elsewhere))
+    assert "Times of 3 machines are mixed." in limits_of(document_of(elsewhere))
     # An endpoint is one engine, whoever asks it.
     remote = replace(elsewhere, spec=run.spec.model_copy(update={"target": ENDPOINT}))
     assert performance_of(remote).window_s == pytest.approx(0.150)
-    assert "more was in flight than the scenario says" in limits_of(run_document(remote))
+    assert "more was in flight than the scenario says" in limits_of(document_of(remote))
 
 
 def test_a_job_that_was_taken_up_again_marks_the_run_as_interrupted() -> None:
     rows = [fact(0, "a", "a"), fact(1, "a", "a", claim_id="other")]
     run = evidence(rows, claims=[claim(), claim(id="other")])
-    document = run_document(run)
+    document = document_of(run)
     assert performance_of(run).is_interrupted
     assert "The run was interrupted" in limits_of(document)
     assert document.headline[0]["validity"] == "interrupted"

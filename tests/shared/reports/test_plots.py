@@ -24,8 +24,8 @@ from vlmhyperbench.analysis.figures import (
     stacked_figure,
     timeline_figure,
 )
-from vlmhyperbench.reports.plots import to_matplotlib, to_plotly, to_svg
-from vlmhyperbench.reports.plots.palette import DARK, LIGHT
+from vlmhyperbench.reports.writers.plots import to_matplotlib, to_plotly, to_svg
+from vlmhyperbench.reports.writers.plots.palette import DARK, LIGHT
 
 HOSTILE = "<b>$x$</b> & 一"
 POINTS = [

@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.shared.reports.builders import MS, claim, evidence, fact
+from tests.shared.reports.builders import MS, claim, document_of, evidence, fact, performance_of
 from tests.shared.reports.timed import cells_of, chapter_of, table_of
-from vlmhyperbench.reports.performance import performance_of
-from vlmhyperbench.reports.run_report import run_document
-from vlmhyperbench.reports.speed import compared_speeds
+from vlmhyperbench.reports.sections.speed import compared_speeds
+from vlmhyperbench.summaries.summarising import summarise_run
 
 SAMPLED = {
     "samples": 600,
@@ -37,7 +36,7 @@ def test_energy_is_that_of_all_claims_by_what_they_brought() -> None:
     assert (taken.energy_j, taken.energy_j_per_answer, taken.energy_j_per_1k_tokens) == (600.0, 300.0, 6000.0)
     assert taken.power_w == pytest.approx(600.0 / (performance.window_s or 0))
     assert performance.peak_memory_bytes == 8 * 2**30
-    assert ("energy per answer", "300 J") in cells_of(table_of(chapter_of(run_document(run)), "resources"))
+    assert ("energy per answer", "300 J") in cells_of(table_of(chapter_of(document_of(run)), "resources"))
 
 
 def test_two_claims_on_one_machine_at_a_time_have_no_energy_of_their_own() -> None:
@@ -72,9 +71,9 @@ def test_energy_that_one_claim_did_not_sample_is_not_known() -> None:
 
 def test_runs_stand_side_by_side_and_who_knows_nothing_has_no_cell() -> None:
     one, two = (evidence([fact(0, "a", "a")], claims=[held], name=held.id) for held in (FIRST, claim(resources={})))
-    section = compared_speeds([(run, performance_of(run)) for run in (one, two)], drawn=[], cut="")
+    section = compared_speeds([summarise_run(run) for run in (one, two)], drawn=[], cut="")
     rows = {row[0]: row[1:] for row in table_of(section, "resources").rows}
     assert rows["energy of the accelerators"] == ("300\u00a0J", None)
     nothing = evidence([fact(0, "a", "a")], claims=[claim(resources=None)])
-    chapter = chapter_of(run_document(nothing))
+    chapter = chapter_of(document_of(nothing))
     assert not [block for block in chapter.blocks if getattr(block, "name", "") == "resources"]

@@ -6,16 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from tests.shared.reports.builders import CLAIM, claim, evidence, fact, run_spec
+from tests.shared.reports.builders import CLAIM, claim, document_of, evidence, fact, performance_of, run_spec
 from tests.shared.reports.timed import limits_of
 from vlmhyperbench.analysis.figures import FigureSpec
 from vlmhyperbench.domain.scenarios import ScenarioSpec, Slo
 from vlmhyperbench.domain.specs import EndpointTarget, PromptSpec
 from vlmhyperbench.reports.document import Block, Cases, Document, Facts, Listing, Table, write_cell
-from vlmhyperbench.reports.performance import adjusted_table, performance_of
-from vlmhyperbench.reports.quality import values_by
-from vlmhyperbench.reports.run_report import run_document
-from vlmhyperbench.reports.wording import plain, size
+from vlmhyperbench.reports.sections.times import adjusted_table
+from vlmhyperbench.reports.sections.wording import plain, size
 from vlmhyperbench_text_metrics import Anls, Bleu, Cer, ExactMatch
 
 
@@ -35,16 +33,16 @@ def _rows(table: Table) -> list[tuple[str, ...]]:
 
 def test_a_run_of_which_everything_has_a_score_says_nothing_of_gaps() -> None:
     whole = evidence([fact(i, "yes", "yes") for i in range(4)])
-    assert run_document(whole).verdict[0].startswith("tiny (F16) gives the right answer")
+    assert document_of(whole).verdict[0].startswith("tiny (F16) gives the right answer")
 
 
 def test_requests_that_were_never_made_have_no_bounds() -> None:
     early = evidence([fact(i, "yes", "yes") for i in range(4)], total=9)
-    assert run_document(early).verdict[0].startswith("Incomplete: 4 answers of 9 requested have a score. tiny")
+    assert document_of(early).verdict[0].startswith("Incomplete: 4 answers of 9 requested have a score. tiny")
 
 
 def test_the_verdict_is_three_sentences_of_numbers() -> None:
-    good, fast, weak = run_document(evidence()).verdict
+    good, fast, weak = document_of(evidence()).verdict
     assert good.startswith(
         "Incomplete: 5 answers of 6 requested have a score; with the others wrong or right, exact match would lie "
         "between 0.667 and 0.833. tiny (F16) gives the right answer to 80.0\u00a0% of 5 questions by exact match "
@@ -70,7 +68,7 @@ def test_the_denominators_stand_in_every_report() -> None:
         fact(6, None, "yes"),
         fact(7, None, "yes", status="quarantined"),
     ]
-    document = run_document(evidence(rows, total=10))
+    document = document_of(evidence(rows, total=10))
     assert _rows(_table(document, "denominators")) == [("10", "5", "6", "1", "2", "0", "2", "20.0 %")]
     assert "2 requests have no row" in limits_of(document)
     assert "20.0\u00a0% of the answers ended at the limit of 256 tokens" in limits_of(document)
@@ -82,7 +80,7 @@ def test_the_denominators_stand_in_every_report() -> None:
 
 
 def test_a_whole_run_without_mistakes_says_so() -> None:
-    document = run_document(evidence([fact(i, "yes", "yes") for i in range(3)]))
+    document = document_of(evidence([fact(i, "yes", "yes") for i in range(3)]))
     assert document.verdict[2] == "No answer was wrong; no request failed."
     assert document.state == "succeeded"
     assert document.tone == "good"
@@ -91,20 +89,20 @@ def test_a_whole_run_without_mistakes_says_so() -> None:
 
 
 def test_a_state_that_is_final_is_not_recomputed() -> None:
-    document = run_document(evidence(state="CANCELLED", finished_at="2026-01-01T00:02:00Z"))
+    document = document_of(evidence(state="CANCELLED", finished_at="2026-01-01T00:02:00Z"))
     assert (document.state, document.tone) == ("cancelled", "bad")
     assert document.finished_at == "2026-01-01T00:02:00Z"
 
 
 def test_the_weakest_groups_are_named_where_groups_are_large_enough() -> None:
     rows = [fact(i, "yes" if i % 2 == 0 else "no", "yes") for i in range(12)]
-    weak = run_document(evidence(rows)).verdict[2]
+    weak = document_of(evidence(rows)).verdict[2]
     assert "It is weakest on the document class ‘ticket’ (0.0\u00a0%, n\u00a0=\u00a06)" in weak
 
 
 def test_an_error_rate_is_weakest_where_it_is_highest() -> None:
     rows = [fact(i, "yes" if i % 2 == 0 else "no", "yes") for i in range(12)]
-    document = run_document(evidence(rows, metrics=(Cer(),)))
+    document = document_of(evidence(rows, metrics=(Cer(),)))
     assert document.verdict[0].startswith("tiny (F16) reaches character error rate")
     assert "‘ticket’" in document.verdict[2]
     figure = next(f for f in document.figures if f.name == "quality-by-doc-class")
@@ -119,7 +117,7 @@ def test_mistakes_are_chosen_from_every_kind_and_compared_with_what_was_expected
         fact(3, None, "Rome", failure="model", error_code=None),
         fact(4, "Rom", "Rome", finish_reason="length", images=[]),
     ]
-    document = run_document(evidence(rows))
+    document = document_of(evidence(rows))
     (cases,) = [block for block in _blocks(document, "mistakes-section") if isinstance(block, Cases)]
     by_key = {case.key: case for case in cases.items}
     assert {case.kind for case in cases.items} == {
@@ -134,7 +132,7 @@ def test_mistakes_are_chosen_from_every_kind_and_compared_with_what_was_expected
 
 
 def test_quality_is_shown_by_each_group_column_with_metrics_of_one_scale_together() -> None:
-    document = run_document(evidence(metrics=(ExactMatch(), Anls(), Cer(), Bleu())))
+    document = document_of(evidence(metrics=(ExactMatch(), Anls(), Cer(), Bleu())))
     figures = {figure.name: figure for figure in document.figures}
     by_class = figures["quality-by-doc-class"]
     assert [series.name for series in by_class.series] == ["Exact match", "ANLS"]
@@ -145,7 +143,7 @@ def test_quality_is_shown_by_each_group_column_with_metrics_of_one_scale_togethe
 
 
 def test_a_matrix_of_a_pooled_metric_pools_each_cell() -> None:
-    document = run_document(evidence(metrics=(Cer(),)))
+    document = document_of(evidence(metrics=(Cer(),)))
     matrix = next(figure for figure in document.figures if figure.kind == "matrix")
     assert matrix.cell_labels[1][0] == "0.33 · 1"
     assert matrix.cells[1][0] == 1.0
@@ -153,7 +151,7 @@ def test_a_matrix_of_a_pooled_metric_pools_each_cell() -> None:
 
 def test_answers_without_a_group_are_a_group_of_their_own() -> None:
     rows = [fact(i, "yes", "yes", **{"group.doc_class": None if i else "receipt"}) for i in range(3)]
-    figure = next(f for f in run_document(evidence(rows)).figures if f.name == "quality-by-doc-class")
+    figure = next(f for f in document_of(evidence(rows)).figures if f.name == "quality-by-doc-class")
     assert "(none)" in figure.categories
 
 
@@ -161,7 +159,7 @@ def test_the_run_decides_by_which_columns_it_is_grouped() -> None:
     metrics = (ExactMatch(),)
     run = evidence(metrics=metrics, spec=run_spec(metrics=metrics, group_by=("question_type", "absent")))
     assert run.groups == ("question_type",)
-    assert not [figure for figure in run_document(run).figures if figure.kind == "matrix"]
+    assert not [figure for figure in document_of(run).figures if figure.kind == "matrix"]
 
 
 def test_other_columns_of_few_values_are_groups_too() -> None:
@@ -174,7 +172,7 @@ def test_other_columns_of_few_values_are_groups_too() -> None:
 
 
 def test_a_group_in_which_nothing_is_scored_gives_no_figure() -> None:
-    document = run_document(evidence([fact(0, None, "yes")]))
+    document = document_of(evidence([fact(0, None, "yes")]))
     (quality,) = [section for section in document.sections if section.name == "quality"]
     assert quality.blocks == ()
     assert document.verdict[0] == "tiny (F16) has no score: nothing that it answered could be scored."
@@ -182,7 +180,7 @@ def test_a_group_in_which_nothing_is_scored_gives_no_figure() -> None:
 
 
 def test_a_run_without_metrics_still_says_how_fast_it_was() -> None:
-    document = run_document(evidence([fact(i, "yes", "yes") for i in range(4)], metrics=()))
+    document = document_of(evidence([fact(i, "yes", "yes") for i in range(4)], metrics=()))
     assert "has no score" in document.verdict[0]
     assert document.verdict[1].startswith("Half of its answers")
     (mistakes,) = [section for section in document.sections if section.name == "mistakes-section"]
@@ -209,7 +207,7 @@ def test_an_answer_without_a_token_is_slower_than_any() -> None:
     slo = run_spec(scenario=ScenarioSpec(slo=Slo(limits_ms={"latency_p90": 1000})))
     performance = performance_of(evidence(rows, spec=slo))
     assert performance.percentiles["latency_ms"][1].adjusted is None
-    assert [(limit.n, limit.over) for limit in performance.limits] == [(8, 4)]
+    assert [(limit.n, limit.over) for limit in performance.slo] == [(8, 4)]
     table = adjusted_table([("a", performance)])
     assert table is not None
     assert {row[-1] for row in table.rows} == {4}
@@ -229,7 +227,7 @@ def test_a_run_whose_requests_were_not_timed_says_nothing_of_speed() -> None:
         )
     )
     untimed |= {"completion_tokens": None}
-    document = run_document(evidence([fact(0, "a", "b", **untimed)], claims=[claim(resources=None)]))
+    document = document_of(evidence([fact(0, "a", "b", **untimed)], claims=[claim(resources=None)]))
     assert document.verdict[1] == "No request of this run was timed, so nothing can be said of its speed."
     assert _blocks(document, "performance") == []
     assert document.headline[0]["latency_p50_ms"] is None
@@ -238,14 +236,14 @@ def test_a_run_whose_requests_were_not_timed_says_nothing_of_speed() -> None:
 
 def test_answers_without_tokens_have_a_latency_and_no_rate_of_tokens() -> None:
     rows = [fact(0, "a", "a", completion_tokens=None, ttft_user_ns=None, tpot_ns=None, token_source=None)]
-    document = run_document(evidence(rows))
+    document = document_of(evidence(rows))
     assert "output tokens" not in document.verdict[1]
     assert "first token" not in document.verdict[1]
     assert any(tile.detail == "tokens unknown" for tile in document.tiles)
 
 
 def test_provenance_names_weights_engine_machine_and_metric_versions() -> None:
-    document = run_document(evidence())
+    document = document_of(evidence())
     assert _rows(_table(document, "provenance-weights")) == [("weights", "d" * 64, "package:tiny/tiny.gguf")]
     (claimed,) = _rows(_table(document, "provenance-claims"))
     assert claimed[:5] == (CLAIM, "bench", "CPU, 2 threads, 2\u00a0GiB", "llama.cpp b1", "engine")
@@ -263,7 +261,7 @@ def test_accelerators_are_named_and_their_memory_counts() -> None:
     machine = {"cpu_model": "CPU", "devices": [{"kind": "gpu", "name": "H100"}, {"kind": "cpu", "name": "CPU"}]}
     resources = {"accelerator_memory_used_bytes_peak": 2048, "engine_rss_bytes_peak": 1}
     run = evidence(claims=[claim(machine=machine, resources=resources)])
-    (claimed,) = _rows(_table(run_document(run), "provenance-claims"))
+    (claimed,) = _rows(_table(document_of(run), "provenance-claims"))
     assert claimed[2] == "CPU, – threads, –, H100"
     assert performance_of(run).peak_memory_bytes == 2048
 
@@ -276,7 +274,7 @@ def test_an_endpoint_has_the_hashes_that_its_engine_told_and_shows_no_user_of_it
         spec=run_spec(metrics=metrics, target=target),
         claims=[claim(engine={"name": "remote", "weights_sha256": {"weights": "7" * 64}})],
     )
-    document = run_document(run)
+    document = document_of(run)
     assert "user:secret" not in str(document)
     assert "key=x" not in str(document)
     assert document.subtitle.startswith("remote through host/v1, on document-qa")
@@ -284,7 +282,7 @@ def test_an_endpoint_has_the_hashes_that_its_engine_told_and_shows_no_user_of_it
 
 
 def test_a_run_that_nobody_measured_has_no_claims_to_show() -> None:
-    document = run_document(evidence([], claims=[], phases=[], manifest_id=None, samples=None, total=None))
+    document = document_of(evidence([], claims=[], phases=[], manifest_id=None, samples=None, total=None))
     assert not [b for b in _blocks(document, "provenance") if isinstance(b, Table) and b.name.endswith("claims")]
     assert document.headline[0]["requested"] == 0
     assert [tile.value for tile in document.tiles if tile.label == "answered"] == ["–"]
@@ -294,7 +292,7 @@ def test_a_run_that_nobody_measured_has_no_claims_to_show() -> None:
 def test_configuration_shows_the_prompts_and_one_as_it_was_sent() -> None:
     metrics = (ExactMatch(),)
     prompt = PromptSpec(name="p", version="1.0.0", fixed_system_prompt="Be brief.", user_prompt="{{ question }}!")
-    document = run_document(evidence(metrics=metrics, spec=run_spec(metrics=metrics, prompt=prompt)))
+    document = document_of(evidence(metrics=metrics, spec=run_spec(metrics=metrics, prompt=prompt)))
     listings = {block.title: block.text for block in _blocks(document, "configuration") if isinstance(block, Listing)}
     assert listings == {
         "System prompt": "Be brief.",
@@ -306,11 +304,11 @@ def test_configuration_shows_the_prompts_and_one_as_it_was_sent() -> None:
 def test_a_metric_that_a_run_has_twice_is_named_with_its_profile() -> None:
     run = evidence(metrics=(Anls(), Anls(profile="inclusive")))
     assert [one.label for one in run.scored] == ["ANLS (paper)", "ANLS (inclusive)"]
-    assert list(run_document(run).headline[0]["metrics"]) == ["anls@paper", "anls@inclusive"]  # type: ignore[arg-type]
+    assert list(document_of(run).headline[0]["metrics"]) == ["anls@paper", "anls@inclusive"]  # type: ignore[arg-type]
 
 
 def test_every_figure_of_a_report_has_its_own_name_and_words() -> None:
-    figures: tuple[FigureSpec, ...] = run_document(evidence()).figures
+    figures: tuple[FigureSpec, ...] = document_of(evidence()).figures
     assert len({figure.name for figure in figures}) == len(figures)
     assert all(figure.alt and figure.table.rows for figure in figures)
 
@@ -318,7 +316,7 @@ def test_every_figure_of_a_report_has_its_own_name_and_words() -> None:
 def test_an_answer_without_time_still_leaves_a_rate_unknown() -> None:
     """A run whose only window is empty: every request ended when it was scheduled."""
     rows = [fact(0, "a", "a", latency_ns=0, stream_end_ns=0, ttft_user_ns=0)]
-    assert "in flight gave" not in run_document(evidence(rows)).verdict[1]
+    assert "in flight gave" not in document_of(evidence(rows)).verdict[1]
 
 
 def test_a_pooled_value_that_nobody_can_define_leaves_its_cell_empty() -> None:
@@ -326,7 +324,9 @@ def test_a_pooled_value_that_nobody_can_define_leaves_its_cell_empty() -> None:
     scored = run.scored[0]
     uncounted = scored.measures.with_columns(stat_count=0.0).drop("stat.count").rename({"stat_count": "stat.count"})
     emptied = replace(scored, measures=uncounted)
-    assert values_by(evidence(metrics=(Cer(),), scored=[emptied]), emptied, ("doc_class",)) == {}
+    run = evidence(metrics=(Cer(),), scored=[emptied])
+    document = document_of(run)
+    assert not any(figure.name.startswith("quality-by-doc-class-and") for figure in document.figures)
 
 
 def test_settings_are_written_for_people() -> None:
@@ -343,7 +343,7 @@ def test_licence_and_category_stand_where_the_run_is_traced() -> None:
     spec = plain.spec.model_copy(update={"category": "document_question_answering", "target": target})
     shown = {
         label: text
-        for section in run_document(replace(plain, spec=spec)).sections
+        for section in document_of(replace(plain, spec=spec)).sections
         for block in section.blocks
         if isinstance(block, Facts)
         for label, text in block.items

@@ -11,15 +11,13 @@ from dataclasses import replace
 import polars
 import pytest
 
-from tests.shared.reports.builders import evidence, fact
+from tests.shared.reports.builders import comparison_of, document_of, evidence, fact
 from tests.shared.reports.counting_metrics import Fields
 from vlmhyperbench.domain.specs import ExtractorSpec
-from vlmhyperbench.reports import sample_table
-from vlmhyperbench.reports.comparison_report import comparison_document
 from vlmhyperbench.reports.document import Document, SampleTable
-from vlmhyperbench.reports.html import to_html
-from vlmhyperbench.reports.plots import to_svg
-from vlmhyperbench.reports.run_report import run_document
+from vlmhyperbench.reports.sections import sample_table
+from vlmhyperbench.reports.writers.html import to_html
+from vlmhyperbench.reports.writers.plots import to_svg
 from vlmhyperbench_sdk.errors import InvalidInput
 
 
@@ -37,7 +35,7 @@ def test_every_answer_is_there_in_its_order_with_how_it_turned_out() -> None:
         fact(2, None, "yes"),
         fact(3, "", "yes", latency_ns=None, repeat=2, turn=1),
     ]
-    table = _table(run_document(evidence(rows)))
+    table = _table(document_of(evidence(rows)))
     assert (table.total, table.runs, table.key) == (4, ("tiny",), ("s0", "s1", "s2", "s3"))
     assert table.outcome == ("right", "cut off at the token limit", "failed: connection_lost", "no answer")
     assert table.note_of == ("", "cut off at the token limit", "connection_lost", "repeat 2; turn 1")
@@ -59,13 +57,13 @@ def test_what_was_read_and_each_field_are_shown() -> None:
     whole = scored.measures.head(2)
     fields = whole.with_columns(field=polars.Series(["total", "date"]), ordinal=polars.lit(0, whole["ordinal"].dtype))
     parts = polars.concat([whole, fields.with_columns(value=polars.Series([1.0, None]))])
-    assert _table(run_document(replace(run, scored=[replace(scored, measures=parts)]))).fields == (
+    assert _table(document_of(replace(run, scored=[replace(scored, measures=parts)]))).fields == (
         "total 1.0, date –",
         None,
         None,
     )
     spec = run.spec.model_copy(update={"extractors": (ExtractorSpec(name="json_repaired"),)})
-    parsed = _table(run_document(replace(run, spec=spec))).parsed
+    parsed = _table(document_of(replace(run, spec=spec))).parsed
     assert parsed[0].startswith("cannot be read: ")  # type: ignore[union-attr]
     assert json.loads(str(parsed[1])) == {"a": 1}
     assert parsed[2] is None, "it is the answer itself"
@@ -76,7 +74,7 @@ def test_beyond_the_bound_mistakes_come_first_and_the_note_says_where_the_rest_i
 ) -> None:
     run = evidence([fact(i, "no" if i in (3, 5) else "yes", "yes") for i in range(8)])
     monkeypatch.setattr(sample_table, "MAX_SAMPLES", 4)
-    table = _table(run_document(run))
+    table = _table(document_of(run))
     assert table.key == ("s0", "s1", "s3", "s5")
     assert table.total == 8
     assert "4 answers of 8 answers" in table.note
@@ -86,16 +84,16 @@ def test_beyond_the_bound_mistakes_come_first_and_the_note_says_where_the_rest_i
 
 def test_long_texts_are_cut_and_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
     run = evidence([fact(i, "я" * 1000, "yes") for i in range(4)])
-    answer = _table(run_document(run)).answer[0]
+    answer = _table(document_of(run)).answer[0]
     assert answer == "я" * 600 + "… (400 more characters)"
     monkeypatch.setattr(sample_table, "MAX_BYTES", 8000)
-    assert _table(run_document(run)).key == ("s0", "s1", "s2")
+    assert _table(document_of(run)).key == ("s0", "s1", "s2")
 
 
 def test_runs_of_a_comparison_share_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [evidence([fact(i, "yes", "yes") for i in range(4)], name=name, id=name) for name in "ab"]
     monkeypatch.setattr(sample_table, "MAX_SAMPLES", 6)
-    table = _table(comparison_document("e", "demo", "DONE", runs))
+    table = _table(comparison_of("e", "demo", "DONE", runs))
     assert (table.runs, table.run) == (("a", "b"), (0, 0, 0, 1, 1, 1))
     assert table.outcome == ("right",) * 6
 
@@ -103,11 +101,11 @@ def test_runs_of_a_comparison_share_the_bound(monkeypatch: pytest.MonkeyPatch) -
 def test_a_run_without_metrics_groups_or_answers_has_its_samples_or_says_so() -> None:
     run = evidence([fact(0, "yes", "yes")], metrics=[])
     bare = replace(run, facts=run.facts.drop("group.doc_class", "group.question_type"))
-    table = _table(run_document(bare))
+    table = _table(document_of(bare))
     assert (table.outcome, table.scores, table.group_values) == (("not scored",), ((),), ((),))
     empty = replace(run, facts=run.facts.clear())
-    assert [section.blocks for section in run_document(empty).sections if section.name == "samples"] == [()]
-    assert _sections(comparison_document("e", "none", "DONE", []))["samples"] == ()
+    assert [section.blocks for section in document_of(empty).sections if section.name == "samples"] == [()]
+    assert _sections(comparison_of("e", "none", "DONE", []))["samples"] == ()
 
 
 def _sections(document: Document) -> dict[str, object]:
@@ -115,7 +113,7 @@ def _sections(document: Document) -> dict[str, object]:
 
 
 def test_the_page_holds_every_sample_packed() -> None:
-    document = run_document(evidence([fact(i, "\0<script>", "yes") for i in range(40)]))
+    document = document_of(evidence([fact(i, "\0<script>", "yes") for i in range(40)]))
     drawings = {figure.name: to_svg(figure) for figure in document.figures}
     page = to_html(document, drawings=drawings, thumbnails={}).decode()
     packed = re.search(r'<script type="application/gzip" id="table">([^<]*)</script>', page)
@@ -127,13 +125,13 @@ def test_the_page_holds_every_sample_packed() -> None:
 
 def test_pages_that_only_samples_show_are_named_once_after_those_of_cases() -> None:
     rows = [fact(i, "no" if i == 3 else "yes", "yes", images=[f"{i // 2:064x}"]) for i in range(6)]
-    document = run_document(evidence(rows))
+    document = document_of(evidence(rows))
     assert document.images == (f"{1:064x}",)
     assert document.further_images == (f"{0:064x}", f"{2:064x}")
 
 
 def test_columns_of_different_lengths_are_refused() -> None:
-    table = _table(run_document(evidence([fact(0, "yes", "yes")])))
+    table = _table(document_of(evidence([fact(0, "yes", "yes")])))
     for fault in ({"key": ()}, {"scores": ((),)}, {"group_values": (("a",),)}, {"run": (1,)}):
         with pytest.raises(InvalidInput):
             replace(table, **fault)  # type: ignore[arg-type]

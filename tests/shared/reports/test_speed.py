@@ -8,18 +8,27 @@ from dataclasses import replace
 import polars
 import pytest
 
-from tests.shared.reports.builders import CLAIM, MS, claim, evidence, fact, facts_frame
+from tests.shared.reports.builders import (
+    CLAIM,
+    MS,
+    claim,
+    comparison_of,
+    document_of,
+    evidence,
+    fact,
+    facts_frame,
+    performance_of,
+)
 from tests.shared.reports.timed import CLIENT, cells_of, chapter_of, figures_of, scenario, table_of, timed
 from vlmhyperbench.domain.scenarios import Slo
-from vlmhyperbench.reports.comparison_report import comparison_document
 from vlmhyperbench.reports.document import Table
-from vlmhyperbench.reports.performance import performance_of
-from vlmhyperbench.reports.run_report import run_document
-from vlmhyperbench.reports.speed import load_figures
+from vlmhyperbench.reports.sections.progress import progress_of
+from vlmhyperbench.reports.sections.speed import load_figures
+from vlmhyperbench.summaries.summarising import summarise_run
 
 
 def test_the_cost_of_measuring_is_stated_by_tokens_and_by_requests() -> None:
-    chapter = chapter_of(run_document(timed(completion_tokens=200)))
+    chapter = chapter_of(document_of(timed(completion_tokens=200)))
     assert cells_of(table_of(chapter, "harness-cost")) == [
         ("processor time, all processes", "2 s"),
         ("processor time per 100 000 output tokens", "100 s"),
@@ -34,20 +43,20 @@ def test_the_cost_of_measuring_is_stated_by_tokens_and_by_requests() -> None:
 
 def test_what_the_measuring_processes_took_stands_apart_where_it_was_recorded() -> None:
     told = CLIENT | {"measuring_cpu_s": 1.5, "measuring_peak_rss_bytes": 2**20}
-    cost = table_of(chapter_of(run_document(timed(client=told))), "harness-cost")
+    cost = table_of(chapter_of(document_of(timed(client=told))), "harness-cost")
     rows = cells_of(cost)
     assert ("of it, measuring processes", "1.5 s") in rows
     assert ("peak memory, largest measuring process", "1 MiB") in rows
 
 
 def test_answers_of_unknown_length_have_no_cost_by_tokens() -> None:
-    cost = performance_of(timed(completion_tokens=None)).cost
+    cost = performance_of(timed(completion_tokens=None)).harness
     assert cost is not None
     assert (cost.cpu_s_per_100k_tokens, cost.cpu_s_per_1k_requests) == (None, 200.0)
 
 
 def test_a_percentile_has_the_interval_that_its_requests_allow() -> None:
-    times = cells_of(table_of(chapter_of(run_document(timed(100))), "times"))
+    times = cells_of(table_of(chapter_of(document_of(timed(100))), "times"))
     assert times[0] == (
         *("latency, scheduled to last token", "50.0", "50.0 (50.0 to 50.0)", "50.0 (50.0 to 50.0)", "50.0", "50.0"),
         "100",
@@ -56,7 +65,7 @@ def test_a_percentile_has_the_interval_that_its_requests_allow() -> None:
 
 def test_failures_are_the_slowest_in_a_table_of_their_own() -> None:
     rows = [*(fact(i, "a", "a", latency_ns=(10 + i) * MS) for i in range(9)), fact(9, None, "a")]
-    chapter = chapter_of(run_document(evidence(rows, metrics=())))
+    chapter = chapter_of(document_of(evidence(rows, metrics=())))
     table = cells_of(table_of(chapter, "adjusted-times"))
     assert [row[:4] for row in table[:3]] == [
         ("latency, scheduled to last token", "p50", "14.0", "14.0 (11.0 to 18.0)"),
@@ -69,7 +78,7 @@ def test_failures_are_the_slowest_in_a_table_of_their_own() -> None:
 
 def test_the_course_over_time_counts_what_was_scheduled_sent_and_failed() -> None:
     rows = [*(fact(i, "a", "a") for i in range(4)), fact(4, None, "a", stream_end_ns=450 * MS, latency_ns=None)]
-    progress = performance_of(evidence(rows, metrics=())).progress
+    progress = progress_of(evidence(rows, metrics=()))
     assert progress is not None
     assert (progress.grid.width_s, progress.grid.bins, progress.failed, progress.most_in_flight) == (0.05, 9, 1, 1)
     assert progress.scheduled_per_s.tolist() == [20, 0, 20, 0, 20, 0, 20, 0, 20]
@@ -79,7 +88,7 @@ def test_the_course_over_time_counts_what_was_scheduled_sent_and_failed() -> Non
 
 def test_failures_are_dots_and_what_never_ended_is_said() -> None:
     rows = [fact(0, "a", "a"), fact(1, None, "a", stream_end_ns=None, latency_ns=None), fact(2, "a", "a")]
-    figures = figures_of(chapter_of(run_document(evidence(rows, metrics=()))))
+    figures = figures_of(chapter_of(document_of(evidence(rows, metrics=()))))
     assert [(one.name, one.is_joined) for one in figures["arrivals"].series] == [
         *(("scheduled", True), ("sent", True), ("failed", False)),
     ]
@@ -89,7 +98,7 @@ def test_failures_are_dots_and_what_never_ended_is_said() -> None:
 def test_claims_whose_clocks_cannot_be_tied_have_no_common_time() -> None:
     rows = [fact(0, "a", "a"), fact(1, "a", "a", claim_id="other")]
     run = evidence(rows, claims=[claim(), claim(id="other", job_id="b", anchor_wall_ns=None)], metrics=())
-    chapter = chapter_of(run_document(run))
+    chapter = chapter_of(document_of(run))
     assert "clocks cannot be tied together" in chapter.lead
     assert "arrivals" not in figures_of(chapter)
 
@@ -110,7 +119,7 @@ def test_claims_whose_clocks_cannot_be_tied_have_no_common_time() -> None:
 def test_no_figure_has_empty_axes(rows: Sequence[dict[str, object]], drawn: set[str]) -> None:
     untimed = [row | dict.fromkeys(("ttft_user_ns", "ttft_service_ns", "tpot_ns", "queue_ns")) for row in rows]
     failed = [after if before["status"] != "ok" else before for before, after in zip(rows, untimed, strict=True)]
-    figures = figures_of(chapter_of(run_document(evidence(failed, metrics=()))))
+    figures = figures_of(chapter_of(document_of(evidence(failed, metrics=()))))
     assert set(figures) == drawn
     assert all(any(one.x for one in figure.series) for figure in figures.values())
 
@@ -123,7 +132,7 @@ def test_goodput_counts_the_requests_that_kept_every_limit_over_all_that_were_sc
     assert performance.goodput is not None
     assert (performance.goodput.met, performance.goodput.scheduled) == (6, 10)
     assert performance.goodput.per_s == pytest.approx(6 / 0.929)
-    assert cells_of(table_of(chapter_of(run_document(run)), "slo")) == [
+    assert cells_of(table_of(chapter_of(document_of(run)), "slo")) == [
         ("latency_p99 ≤ 25 ms", "–", "10", "4", "exceeded"),
         ("ttft ≤ 10 ms", "–", "10", "2", "exceeded"),
         ("goodput, requests/s", "6.46 (3.37 to 8.95)", "10", "4", "60.0 % of the requests"),
@@ -133,7 +142,7 @@ def test_goodput_counts_the_requests_that_kept_every_limit_over_all_that_were_sc
 def test_a_limit_on_gaps_needs_somebody_who_read_them() -> None:
     spec = scenario(slo=Slo(limits_ms={"itl_p99": 5.0}))
     run = timed(spec=spec)
-    assert (performance_of(run).goodput, performance_of(run).limits) == (None, ())
+    assert (performance_of(run).goodput, performance_of(run).slo) == (None, ())
     read = replace(run, facts=run.facts.with_columns(longest_gap_ns=polars.lit(4.0 * MS)))
     goodput = performance_of(read).goodput
     assert goodput is not None
@@ -156,7 +165,7 @@ def test_levels_of_one_target_are_a_curve_with_the_line_of_the_slo_and_the_goodp
     )
     halves = fast.facts.with_columns(polars.col("scheduled_ns", "sent_ns", "stream_end_ns") // 2)
     fast = replace(fast, facts=halves)
-    (figure,) = load_figures([(run, performance_of(run)) for run in (fast, slow)])
+    (figure,) = load_figures([summarise_run(run) for run in (fast, slow)])
     assert figure.name == "throughput-and-latency"
     assert [(one.name, one.labels, one.y, one.is_joined) for one in figure.series] == [
         ("tiny (F16) through llamacpp, closed loop", ("slow", "fast"), (30.0, 50.0), True),
@@ -167,9 +176,9 @@ def test_levels_of_one_target_are_a_curve_with_the_line_of_the_slo_and_the_goodp
 
 
 def test_a_run_without_an_slo_has_no_curve_of_one_point() -> None:
-    assert "throughput-and-latency" not in figures_of(chapter_of(run_document(timed())))
+    assert "throughput-and-latency" not in figures_of(chapter_of(document_of(timed())))
     bounded = timed(spec=scenario(slo=Slo(limits_ms={"ttft_p90": 40.0, "tpot_p99": 5.0})))
-    figures = figures_of(chapter_of(run_document(bounded)))
+    figures = figures_of(chapter_of(document_of(bounded)))
     assert {name for name in figures if name.startswith("throughput")} == {
         *("throughput-and-latency", "throughput-and-ttft", "throughput-and-tpot"),
     }
@@ -179,7 +188,7 @@ def test_a_run_without_an_slo_has_no_curve_of_one_point() -> None:
 def test_a_run_that_was_interrupted_has_no_point_on_the_curve() -> None:
     rows = [fact(0, "a", "a"), fact(1, "a", "a", claim_id="other")]
     broken = evidence(rows, claims=[claim(), claim(id="other")], metrics=())
-    assert load_figures([(broken, performance_of(broken))]) == []
+    assert load_figures([summarise_run(broken)]) == []
 
 
 def test_a_comparison_names_the_runs_whose_speeds_are_void() -> None:
@@ -187,7 +196,7 @@ def test_a_comparison_names_the_runs_whose_speeds_are_void() -> None:
     late = replace(
         good, name="late", id="late", facts=good.facts.with_columns(sent_ns=polars.col("scheduled_ns") + 3 * MS)
     )
-    document = comparison_document("e", "two", "DONE", [good, late])
+    document = comparison_of("e", "two", "DONE", [good, late])
     chapter = chapter_of(document)
     assert chapter.lead.startswith("INVALID as measurements of speed are those of late. Timed at the client only")
     assert [row[:2] + row[-1:] for row in cells_of(table_of(chapter, "validity"))] == [
@@ -211,14 +220,14 @@ def test_a_comparison_names_the_runs_whose_speeds_are_void() -> None:
 
 def test_a_comparison_says_whose_cost_was_not_recorded() -> None:
     runs = [replace(timed(), name="a", id="a"), replace(timed(client=None), name="b", id="b")]
-    cost = table_of(chapter_of(comparison_document("e", "two", "DONE", runs)), "harness-cost")
+    cost = table_of(chapter_of(comparison_of("e", "two", "DONE", runs)), "harness-cost")
     assert cells_of(cost)[0] == ("processor time, all processes", "2 s", "–")
     assert cost.note.endswith("Not every claim recorded it: b.")
 
 
 def test_the_claim_that_measured_is_the_one_whose_cost_counts() -> None:
     others = [claim(client=CLIENT), claim(id="scored", job="SCORE", client=CLIENT | {"cpu_s": 100.0})]
-    cost = performance_of(replace(timed(), claims=others)).cost
+    cost = performance_of(replace(timed(), claims=others)).harness
     assert cost is not None
     assert (cost.cpu_s, cost.claims) == (2.0, 1)
     assert others[0].id == CLAIM
@@ -231,7 +240,7 @@ def test_streams_stand_side_by_side_with_how_evenly_they_were_served() -> None:
         fact(3, "a", "a", stream=1, scheduled_ns=0, stream_end_ns=150 * MS, ttft_user_ns=30 * MS),
     ]
     run = evidence(rows, spec=spec, metrics=(), claims=[claim(client=CLIENT)])
-    table = table_of(chapter_of(run_document(run)), "streams")
+    table = table_of(chapter_of(document_of(run)), "streams")
     assert [row[:4] for row in cells_of(table)] == [("0", "3", "3", "10.0"), ("1", "1", "1", "30.0")]
     # 20 and 6.67 answers a second: (26.67)² / (2 · (400 + 44.4)) = 0.8
     assert table.note.startswith("Fairness (Jain): 0.800 by answers a second and 0.800 by output tokens; 1 is evenly")
@@ -245,7 +254,7 @@ def test_a_stream_that_could_not_send_counts_as_one_and_takes_its_time() -> None
         fact(2, None, "a", stream=1, scheduled_ns=400 * MS, **lost),
     ]
     run = evidence(rows, spec=spec, metrics=(), claims=[claim(client=CLIENT)])
-    table = table_of(chapter_of(run_document(run)), "streams")
+    table = table_of(chapter_of(document_of(run)), "streams")
     assert [row[:3] for row in cells_of(table)] == [("0", "2", "2"), ("1", "1", "0")]
     assert table.note.startswith("Fairness (Jain): 0.500 by answers a second")
     assert performance_of(run).window_s == 0.4
@@ -254,13 +263,13 @@ def test_a_stream_that_could_not_send_counts_as_one_and_takes_its_time() -> None
 def test_streams_that_got_nothing_have_no_fairness() -> None:
     spec = scenario(kind="multi_stream", in_flight=2)
     rows = [fact(i, "a", "a", stream=i, stream_end_ns=None) for i in range(2)]
-    chapter = chapter_of(run_document(evidence(rows, spec=spec, metrics=())))
+    chapter = chapter_of(document_of(evidence(rows, spec=spec, metrics=())))
     assert table_of(chapter, "streams").note.startswith("How evenly the streams were served cannot be said")
 
 
 def test_turns_of_conversations_stand_apart_and_many_are_cut() -> None:
     rows = [fact(i, "a", "a", turn=i) for i in range(18)]
-    table = table_of(chapter_of(run_document(evidence(rows, metrics=(), claims=[claim(client=CLIENT)]))), "turns")
+    table = table_of(chapter_of(document_of(evidence(rows, metrics=(), claims=[claim(client=CLIENT)]))), "turns")
     assert len(table.rows) == 16
     assert table.note.endswith("2 further ones are left out.")
 
@@ -269,7 +278,7 @@ def test_sizes_of_images_stand_apart_from_the_smallest_to_the_largest() -> None:
     small, large = 192 * 96, 2048 * 1024
     rows = [fact(i, "a", "a", pixels=large if i else small, ttft_user_ns=(30 if i else 10) * MS) for i in range(3)]
     rows += [fact(3, "a", "a", pixels=0, images=[]), fact(4, "a", "a", pixels=None, images=[])]
-    table = table_of(chapter_of(run_document(evidence(rows, metrics=(), claims=[claim(client=CLIENT)]))), "image_sizes")
+    table = table_of(chapter_of(document_of(evidence(rows, metrics=(), claims=[claim(client=CLIENT)]))), "image_sizes")
     assert [row[:4] for row in cells_of(table)] == [
         ("up to 0.1 MP", "1", "1", "10.0"), ("up to 4 MP", "2", "2", "30.0")
     ]  # fmt: skip
@@ -277,7 +286,7 @@ def test_sizes_of_images_stand_apart_from_the_smallest_to_the_largest() -> None:
 
 def test_one_stream_and_one_turn_are_no_groups() -> None:
     spec = scenario(kind="multi_stream", in_flight=2)
-    chapter = chapter_of(run_document(evidence([fact(0, "a", "a")], spec=spec, metrics=())))
+    chapter = chapter_of(document_of(evidence([fact(0, "a", "a")], spec=spec, metrics=())))
     assert not [block for block in chapter.blocks if isinstance(block, Table) and block.name in {"streams", "turns"}]
 
 
@@ -287,7 +296,7 @@ def test_what_streams_cost_each_other_is_a_ratio_of_medians() -> None:
     before = [fact(i, "a", "a", latency_ns=20 * MS, phase_kind="baseline") for i in range(20)]
     before += [fact(i, "a", "a", latency_ns=90 * MS, phase_kind="baseline", claim_id="void") for i in range(30)]
     run = evidence(rows, spec=spec, metrics=(), claims=[claim(client=CLIENT)], alone=facts_frame(before))
-    assert cells_of(table_of(chapter_of(run_document(run)), "interference")) == [
+    assert cells_of(table_of(chapter_of(document_of(run)), "interference")) == [
         ("TTFT", "1.00 (1.00 to 1.00)"),
         ("TPOT", "–"),
         ("latency", "2.00 (2.00 to 2.00)"),

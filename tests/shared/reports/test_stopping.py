@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.shared.reports.builders import evidence, fact, run_spec
+from tests.shared.reports.builders import document_of, evidence, fact, run_spec
 from vlmhyperbench.domain.specs import Decoding, StopRule
 from vlmhyperbench.reports.document import Points, Table
-from vlmhyperbench.reports.evidence import RunEvidence
-from vlmhyperbench.reports.run_report import run_document
-from vlmhyperbench.reports.stopping import say_stop, stop_section
+from vlmhyperbench.reports.sections.stopping import say_stop, stop_section
+from vlmhyperbench.summaries.evidence import RunEvidence
+from vlmhyperbench.summaries.summarising import summarise_run
 from vlmhyperbench_text_metrics import ExactMatch
 
 RULE = StopRule(metric="exact_match@v1", rule="not_worse", margin=0.1)
@@ -31,7 +31,7 @@ def stopped(rule: StopRule = RULE, *, rows: int = 4, **told: object) -> RunEvide
 
 
 def test_a_stopped_run_says_what_is_certain_and_that_it_asked_no_more() -> None:
-    document = run_document(stopped())
+    document = document_of(stopped())
     assert document.verdict[0].startswith(
         "After 2 of 9 samples it was certain that the run is worse by more than 0.1 on exact_match@v1 against the old "
         "one (error at most 5\u00a0%), and the run stopped at 4 samples."
@@ -60,24 +60,24 @@ def test_a_stopped_run_says_what_is_certain_and_that_it_asked_no_more() -> None:
 )
 def test_each_rule_says_what_it_found(rule: str, state: str, claim: str) -> None:
     run = stopped(StopRule.model_validate({"metric": "exact_match@v1", "rule": rule, "margin": 0.1}), state=state)
-    assert f"certain that the run is {claim} on exact_match@v1" in say_stop(run)
+    assert f"certain that the run is {claim} on exact_match@v1" in say_stop(summarise_run(run))
 
 
 def test_a_rule_that_was_certain_at_the_end_stopped_nothing() -> None:
     run = stopped(rows=9)
     assert not run.is_stopped
-    assert say_stop(run).endswith("(error at most 5\u00a0%), when all had been asked. ")
+    assert say_stop(summarise_run(run)).endswith("(error at most 5\u00a0%), when all had been asked. ")
 
 
 def test_a_small_error_is_never_written_as_none() -> None:
     rule = {"metric": "exact_match@v1", "rule": "worse", "margin": 0.1, "alpha": 0.001}
-    assert "(error at most 0.1\u00a0%)" in say_stop(stopped(StopRule.model_validate(rule)))
+    assert "(error at most 0.1\u00a0%)" in say_stop(summarise_run(stopped(StopRule.model_validate(rule))))
 
 
 def test_a_rule_that_was_never_certain_says_so() -> None:
-    assert "was never certain" in say_stop(stopped(rows=9, state="undecided"))
-    assert "had nothing to compare with" in say_stop(stopped(rows=9, state="no_baseline"))
+    assert "was never certain" in say_stop(summarise_run(stopped(rows=9, state="undecided")))
+    assert "had nothing to compare with" in say_stop(summarise_run(stopped(rows=9, state="no_baseline")))
 
 
 def test_a_run_without_a_rule_says_nothing() -> None:
-    assert (say_stop(evidence()), stop_section(evidence())) == ("", ())
+    assert (say_stop(summarise_run(evidence())), stop_section(summarise_run(evidence()))) == ("", None)

@@ -9,9 +9,9 @@ from dataclasses import replace
 import polars
 import pytest
 
-from tests.shared.reports.builders import claim, evidence, fact
-from vlmhyperbench.reports.evidence import RunEvidence
-from vlmhyperbench.reports.tables import answers_csv, metrics_detailed_csv, metrics_summary_csv
+from tests.shared.reports.builders import claim, evidence, fact, reported
+from vlmhyperbench.reports.writers.tables import answers_csv, metrics_detailed_csv, metrics_summary_csv
+from vlmhyperbench.summaries.evidence import RunEvidence
 from vlmhyperbench_text_metrics import ExactMatch
 
 
@@ -102,12 +102,12 @@ def test_a_measure_of_a_field_has_a_row_of_its_own_and_a_stray_one_has_none() ->
     rows = _read(metrics_detailed_csv(run))
     assert [(row["id"], row["field_name"]) for row in rows[:2]] == [("s0", ""), ("s0", "total")]
     assert len(rows) == 7
-    fields = [row for row in _read(metrics_summary_csv([run])) if row["aggregator"] == "by_field"]
+    fields = [row for row in _read(metrics_summary_csv([reported(run)])) if row["aggregator"] == "by_field"]
     assert [(row["group_value"], row["n"], row["value"]) for row in fields] == [("total", "1", "1.0")]
 
 
 def test_summaries_hold_every_aggregator_with_intervals_where_there_is_a_group() -> None:
-    content = metrics_summary_csv([evidence(metrics=(ExactMatch(),))])
+    content = metrics_summary_csv([reported(evidence(metrics=(ExactMatch(),)))])
     assert content.decode().splitlines()[0] == (
         "aggregator;group_key;group_value;metric;profile;version;n;n_invalid;value;mean;median;p95;p99;min;max;"
         "ci_low;ci_high"
@@ -131,19 +131,20 @@ def test_answers_that_could_not_be_read_are_counted_as_invalid() -> None:
     run = evidence(metrics=(ExactMatch(),))
     (scored,) = run.scored
     unread = scored.measures.with_columns(is_invalid=polars.col("ordinal") == 4)
-    rows = _read(metrics_summary_csv([evidence(metrics=(ExactMatch(),), scored=[replace(scored, measures=unread)])]))
+    run = evidence(metrics=(ExactMatch(),), scored=[replace(scored, measures=unread)])
+    rows = _read(metrics_summary_csv([reported(run)]))
     assert (rows[0]["n"], rows[0]["n_invalid"]) == ("5", "1")
 
 
 def test_summaries_of_several_runs_begin_with_the_runs_name() -> None:
-    rows = _read(metrics_summary_csv([evidence(), evidence(name="other")], is_named=True))
+    rows = _read(metrics_summary_csv([reported(evidence()), reported(evidence(name="other"))], is_named=True))
     assert {row["run"] for row in rows} == {"tiny", "other"}
 
 
 def test_a_run_without_group_columns_has_no_summaries_by_document() -> None:
     run = evidence(metrics=(ExactMatch(),))
     ungrouped = evidence(metrics=(ExactMatch(),), facts=run.facts.drop("group.doc_class", "group.question_type"))
-    assert {row["aggregator"] for row in _read(metrics_summary_csv([ungrouped]))} == {"general", "by_id"}
+    assert {row["aggregator"] for row in _read(metrics_summary_csv([reported(ungrouped)]))} == {"general", "by_id"}
 
 
 def test_fields_of_one_document_are_one_unit_of_their_interval() -> None:
@@ -151,7 +152,7 @@ def test_fields_of_one_document_are_one_unit_of_their_interval() -> None:
     (scored,) = run.scored
     fields = scored.measures.filter(polars.col("value").is_not_null()).with_columns(polars.lit("total").alias("field"))
     run = evidence(metrics=(ExactMatch(),), scored=[replace(scored, measures=fields)])
-    (row,) = [row for row in _read(metrics_summary_csv([run])) if row["aggregator"] == "by_field"]
+    (row,) = [row for row in _read(metrics_summary_csv([reported(run)])) if row["aggregator"] == "by_field"]
     # Samples 0, 1 and 4 lie on one page and 2 and 3 on another: two units, not five.
     assert (row["n"], row["value"], row["ci_low"] != "") == ("5", "0.8", True)
     assert [float(row["ci_low"]), float(row["ci_high"])] == pytest.approx([2 / 3, 1.0], abs=1e-6)
@@ -160,7 +161,7 @@ def test_fields_of_one_document_are_one_unit_of_their_interval() -> None:
 def test_repeats_of_a_sample_are_one_row_by_id() -> None:
     texts = ["yes", "no", "yes"]
     run = evidence([fact(i, text, "yes", key="s0", repeat=i) for i, text in enumerate(texts)], metrics=(ExactMatch(),))
-    (row,) = [row for row in _read(metrics_summary_csv([run])) if row["aggregator"] == "by_id"]
+    (row,) = [row for row in _read(metrics_summary_csv([reported(run)])) if row["aggregator"] == "by_id"]
     assert (row["group_key"], row["group_value"], row["n"], row["n_invalid"]) == ("id", "s0", "3", "0")
     assert float(row["value"]) == pytest.approx(2 / 3)
     assert (row["median"], row["min"], row["max"], row["ci_low"]) == ("1.0", "0.0", "1.0", "")
@@ -171,11 +172,11 @@ def test_a_run_without_metrics_has_files_of_headers() -> None:
     assert metrics_detailed_csv(run).decode() == (
         "id;doc_class;question_type;field_name;structural_valid;metric_errors\n"
     )
-    assert metrics_summary_csv([run]).decode().count("\n") == 1
+    assert metrics_summary_csv([reported(run)]).decode().count("\n") == 1
 
 
 def test_a_run_without_answers_has_no_rows_but_one_for_everything() -> None:
     run = evidence([], metrics=(ExactMatch(),))
     assert _read(answers_csv(run)) == _read(metrics_detailed_csv(run)) == []
-    (row,) = _read(metrics_summary_csv([run]))
+    (row,) = _read(metrics_summary_csv([reported(run)]))
     assert (row["aggregator"], row["n"], row["value"], row["mean"]) == ("general", "0", "", "")

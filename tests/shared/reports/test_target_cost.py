@@ -8,13 +8,11 @@ from dataclasses import replace
 import polars
 import pytest
 
-from tests.shared.reports.builders import evidence, fact, facts_frame, run_spec
+from tests.shared.reports.builders import comparison_of, document_of, evidence, fact, facts_frame, run_spec
 from vlmhyperbench.domain.prices import Prices
-from vlmhyperbench.reports.comparison_report import comparison_document
 from vlmhyperbench.reports.document import Document, Table
-from vlmhyperbench.reports.evidence import RunEvidence
-from vlmhyperbench.reports.run_report import run_document
-from vlmhyperbench.reports.target_cost import usage_of
+from vlmhyperbench.summaries.costs import usage_of
+from vlmhyperbench.summaries.evidence import RunEvidence
 from vlmhyperbench_text_metrics import ExactMatch
 
 TOKENS = Prices(
@@ -45,7 +43,7 @@ def row_of(document: Document, no: int = 0) -> dict[str, str]:
 
 
 def test_only_what_was_asked_and_answered_here_counts() -> None:
-    headline = run_document(priced(TOKENS)).headline[0]
+    headline = document_of(priced(TOKENS)).headline[0]
     # two answers of 100 and 11 tokens: 200 x 2.5 + 22 x 10 millionths
     assert headline["cost_total"] == pytest.approx(0.00072)
     assert headline["cost_per_answer"] == pytest.approx(0.00036)
@@ -55,14 +53,14 @@ def test_only_what_was_asked_and_answered_here_counts() -> None:
 
 def test_an_hour_is_counted_from_the_first_request_to_the_last_answer() -> None:
     run = priced(HOURS)
-    document = run_document(run)
+    document = document_of(run)
     window_s = document.data[run.id]["performance"]["window_s"]  # type: ignore[index, call-overload]
     assert document.headline[0]["cost_total"] == pytest.approx(36.0 * window_s / 3600)
     assert "hours" in row_of(document)["how it is known"]
 
 
 def test_a_report_shows_the_cost_with_source_and_date() -> None:
-    document = run_document(priced(TOKENS))
+    document = document_of(priced(TOKENS))
     assert row_of(document)["in all"] == "0.0007200\u00a0USD"
     assert any(tile.label == "cost per answer" for tile in document.tiles)
     facts = [text for section in document.sections for block in section.blocks for text in [str(block)]]
@@ -70,7 +68,7 @@ def test_a_report_shows_the_cost_with_source_and_date() -> None:
 
 
 def test_an_unknown_cost_has_no_number_and_a_reason() -> None:
-    document = run_document(priced(None, unpriced="nobody wrote prices"))
+    document = document_of(priced(None, unpriced="nobody wrote prices"))
     assert set(row_of(document).values()) == {"unknown", "nobody wrote prices"}
     assert (document.headline[0]["cost_total"], document.headline[0]["cost_unknown"]) == (None, "nobody wrote prices")
     assert not any(tile.label == "cost per answer" for tile in document.tiles)
@@ -78,7 +76,7 @@ def test_an_unknown_cost_has_no_number_and_a_reason() -> None:
 
 def test_runs_of_different_currencies_stand_side_by_side_without_comparison() -> None:
     other = replace(priced(HOURS), id="other", name="other")
-    document = comparison_document("e", "Experiment", "DONE", [priced(TOKENS), other])
+    document = comparison_of("e", "Experiment", "DONE", [priced(TOKENS), other])
     assert [row_of(document, no)["per answer"].split("\u00a0")[1] for no in (0, 1)] == ["USD", "EUR"]
 
 

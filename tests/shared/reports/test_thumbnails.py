@@ -10,8 +10,8 @@ import zlib
 import pytest
 from PIL import Image
 
-from vlmhyperbench.reports import thumbnails
-from vlmhyperbench.reports.thumbnails import MAX_BYTES, make_thumbnail, make_thumbnails, read_thumbnail
+from vlmhyperbench.reports.writers import thumbnails
+from vlmhyperbench.reports.writers.thumbnails import MAX_BYTES, make_thumbnail, make_thumbnails, read_thumbnail
 
 
 def _encoded(image: Image.Image, kind: str = "PNG") -> bytes:

@@ -7,12 +7,11 @@ from dataclasses import replace
 import polars
 import pytest
 
-from tests.shared.reports.builders import MS, claim, evidence, fact
+from tests.shared.reports.builders import MS, claim, document_of, evidence, fact
 from vlmhyperbench.analysis.timelines import Grid
 from vlmhyperbench.facts.schema import polars_schema
-from vlmhyperbench.reports.records import TokenEvents
-from vlmhyperbench.reports.run_report import run_document
-from vlmhyperbench.reports.tokens import COLUMNS, fold, gaps_ms, no_events, tokens_per_s
+from vlmhyperbench.summaries.records import TokenEvents
+from vlmhyperbench.summaries.tokens import COLUMNS, fold, gaps_ms, no_events, tokens_per_s
 
 GRID = Grid(start_ns=0, width_ns=100 * MS, bins=2)
 
@@ -76,7 +75,7 @@ def test_gaps_are_folded_where_claims_share_no_clock() -> None:
 
 def test_a_report_draws_gaps_and_tokens_over_time() -> None:
     events, _ = fold(no_events(GRID), _rows((0, [10, 30, 120], 3), (50, [10, 20], None)), {})
-    document = run_document(evidence([fact(0, "a", "a")], metrics=(), claims=[claim()], events=events))
+    document = document_of(evidence([fact(0, "a", "a")], metrics=(), claims=[claim()], events=events))
     figures = {figure.name: figure for figure in document.figures}
     assert figures["gaps"].alt == "Gaps between tokens. tiny: p50 20, p99 90, slowest 90 ms."
     assert figures["gaps"].note.startswith("Of 3 tokens after the first ones")
@@ -89,7 +88,7 @@ def test_a_report_draws_gaps_and_tokens_over_time() -> None:
 
 def test_answers_of_one_piece_have_no_gaps_to_draw() -> None:
     events: TokenEvents = replace(no_events(GRID), uncounted=1)
-    document = run_document(evidence([fact(0, "a", "a")], metrics=(), claims=[claim()], events=events))
+    document = document_of(evidence([fact(0, "a", "a")], metrics=(), claims=[claim()], events=events))
     assert {"gaps", "token-rate"}.isdisjoint(figure.name for figure in document.figures)
     chapter = next(section for section in document.sections if section.name == "performance")
     assert "Gaps between tokens are not drawn" in chapter.lead

@@ -7,12 +7,11 @@ from dataclasses import replace
 import polars
 import pytest
 
-from tests.shared.reports.builders import MS, claim, evidence, fact, run_spec
+from tests.shared.reports.builders import MS, claim, comparison_of, evidence, fact, run_spec
 from vlmhyperbench.analysis.figures import FigureSpec
 from vlmhyperbench.domain.specs import StopRule
-from vlmhyperbench.reports.comparison_report import comparison_document
 from vlmhyperbench.reports.document import Section
-from vlmhyperbench.reports.evidence import RunEvidence
+from vlmhyperbench.summaries.evidence import RunEvidence
 from vlmhyperbench_sdk.protocols import Metric, MetricDescription
 from vlmhyperbench_text_metrics import ExactMatch
 
@@ -51,7 +50,7 @@ def _stopped(name: str, answers: str, *, of: int, **changes: int) -> RunEvidence
 
 
 def _section(*runs: RunEvidence) -> Section | None:
-    sections = comparison_document("e", "demo", "DONE", runs).sections
+    sections = comparison_of("e", "demo", "DONE", runs).sections
     return next((section for section in sections if section.name == "trade-offs"), None)
 
 

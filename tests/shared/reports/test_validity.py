@@ -7,18 +7,17 @@ from dataclasses import replace
 import numpy
 import polars
 
-from tests.shared.reports.builders import MS, claim, evidence, fact
+from tests.shared.reports.builders import MS, claim, document_of, evidence, fact, performance_of
 from tests.shared.reports.timed import CLIENT, cells_of, chapter_of, figures_of, scenario, table_of, timed
 from vlmhyperbench.domain.scenarios import ArrivalSpec
 from vlmhyperbench.reports.document import Table
-from vlmhyperbench.reports.json import to_json
-from vlmhyperbench.reports.performance import performance_of
-from vlmhyperbench.reports.records import Disturber
-from vlmhyperbench.reports.run_report import run_document
+from vlmhyperbench.reports.sections.validity import reasons_of
+from vlmhyperbench.reports.writers.json import to_json
+from vlmhyperbench.summaries.records import Disturber
 
 
 def test_a_run_whose_gates_all_hold_is_valid_and_nothing_is_said_to_be_void() -> None:
-    document = run_document(timed())
+    document = document_of(timed())
     chapter = chapter_of(document)
     assert cells_of(table_of(chapter, "validity")) == [
         ("requests without a row", "0", "at most 0", "holds"),
@@ -37,7 +36,7 @@ def test_a_run_whose_gates_all_hold_is_valid_and_nothing_is_said_to_be_void() ->
 def test_a_gate_that_does_not_hold_is_said_beside_every_number_that_it_voids() -> None:
     run = timed(sent_ns=None)
     late = replace(run, facts=run.facts.with_columns(sent_ns=polars.col("scheduled_ns") + 3 * MS))
-    document = run_document(late)
+    document = document_of(late)
     chapter = chapter_of(document)
     assert cells_of(table_of(chapter, "validity"))[5:] == [
         ("mean from free to sent, ms", "3", "at most 0.5", "INVALID"),
@@ -66,7 +65,7 @@ def test_answers_of_a_second_allow_a_client_of_ten_milliseconds_in_a_closed_loop
             sent_ns=polars.col("scheduled_ns") + polars.lit(9 * MS),
         ),
     )
-    assert [row[1:] for row in cells_of(table_of(chapter_of(run_document(slow)), "validity"))[5:]] == [
+    assert [row[1:] for row in cells_of(table_of(chapter_of(document_of(slow)), "validity"))[5:]] == [
         ("9", "at most 10", "holds"),
         ("9", "at most 10", "holds"),
     ]
@@ -83,7 +82,7 @@ def test_late_sends_that_are_rare_show_in_the_tail_alone() -> None:
             latency_ns=polars.lit(100 * MS),
         ),
     )
-    assert [row[1:] for row in cells_of(table_of(chapter_of(run_document(late)), "validity"))[5:]] == [
+    assert [row[1:] for row in cells_of(table_of(chapter_of(document_of(late)), "validity"))[5:]] == [
         ("0.533", "at most 1", "holds"),
         ("40", "at most 1", "INVALID"),
     ]
@@ -92,11 +91,11 @@ def test_late_sends_that_are_rare_show_in_the_tail_alone() -> None:
 def test_a_closed_loop_whose_answers_have_no_first_token_is_held_to_its_mean() -> None:
     run = timed()
     whole = replace(run, facts=run.facts.with_columns(ttft_user_ns=polars.lit(None, polars.Int64)))
-    assert [gate.name for gate in performance_of(whole).validity.gates[5:]] == ["send_lag_mean_ms"]
+    assert [gate.name for gate in performance_of(whole).gates[5:]] == ["send_lag_mean_ms"]
 
 
 def test_what_no_claim_recorded_is_not_known_and_voids_nothing() -> None:
-    document = run_document(timed(client=None))
+    document = document_of(timed(client=None))
     chapter = chapter_of(document)
     assert cells_of(table_of(chapter, "validity"))[3][1:] == ("–", "at most 70 %", "not known")
     assert chapter.lead.startswith("Whether the speeds count is not known to the end; not recorded: busiest measuring")
@@ -109,9 +108,9 @@ def test_one_claim_that_did_not_record_its_share_leaves_it_unknown() -> None:
     rows = [fact(0, "a", "a"), fact(1, "a", "a", claim_id="other")]
     both = [claim(client=CLIENT), claim(id="other", job_id="b")]
     performance = performance_of(evidence(rows, claims=both, metrics=()))
-    assert [gate.name for gate in performance.validity.unknown] == ["client_busy_share"]
-    assert performance.cost is not None
-    assert (performance.cost.recorded, performance.cost.claims, performance.cost.core_share) == (1, 2, None)
+    assert [gate.name for gate in performance.gates if gate.value is None] == ["client_busy_share"]
+    assert performance.harness is not None
+    assert (performance.harness.recorded, performance.harness.claims, performance.harness.core_share) == (1, 2, None)
 
 
 ROWS = [fact(i, "a", "a") for i in range(3)]
@@ -127,7 +126,7 @@ def test_another_inference_on_the_machine_voids_the_speeds_and_is_named() -> Non
         "the run quiet (r2222222, claim c1a1m000)",
         "a run of another project (claim c3c3c3c3)",
     )
-    document = run_document(run)
+    document = document_of(run)
     assert document.headline[0]["validity"] == "invalid"
     for name in performance.validity.disturbers:
         assert name in chapter_of(document).lead
@@ -142,7 +141,7 @@ def test_another_inference_on_the_machine_voids_the_speeds_and_is_named() -> Non
 def test_one_inference_that_disturbed_two_shards_is_counted_once() -> None:
     rows = [fact(0, "a", "a"), fact(1, "a", "a", claim_id="other")]
     both = [claim(client=CLIENT, disturbed_by=(NEIGHBOUR,)), claim(id="other", job_id="b", disturbed_by=(NEIGHBOUR,))]
-    gates = {gate.name: gate.value for gate in performance_of(evidence(rows, claims=both)).validity.gates}
+    gates = {gate.name: gate.value for gate in performance_of(evidence(rows, claims=both)).gates}
     assert gates["disturbers"] == 1
 
 
@@ -150,30 +149,30 @@ def test_where_no_claim_recorded_what_it_stood_on_nobody_knows_whether_it_was_di
     rows = [fact(0, "a", "a"), fact(1, "a", "a", claim_id="other")]
     both = [claim(client=CLIENT), claim(id="other", job_id="b", client=CLIENT, disturbed_by=None)]
     performance = performance_of(evidence(rows, claims=both, metrics=()))
-    assert [gate.name for gate in performance.validity.unknown] == ["disturbers"]
+    assert [gate.name for gate in performance.gates if gate.value is None] == ["disturbers"]
     assert performance.state == "not known"
 
 
 def test_samples_that_could_not_be_asked_are_no_failures_of_the_target() -> None:
     rows = [fact(0, "a", "a"), fact(1, None, "a", error_code="unreadable_sample", sent_ns=None, scheduled_ns=None)]
     performance = performance_of(evidence(rows, metrics=(), claims=[claim(client=CLIENT)]))
-    assert (performance.validity.state, performance.failed) == ("valid", 0)
+    assert (performance.state, performance.failed) == ("valid", 0)
 
 
 def test_requests_that_were_tried_again_void_the_speeds() -> None:
     rows = [fact(i, "a", "a", tries=1 + (i == 0)) for i in range(100)]
     performance = performance_of(evidence(rows, metrics=(), claims=[claim(client=CLIENT)]))
-    assert performance.validity.reasons.replace("\u00a0", " ") == "1.0 % of the requests were tried again (0.1 % may)"
+    assert reasons_of(performance).replace("\u00a0", " ") == "1.0 % of the requests were tried again (0.1 % may)"
 
 
 def test_a_run_that_ended_early_has_requests_without_a_row() -> None:
     early = replace(timed(), total=12)
     performance = performance_of(early)
-    assert performance.validity.reasons == "2 requests have no row"
+    assert reasons_of(performance) == "2 requests have no row"
     # Who waits for one that nobody asked waits for ever.
     p99 = performance.percentiles["latency_ms"][-1]
     assert (p99.failed, p99.adjusted) == (2, None)
-    assert table_of(chapter_of(run_document(early)), "adjusted-times").title.endswith("\u00a0· INVALID")
+    assert table_of(chapter_of(document_of(early)), "adjusted-times").title.endswith("\u00a0· INVALID")
 
 
 def test_an_open_loop_is_held_against_its_schedule() -> None:
@@ -182,10 +181,10 @@ def test_an_open_loop_is_held_against_its_schedule() -> None:
     rows = [fact(i, "a", "a", scheduled_ns=at, sent_ns=at, stream_end_ns=at + 20 * MS) for i, at in enumerate(instants)]
     run = evidence(rows, spec=spec, metrics=(), claims=[claim(client=CLIENT)])
     good = performance_of(run)
-    assert [gate.name for gate in good.validity.gates[5:]] == [
+    assert [gate.name for gate in good.gates[5:]] == [
         *("send_lag_p99_ms", "rate_error_share", "dispersion_error", "sends_like_process_p"),
     ]
-    assert good.validity.state == "valid"
+    assert good.state == "valid"
     bunched = run.facts.with_columns(sent_ns=polars.col("scheduled_ns") // (500 * MS) * (500 * MS))
     bad = performance_of(replace(run, facts=bunched))
-    assert "the gaps between sends are not those of the process (p < 0.001)" in bad.validity.reasons
+    assert "the gaps between sends are not those of the process (p < 0.001)" in reasons_of(bad)

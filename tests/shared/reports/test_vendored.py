@@ -11,7 +11,7 @@ from importlib.resources import files
 import pytest
 
 from vlmhyperbench.errors import Conflict
-from vlmhyperbench.reports.vendored import plotly
+from vlmhyperbench.reports.writers.vendored import plotly
 
 
 def test_plotly_is_the_pinned_file_with_its_licence_beside_it() -> None:
@@ -20,7 +20,7 @@ def test_plotly_is_the_pinned_file_with_its_licence_beside_it() -> None:
     assert (script.name, script.version, script.license) == ("plotly.js-cartesian-dist-min", "4.1.1", "MIT")
     assert hashlib.sha256(content).hexdigest() == script.sha256
     assert b"plotly.js (cartesian - minified) v4.1.1" in content[:200]
-    assert "MIT License" in (files("vlmhyperbench.reports") / "vendor" / "LICENSE.plotly").read_text()
+    assert "MIT License" in (files("vlmhyperbench.reports.writers") / "vendor" / "LICENSE.plotly").read_text()
 
 
 def test_plotly_needs_no_evaluation_of_text() -> None:

@@ -11,9 +11,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from tests.shared.reports.builders import PAGES, evidence, fact, thumbnail
+from tests.shared.reports.builders import PAGES, comparison_of, document_of, evidence, fact, thumbnail
 from vlmhyperbench.analysis.figures import Axis, bars_figure
-from vlmhyperbench.reports.comparison_report import comparison_document
 from vlmhyperbench.reports.document import (
     Answer,
     Case,
@@ -29,13 +28,12 @@ from vlmhyperbench.reports.document import (
     Table,
     Tile,
 )
-from vlmhyperbench.reports.html import MAX_BYTES, embed, to_html
-from vlmhyperbench.reports.json import to_json
-from vlmhyperbench.reports.markdown import escape, image_name, to_markdown
-from vlmhyperbench.reports.plots import to_plotly, to_svg
-from vlmhyperbench.reports.run_report import run_document
-from vlmhyperbench.reports.sample_table import MAX_BYTES as MAX_SAMPLE_BYTES
-from vlmhyperbench.reports.thumbnails import MAX_TOTAL_BYTES, Thumbnail
+from vlmhyperbench.reports.sections.sample_table import MAX_BYTES as MAX_SAMPLE_BYTES
+from vlmhyperbench.reports.writers.html import MAX_BYTES, embed, to_html
+from vlmhyperbench.reports.writers.json import to_json
+from vlmhyperbench.reports.writers.markdown import escape, image_name, to_markdown
+from vlmhyperbench.reports.writers.plots import to_plotly, to_svg
+from vlmhyperbench.reports.writers.thumbnails import MAX_TOTAL_BYTES, Thumbnail
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> | `x` **b** [l](http://evil) {{ 7*7 }} $m$"
 
@@ -147,7 +145,7 @@ def _hash(content: bytes) -> str:
 
 
 def test_the_page_allows_its_style_and_two_scripts_by_their_hashes_and_no_request() -> None:
-    page = _html(run_document(evidence()))
+    page = _html(document_of(evidence()))
     (style,) = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
     (script,) = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
     (packed,) = re.findall(r'<script type="application/gzip" id="library"[^>]*>(.*?)</script>', page, re.DOTALL)
@@ -162,7 +160,7 @@ def test_the_page_allows_its_style_and_two_scripts_by_their_hashes_and_no_reques
 
 
 def test_every_figure_can_be_explored_from_what_lies_in_the_page() -> None:
-    document = run_document(evidence())
+    document = document_of(evidence())
     page = _html(document)
     embedded = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
     assert embedded is not None
@@ -176,7 +174,7 @@ def test_every_figure_can_be_explored_from_what_lies_in_the_page() -> None:
 
 
 def test_the_page_loads_nothing_and_styles_nothing_inline() -> None:
-    page = _html(run_document(evidence([fact(0, "no", "yes")])), {PAGES[0]: thumbnail()})
+    page = _html(document_of(evidence([fact(0, "no", "yes")])), {PAGES[0]: thumbnail()})
     for tag, attributes in _Parsed(page).tags:
         assert "style" not in attributes
         assert not [name for name in attributes if name.startswith("on")]
@@ -209,13 +207,13 @@ def test_a_page_of_a_case_is_shown_or_named() -> None:
 
 
 def test_the_page_fits_its_budget_with_every_image_and_sample_it_may_have() -> None:
-    page = len(_html(run_document(evidence())))
+    page = len(_html(document_of(evidence())))
     packed = MAX_SAMPLE_BYTES * 4 / 3, MAX_TOTAL_BYTES * 4 / 3
     assert page + sum(packed) < MAX_BYTES, "base 64 takes a third more, even where nothing can be compressed"
 
 
 def test_a_page_that_two_cases_show_lies_in_the_file_once() -> None:
-    page = _html(run_document(evidence([fact(i, "no", "yes") for i in range(2)])), {PAGES[0]: thumbnail()})
+    page = _html(document_of(evidence([fact(i, "no", "yes") for i in range(2)])), {PAGES[0]: thumbnail()})
     assert page.count(thumbnail().data_url) == 1
     assert page.count("<img data-again") == 1
 
@@ -227,14 +225,14 @@ def test_intervals_are_drawn_on_their_scale() -> None:
 
 
 def test_the_same_document_gives_the_same_bytes() -> None:
-    first, second = run_document(evidence()), run_document(evidence())
+    first, second = document_of(evidence()), document_of(evidence())
     assert _html(first) == _html(second)
     assert to_json(first) == to_json(second)
     assert to_markdown(first, images=()) == to_markdown(second, images=())
 
 
 def test_json_is_complete_and_has_the_headline_and_plotly_figures() -> None:
-    report = json.loads(to_json(run_document(evidence())))
+    report = json.loads(to_json(document_of(evidence())))
     assert report["headline"]["rows"][0]["metrics"]["exact_match"]["n"] == 5
     assert report["figures"]["latency"]["data"][0]["type"] == "scatter"
     kinds = {block["type"] for section in report["sections"] for block in section["blocks"]}
@@ -245,7 +243,7 @@ def test_json_is_complete_and_has_the_headline_and_plotly_figures() -> None:
 
 
 def test_markdown_refers_to_figures_and_pages_beside_it() -> None:
-    document = run_document(evidence([fact(i, "no", "yes") for i in range(4)]))
+    document = document_of(evidence([fact(i, "no", "yes") for i in range(4)]))
     text = to_markdown(document, images={PAGES[0]}).decode()
     assert "](latency.svg)" in text
     assert text.count(f"]({image_name(PAGES[0])})") == 2
@@ -281,7 +279,7 @@ def test_markup_is_escaped_in_markdown(text: str, safe: str) -> None:
 
 
 def test_a_comparison_is_written_in_every_format() -> None:
-    document = comparison_document("e", "demo", "DONE", [evidence(name="a", id="a"), evidence(name="b", id="b")])
+    document = comparison_of("e", "demo", "DONE", [evidence(name="a", id="a"), evidence(name="b", id="b")])
     assert "Comparison of runs" in _html(document)
     assert "Differences from the baseline" in to_markdown(document, images=()).decode()
     assert len(json.loads(to_json(document))["headline"]["rows"]) == 2

@@ -9,7 +9,7 @@ from vlmhyperbench.analysis.figures import FigureSpec
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.reports.document import Document, Points, Section, Table, write_cell
-from vlmhyperbench.reports.evidence import RunEvidence
+from vlmhyperbench.summaries.evidence import RunEvidence
 
 CLIENT = {
     "cpu_s": 2.0,

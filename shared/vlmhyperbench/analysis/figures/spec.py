@@ -1,7 +1,7 @@
 """A figure as a value: what a chart says, with its alternative text and its data table, before anybody draws it.
 
-Renderers are `vlmhyperbench.reports.plots.to_plotly` and `to_matplotlib`; both draw any `FigureSpec`. Every string here
-may come from a data set or a model, so labels are cleaned and cut when a figure is made.
+Renderers are `vlmhyperbench.reports.writers.plots.to_plotly` and `to_matplotlib`; both draw any `FigureSpec`. Every
+string here may come from a data set or a model, so labels are cleaned and cut when a figure is made.
 """
 
 from __future__ import annotations

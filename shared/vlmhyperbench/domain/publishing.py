@@ -1,0 +1,31 @@
+"""What of a spec may be shown: addresses without what could be secret in them."""
+
+from __future__ import annotations
+
+from vlmhyperbench.domain.judging import is_judge, judging_of
+from vlmhyperbench.domain.specs import EndpointTarget, MetricSpec, RunSpec, Target
+
+
+def public_address(endpoint: str) -> str:
+    """Leave out of an address what could be secret: user, password and query."""
+    return endpoint.split("?")[0].rpartition("@")[2]
+
+
+def public_spec(spec: RunSpec) -> RunSpec:
+    """Return a spec whose addresses, a judge's too, hold nothing that could be secret."""
+    metrics = tuple(public_metric(metric) for metric in spec.metrics)
+    return spec.model_copy(update={"target": _public_target(spec.target), "metrics": metrics})
+
+
+def public_metric(metric: MetricSpec) -> MetricSpec:
+    """Return a metric that may be shown: a judge without what could be secret in its address."""
+    if not is_judge(metric):
+        return metric
+    target = _public_target(judging_of(metric).target)
+    return metric.model_copy(update={"params": {**metric.params, "target": target.model_dump(mode="json")}})
+
+
+def _public_target(target: Target) -> Target:
+    if not isinstance(target, EndpointTarget):
+        return target
+    return target.model_copy(update={"endpoint": public_address(target.endpoint)})

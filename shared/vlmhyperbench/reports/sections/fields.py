@@ -1,0 +1,106 @@
+"""Pictures of what a metric counts inside its statistics: which labels are confused, which fields are read how well.
+
+A metric takes part by the names of its additive statistics: `cell:<right>|<said>` counts answers by label (where `%`
+and two hexadecimal digits stand for a byte), and `right:<path>` of `expected:<path>` counts the values of a field.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from urllib.parse import unquote
+
+import polars
+
+from vlmhyperbench.analysis.confusion import UNPARSED, confusion_of
+from vlmhyperbench.analysis.figures import FigureSpec, matrix_figure
+from vlmhyperbench.analysis.labels import slug
+from vlmhyperbench.reports.sections.wording import group_title, plural
+from vlmhyperbench.summaries.answers import answers_of
+from vlmhyperbench.summaries.evidence import GROUP, RunEvidence, ScoredMetric
+
+MAX_FIELDS = 24
+MAX_GROUPS = 13
+_STATISTIC = "stat."
+_CELL, _RIGHT, _EXPECTED = (f"{_STATISTIC}{name}:" for name in ("cell", "right", "expected"))
+_ALL = "all"
+
+
+def statistics_figures(run: RunEvidence) -> list[FigureSpec]:
+    """Draw the labels and fields that metrics count; what several metrics or profiles count alike is drawn once."""
+    found: dict[tuple[object, ...], FigureSpec] = {}
+    for scored in run.scored:
+        for draw in (confusion_matrix, field_matrix):
+            figure = draw(run, scored)
+            if figure is not None:
+                found.setdefault((figure.categories, figure.columns, figure.cell_labels), figure)
+    return list(found.values())
+
+
+def confusion_matrix(run: RunEvidence, scored: ScoredMetric) -> FigureSpec | None:
+    """Draw which label was said instead of which; None where the metric counts no labels."""
+    sums = _sums(answers_of(run, scored), _CELL)
+    counts: Counter[tuple[str, str]] = Counter()
+    for name, count in sums.items():
+        right, _, said = name.partition("|")
+        counts[_label(right), _label(said)] += round(count)
+    if not +counts:
+        return None
+    confusion = confusion_of(+counts)
+    totals = {label: confusion.total(label) for label in confusion.labels}
+    unparsed = " '__unparsed__' is whatever is right nowhere." if UNPARSED in confusion.said else ""
+    pooled = f" 'other' pools the {plural(confusion.pooled, 'rarest label')}." if confusion.pooled else ""
+    return matrix_figure(
+        f"confusion-{slug(scored.key)}",
+        f"{scored.label}: labels that were said",
+        rows=("right label", confusion.labels),
+        columns=("said label", confusion.said),
+        cells={pair: (count / totals[pair[0]], str(count)) for pair, count in confusion.counts.items()},
+        note=f"Answers by label; the darker, the larger the share of what is right. Empty: never.{pooled}{unparsed}",
+    )
+
+
+def field_matrix(run: RunEvidence, scored: ScoredMetric) -> FigureSpec | None:
+    """Draw the share of values that are right by field and group, the weakest fields on top; None without fields."""
+    answers = answers_of(run, scored)
+    column = next((name for name in run.groups if answers[GROUP + name].n_unique() <= MAX_GROUPS), None)
+    parts: dict[str, polars.DataFrame] = {_ALL: answers}
+    if column is not None:
+        known = answers.filter(polars.col(GROUP + column).is_not_null())
+        parts |= {str(key): part for (key,), part in sorted(known.group_by(GROUP + column), key=lambda one: one[0])}
+    shares = {group: _shares(part) for group, part in parts.items()}
+    weakest = sorted(shares[_ALL], key=lambda field: (shares[_ALL][field][0], field))
+    if not weakest:
+        return None
+    title = group_title(column) if column else "run"
+    left_out = len(weakest) - MAX_FIELDS
+    more = f" {plural(left_out, 'stronger field')} left out." if left_out > 0 else ""
+    return matrix_figure(
+        f"fields-{slug(scored.key)}",
+        f"{scored.label}: fields by {title}",
+        rows=("field", weakest[:MAX_FIELDS]),
+        columns=(title, list(parts)),
+        cells={
+            (field, group): (1 - share, f"{share:.2f} · {expected}")
+            for group, fields in shares.items()
+            for field, (share, expected) in fields.items()
+        },
+        note=f"Share of the expected values that are right · how many are expected; the darker, the weaker.{more}",
+    )
+
+
+def _shares(answers: polars.DataFrame) -> dict[str, tuple[float, int]]:
+    """Field → (share that is right, values expected)."""
+    right, expected = _sums(answers, _RIGHT), _sums(answers, _EXPECTED)
+    return {field: (right.get(field, 0.0) / count, round(count)) for field, count in expected.items() if count > 0}
+
+
+def _sums(answers: polars.DataFrame, prefix: str) -> Mapping[str, float]:
+    columns = sorted(name for name in answers.columns if name.startswith(prefix))
+    return {name.removeprefix(prefix): float(answers[name].sum() or 0.0) for name in columns}
+
+
+def _label(escaped: str) -> str:
+    """Undo the escapes, but for a label that is called as what no label is."""
+    label = unquote(escaped)
+    return escaped if label == UNPARSED else label

@@ -1,0 +1,178 @@
+"""What a run's judges said, how far they agree with themselves and with the first metric, and what asking them took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import polars
+
+from vlmhyperbench.analysis.costs import cost_of
+from vlmhyperbench.domain.judging import Judging, is_judge, judging_of
+from vlmhyperbench.reports.document import Column, Section, Table, write_number
+from vlmhyperbench.reports.sections.wording import listed, percent, plural, write_money
+from vlmhyperbench.summaries.evidence import RunEvidence, ScoredMetric
+from vlmhyperbench.summaries.records import JudgeUse
+
+RIGHT = 0.5
+"""From here on a value counts as right, where a judge is compared with another metric."""
+
+UNJUDGED = "a judge could not be asked to the end, so none of its verdicts counts and its values are missing."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """How often a judge and another metric call the same answers right."""
+
+    answers: int
+    same: float
+    """Share of the answers that both have a value for."""
+    kappa: float | None
+    """Cohen's kappa; None where both of them call everything alike."""
+
+
+def judges_of(runs: Sequence[RunEvidence]) -> list[Section]:
+    """Show the judges of several runs, a section for each run that has any."""
+    return [
+        replace(
+            section,
+            name=f"judges-{no}",
+            title=f"Judges of {run.name}",
+            blocks=tuple(
+                replace(block, name=f"{block.name}-{no}") for block in section.blocks if isinstance(block, Table)
+            ),
+        )
+        for no, run in enumerate(runs, 1)
+        if (section := judges(run)) is not None
+    ]
+
+
+def judges(run: RunEvidence) -> Section | None:
+    """Show every judge of a run; None where it has none."""
+    found = [(one, use) for one in run.scored if is_judge(one.spec) for use in run.judged if _is_of(use, one)]
+    if not found:
+        return None
+    given, kept = sum(use.requests - use.failed for _, use in found), sum(use.kept for _, use in found)
+    known = f", of which {write_number(kept, 0)} were known already" if kept else ""
+    lead = (
+        f"{listed([one.label for one, _ in found])} gave {plural(given, 'verdict')}{known}. They are no answers of the "
+        "run: they count neither in its numbers of requests nor in its speeds."
+    )
+    tables = (_verdicts(run, found), _costs(found))
+    return Section(name="judges", title="Judges", lead=lead, blocks=tables)
+
+
+def agreement(judge: ScoredMetric, other: ScoredMetric) -> Agreement | None:
+    """Compare a judge with another metric, answer by answer; None where they share no answer."""
+    key = ["phase", "ordinal"]
+    ours, theirs = (_values(one) for one in (judge, other))
+    both = ours.join(theirs, on=key, how="inner", suffix="_other").select(
+        (polars.col("value") >= RIGHT).alias("a"), (polars.col("value_other") >= RIGHT).alias("b")
+    )
+    if not both.height:
+        return None
+    same = float((both["a"] == both["b"]).sum()) / both.height
+    a, b = float(both["a"].sum()) / both.height, float(both["b"].sum()) / both.height
+    chance = a * b + (1 - a) * (1 - b)
+    return Agreement(answers=both.height, same=same, kappa=None if chance == 1 else (same - chance) / (1 - chance))
+
+
+def _values(scored: ScoredMetric) -> polars.DataFrame:
+    whole = scored.measures.filter(polars.col("field").is_null() & polars.col("value").is_not_null())
+    return whole.select("phase", "ordinal", "value")
+
+
+def _is_of(use: JudgeUse, scored: ScoredMetric) -> bool:
+    return use.metric == scored.spec.label
+
+
+def _verdicts(run: RunEvidence, found: list[tuple[ScoredMetric, JudgeUse]]) -> Table:
+    first = next((one for one in run.scored if not is_judge(one.spec)), None)
+    return Table(
+        name="judges-verdicts",
+        title="Verdicts",
+        columns=(
+            Column(title="judge"),
+            Column(title="asked of"),
+            Column(title="verdicts", kind="number"),
+            Column(title="answers without a verdict", kind="number"),
+            Column(title="same in both orders", kind="number"),
+            Column(title="same when repeated", kind="number"),
+            Column(title=f"same as {first.label if first else 'the first metric'}", kind="number"),
+            Column(title="kappa", kind="number"),
+        ),
+        rows=tuple(
+            (
+                one.label,
+                _who(judging_of(one.spec)),
+                use.requests - use.failed,
+                one.measures.filter((polars.col("outcome") == "unscored") & polars.col("field").is_null()).height,
+                percent(_share(one, "orders_agree", "orders")),
+                percent(_share(one, "repeats_agree", "repeats")),
+                *_agrees(one, first),
+            )
+            for one, use in found
+        ),
+        note=(
+            "A verdict that cannot be read, or that is readable in one order only, gives its answer no value. An "
+            "answer counts as right from 0.5 on, where a judge is compared with a metric."
+        ),
+    )
+
+
+def _agrees(judge: ScoredMetric, first: ScoredMetric | None) -> tuple[str, str]:
+    found = agreement(judge, first) if first is not None and _is_share(first) else None
+    if found is None:
+        return "–", "–"
+    return percent(found.same), "–" if found.kappa is None else write_number(found.kappa, 2)
+
+
+def _is_share(scored: ScoredMetric) -> bool:
+    return scored.description.range == (0.0, 1.0) and scored.description.direction == "higher"
+
+
+def _costs(found: list[tuple[ScoredMetric, JudgeUse]]) -> Table:
+    costs = {one.label: cost_of(judging_of(one.spec).prices, use) for one, use in found}
+    unknown = {label: cost.unknown for label, cost in costs.items() if cost.unknown}
+    return Table(
+        name="judges-costs",
+        title="What judging took",
+        columns=(
+            Column(title="judge"),
+            Column(title="asked here", kind="number"),
+            Column(title="known already", kind="number"),
+            Column(title="failed", kind="number"),
+            Column(title="prompt tokens", kind="number"),
+            Column(title="completion tokens", kind="number"),
+            Column(title="seconds of answering", kind="number"),
+            Column(title="cost", kind="number"),
+        ),
+        rows=tuple(
+            (
+                one.label,
+                use.requests - use.kept,
+                use.kept,
+                use.failed,
+                use.prompt_tokens,
+                use.completion_tokens,
+                write_number(use.busy_s, 1),
+                write_money(costs[one.label]),
+            )
+            for one, use in found
+        ),
+        note="Tokens, seconds and cost are of what was asked here."
+        + "".join(f" The cost of {label} is unknown: {why}." for label, why in unknown.items()),
+    )
+
+
+def _who(judging: Judging) -> str:
+    orders = "both orders" if judging.swap else "one order"
+    return f"{judging.target.served_name} ({orders}, {plural(judging.decoding.n, 'time')})"
+
+
+def _share(scored: ScoredMetric, part: str, whole: str) -> float | None:
+    names = [f"stat.{part}", f"stat.{whole}"]
+    if not set(names) <= set(scored.measures.columns):
+        return None
+    counted, total = scored.measures.select(names).sum().row(0)
+    return counted / total if total else None

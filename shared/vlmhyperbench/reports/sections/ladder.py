@@ -1,0 +1,64 @@
+"""The ladder of structural fidelity as a table: how far up answers come as they stand, and after declared repairs.
+
+A metric takes part by the names of its additive statistics: `l0` to `l6`, and what they are counted over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vlmhyperbench.analysis.labels import slug
+from vlmhyperbench.reports.document import Cell, Column, Table
+from vlmhyperbench.reports.sections.wording import percent, plural
+from vlmhyperbench.summaries.evidence import RunEvidence, ScoredMetric
+
+_NAMES = frozenset({"l0", "l1", "l2_repaired", "l3", "l3_repaired", "count", "has_reference", "has_schema"})
+_LEVELS: tuple[tuple[str, tuple[str, str], tuple[str, str] | None], ...] = (
+    ("L0 not empty", ("l0", "count"), None),
+    ("L1 strict JSON; L2 after repair", ("l1", "count"), ("l2_repaired", "count")),
+    ("L3 keeps to its schema", ("l3", "count"), ("l3_repaired", "count")),
+    ("L4 precision of keys", ("l4_tp", "l4_predicted"), ("l4_tp_repaired", "l4_predicted_repaired")),
+    ("L4 recall of keys", ("l4_tp", "l4_expected"), ("l4_tp_repaired", "l4_expected")),
+    ("L5 closeness of values", ("l5_sum", "l5_count"), ("l5_sum_repaired", "l5_count_repaired")),
+    ("L6 whole document exact", ("l6", "has_reference"), ("l6_repaired", "has_reference")),
+)
+"""Level → (part, whole) of the answers as they stand, and after repair."""
+
+
+def ladders(run: RunEvidence) -> list[Table]:
+    """Return the ladder of every metric that climbs one."""
+    return [found for scored in run.scored if (found := _ladder(scored)) is not None]
+
+
+def _ladder(scored: ScoredMetric) -> Table | None:
+    frame = scored.measures
+    sums = {
+        name.removeprefix("stat."): float(frame[name].sum() or 0.0)
+        for name in frame.columns
+        if name.startswith("stat.")
+    }
+    if not set(sums) >= _NAMES or not sums["count"]:
+        return None
+    rows: list[tuple[Cell, ...]] = [
+        (title, percent(_share(sums, *as_it_stands)), percent(_share(sums, *repaired)) if repaired else "")
+        for title, as_it_stands, repaired in _LEVELS
+    ]
+    return Table(
+        name=f"ladder-{slug(scored.key)}",
+        title=f"{scored.label}: the ladder",
+        columns=(
+            Column(title="level"),
+            Column(title="as it stands", kind="number"),
+            Column(title="after repair", kind="number"),
+        ),
+        rows=tuple(rows),
+        note=(
+            f"Over {plural(round(sums['count']), 'answer')}, {round(sums['has_schema'])} with a schema; L4 to L6 over "
+            f"the {round(sums['has_reference'])} whose reference is JSON. Repair cuts out the first code fence or "
+            "balanced object, and changes nothing inside; it never counts towards the score."
+        ),
+    )
+
+
+def _share(sums: Mapping[str, float], part: str, whole: str) -> float | None:
+    return sums.get(part, 0.0) / sums[whole] if sums.get(whole) else None

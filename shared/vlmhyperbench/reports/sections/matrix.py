@@ -1,0 +1,46 @@
+"""The table models × tasks of an experiment: in each cell the run's primary metric with its interval."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from vlmhyperbench.reports.document import Cell, Column, Table
+from vlmhyperbench.reports.sections.quality import overall
+from vlmhyperbench.summaries.headline import target_of
+from vlmhyperbench.summaries.summary import RunSummary
+
+
+def matrix_table(runs: Sequence[RunSummary]) -> Table | None:
+    """Return the table; None where there is only one model with one task.
+
+    A column is a task and a primary metric, so that different metrics never stand in one column. Where a model was
+    asked the same task several times, its rows have the runs' names.
+    """
+    targets, tasks = {target_of(run.spec) for run in runs}, {run.spec.task for run in runs}
+    if len(targets) < 2 and len(tasks) < 2:
+        return None
+    rows: dict[str, dict[tuple[str, str], Cell]] = {}
+    named = _labels(runs)
+    columns = list(dict.fromkeys((run.spec.task, run.primary.label) for run in runs if run.primary is not None))
+    for run in runs:
+        row = rows.setdefault(named[run.id], {})
+        for quality in overall(run)[:1]:
+            row[run.spec.task, quality.label] = quality.estimate
+    return Table(
+        name="matrix",
+        title="Models × tasks",
+        columns=(
+            Column(title="model"),
+            *(Column(title=f"{task} · {metric}", kind="estimate") for task, metric in columns),
+        ),
+        rows=tuple((label, *(cells.get(column) for column in columns)) for label, cells in rows.items()),
+        note="The primary metric of each task, with each run's own 95 % interval; a dash where a run has no score.",
+    )
+
+
+def _labels(runs: Sequence[RunSummary]) -> Mapping[str, str]:
+    """Run id → name of its row: the model, or the run itself where several runs would share a cell."""
+    often = Counter((target_of(run.spec), run.spec.task) for run in runs)
+    several = {target for (target, _), count in often.items() if count > 1}
+    return {run.id: run.name if target_of(run.spec) in several else target_of(run.spec) for run in runs}

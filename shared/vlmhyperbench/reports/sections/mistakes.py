@@ -1,0 +1,43 @@
+"""The chapter on mistakes of one run."""
+
+from __future__ import annotations
+
+import polars
+
+from vlmhyperbench.analysis.figures import Axis, bars_figure
+from vlmhyperbench.reports.document import Section, write_number
+from vlmhyperbench.reports.sections import cases
+from vlmhyperbench.reports.sections.clusters import cluster_table
+from vlmhyperbench.reports.sections.wording import plural
+from vlmhyperbench.summaries.evidence import RunEvidence
+
+
+def mistakes_section(run: RunEvidence, wrong: polars.DataFrame, kinds: dict[str, int]) -> Section:
+    """Return the chapter: kinds of mistakes, the largest clusters, cases.
+
+    `wrong` is what `wrong_answers` returns, `kinds` what `mistake_counts` makes of it.
+    """
+    if not kinds:
+        primary = run.primary
+        lead = "Nothing was scored." if primary is None else "No answer was wrong."
+        if primary is not None and primary.perfect is None:
+            lead = f"Nobody says which {primary.label} a right answer has."
+        return Section(name="mistakes-section", title="Mistakes", lead=lead, blocks=())
+    figure = bars_figure(
+        "kinds-of-mistakes",
+        "Kinds of mistakes",
+        axis=Axis(title="wrong answers"),
+        groups="kind",
+        series={run.name: kinds},
+        note=(
+            "The first kind that fits counts. 'Another answer of the same page' is what a different question about "
+            "the same images expects."
+        ),
+    )
+    clusters = cluster_table(run, wrong)
+    return Section(
+        name="mistakes-section",
+        title="Mistakes",
+        lead=f"{plural(wrong.height, 'answer')} of {write_number(run.facts.height, 0)} are not right.",
+        blocks=(figure, *([clusters] if clusters else []), cases.mistakes(run, wrong)),
+    )

@@ -1,0 +1,111 @@
+"""A run over its time: what was to be sent and was, how much was under way, how fast tokens came."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars
+
+from vlmhyperbench.analysis.distributions import FloatArray
+from vlmhyperbench.analysis.figures import Axis, FigureSpec, timeline_figure
+from vlmhyperbench.analysis.labels import short
+from vlmhyperbench.analysis.timelines import Grid, most_under_way
+from vlmhyperbench.reports.sections.wording import plural
+from vlmhyperbench.summaries.evidence import RunEvidence
+from vlmhyperbench.summaries.records import TokenEvents
+from vlmhyperbench.summaries.spans import clock_offsets, grid_over, on_one_clock, own_rows
+from vlmhyperbench.summaries.tokens import tokens_per_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """What happened in each bin of a run's time. Shape of every array: (bins,)."""
+
+    grid: Grid
+    scheduled_per_s: FloatArray
+    sent_per_s: FloatArray
+    failed_per_s: FloatArray
+    """By when they ended, or else were sent."""
+    failed: int
+    in_flight: FloatArray
+    """On average over the bin."""
+    most_in_flight: int
+    endless: int
+    """Requests that were sent and of which nobody knows when they ended; they are under way in no bin."""
+    output_tokens_per_s: tuple[Grid, FloatArray] | None
+    """In the bins in which whoever read the events counted them."""
+    uncounted: int
+    """Answers whose tokens nobody counted."""
+
+
+def progress_of(run: RunEvidence) -> Progress | None:
+    """Count what happened when; None where its claims share no clock, or its requests span no time."""
+    rows = on_one_clock(own_rows(run.facts), clock_offsets(run.generating))
+    return None if rows is None else progress_over(rows, run.events)
+
+
+def progress_over(rows: polars.DataFrame, events: TokenEvents | None) -> Progress | None:
+    """Count what happened when; `rows` as `spans.on_one_clock` gives them. None where they span no time."""
+    grid = grid_over(rows)
+    if grid is None:
+        return None
+    sent = rows.filter(polars.col("sent_ns").is_not_null())
+    whole = sent.filter(polars.col("ended_ns").is_not_null())
+    failed = sent.filter(~polars.col("is_ok")).select(polars.coalesce("ended_ns", "sent_ns")).to_series()
+    began, ended = whole["sent_ns"].to_numpy(), whole["ended_ns"].to_numpy()
+    return Progress(
+        grid=grid,
+        scheduled_per_s=grid.count(rows["scheduled_ns"].to_numpy()) / grid.width_s,
+        sent_per_s=grid.count(sent["sent_ns"].to_numpy()) / grid.width_s,
+        failed_per_s=grid.count(failed.to_numpy()) / grid.width_s,
+        failed=len(failed),
+        in_flight=grid.mean_under_way(began, ended),
+        most_in_flight=most_under_way(began, ended),
+        endless=sent.height - whole.height,
+        output_tokens_per_s=tokens_per_s(events) if events is not None else None,
+        uncounted=events.uncounted if events is not None else 0,
+    )
+
+
+def progress_figures(progress: Progress) -> list[FigureSpec]:
+    """Draw arrivals, requests in flight and tokens; what nobody counted is left out."""
+    grid = progress.grid
+    edges = grid.edges_s.tolist()
+    bins = f"Bins of {short(grid.width_s)} s."
+    arrivals = {"scheduled": progress.scheduled_per_s.tolist(), "sent": progress.sent_per_s.tolist()}
+    if progress.failed:
+        arrivals["failed"] = progress.failed_per_s.tolist()
+    endless = f" {plural(progress.endless, 'request')} without a known end are left out." if progress.endless else ""
+    figures = [
+        timeline_figure(
+            "arrivals",
+            "Requests over time",
+            y=Axis(title="requests", unit="1/s"),
+            edges_s=edges,
+            series=arrivals,
+            dotted=["failed"],
+            note=f"Where sent stays below scheduled, the client is late. {bins}",
+        ),
+        timeline_figure(
+            "in-flight",
+            "Requests in flight",
+            y=Axis(title="in flight"),
+            edges_s=edges,
+            series={"in flight": progress.in_flight.tolist()},
+            note=f"Mean over each bin; at most {progress.most_in_flight} at once.{endless} {bins}",
+        ),
+    ]
+    if progress.output_tokens_per_s is not None:
+        bins_of_tokens, rate = progress.output_tokens_per_s
+        unknown = f" {plural(progress.uncounted, 'answer')} of unknown length are not in it." * bool(progress.uncounted)
+        figures.append(
+            timeline_figure(
+                "token-rate",
+                "Output tokens over time",
+                y=Axis(title="output tokens", unit="1/s"),
+                edges_s=bins_of_tokens.edges_s.tolist(),
+                series={"output tokens": rate.tolist()},
+                note=f"Of answered requests, when they arrived.{unknown} {bins}",
+            )
+        )
+    return figures

@@ -1,0 +1,244 @@
+"""What a number can be traced to: configuration, weights, engine, machine, prompt, metric versions."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+
+from vlmhyperbench.domain.specs import AnyPrompt, ImportTarget, ModelTarget, PromptSpec, RunSpec
+from vlmhyperbench.reports.document import Block, Column, Facts, Listing, Section, Table
+from vlmhyperbench.reports.sections.cost import prices_in_words
+from vlmhyperbench.reports.sections.wording import path_of, plain, plural, size
+from vlmhyperbench.summaries.evidence import RunEvidence
+from vlmhyperbench.summaries.records import ClaimEvidence
+from vlmhyperbench.summaries.summary import RunSummary
+from vlmhyperbench_sdk.types import JsonObject, JsonValue
+
+
+def configuration(summary: RunSummary, run: RunEvidence) -> Section:
+    """What was asked for; of the evidence, the first prompt as it was sent."""
+    spec = summary.spec
+    prompt = spec.prompt
+    prompts: list[tuple[str, str | None]] = []
+    if isinstance(prompt, PromptSpec):
+        prompts = [
+            ("System prompt", prompt.fixed_system_prompt or prompt.system_prompt),
+            ("Prompt", prompt.fixed_prompt or prompt.user_prompt),
+        ]
+    return Section(
+        name="configuration",
+        title="Configuration",
+        lead="What was asked for; the digest pins it.",
+        blocks=(
+            Facts(title="", items=configuration_items(spec)),
+            *(Listing(title=title, text=text) for title, text in prompts if text is not None),
+            *_rendered(run),
+        ),
+        is_collapsed=True,
+    )
+
+
+def configuration_items(spec: RunSpec) -> tuple[tuple[str, str], ...]:
+    """List a run spec's settings, in one order for every run, so that runs can be laid beside each other."""
+    target = spec.target
+    dataset = spec.dataset
+    chosen = {"doc_classes": list(dataset.doc_classes), "question_types": list(dataset.question_types)}
+    return (
+        ("target", f"{target.model} {target.version}" if isinstance(target, ModelTarget) else target.served_name),
+        ("through", f"{path_of(spec)} ({target.backend_class})"),
+        ("quantization", (target.quantization if isinstance(target, ModelTarget) else None) or "–"),
+        ("engine parameters", plain(target.engine_params)),
+        ("task", f"{spec.task} {spec.task_version}" + (f" ({spec.category})" if spec.category else "")),
+        ("data set", f"{dataset.name} {dataset.version}, seed {dataset.seed}, limit {dataset.limit or 'none'}"),
+        ("data set parameters", plain(dataset.params)),
+        ("filters", plain({k: v for k, v in chosen.items() if v})),
+        *_asking(spec),
+        ("prices", prices_in_words(spec)),
+        ("model failures count as", "wrong" if spec.on_model_failure == "zero" else "unscored"),
+        ("metrics", ", ".join(f"{m.label}:{m.version}" for m in spec.metrics)),
+        ("answers are read by", ", ".join(extractor.label for extractor in spec.extractors)),
+        ("answers that cannot be read count as", "wrong" if spec.on_invalid == "zero" else "unscored"),
+    )
+
+
+def provenance(run: RunSummary, *, name: str = "provenance", title: str = "Provenance") -> Section:
+    """What was really used."""
+    environments = ", ".join(dict.fromkeys(metric.environment for metric in run.described))
+    phases = ", ".join(f"{phase.no} {phase.kind} {phase.state.lower()}" for phase in run.phases)
+    blocks: list[Block] = [
+        Facts(
+            title="",
+            items=(
+                ("run", run.id),
+                ("spec digest", run.spec_digest),
+                ("parent run", run.parent_run_id or "none"),
+                ("licence of the weights", _licence(run)),
+                ("sample manifest", run.manifest_id or "none"),
+                ("samples", f"{run.samples if run.samples is not None else '–'}, {run.unreadable} unreadable"),
+                ("phases", phases or "none"),
+                ("created, started", f"{run.created_at or '–'}, {run.started_at or '–'}"),
+                ("metric environments", environments or "none"),
+                ("VLMHyperBench", run.platform_version or "–"),
+            ),
+        )
+    ]
+    weights = _weights(run)
+    if weights:
+        columns = (Column(title="file"), Column(title="SHA-256", kind="code"), Column(title="location", kind="code"))
+        blocks.append(Table(name=f"{name}-weights", title="Weights", columns=columns, rows=weights))
+    if run.generating:
+        blocks.append(_claims(run, name))
+        blocks += _engines(run.generating)
+    blocks.append(_metrics(run, name))
+    packages = _packages(run.generating)
+    if packages:
+        columns = (Column(title="package"), Column(title="version"), Column(title="where"))
+        blocks.append(
+            Table(name=f"{name}-packages", title="Packages", columns=columns, rows=packages, is_collapsed=True)
+        )
+    return Section(
+        name=name,
+        title=title,
+        lead="What was really used, recorded when it was used.",
+        blocks=tuple(blocks),
+        is_collapsed=True,
+    )
+
+
+def _asking(spec: RunSpec) -> tuple[tuple[str, str], ...]:
+    """Say how the model was asked; of an imported run only what its file says."""
+    if isinstance(spec.target, ImportTarget):
+        return (("answers", f"imported, SHA-256 {spec.target.answers}"), ("decoding", plain(spec.target.decoding)))
+    decoding = {k: v for k, v in spec.decoding.model_dump(mode="json").items() if v not in (None, [])}
+    scenario = spec.scenario
+    return (
+        ("prompt", f"{spec.prompt.name} {spec.prompt.version}"),
+        *_strategy(spec.prompt),
+        ("decoding", plain(decoding)),
+        ("response format", plain(spec.response_format)),
+        ("scenario", f"{scenario.name} {scenario.version} ({scenario.kind}), {scenario.in_words}"),
+        ("warm-up", plural(scenario.warmup_requests, "request")),
+    )
+
+
+def _strategy(prompt: AnyPrompt) -> tuple[tuple[str, str], ...]:
+    """Name the plugin that makes the prompts, with its version and params, where one does."""
+    if isinstance(prompt, PromptSpec):
+        return ()
+    package = f", {prompt.package.distribution} {prompt.package.version}" if prompt.package else ""
+    return (("prompt strategy", f"{prompt.class_path}{package}"), ("prompt parameters", plain(prompt.params)))
+
+
+def _rendered(run: RunEvidence) -> list[Listing]:
+    asked = run.facts.filter(run.facts["user_prompt"].is_not_null()).head(1)
+    return [
+        Listing(title=f"As sent for {row['key']}", text=str(row["user_prompt"])) for row in asked.iter_rows(named=True)
+    ]
+
+
+def _licence(run: RunSummary) -> str:
+    target = run.spec.target
+    return (target.license if isinstance(target, ModelTarget) else None) or "–"
+
+
+def _weights(run: RunSummary) -> tuple[tuple[str, str, str], ...]:
+    target = run.spec.target
+    if isinstance(target, ModelTarget):
+        return tuple((file.role, file.sha256, file.location) for file in target.files)
+    found = {
+        (str(role), str(digest))
+        for claim in run.generating
+        for role, digest in _mapping(_mapping(claim.engine).get("weights_sha256")).items()
+    }
+    return tuple((role, digest, "as the engine says") for role, digest in sorted(found))
+
+
+def _claims(run: RunSummary, name: str) -> Table:
+    rows = []
+    for claim in run.generating:
+        engine = _mapping(claim.engine)
+        rows.append(
+            (
+                claim.id,
+                claim.host,
+                machine_in_words(claim.machine),
+                f"{plain(engine.get('name'))} {plain(engine.get('version'))}",
+                claim.measured_at or "–",
+                claim.started_at or "–",
+            )
+        )
+    return Table(
+        name=f"{name}-claims",
+        title="Who measured",
+        columns=(
+            Column(title="claim", kind="code"),
+            Column(title="host"),
+            Column(title="machine"),
+            Column(title="engine"),
+            Column(title="measured at"),
+            Column(title="started"),
+        ),
+        rows=tuple(rows),
+    )
+
+
+def machine_in_words(machine: JsonObject) -> str:
+    """Name processor, threads, memory and accelerators of a machine."""
+    memory = machine.get("memory_total_bytes")
+    parts = [
+        plain(machine.get("cpu_model")),
+        f"{plain(machine.get('cpu_threads'))} threads",
+        size(memory if isinstance(memory, int) else None),
+    ]
+    devices = machine.get("devices")
+    if isinstance(devices, Sequence) and not isinstance(devices, str):
+        parts += [plain(_mapping(device).get("name")) for device in devices if _mapping(device).get("kind") == "gpu"]
+    return ", ".join(parts)
+
+
+def _engines(claims: Sequence[ClaimEvidence]) -> list[Listing]:
+    lines = []
+    for claim in claims:
+        argv = _mapping(claim.engine).get("argv")
+        if isinstance(argv, Sequence) and not isinstance(argv, str) and argv:
+            lines.append(shlex.join(str(word) for word in argv))
+    return [Listing(title="Engine's command line", text=line) for line in dict.fromkeys(lines)]
+
+
+def _metrics(run: RunSummary, name: str) -> Table:
+    return Table(
+        name=f"{name}-metrics",
+        title="Metrics",
+        columns=(
+            Column(title="metric"),
+            Column(title="evaluation", kind="code"),
+            Column(title="normaliser"),
+            Column(title="definition"),
+            Column(title="source"),
+        ),
+        rows=tuple(
+            (
+                f"{metric.name}@{metric.profile}:{metric.version}",
+                metric.evaluation_id,
+                metric.description.normaliser,
+                metric.description.formula,
+                metric.description.source,
+            )
+            for metric in run.described
+        ),
+        note="One evaluation id: the same weights, engine, prompt, samples, decoding, extractor and metric.",
+    )
+
+
+def _packages(claims: Sequence[ClaimEvidence]) -> tuple[tuple[str, str, str], ...]:
+    found = {
+        (str(package), str(version), where)
+        for claim in claims
+        for where, packages in (("engine", _mapping(claim.engine).get("packages")), ("worker", claim.packages))
+        for package, version in _mapping(packages).items()
+    }
+    return tuple(sorted(found))
+
+
+def _mapping(value: JsonValue | JsonObject) -> Mapping[str, JsonValue]:
+    return value if isinstance(value, Mapping) else {}

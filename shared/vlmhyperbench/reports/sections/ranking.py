@@ -1,0 +1,138 @@
+"""Who answers better how often, and how sure the order of several runs is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy
+import polars
+
+from vlmhyperbench.analysis import stats
+from vlmhyperbench.analysis.comparison import PAIR_KEY, Measured, statistics_of, with_statistics
+from vlmhyperbench.analysis.figures import Axis, FigureSpec, Point, interval_figure, matrix_figure, stacked_figure
+from vlmhyperbench.analysis.ranks import RankSpread, rank_spread
+from vlmhyperbench.reports.document import Block, Section, write_number
+from vlmhyperbench.reports.sections.answers import measured
+from vlmhyperbench.reports.sections.differences import Paired
+from vlmhyperbench.reports.sections.wording import in_sentence, percent, plural
+from vlmhyperbench.summaries.evidence import RunEvidence
+
+MAX_BARS = 24
+_STATISTIC = "stat."
+MAX_RANKED = 40
+MAX_RANKS = 12
+"""Of more runs than that, ranks are drawn as intervals instead of shares."""
+
+
+def ranking(runs: Sequence[RunEvidence], paired: Sequence[Paired], *, seed: int = 0) -> Section | None:
+    """Return the section of wins and ranks, or None where nothing can be paired."""
+    blocks: list[Block] = [figure for figure in (wins(paired), ranks(runs, seed=seed)) if figure is not None]
+    if not blocks:
+        return None
+    lead = "Answer by answer against the baseline, and as an order of all runs."
+    return Section(name="ranking", title="Wins and ranks", lead=lead, blocks=tuple(blocks))
+
+
+def wins(paired: Sequence[Paired]) -> FigureSpec | None:
+    """Draw how often each run's answer scores better, the same or worse than the baseline's, metric by metric."""
+    bars = {
+        f"{pair.run.name} · {delta.label}" if len(paired) > 1 else delta.label: (delta.wins, delta.ties, delta.losses)
+        for pair in paired
+        for delta in pair.deltas
+        if delta.wins is not None and delta.losses is not None
+    }
+    if not bars:
+        return None
+    left_out = len(bars) - MAX_BARS
+    more = f" {plural(left_out, 'further row')} left out." if left_out > 0 else ""
+    return stacked_figure(
+        "wins",
+        "Better, same and worse answers than the baseline's",
+        axis=Axis(title="answers that both have"),
+        groups="metric" if len(paired) == 1 else "run and metric",
+        parts=[("better", "good"), ("same", "neutral"), ("worse", "bad")],
+        rows=dict(list(bars.items())[:MAX_BARS]),
+        note=f"Whatever the metric's direction: better is closer to right.{more}",
+    )
+
+
+def ranks(runs: Sequence[RunEvidence], *, seed: int = 0) -> FigureSpec | None:
+    """Draw which ranks runs take by the primary metric when documents are drawn anew, on the answers that all have."""
+    compared = _compared(runs)
+    if len(compared) < 2 or (direction := compared[0][1].description.direction) is None:
+        return None
+    first = compared[0][1]
+    common = _common([one.frame for _, one in compared])
+    names = statistics_of(*(one.frame for _, one in compared))
+    is_pooled = first.description.aggregation == "pooled" and bool(names)
+    keys = [name.removeprefix(_STATISTIC) for name in names]
+    estimator = stats.pooled(first.combine, keys) if is_pooled else stats.mean_of
+    documents = numpy.array(common["document"].to_list())
+    units = [stats.by_unit(_sums(common, one.frame, names if is_pooled else []), documents) for _, one in compared]
+    spread = rank_spread(units, estimator, direction=direction, seed=seed)
+    if spread is None:
+        return None
+    found = sorted(zip((run.name for run, _ in compared), spread, strict=True), key=lambda one: one[1].rank)
+    note = (
+        f"By {in_sentence(first.label)}, on {plural(common.height, 'answer')} on {plural(len(units[0]), 'document')}, "
+        f"which all of these runs have; {write_number(stats.RESAMPLES, 0)} resamples of documents, seed {seed}. Equal "
+        "runs share the better rank."
+    )
+    return _matrix(found, note) if len(found) <= MAX_RANKS else _intervals(found, note)
+
+
+def _compared(runs: Sequence[RunEvidence]) -> list[tuple[RunEvidence, Measured]]:
+    """Runs with the first one's primary metric that share answers with it."""
+    found: list[tuple[RunEvidence, Measured]] = []
+    for run in runs[:MAX_RANKED]:
+        if run.primary is None:
+            continue
+        one = measured(run, run.primary)
+        is_alike = not found or (one.is_same(found[0][1]) and run.may_be_paired_with(found[0][0]))
+        if is_alike and _common([*(other.frame for _, other in found[:1]), one.frame]).height:
+            found.append((run, one))
+    return found
+
+
+def _common(frames: Sequence[polars.DataFrame]) -> polars.DataFrame:
+    """The answers that every frame has a value for, with the first one's documents."""
+    first, *others = [frame.filter(polars.col("value").is_not_null()) for frame in frames]
+    common = first.select(*PAIR_KEY, polars.col("cluster").alias("document"))
+    for other in others:
+        common = common.join(other.select(PAIR_KEY), on=list(PAIR_KEY), how="semi")
+    return common
+
+
+def _sums(common: polars.DataFrame, frame: polars.DataFrame, names: Sequence[str]) -> stats.FloatArray:
+    """Statistics of the common answers, or without names value and count. Shape: (answers, statistics)."""
+    rows = common.join(with_statistics(frame, names), on=list(PAIR_KEY), how="left", maintain_order="left")
+    columns = [rows[name].fill_null(0.0).to_numpy() for name in names]
+    return numpy.column_stack(columns or [rows["value"].to_numpy(), numpy.ones(rows.height)]).astype(numpy.float64)
+
+
+def _matrix(found: Sequence[tuple[str, RankSpread]], note: str) -> FigureSpec:
+    places = [str(place) for place in range(1, len(found) + 1)]
+    return matrix_figure(
+        "ranks",
+        "How sure the order is",
+        rows=("run", [name for name, _ in found]),
+        columns=("rank", places),
+        cells={
+            (name, place): (share, percent(share, digits=0))
+            for name, spread in found
+            for place, share in zip(places, spread.shares, strict=True)
+            if share > 0
+        },
+        note=f"In how many resamples a run took a rank; empty: in none. {note}",
+    )
+
+
+def _intervals(found: Sequence[tuple[str, RankSpread]], note: str) -> FigureSpec:
+    return interval_figure(
+        "ranks",
+        "How sure the order is",
+        axis=Axis(title="rank, 1 is best"),
+        groups="run",
+        series={"rank": [Point(label=name, value=one.rank, low=one.low, high=one.high) for name, one in found]},
+        note=f"Lines hold 95 % of the ranks. {note}",
+    )

@@ -1,0 +1,103 @@
+"""What a run's stop rule came to: after how many samples it was certain, of what, and what that leaves unsaid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vlmhyperbench.domain.specs import StopRule
+from vlmhyperbench.reports.document import Column, Section, Table, write_number
+from vlmhyperbench.reports.sections.wording import plural
+from vlmhyperbench.summaries.summary import RunSummary
+
+_CLAIM = {
+    ("better", "shown"): "better by more than {margin}",
+    ("better", "refuted"): "not better by more than {margin}",
+    ("worse", "shown"): "worse by more than {margin}",
+    ("worse", "refuted"): "not worse by more than {margin}",
+    ("not_worse", "shown"): "not worse by more than {margin}",
+    ("not_worse", "refuted"): "worse by more than {margin}",
+    ("equivalent", "shown"): "within {margin} of it",
+    ("equivalent", "refuted"): "apart from it by more than {margin}",
+}
+
+STOPPED = (
+    "the run stopped early by its rule: its values are those of the samples that were asked, in random order; "
+    "intervals and p-values beside the rule's own suppose a number of samples that the answers did not choose."
+)
+
+
+def stop_section(summary: RunSummary) -> Section | None:
+    """Show the rule with its interval; None where the run has none."""
+    outcome, rule = summary.stopping, summary.spec.stop
+    if outcome is None or rule is None:
+        return None
+    row = (
+        rule.label,
+        str(outcome["baseline_name"]),
+        str(outcome["state"]).replace("_", " "),
+        _count(outcome["samples"]),
+        _count(outcome["of"]),
+        _count(outcome["unscored"]),
+        f"{write_number(_number(outcome['low']), 3)} to {write_number(_number(outcome['high']), 3)}",
+    )
+    return Section(
+        name="stopping",
+        title="Stop rule",
+        lead=say_stop(summary),
+        blocks=(
+            Table(
+                name="stop-rule",
+                title="",
+                columns=(
+                    Column(title="rule"),
+                    Column(title="baseline"),
+                    Column(title="verdict"),
+                    Column(title="samples", kind="number"),
+                    Column(title="of", kind="number"),
+                    Column(title="unscored pairs", kind="number"),
+                    Column(title=f"gain, {_exactly(1 - rule.alpha)} confidence sequence"),
+                ),
+                rows=(row,),
+                note=(
+                    "The interval holds after every sample at once, however often it is looked at; the gain is "
+                    "that over the whole data set. Hedged betting, Waudby-Smith and Ramdas 2024."
+                ),
+            ),
+        ),
+    )
+
+
+def say_stop(summary: RunSummary) -> str:
+    """Say in a sentence what the rule came to; empty where the run has none."""
+    outcome, rule = summary.stopping, summary.spec.stop
+    if outcome is None or rule is None:
+        return ""
+    state, baseline = str(outcome["state"]), outcome["baseline_name"]
+    if state == "no_baseline":
+        return f"The stop rule had nothing to compare with: {baseline} was not answered in time. "
+    if state == "undecided":
+        return f"The stop rule ({rule.label}) was never certain, so every sample was asked. "
+    asked = summary.counts.rows // summary.spec.decoding.n
+    ended = f", and the run stopped at {plural(asked, 'sample')}" if summary.is_stopped else ", when all had been asked"
+    return (
+        f"After {_count(outcome['samples'])} of {plural(_count(outcome['of']), 'sample')} it was certain that the run "
+        f"is {_claim(rule, state)} on {rule.metric} against {baseline} (error at most {_exactly(rule.alpha)})"
+        f"{ended}. "
+    )
+
+
+def _claim(rule: StopRule, state: str) -> str:
+    return _CLAIM[rule.rule, state].format(margin=f"{rule.margin:g}")
+
+
+def _exactly(share: float) -> str:
+    """Write a share as it was given: 0.001 is not 0 %."""
+    return f"{100 * share:.6g}\u00a0%"
+
+
+def _count(value: Any) -> int:
+    return int(value)
+
+
+def _number(value: Any) -> float:
+    return float(value)

@@ -1,0 +1,80 @@
+"""What a comparison reads of a run as a whole, from its summary, or from a file of before there were summaries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import cast
+
+from pydantic import JsonValue
+
+from vlmhyperbench.analysis.gates import Side, WholeRun
+from vlmhyperbench.domain.identity import Measurement, kinds_of_machines
+from vlmhyperbench.domain.scenarios import ScenarioSpec
+from vlmhyperbench.summaries.headline import headline_row
+from vlmhyperbench.summaries.summary import RunSummary
+from vlmhyperbench_sdk.types import JsonObject
+
+
+def side_of(summary: RunSummary) -> Side:
+    """Return what a comparison reads of a summary."""
+    return Side(
+        metrics={
+            score.key: WholeRun(
+                value=score.value,
+                lower=score.lower,
+                upper=score.upper,
+                without=score.n_unscored,
+                lost={"unscored": score.unscored, "invalid": score.n_invalid},
+            )
+            for score in summary.metrics
+        },
+        headline=cast("dict[str, JsonValue]", headline_row(summary)),
+        counts={name: float(value) for name, value in asdict(summary.counts).items() if value is not None},
+        spec=summary.spec.model_dump(mode="json"),
+        measurement=summary.measurement,
+        is_interrupted=summary.performance.is_no_measure,
+        is_stopped=summary.is_stopped,
+    )
+
+
+def side_of_first_version(meta: JsonObject) -> Side:
+    """Return the same of the metadata of a samples file of the first version."""
+    data, headline = _object(meta, "data"), _object(meta, "headline")
+    counts, metrics, spec = _object(data, "counts"), _object(headline, "metrics"), _object(data, "spec")
+    claims = data.get("claims")
+    measuring = [claim for claim in claims if isinstance(claim, dict)] if isinstance(claims, list) else []
+    manifest_id = meta.get("manifest_id")
+    return Side(
+        metrics={name: _whole_run(_object(metrics, name)) for name in metrics},
+        headline=cast("dict[str, JsonValue]", headline),
+        counts={name: float(value) for name, value in counts.items() if isinstance(value, int | float)},
+        spec=cast("dict[str, JsonValue]", spec),
+        measurement=Measurement(
+            scenario=ScenarioSpec.model_validate(_object(spec, "scenario")),
+            manifest_id=manifest_id if isinstance(manifest_id, str) else None,
+            machines=kinds_of_machines(_object(claim, "machine") for claim in measuring if claim["job"] == "GENERATE"),
+        ),
+        is_interrupted=meta.get("is_interrupted") is True,
+        is_stopped=data.get("is_stopped") is True,
+    )
+
+
+def number_of(value: object) -> float | None:
+    """Return a number of a JSON value, or None."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _whole_run(found: JsonObject) -> WholeRun:
+    return WholeRun(
+        value=number_of(found.get("value")),
+        lower=number_of(found.get("lower")),
+        upper=number_of(found.get("upper")),
+        without=number_of(found.get("n_without_value")) or 0.0,
+        lost={name: number_of(found.get(name)) or 0.0 for name in ("unscored", "invalid")},
+    )
+
+
+def _object(value: JsonObject, name: str) -> JsonObject:
+    found = value.get(name)
+    return found if isinstance(found, Mapping) else {}

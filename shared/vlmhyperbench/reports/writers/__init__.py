@@ -1,0 +1,1 @@
+"""Write a document as bytes: pages, text, tables, pictures."""

@@ -1,0 +1,42 @@
+"""What requests took of their target, and what that costs by the prices that were pinned with the run."""
+
+from __future__ import annotations
+
+import polars
+
+from vlmhyperbench.analysis.costs import Cost, Usage, cost_of
+from vlmhyperbench.domain.specs import RunSpec
+
+
+def usage_of(rows: polars.DataFrame, *, window_s: float | None) -> Usage:
+    """Sum up what requests took of their target.
+
+    Args:
+        rows: the requests that were asked here.
+        window_s: how long they took together.
+    """
+    answered = rows.filter(polars.col("status") == "ok")
+    cached = answered["cached_tokens"].cast(polars.Int64).sum() if "cached_tokens" in answered.columns else 0
+    longest = answered["prompt_tokens"].max()
+    images = answered["images"].list.len() if "images" in answered.columns else None
+    return Usage(
+        answers=answered.height,
+        prompt_tokens=whole_sum(answered, "prompt_tokens"),
+        completion_tokens=whole_sum(answered, "completion_tokens"),
+        cached_tokens=int(cached),
+        images=None if images is None or images.null_count() else int(images.sum()),
+        longest_prompt_tokens=longest if isinstance(longest, int) else None,
+        window_s=window_s,
+    )
+
+
+def whole_sum(rows: polars.DataFrame, column: str) -> int | None:
+    """Sum up a count; None where a row lacks it, for of an unknown number no sum is known."""
+    if rows[column].null_count():
+        return None
+    return int(rows[column].cast(polars.Int64).sum())  # of 32-bit counts the sum can be longer
+
+
+def cost_of_run(spec: RunSpec, rows: polars.DataFrame, *, window_s: float | None) -> Cost:
+    """Work out what a run's own requests cost."""
+    return cost_of(spec.prices, usage_of(rows, window_s=window_s), unpriced=spec.unpriced)

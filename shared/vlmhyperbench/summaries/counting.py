@@ -1,0 +1,50 @@
+"""Who is in the denominator: what was requested, answered, scored, and who is to blame for the rest."""
+
+from __future__ import annotations
+
+import polars
+
+from vlmhyperbench.domain.causes import FailedRequest, read_row
+from vlmhyperbench.domain.failure_groups import FailureGroup, group_failures
+from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE, Failure
+from vlmhyperbench.summaries.evidence import RunEvidence
+from vlmhyperbench.summaries.summary import Counts
+
+
+def count(run: RunEvidence) -> Counts:
+    """Count a run's rows."""
+    facts = run.facts
+    failed = facts.filter(polars.col("status") != "ok")
+    model = failed.filter((polars.col("status") == "error") & (polars.col("failure") == "model")).height
+    answered = facts.height - failed.height
+    truncated = facts.filter((polars.col("status") == "ok") & (polars.col("finish_reason") == "length")).height
+    scored = unscored = 0
+    if run.primary is not None:
+        measures = run.primary.measures.filter(polars.col("field").is_null())
+        scored = measures.filter(polars.col("value").is_not_null()).height
+        unscored = measures.filter(polars.col("outcome") == "unscored").height
+    requested = facts.height if run.is_stopped else max(run.total or 0, facts.height)
+    return Counts(
+        requested=requested,
+        answered=answered,
+        scored=scored,
+        model_failures=model,
+        infrastructure_failures=failed.height - model,
+        unscored=unscored,
+        truncated=truncated,
+        truncation_rate=truncated / answered if answered else None,
+        missing=requested - facts.height,
+        unreadable=facts.filter(polars.col("error_code") == UNREADABLE_SAMPLE).height,
+    )
+
+
+def errors_of(run: RunEvidence) -> list[FailureGroup]:
+    """Count what failed of a run by what was said, the most frequent first."""
+    failed = run.facts.filter(polars.col("status") != "ok")
+    columns = ("error_code", "http_status", "error", "failure")
+    found: list[tuple[FailedRequest, Failure, int]] = []
+    for code, http_status, error, failure, number in failed.group_by(columns, maintain_order=True).len().iter_rows():
+        read = read_row(error_code=code, http_status=http_status, error=error)
+        whose: Failure = "model" if failure == "model" else "infrastructure"
+        found.append((read, whose, number))
+    return group_failures(found, ok=run.facts.height - failed.height)

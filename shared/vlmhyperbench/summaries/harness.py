@@ -1,0 +1,56 @@
+"""What measuring itself took: the load generator's processor time, memory and start-up, as each claim recorded them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars
+
+from vlmhyperbench.summaries.records import ClaimEvidence, numbers
+from vlmhyperbench.summaries.spans import ANSWERED
+from vlmhyperbench.summaries.speeds import Harness
+
+TOKENS, REQUESTS = 100_000, 1_000
+
+
+def harness_of(rows: polars.DataFrame, claims: Sequence[ClaimEvidence], *, window_s: float | None) -> Harness | None:
+    """Sum up what the claims recorded; None where none did.
+
+    Args:
+        rows: the requests that the run asked itself.
+        claims: those that measured them.
+        window_s: how long they took together.
+    """
+    recorded = [claim for claim in claims if _known([claim], "cpu_s")]
+    if not recorded:
+        return None
+    cpu_s = sum(_known(recorded, "cpu_s"))
+    is_recorded = polars.col("claim_id").is_in([claim.id for claim in recorded])
+    sent = rows.filter(is_recorded & polars.col("sent_ns").is_not_null())
+    counts = sent.filter(ANSWERED)["completion_tokens"]
+    # Of an unknown number no share is known; a sum of 32-bit counts is one of 32 bits, too.
+    tokens = int(counts.cast(polars.Int64).sum()) if counts.null_count() == 0 else 0
+    measuring = _known(recorded, "measuring_cpu_s")
+    whole = window_s if len(recorded) == len(claims) else None
+    return Harness(
+        recorded=len(recorded),
+        claims=len(claims),
+        cpu_s=cpu_s,
+        measuring_cpu_s=sum(measuring) if len(measuring) == len(recorded) else None,
+        processes=_max_whole(recorded, "processes"),
+        peak_rss_bytes=_max_whole(recorded, "peak_rss_bytes"),
+        measuring_rss_bytes=_max_whole(recorded, "measuring_peak_rss_bytes"),
+        startup_s=max(_known(recorded, "startup_s"), default=None),
+        busy_share=max(_known(recorded, "loop_busy_share"), default=None),
+        core_share=cpu_s / whole if whole else None,
+        cpu_s_per_100k_tokens=cpu_s / tokens * TOKENS if tokens else None,
+        cpu_s_per_1k_requests=cpu_s / sent.height * REQUESTS if sent.height else None,
+    )
+
+
+def _known(claims: Sequence[ClaimEvidence], name: str) -> list[float]:
+    return numbers((claim.client for claim in claims), name)
+
+
+def _max_whole(claims: Sequence[ClaimEvidence], name: str) -> int | None:
+    return max((int(value) for value in _known(claims, name)), default=None)

@@ -1,0 +1,118 @@
+"""Times and rates of a run's own requests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars
+
+from vlmhyperbench.analysis.distributions import BUCKET_RATIO, Ordered, ordered
+from vlmhyperbench.analysis.percentiles import percentiles_of
+from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
+from vlmhyperbench.domain.specs import EndpointTarget
+from vlmhyperbench.domain.units import NS_PER_MS
+from vlmhyperbench.summaries.costs import cost_of_run
+from vlmhyperbench.summaries.evidence import RunEvidence
+from vlmhyperbench.summaries.harness import harness_of
+from vlmhyperbench.summaries.records import ClaimEvidence
+from vlmhyperbench.summaries.resources import resources_of
+from vlmhyperbench.summaries.slo import goodput_in, judged_limits
+from vlmhyperbench.summaries.spans import ANSWERED, clock_offsets, own_rows, window_s
+from vlmhyperbench.summaries.speeds import Gaps, Performance
+from vlmhyperbench.summaries.tokens import gaps_ms
+from vlmhyperbench.summaries.validity import validity_of
+
+TIMES = {
+    "latency_ms": "latency_ns",
+    "ttft_user_ms": "ttft_user_ns",
+    "ttft_service_ms": "ttft_service_ns",
+    "tpot_ms": "tpot_ns",
+    "queue_ms": "queue_ns",
+}
+"""Name of a time → its column."""
+OF_THE_CLIENT = frozenset({"queue_ms"})
+"""What a failed request has as well, so that failures are not its slowest."""
+
+
+def times_of(run: RunEvidence) -> dict[str, Ordered]:
+    """Return the times of the answers that this run asked for itself, in order; what nobody measured is left out."""
+    own = own_rows(run.facts).filter(polars.col("status") == "ok")
+    found = {name: ordered(own[column].drop_nulls().to_numpy() / NS_PER_MS) for name, column in TIMES.items()}
+    return {name: values for name, values in found.items() if values.n}
+
+
+def performance_of(run: RunEvidence, *, missing: int) -> Performance:
+    """Summarise the requests that this run measured itself; answers kept of another run never count here.
+
+    Args:
+        run: the run.
+        missing: its requests without a row.
+    """
+    everything = own_rows(run.facts)
+    asked = everything.filter(polars.col("error_code").ne_missing(UNREADABLE_SAMPLE))
+    own = everything.filter(polars.col("status") == "ok")
+    measured = set(everything["claim_id"].to_list())
+    claims = [claim for claim in run.generating if claim.id in measured]
+    is_one_engine = isinstance(run.spec.target, EndpointTarget)
+    window = window_s(everything, clock_offsets(run.generating) if is_one_engine else None)
+    # An answer without a token came at no time at all: to whoever waits for it, it failed.
+    silent = own["latency_ns"].null_count()
+    failed = asked.height - own.height
+    slowest = failed + silent + missing
+    values = times_of(run)
+    times = {name: found.describe() for name, found in values.items()}
+    tokens = own.filter(ANSWERED)["completion_tokens"]
+    total_tokens = int(tokens.cast(polars.Int64).sum()) if len(tokens) and not tokens.null_count() else None
+    arrivals, limits = run.spec.scenario.arrivals, run.spec.scenario.slo.limits_ms
+    ttft = times.get("ttft_user_ms")
+    answers = own.height - silent
+    resources = None if is_one_engine else resources_of(claims, answers=answers, tokens=total_tokens, window_s=window)
+    return Performance(
+        times=times,
+        percentiles={
+            name: percentiles_of(found.values.tolist(), failed=0 if name in OF_THE_CLIENT else slowest)
+            for name, found in values.items()
+        },
+        gaps_ms=_gaps(run),
+        failed=failed,
+        window_s=window,
+        samples_per_s=answers / window if window else None,
+        output_tokens_per_s=total_tokens / window if window and total_tokens is not None else None,
+        output_tokens=total_tokens,
+        goodput=goodput_in(asked, limits, scheduled=asked.height + missing, window_s=window),
+        slo=judged_limits(asked, limits, failed=slowest) if asked.height + missing else (),
+        token_sources=tuple(sorted(own["token_source"].drop_nulls().unique().to_list())),
+        parts=own["claim_id"].n_unique(),
+        measured_by=tuple(sorted(measured)),
+        is_interrupted=_is_interrupted(own, run.generating),
+        is_partial=run.is_stopped or bool(run.facts["is_kept"].any()),
+        hosts=len({claim.host for claim in claims}),
+        peak_memory_bytes=resources.peak_memory_bytes if resources else None,
+        peak_memory_of=resources.peak_memory_of if resources else None,
+        resources=resources,
+        validity=validity_of(
+            everything,
+            missing=missing,
+            claims=claims,
+            ttft_p50_ms=ttft.p50 if ttft is not None else None,
+            process=arrivals.process if arrivals is not None else None,
+            cv=arrivals.cv if arrivals is not None else 1.0,
+        ),
+        cost=cost_of_run(run.spec, asked, window_s=window),
+        harness=harness_of(everything, claims, window_s=window),
+    )
+
+
+def _gaps(run: RunEvidence) -> Gaps | None:
+    """Percentiles of the gaps between tokens, within half a bucket."""
+    if run.events is None or not run.events.gap_counts.any():
+        return None
+    gaps = gaps_ms(run.events)
+    p50, p90, p99, longest = (gaps.percentile(percent) for percent in (50, 90, 99, 100))
+    return Gaps(n=gaps.n, p50=p50, p90=p90, p99=p99, max=longest, within=(BUCKET_RATIO - 1) / 2)
+
+
+def _is_interrupted(facts: polars.DataFrame, claims: Sequence[ClaimEvidence]) -> bool:
+    measured = set(facts["claim_id"].to_list())
+    jobs = [claim.job_id for claim in claims if claim.id in measured]
+    return len(set(jobs)) < len(jobs)

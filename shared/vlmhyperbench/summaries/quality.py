@@ -1,0 +1,91 @@
+"""Scores of a run: every metric over everything, by groups, by pairs of groups and by fields."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars
+
+from vlmhyperbench.analysis.aggregation import AGGREGATORS
+from vlmhyperbench.analysis.quality import Summary, summarise
+from vlmhyperbench.summaries.answers import ROW, answers_of
+from vlmhyperbench.summaries.evidence import GROUP, RunEvidence, ScoredMetric
+from vlmhyperbench.summaries.scores import NO_GROUP, Crossing, Score
+
+_BY_TYPE = AGGREGATORS["by_doc_type"]
+_BY_QUESTION = AGGREGATORS["by_doc_question"]
+
+
+def overall(run: RunEvidence, metrics: Sequence[ScoredMetric]) -> tuple[Score, ...]:
+    """Summarise metrics over all answers, in the task's order."""
+    return scores_by(run, metrics, ())
+
+
+def by_column(run: RunEvidence) -> dict[str, tuple[Score, ...]]:
+    """Summarise every metric by each group column that is shown, and by the usual one of tables."""
+    usual = [column for column in _BY_TYPE if GROUP + column in run.facts.columns]
+    return {column: scores_by(run, run.scored, (column,)) for column in dict.fromkeys((*run.groups, *usual))}
+
+
+def crossings(run: RunEvidence) -> tuple[Crossing, ...]:
+    """Summarise every metric by the first two columns that are shown, and by the usual two of tables."""
+    usual = [_BY_QUESTION] if all(GROUP + column in run.facts.columns for column in _BY_QUESTION) else []
+    wanted = dict.fromkeys([*([run.groups[:2]] if len(run.groups) > 1 else []), *usual])
+    return tuple(
+        Crossing(columns=(first, second), scores=scores_by(run, run.scored, (first, second)))
+        for first, second in wanted
+    )
+
+
+def by_field(run: RunEvidence) -> tuple[Score, ...]:
+    """Summarise what metrics measured of single fields."""
+    return tuple(score for scored in run.scored for score in _fields(run, scored))
+
+
+def scores_by(run: RunEvidence, metrics: Sequence[ScoredMetric], columns: Sequence[str]) -> tuple[Score, ...]:
+    """Summarise metrics for each combination of group columns; without any, over all answers."""
+    groups = [GROUP + column for column in columns]
+    return tuple(
+        _score(scored, summary)
+        for scored in metrics
+        for summary in summarise(answers_of(run, scored), scored.metric, group_by=groups)
+    )
+
+
+def _fields(run: RunEvidence, scored: ScoredMetric) -> list[Score]:
+    fields = scored.measures.filter(polars.col("field").is_not_null())
+    if not fields.height:
+        return []
+    documents = answers_of(run, scored).select(*ROW, "cluster")
+    found = summarise(fields.join(documents, on=list(ROW)), scored.metric, group_by=AGGREGATORS["by_field"])
+    return [_score(scored, summary) for summary in found]
+
+
+def _score(scored: ScoredMetric, summary: Summary) -> Score:
+    return Score(
+        key=scored.key,
+        metric=scored.spec.name,
+        profile=scored.spec.profile,
+        version=scored.spec.version,
+        environment=scored.environment,
+        evaluation_id=scored.evaluation_id,
+        group=tuple(NO_GROUP if value is None else str(value) for _, value in summary.group),
+        n=summary.n,
+        n_scored=summary.n_scored,
+        n_unscored=summary.n_unscored,
+        n_invalid=summary.n_invalid,
+        unscored=summary.unscored,
+        model_failures=summary.model_failures,
+        infrastructure_failures=summary.infrastructure_failures,
+        value=summary.value,
+        mean=summary.mean,
+        pooled=summary.pooled,
+        median=summary.median,
+        p95=summary.p95,
+        p99=summary.p99,
+        minimum=summary.minimum,
+        maximum=summary.maximum,
+        interval=summary.interval,
+        lower=summary.lower,
+        upper=summary.upper,
+    )

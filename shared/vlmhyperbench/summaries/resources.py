@@ -1,0 +1,73 @@
+"""What the engine and its machine took while a run measured: the worker's samples, over the window of the requests."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import pairwise
+
+from vlmhyperbench.summaries.records import ClaimEvidence, numbers
+from vlmhyperbench.summaries.speeds import Resources
+
+TOKENS = 1_000
+
+
+def resources_of(
+    claims: Sequence[ClaimEvidence], *, answers: int, tokens: int | None, window_s: float | None
+) -> Resources:
+    """Sum up what the claims recorded.
+
+    Args:
+        claims: those that measured.
+        answers: how many they brought.
+        tokens: of these, where every one was counted.
+        window_s: how long the claims measured, added up.
+    """
+    energies = _known(claims, "energy_accelerator_j")
+    is_whole = bool(claims) and len(energies) == len(claims) and not _are_side_by_side(claims)
+    energy_j = sum(energies) if is_whole else None
+    return Resources(
+        engine_memory_bytes=_max(claims, "engine_rss_bytes_peak"),
+        accelerator_memory_bytes=_max(claims, "accelerator_memory_used_bytes_peak"),
+        accelerator_share=_mean_percent(claims, "accelerator_util_percent_mean"),
+        cpu_share=_mean_percent(claims, "cpu_util_percent_mean"),
+        power_w=energy_j / window_s if energy_j is not None and window_s else None,
+        energy_j=energy_j,
+        energy_j_per_answer=energy_j / answers if energy_j is not None and answers else None,
+        energy_j_per_1k_tokens=energy_j / tokens * TOKENS if energy_j is not None and tokens else None,
+        coverage=_min_coverage(claims),
+    )
+
+
+def _are_side_by_side(claims: Sequence[ClaimEvidence]) -> bool:
+    """Whether two of them held one machine at a time, so that its energy is neither's."""
+    by_host: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+    for claim in claims:
+        by_host[claim.host].append((claim.started_at, claim.ended_at))
+    return any(after[0] < before[1] for held in by_host.values() for before, after in pairwise(sorted(held)))
+
+
+def _max(claims: Sequence[ClaimEvidence], name: str) -> int | None:
+    return max((int(value) for value in _known(claims, name)), default=None)
+
+
+def _mean_percent(claims: Sequence[ClaimEvidence], name: str) -> float | None:
+    """Average over the claims' samples: a long claim counts more than a short one."""
+    sampled = [claim for claim in claims if _known([claim], name)]
+    weights = [sum(_known([claim], "samples")) for claim in sampled]
+    if not any(weights):
+        return None
+    return (
+        sum(sum(_known([claim], name)) * weight for claim, weight in zip(sampled, weights, strict=True))
+        / sum(weights)
+        / 100
+    )
+
+
+def _min_coverage(claims: Sequence[ClaimEvidence]) -> float | None:
+    found = _known(claims, "coverage")
+    return (min(found) if len(found) == len(claims) else 0.0) if found else None
+
+
+def _known(claims: Sequence[ClaimEvidence], name: str) -> list[float]:
+    return numbers((claim.resources for claim in claims), name)

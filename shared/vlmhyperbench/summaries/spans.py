@@ -1,0 +1,98 @@
+"""Which requests of a run tell of its speed, and when they were, on one clock for all claims."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import polars
+
+from vlmhyperbench.analysis.timelines import Grid, grid_of
+from vlmhyperbench.summaries.records import ClaimEvidence
+
+ANSWERED = (polars.col("status") == "ok") & polars.col("latency_ns").is_not_null()
+"""Of rows: that they brought a token. An answer without one came at no time at all: to who waits for it, it failed."""
+_ENDED = polars.max_horizontal("stream_end_ns", polars.col("scheduled_ns") + polars.col("latency_ns"))
+
+
+def own_rows(facts: polars.DataFrame) -> polars.DataFrame:
+    """Return the requests that the run asked itself; answers kept, or of a cache or a file, never count."""
+    return facts.filter(~polars.col("is_kept") & (polars.col("origin") == "live"))
+
+
+def clock_offsets(claims: Sequence[ClaimEvidence]) -> dict[str, int]:
+    """Return what turns each claim's instants into those of the wall's clock, where its anchor is known."""
+    return {
+        claim.id: claim.anchor_wall_ns - claim.anchor_monotonic_ns
+        for claim in claims
+        if claim.anchor_wall_ns is not None and claim.anchor_monotonic_ns is not None
+    }
+
+
+def on_one_clock(rows: polars.DataFrame, offsets: Mapping[str, int]) -> polars.DataFrame | None:
+    """Return `claim_id, scheduled_ns, sent_ns, ended_ns, is_ok` of requests; None where clocks cannot be tied.
+
+    One claim needs no anchor. A request that was never scheduled is left out.
+    """
+    rows = rows.filter(polars.col("scheduled_ns").is_not_null())
+    claims = rows["claim_id"].unique().to_list()
+    if len(claims) > 1 and any(claim not in offsets for claim in claims):
+        return None
+    shift = polars.col("claim_id").replace_strict(dict(offsets), default=0, return_dtype=polars.Int64)
+    return rows.select(
+        "claim_id",
+        scheduled_ns=polars.col("scheduled_ns") + shift,
+        sent_ns=polars.col("sent_ns") + shift,
+        ended_ns=_ENDED + shift,
+        is_ok=polars.col("status") == "ok",
+    )
+
+
+def are_one_after_another(runs: Sequence[Sequence[ClaimEvidence]]) -> bool:
+    """Whether it is known that no two runs sent requests at one time, on whatever machines; `runs` are their claims."""
+    spans: list[tuple[int, int, int]] = []
+    for no, claims in enumerate(runs):
+        offsets = clock_offsets(claims)
+        for claim in claims:
+            if claim.sending_from_ns is None or claim.sending_until_ns is None or claim.id not in offsets:
+                return False
+            shift = offsets[claim.id]
+            spans.append((claim.sending_from_ns + shift, claim.sending_until_ns + shift, no))
+    spans.sort()
+    return all(
+        one[1] <= later[0] for place, one in enumerate(spans) for later in spans[place + 1 :] if one[2] != later[2]
+    )
+
+
+def grid_over(rows: polars.DataFrame) -> Grid | None:
+    """Lay bins over the time from the first request scheduled to the last end; `rows` as `on_one_clock` gives them."""
+    first, last = rows["scheduled_ns"].min(), rows["ended_ns"].max()
+    if not isinstance(first, int) or not isinstance(last, int) or last <= first:
+        return None
+    return grid_of(first, last, requests=rows.height)
+
+
+def window_s(rows: polars.DataFrame, offsets: Mapping[str, int] | None = None) -> float | None:
+    """Return how long the claims measured, in seconds: rates over this time are those of one engine.
+
+    Args:
+        rows: the requests that the run asked itself.
+        offsets: of the claims' clocks, where one engine answered them all: what they measured side by side then counts
+            once, if their clocks can be tied. Claims of a managed engine had one each, and their times add up.
+    """
+    shared = None if offsets is None else on_one_clock(rows, offsets)
+    spans = (
+        (rows.select("claim_id", "scheduled_ns", ended_ns=_ENDED) if shared is None else shared)
+        .group_by("claim_id")
+        # A request that could not be sent has no end: it took its time until it was due, at least.
+        .agg(polars.col("scheduled_ns").min(), ended_ns=polars.max_horizontal(polars.max("ended_ns", "scheduled_ns")))
+        .drop_nulls()
+        .sort("scheduled_ns")
+        .select("scheduled_ns", "ended_ns")
+        .rows()
+    )
+    total_ns, end_ns = 0, None
+    for first_ns, last_ns in spans:
+        start_ns = first_ns if shared is None or end_ns is None else max(first_ns, end_ns)
+        total_ns += max(0, last_ns - start_ns)
+        end_ns = last_ns if end_ns is None else max(end_ns, last_ns)
+    return total_ns / 1e9 if total_ns > 0 else None

@@ -1,0 +1,80 @@
+"""A summary as JSON: read again it is the value that was written, and nothing that is not one is read."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.shared.reports.builders import evidence, fact, run_spec
+from tests.shared.reports.timed import CLIENT, timed
+from vlmhyperbench.domain.prices import Prices
+from vlmhyperbench.domain.specs import EndpointTarget
+from vlmhyperbench.summaries.codec import from_json, to_json
+from vlmhyperbench.summaries.records import Disturber, JudgeUse
+from vlmhyperbench.summaries.summarising import summarise_run
+from vlmhyperbench.summaries.summary import RunSummary
+from vlmhyperbench_sdk.errors import InvalidInput
+
+JUDGE = JudgeUse(metric="judged@v1", requests=8, kept=2, failed=1, busy_s=1.5, answers=5, completion_tokens=12)
+PRICES = Prices(prompt_per_million=2.5, completion_per_million=10.0, source="a list", date=datetime.date(2026, 11, 1))
+
+
+def full() -> RunSummary:
+    """Summarise a run that has something of everything: groups, failures, times, a judge, a disturber, prices."""
+    run = evidence(judged=(JUDGE,), stopping={"state": "shown", "of": 9, "low": [0.1, None]})
+    disturber = Disturber(claim_id="other", run_id=None, run_name=None, is_stranger=True)
+    claims = [replace(run.claims[0], client=CLIENT, disturbed_by=(disturber,))]
+    return summarise_run(replace(run, claims=claims, spec=run.spec.model_copy(update={"prices": PRICES})))
+
+
+@pytest.mark.parametrize("make", [full, lambda: summarise_run(timed()), lambda: summarise_run(evidence([]))])
+def test_a_summary_that_is_read_again_is_the_one_that_was_written(make: Callable[[], RunSummary]) -> None:
+    summary = make()
+    content = to_json(summary)
+    assert to_json(from_json(content)) == content
+    again = from_json(content)
+    assert (again.counts, again.metrics, again.groups) == (summary.counts, summary.metrics, summary.groups)
+    assert (again.performance.times, again.performance.validity) == (
+        summary.performance.times,
+        summary.performance.validity,
+    )
+    assert again.spec == summary.spec
+
+
+def test_what_could_be_secret_in_an_address_is_not_in_a_summary() -> None:
+    target = EndpointTarget(endpoint="https://user:password@engine.example/v1?key=secret", model_name="m")
+    content = to_json(summarise_run(evidence([fact(0, "a", "a")], spec=run_spec(target=target), metrics=())))
+    assert b"engine.example/v1" in content
+    assert b"password" not in content
+    assert b"key=secret" not in content
+
+
+def changed(change: Callable[[dict[str, Any]], object]) -> bytes:
+    """Write a summary whose JSON was changed."""
+    found = json.loads(to_json(full()))
+    change(found)
+    return json.dumps(found).encode()
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        (lambda found: found.update(schema="vlmhb/summary/v0"), "schema"),
+        (lambda found: found.pop("counts"), "summary lacks 'counts'"),
+        (lambda found: found.update(novelty=1), "'novelty'"),
+        (lambda found: found["counts"].update(answered="5"), "summary.counts.answered"),
+        (lambda found: found["counts"].update(answered=True), "summary.counts.answered"),
+        (lambda found: found["metrics"][0]["interval"].update(method="guess"), "summary.metrics[0].interval.method"),
+        (lambda found: found.update(groups=[]), "summary.groups"),
+        (lambda found: found["performance"]["times"].update(latency_ms=3), "summary.performance.times.latency_ms"),
+        (lambda found: found["spec"].update(task=None), "summary.spec.task"),
+    ],
+)
+def test_what_is_no_summary_is_refused_with_the_place(change: Callable[[dict[str, Any]], object], place: str) -> None:
+    with pytest.raises(InvalidInput, match=place.replace("[", r"\[").replace("]", r"\]")):
+        from_json(changed(change))
