@@ -25,12 +25,14 @@ from vlmhyperbench.worker.children import CpuChildren
 from vlmhyperbench.worker.claims import ClaimedJob, WorkerContext
 from vlmhyperbench.worker.gateway import GatewayOptions
 from vlmhyperbench_inference_worker.drive import Driven, EngineLost, drive
+from vlmhyperbench_inference_worker.phases import Phases
+from vlmhyperbench_inference_worker.plan import Load
 from vlmhyperbench_inference_worker.requests import PlannedRequest
 from vlmhyperbench_inference_worker.serving import Serving, WantedTarget
 from vlmhyperbench_inference_worker.sink import Sink
 from vlmhyperbench_inference_worker.watch import Watch
 from vlmhyperbench_sdk.gateway import EngineEnvironment
-from vlmhyperbench_sdk.load import LoadLimits, PhaseKind
+from vlmhyperbench_sdk.load import LoadLimits, PhaseKind, PhasePlan
 from vlmhyperbench_sdk.net import UrlPolicy
 from vlmhyperbench_sdk.types import JsonValue, Prompt
 from vlmhyperbench_simulated.server import SimulatedServer, start_server
@@ -119,16 +121,12 @@ async def ask(
         Watch([]) as watch,
         await LoadProcess.start(folder / "plan", folder / "record") as process,
     ):
-        return await drive(
-            job,
-            process,
-            serving=served,
-            sink=sink,
-            watch=watch,
-            record=folder / "record",
-            planned=[planned(ordinal) for ordinal in range(requests)],
-            phase=1,
+        phases = Phases(
+            plans=[PhasePlan(no=1, kind=kind, count=requests, params={})],
+            requests=[planned(ordinal) for ordinal in range(requests)],
+            schedules={},
         )
+        return await drive(job, Load(process=process, phases=phases, serving=served), sink, watch)
 
 
 async def rows_of(job: ClaimedJob) -> list[tuple[int, str]]:

@@ -27,10 +27,11 @@ from vlmhyperbench.runtime import Runtime, open_runtime
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.children import CpuChildren
 from vlmhyperbench.worker.claims import ClaimedJob, WorkerContext
+from vlmhyperbench_inference_worker.bench import Bench
 from vlmhyperbench_inference_worker.fleet import Fleet
 from vlmhyperbench_inference_worker.generation import READERS, handle_generate
 from vlmhyperbench_inference_worker.keys import secret_names
-from vlmhyperbench_inference_worker.reserve import Reserve
+from vlmhyperbench_inference_worker.standby import Standby
 from vlmhyperbench_inference_worker.work import Work
 from vlmhyperbench_sdk.types import JsonValue
 
@@ -99,7 +100,8 @@ async def fleet() -> AsyncIterator[Fleet]:
 
 @pytest.fixture
 async def ask(runtime: Runtime, fleet: Fleet, tmp_path: Path) -> AsyncIterator[Ask]:
-    room, reserve = EngineRoom(runtime.database), Reserve(tmp_path / "work")
+    room, standby = EngineRoom(runtime.database), Standby(tmp_path / "work")
+    bench = Bench(devices=[], fleet=fleet, standby=standby)
 
     async def do(job: JobView) -> Outcome:
         worker_id = await room.add_worker()
@@ -108,7 +110,7 @@ async def ask(runtime: Runtime, fleet: Fleet, tmp_path: Path) -> AsyncIterator[A
             worker_id=worker_id, boot_id=uuid4(), name="w", runtime=runtime, settings=runtime.settings, label={}
         )
         claimed = ClaimedJob(held.job, claim_id=held.claim_id, context=context, cpu=CpuChildren())
-        outcome = await ended(handle_generate(claimed, fleet=fleet, reserve=reserve, devices=[]))
+        outcome = await ended(handle_generate(claimed, bench=bench))
         await room.finish(held, outcome)
         return outcome
 
@@ -119,7 +121,7 @@ async def ask(runtime: Runtime, fleet: Fleet, tmp_path: Path) -> AsyncIterator[A
         return [await do(job) for job in jobs]
 
     yield ask_all
-    await reserve.close()
+    await standby.close()
 
 
 async def _index(room: EngineRoom, runtime: Runtime, run_id: UUID) -> None:

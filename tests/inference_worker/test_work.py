@@ -21,18 +21,18 @@ SAMPLES = [ManifestSample(index=i, key=str(i), question="q", error="gone" if i =
         pytest.param([0], 9, {2, 3, 4, 5}, {0}, id="never-more-than-there-are"),
     ],
 )
-def test_what_is_asked_aside_warms_no_cache_for_what_is_measured(
+def test_what_counts_nowhere_warms_no_cache_for_what_is_measured(
     measured: list[int], count: int, first: set[int], then: set[int]
 ) -> None:
     work = Work(spec=run_spec(), samples=SAMPLES, missing=measured)
-    aside = work.aside(count, measured)
-    assert (set(aside[: len(first)]), set(aside[len(first) :])) == (first, then)
-    assert len(aside) == len(set(aside))
+    drawn = work.draw_uncounted(count, measured)
+    assert (set(drawn[: len(first)]), set(drawn[len(first) :])) == (first, then)
+    assert len(drawn) == len(set(drawn))
 
 
-def test_what_is_asked_aside_is_drawn_from_the_whole_data_set_and_the_same_again() -> None:
+def test_what_counts_nowhere_is_drawn_from_the_whole_data_set_and_the_same_again() -> None:
     samples = [ManifestSample(index=i, key=str(i), question="q") for i in range(100)]
-    first, again = (Work(spec=run_spec(), samples=samples, missing=[]).aside(20, range(100)) for _ in range(2))
+    first, again = (Work(spec=run_spec(), samples=samples, missing=[]).draw_uncounted(20, range(100)) for _ in range(2))
     assert first == again
     assert min(first) < 25
     assert max(first) >= 75

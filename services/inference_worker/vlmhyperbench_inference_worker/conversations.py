@@ -37,7 +37,7 @@ def converse(requests: Iterable[PlannedRequest], *, turns: int) -> list[PlannedR
             own.append([])
         own[-1].append(request)
     talks = [talk for own in groups.values() for talk in own]
-    return [one for number, talk in enumerate(talks) for one in _turns(number, talk)]
+    return [request for number, talk in enumerate(talks) for request in _turns(number, talk)]
 
 
 def _turns(number: int, talk: Sequence[PlannedRequest]) -> Iterator[PlannedRequest]:

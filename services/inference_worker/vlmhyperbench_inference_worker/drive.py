@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from vlmhyperbench.domain.states import PhaseState
-from vlmhyperbench.load.process import LoadProcess
+from vlmhyperbench.load.process import Line, LoadProcess
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_inference_worker.live import Live
+from vlmhyperbench_inference_worker.plan import Load
 from vlmhyperbench_inference_worker.refusals import refused
 from vlmhyperbench_inference_worker.requests import PlannedRequest
-from vlmhyperbench_inference_worker.serving import Serving
 from vlmhyperbench_inference_worker.sink import Sealed, Sink
 from vlmhyperbench_inference_worker.watch import Watch
 from vlmhyperbench_sdk.errors import Unavailable
@@ -39,23 +39,27 @@ class Driven:
     first_sent_ns: int | None = None
     last_end_ns: int | None = None
     sending_until_ns: int | None = None
-    """Last end of an answer, of what stands aside too."""
+    """Last end of an answer, of warm-up and baseline too."""
     live: Live = field(default_factory=Live)
     ordinals: set[int] = field(default_factory=set)
     """Of the measured phase, committed by this claim."""
 
+    def check_complete(self) -> None:
+        """Check that the load generator asked everything.
 
-async def drive(
-    job: ClaimedJob,
-    process: LoadProcess,
-    *,
-    serving: Serving,
-    sink: Sink,
-    watch: Watch,
-    record: Path,
-    planned: Sequence[PlannedRequest],
-    phase: int,
-) -> Driven:
+        Raises:
+            Unavailable: it ended before.
+        """
+        if self.end is None or self.end.outcome != "complete":
+            reason = self.end.error if self.end else "it ended without a last line"
+            raise Unavailable(f"The load generator did not finish: {reason}.", code="load_generator")
+
+    def reached(self, order: Sequence[int]) -> int:
+        """Return how many ordinals of an order were passed with the last one that was committed."""
+        return max((place for place, ordinal in enumerate(order, 1) if ordinal in self.ordinals), default=0)
+
+
+async def drive(job: ClaimedJob, load: Load, sink: Sink, watch: Watch) -> Driven:
     """Follow the load generator's lines until it ends; every sealed segment is committed before the next is read.
 
     Raises:
@@ -63,82 +67,98 @@ async def drive(
         TargetRefused: the endpoint does not take the key any more; what it answered before is committed.
         Fenced: the claim is lost.
     """
-    driven = Driven(has_answered=bool(serving.answered_options))
-    by_phase: dict[int, dict[int, PlannedRequest]] = {}
-    for request in planned:
-        by_phase.setdefault(request.phase, {})[request.ordinal] = request
-    before_done, before_failed = job.job.done, job.job.failed
-    async with ending(job, process):
-        await process.ready(serving.measured.secrets)
+    follower = _Follower(job, load, sink)
+    async with ending(job, load.process):
+        await load.process.ready(load.serving.measured.secrets)
         # No request has had any of its time yet, however long it took to write them.
         job.committed_at = time.monotonic()
-        async for line in process.lines():
-            match line:
-                case SegmentLine():
-                    await _commit(job, line, record / line.segment, by_phase[line.phase], serving, sink, driven, phase)
-                case ProgressLine() if line.phase == phase:
-                    await job.progress(
-                        done=before_done + line.done,
-                        total=_size(job),
-                        failed=before_failed + line.failed,
-                        speeds=partial(driven.live.now, line.in_flight) if job.job.counts else None,
-                        resources=watch.latest,
-                    )
-                case PhaseLine(state="COMPLETE") if line.phase != phase or job.job.phase is None:
-                    await job.close_phase(line.phase, PhaseState.COMPLETE)
-                case EndLine():
-                    driven.end = line
-                case _:
-                    continue
-    return driven
+        async for line in load.process.lines():
+            await follower.follow(line, watch)
+    return follower.driven
 
 
-async def _commit(
-    job: ClaimedJob,
-    line: SegmentLine,
-    path: Path,
-    planned: Mapping[int, PlannedRequest],
-    serving: Serving,
-    sink: Sink,
-    driven: Driven,
-    phase: int,
-) -> None:
-    sealed = await asyncio.to_thread(
-        lambda: sink.seal(path, planned, phase=line.phase, sha256=line.sha256, keep_unanswered=True)
-    )
-    # Of a job that stops there is no attempt that asks again.
-    lost = sealed is not None and not job.stopping.is_set() and await _is_lost(serving, sealed, driven)
-    if lost:
-        sealed = await asyncio.to_thread(
-            lambda: sink.seal(path, planned, phase=line.phase, sha256=line.sha256, keep_unanswered=False)
+class _Follower:
+    """Obeys the lines of one load generator."""
+
+    def __init__(self, job: ClaimedJob, load: Load, sink: Sink) -> None:
+        self.driven = Driven(has_answered=bool(load.serving.answered_options))
+        self._job = job
+        self._load = load
+        self._sink = sink
+        self._measured = load.phases.measured
+        self._before = job.job.done, job.job.failed
+        self._requests: dict[int, dict[int, PlannedRequest]] = {}
+        for request in load.phases.requests:
+            self._requests.setdefault(request.phase, {})[request.ordinal] = request
+
+    async def follow(self, line: Line, watch: Watch) -> None:
+        match line:
+            case SegmentLine():
+                await self._commit(line)
+            case ProgressLine() if line.phase == self._measured:
+                done, failed = self._before
+                await self._job.progress(
+                    done=done + line.done,
+                    total=_size(self._job),
+                    failed=failed + line.failed,
+                    speeds=partial(self.driven.live.now, line.in_flight) if self._job.job.counts else None,
+                    resources=watch.latest,
+                )
+            case PhaseLine(state="COMPLETE") if line.phase != self._measured or self._job.job.phase is None:
+                await self._job.close_phase(line.phase, PhaseState.COMPLETE)
+            case EndLine():
+                self.driven.end = line
+
+    async def _commit(self, line: SegmentLine) -> None:
+        sealed = await self._seal(line, keep_unanswered=True)
+        # Of a job that stops there is no attempt that asks again.
+        is_lost = sealed is not None and not self._job.stopping.is_set() and await self._is_lost(sealed)
+        if is_lost:
+            sealed = await self._seal(line, keep_unanswered=False)
+        serving = self._load.serving
+        await asyncio.to_thread(self._path(line).unlink)
+        if sealed and sealed.refusal:
+            raise refused(sealed.refusal, serving)
+        if sealed:
+            await self._job.append(sealed.chunk, sealed.rows)
+            self._note(sealed, is_measured=line.phase == self._measured)
+        if is_lost:
+            reason = serving.status.error or "its process has ended, or nobody answers at its address"
+            raise EngineLost(f"The engine at {serving.measured.url} does not answer any more: {reason}.")
+
+    async def _seal(self, line: SegmentLine, *, keep_unanswered: bool) -> Sealed | None:
+        return await asyncio.to_thread(
+            self._sink.seal,
+            self._path(line),
+            self._requests[line.phase],
+            phase=line.phase,
+            sha256=line.sha256,
+            keep_unanswered=keep_unanswered,
         )
-    await asyncio.to_thread(path.unlink)
-    if sealed and sealed.refusal:
-        raise refused(sealed.refusal, serving)
-    if sealed:
-        await job.append(sealed.chunk, sealed.rows)
+
+    def _path(self, line: SegmentLine) -> Path:
+        return self._load.process.record_folder / line.segment
+
+    def _note(self, sealed: Sealed, *, is_measured: bool) -> None:
+        driven = self.driven
         driven.has_answered |= sealed.unanswered < len(sealed.rows)
-        driven.sending_until_ns = _most(driven.sending_until_ns, sealed.last_end_ns)
-        if line.phase == phase:
+        driven.sending_until_ns = _max(driven.sending_until_ns, sealed.last_end_ns)
+        if is_measured:
             driven.live.add(sealed.rows)
             driven.ordinals.update(row.ordinal for row in sealed.rows)
-            driven.first_sent_ns = _least(driven.first_sent_ns, sealed.first_sent_ns)
-            driven.last_end_ns = _most(driven.last_end_ns, sealed.last_end_ns)
-    if lost:
-        reason = serving.status.error or "its process has ended, or nobody answers at its address"
-        raise EngineLost(f"The engine at {serving.measured.url} does not answer any more: {reason}.")
+            driven.first_sent_ns = _min(driven.first_sent_ns, sealed.first_sent_ns)
+            driven.last_end_ns = _max(driven.last_end_ns, sealed.last_end_ns)
 
+    async def _is_lost(self, sealed: Sealed) -> bool:
+        """Say whether nobody answers any more: one broken answer of an engine that lives is its answer.
 
-async def _is_lost(serving: Serving, sealed: Sealed, driven: Driven) -> bool:
-    """Say whether nobody answers any more: one broken answer of an engine that lives is its answer.
-
-    An engine that breaks everything from the first request on is as good as none: its job is given up after a few
-    attempts, not after every request was tried five times.
-    """
-    if not sealed.unanswered:
-        return False
-    is_silent = sealed.unanswered == len(sealed.rows) and not driven.has_answered
-    return is_silent or not await serving.is_alive()
+        An engine that breaks everything from the first request on is as good as none: its job is given up after a few
+        attempts, not after every request was tried five times.
+        """
+        if not sealed.unanswered:
+            return False
+        is_silent = sealed.unanswered == len(sealed.rows) and not self.driven.has_answered
+        return is_silent or not await self._load.serving.is_alive()
 
 
 def _size(job: ClaimedJob) -> int | None:
@@ -146,11 +166,11 @@ def _size(job: ClaimedJob) -> int | None:
     return None if start is None or end is None else end - start
 
 
-def _least(a: int | None, b: int | None) -> int | None:
+def _min(a: int | None, b: int | None) -> int | None:
     return min((value for value in (a, b) if value is not None), default=None)
 
 
-def _most(a: int | None, b: int | None) -> int | None:
+def _max(a: int | None, b: int | None) -> int | None:
     return max((value for value in (a, b) if value is not None), default=None)
 
 

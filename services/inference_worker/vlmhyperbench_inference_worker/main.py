@@ -16,9 +16,10 @@ from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench.worker.ground import pin
 from vlmhyperbench.worker.supervisor import run_worker
 from vlmhyperbench_inference_worker import nvml
+from vlmhyperbench_inference_worker.bench import Bench
 from vlmhyperbench_inference_worker.fleet import Fleet
 from vlmhyperbench_inference_worker.generation import READERS, handle_generate
-from vlmhyperbench_inference_worker.reserve import Reserve
+from vlmhyperbench_inference_worker.standby import Standby
 
 
 def devices() -> list[DeviceInfo]:
@@ -41,19 +42,18 @@ def serve(settings: Settings) -> None:
     """Run the worker until a signal ends it."""
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # the engine counts GPUs as NVML does
     pin(settings.inference_cores)  # before anything starts that is to inherit it
-    fleet, reserve, found = Fleet(), Reserve(settings.home / "work" / settings.worker_name), devices()
-    handle = partial(handle_generate, fleet=fleet, reserve=reserve, devices=found)
-    handlers = dict.fromkeys(READERS, handle)
+    standby = Standby(settings.home / "work" / settings.worker_name)
+    bench = Bench(devices=devices(), fleet=Fleet(), standby=standby)
 
-    async def prepare(_: WorkerContext) -> None:
-        reserve.refill()
+    async def start(_: WorkerContext) -> None:
+        standby.refill()
 
-    async def leave(_: WorkerContext) -> None:
-        await fleet.discard()
-        await reserve.close()
+    async def stop(_: WorkerContext) -> None:
+        await bench.close()
 
+    handlers = dict.fromkeys(READERS, partial(handle_generate, bench=bench))
     asyncio.run(
-        run_worker(settings, kind="inference", handlers=handlers, devices=found, on_start=prepare, on_stop=leave)
+        run_worker(settings, kind="inference", handlers=handlers, devices=bench.devices, on_start=start, on_stop=stop)
     )
 
 

@@ -22,51 +22,53 @@ class Phases:
     schedules: dict[int, Instants]
     """Phase → when its requests are sent, of open loops."""
 
+    @property
+    def measured(self) -> int:
+        """Number of the phase that the job is about; it is driven last."""
+        return self.plans[-1].no
 
-def measured_kind(work: Work) -> PhaseKind:
+
+def _measured_kind(work: Work) -> PhaseKind:
     """Return the kind of the phase that the job is about."""
     return work.spec.scenario.kind if work.is_timed else work.phase_kind
 
 
-def measured_params(work: Work) -> JsonObject:
+def _measured_params(work: Work) -> JsonObject:
     """Say how that phase is driven."""
     scenario = work.spec.scenario
     params: JsonObject = {"in_flight": min(scenario.streams, len(work.missing))}
     return params if scenario.arrivals is None else {**params, "arrivals": scenario.arrivals.process}
 
 
-async def open_phases(job: ClaimedJob, work: Work, ordinals: list[int], *, phase: int) -> Phases:
-    """Open what is asked aside, and plan the requests of everything.
-
-    Args:
-        job: the claim.
-        work: what it has to do.
-        ordinals: what is asked in the phase that the job is about, which is open.
-        phase: number of that phase.
+async def open_phases(job: ClaimedJob, work: Work) -> Phases:
+    """Open the phases that the job does not have yet, and plan their requests; none where nothing can be asked.
 
     Raises:
+        InvalidInput: a prompt or a schedule cannot be made.
         Fenced: the claim is lost.
     """
-    scenario = work.spec.scenario
-    warmup, baseline = scenario.warmup_requests, scenario.baseline_requests
-    chosen = work.aside(warmup + baseline, ordinals)
-    aside: list[tuple[PhaseKind, list[int], int]] = [
+    phase, ordinals, scenario = job.job.phase, work.readable, work.spec.scenario
+    if work.is_timed or phase is None:
+        phase = await job.open_phase(_measured_kind(work), params=_measured_params(work), count=len(work.missing))
+    warmup, baseline = (scenario.warmup_requests, scenario.baseline_requests) if ordinals else (0, 0)
+    chosen = work.draw_uncounted(warmup + baseline, ordinals)
+    uncounted: list[tuple[PhaseKind, list[int], int]] = [
         ("warmup", chosen[:warmup], scenario.streams),
         ("baseline", chosen[-baseline:] if baseline else [], 1),
     ]
     plans, requests = list[PhasePlan](), list[PlannedRequest]()
-    for kind, asked, streams in aside:
+    for kind, asked, streams in uncounted:
         if not asked:
             continue
         params: JsonObject = {"in_flight": streams}
         no = await job.open_phase(kind, params=params, count=len(asked), is_own=False)
         plans.append(PhasePlan(no=no, kind=kind, count=len(asked), params=params))
         requests += await plan_requests(work, asked, phase=no)
-    plans.append(PhasePlan(no=phase, kind=measured_kind(work), count=len(ordinals), params=measured_params(work)))
+    plans.append(PhasePlan(no=phase, kind=_measured_kind(work), count=len(ordinals), params=_measured_params(work)))
     measured = await plan_requests(work, ordinals, phase=phase)
     requests += converse(measured, turns=scenario.turns) if scenario.kind == "interactive" else measured
     schedules = {}
-    if scenario.arrivals is not None:
+    if scenario.arrivals is not None and ordinals:
         arrivals = Arrivals(**scenario.arrivals.model_dump())
         schedules[phase] = draw_arrivals(arrivals, count=len(ordinals), seed=scenario.seed)
     return Phases(plans=plans, requests=requests, schedules=schedules)

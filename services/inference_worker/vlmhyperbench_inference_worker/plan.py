@@ -1,19 +1,22 @@
-"""Fill the load plan's folder: rendered requests become bodies by the adapter's `to_engine`, and a table of them."""
+"""Plan a load: open its phases, have bodies written by the adapter's `to_engine`, and write a table of them."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from vlmhyperbench.data.images import image_key
 from vlmhyperbench.load.plan import BODIES, RequestTable, blank_requests, write_plan
+from vlmhyperbench.load.process import LoadProcess
 from vlmhyperbench.storage import Storage
+from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_inference_worker.bodies import BodyOrder
 from vlmhyperbench_inference_worker.conversations import cut_marks, marked
-from vlmhyperbench_inference_worker.phases import Phases
+from vlmhyperbench_inference_worker.phases import Phases, open_phases
 from vlmhyperbench_inference_worker.requests import PlannedRequest
 from vlmhyperbench_inference_worker.serving import Serving
 from vlmhyperbench_inference_worker.work import Work
@@ -25,30 +28,48 @@ from vlmhyperbench_sdk.load import (
 )
 
 
-async def fill(
-    folder: Path,
-    work: Work,
-    serving: Serving,
-    *,
-    phases: Phases,
-    storage: Storage,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What is driven: which load generator asks which target for what."""
+
+    process: LoadProcess
+    phases: Phases
+    serving: Serving
+
+
+async def plan_load(job: ClaimedJob, work: Work, serving: Serving, process: LoadProcess) -> Load:
+    """Open the phases of a claim and write everything that its load generator needs.
+
+    Raises:
+        InvalidInput: a prompt cannot be made, or the engine cannot do what a request asks.
+        Unavailable: the child that writes bodies ended, or an image cannot be read.
+        Fenced: the claim is lost.
+    """
+    load = Load(process=process, phases=await open_phases(job, work), serving=serving)
+    if load.phases.requests:
+        await fill(load, work, job.runtime.storage)
+    return load
+
+
+async def fill(load: Load, work: Work, storage: Storage) -> None:
     """Write bodies, requests table and `plan.json`, in this order.
 
     Raises:
         InvalidInput: the engine cannot do what a request asks.
         Unavailable: the child that writes bodies ended, or an image cannot be read.
     """
+    folder, phases, serving = load.process.plan_folder, load.phases, load.serving
     hashes = list({image.sha256 for request in phases.requests for image in request.images})
     paths = await storage.open_all([(image_key(sha256), sha256) for sha256 in hashes])
-    images = dict(zip(hashes, paths, strict=True))
     rendered = folder / "rendered.jsonl"
     await asyncio.to_thread(_write_rendered, rendered, phases.requests)
-    await serving.bodies.write(
-        BodyOrder(
-            backend_class=serving.wanted.target.backend_class, requests=rendered, out=folder / BODIES, images=images
-        )
+    order = BodyOrder(
+        backend_class=serving.wanted.target.backend_class,
+        requests=rendered,
+        out=folder / BODIES,
+        images=dict(zip(hashes, paths, strict=True)),
     )
+    await serving.bodies.write(order)
     await asyncio.to_thread(rendered.unlink)
     measured, spec = serving.measured, work.spec
     plan = LoadPlan(
@@ -75,7 +96,11 @@ def _write(folder: Path, plan: LoadPlan, phases: Phases, think_ns: int) -> None:
     offsets_path = folder / f"{BODIES}.npy"
     offsets = np.load(offsets_path, allow_pickle=False)
     offsets_path.unlink()
-    turns = [(one.phase, one.ordinal, one.conversation) for one in phases.requests if one.conversation is not None]
+    turns = [
+        (request.phase, request.ordinal, request.conversation)
+        for request in phases.requests
+        if request.conversation is not None
+    ]
     places = cut_marks(folder / BODIES, offsets, phases.requests) if turns else []
     table = _table(offsets, phases, think_ns)
     write_plan(folder, plan=plan, requests=table, schedules=phases.schedules, turns=turns, places=places)

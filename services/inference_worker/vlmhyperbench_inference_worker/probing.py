@@ -15,13 +15,13 @@ from vlmhyperbench.domain.causes import MAX_EVERYBODY, FailedRequest, read_failu
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.logs import SecretMasker
 from vlmhyperbench.worker.claims import ClaimedJob
-from vlmhyperbench_inference_worker import plan
 from vlmhyperbench_inference_worker.drive import ending
 from vlmhyperbench_inference_worker.phases import Phases
+from vlmhyperbench_inference_worker.plan import Load, fill
 from vlmhyperbench_inference_worker.refusals import refused
 from vlmhyperbench_inference_worker.requests import PlannedRequest
-from vlmhyperbench_inference_worker.reserve import Reserve, end, folder_of
 from vlmhyperbench_inference_worker.serving import Serving
+from vlmhyperbench_inference_worker.standby import Standby
 from vlmhyperbench_inference_worker.work import Work, plan_requests
 from vlmhyperbench_sdk.load import PhasePlan
 
@@ -31,7 +31,7 @@ _PHASE = 0
 _OF_PROMPT = frozenset({"messages", "seed"})
 
 
-async def probe(job: ClaimedJob, work: Work, serving: Serving, reserve: Reserve) -> None:
+async def probe(job: ClaimedJob, work: Work, serving: Serving, standby: Standby) -> None:
     """See that the target takes the run's requests; one that took such requests before is not asked again.
 
     What is refused for its prompt, or not answered at all, says nothing: another sample is asked, or the run goes on.
@@ -44,7 +44,7 @@ async def probe(job: ClaimedJob, work: Work, serving: Serving, reserve: Reserve)
         return
     refusals = []
     for request in asked:
-        failed = await _ask(job, work, serving, reserve, request)
+        failed = await _ask(job, work, serving, standby, request)
         if failed is None:
             serving.answered_options.add(options_of(request))
             return
@@ -60,8 +60,8 @@ async def probe(job: ClaimedJob, work: Work, serving: Serving, reserve: Reserve)
 
 async def choose(work: Work) -> list[PlannedRequest]:
     """Choose samples to ask, one with images first where the run has any; those that are not measured come first."""
-    readable = [ordinal for ordinal in work.missing if work.sample_of(ordinal).error is None]
-    drawn = work.aside(len(work.samples), readable) if readable else []
+    readable = work.readable
+    drawn = work.draw_uncounted(len(work.samples), readable) if readable else []
     drawn.sort(key=lambda ordinal: not work.sample_of(ordinal).images)
     return await plan_requests(work, drawn[:MAX_PROBES], phase=_PHASE)
 
@@ -73,25 +73,20 @@ def options_of(request: PlannedRequest) -> str:
 
 
 async def _ask(
-    job: ClaimedJob, work: Work, serving: Serving, reserve: Reserve, request: PlannedRequest
+    job: ClaimedJob, work: Work, serving: Serving, standby: Standby, request: PlannedRequest
 ) -> FailedRequest | None:
     """Ask one request and say how it failed; None where it was answered, or where nobody waited for the answer."""
-    process = await reserve.take()
-    # The next one starts meanwhile: the samples wait for it no longer than they would without a probe.
-    reserve.refill()
-    folder = folder_of(process)
-    phases = Phases(
-        plans=[PhasePlan(no=_PHASE, kind="warmup", count=1, params={"in_flight": 1})], requests=[request], schedules={}
-    )
-    try:
-        await plan.fill(folder / "plan", work, serving, phases=phases, storage=job.runtime.storage)
+    async with standby.lend(job.fenced) as process:
+        # The next one starts meanwhile: the samples wait for it no longer than they would without a probe.
+        standby.refill()
+        plan = PhasePlan(no=_PHASE, kind="warmup", count=1, params={"in_flight": 1})
+        load = Load(process=process, phases=Phases(plans=[plan], requests=[request], schedules={}), serving=serving)
+        await fill(load, work, job.runtime.storage)
         with job.loading(work.spec.limits.request_timeout_s * work.spec.limits.tries):
             async with ending(job, process):
                 await process.ready(serving.measured.secrets)
                 await process.wait()
-        rows = await asyncio.to_thread(_read, sorted((folder / "record").glob("*.parquet")))
-    finally:
-        await end(process, term_s=0)
+        rows = await asyncio.to_thread(_read, sorted(process.record_folder.glob("*.parquet")))
     return _failed(rows[0], serving) if rows else None
 
 

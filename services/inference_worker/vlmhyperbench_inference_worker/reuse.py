@@ -19,7 +19,7 @@ from vlmhyperbench.domain.planning import target_digest
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.states import FactStatus
 from vlmhyperbench.worker.claims import ClaimedJob
-from vlmhyperbench_inference_worker.files import JSON_LINES, add, store
+from vlmhyperbench_inference_worker.files import REUSE, keep_file
 from vlmhyperbench_inference_worker.requests import PlannedRequest
 from vlmhyperbench_inference_worker.work import Work, plan_requests
 from vlmhyperbench_sdk.gateway import EngineIdentity
@@ -60,19 +60,20 @@ async def keep_equal(job: ClaimedJob, work: Work, engine: EngineIdentity | None)
         Fenced: the claim is lost; nothing was kept.
     """
     phase = job.job.phase
-    # Of a run that may stop, what is kept of the whole dataset would stand beside the first part of what failed.
+    # Of a run that may stop, rows of the whole dataset would be kept, and rows of its first part asked.
     is_whole = not work.is_timed and work.spec.stop is None
     if phase is None or not is_whole or not (work.has_parent or work.takes_cached):
         return work
     requests = await plan_requests(work, work.missing, phase=phase)
     known = await _read(job, work, engine, requests)
-    decisions = [decide(known, one, key=work.samples[one.sample].key) for one in requests]
-    rows = [_row(job.run_id, phase, one.ordinal, one.source) for one in decisions if one.source is not None]
-    told = _lines(work, decisions)
-    stored = await store(job, f"reuse/{job.claim_id}.jsonl", told, media_type=JSON_LINES)
-    async with job.transaction() as session:
+    decisions = [decide(known, request, key=work.samples[request.sample].key) for request in requests]
+    rows = [
+        _row(job.run_id, phase, decision.ordinal, decision.source)
+        for decision in decisions
+        if decision.source is not None
+    ]
+    async with keep_file(job, REUSE, _lines(work, decisions)) as session:
         await kept.keep(session, job.job.id, rows)
-        await add(session, job, stored, kind="reuse", name=f"reuse-{job.claim_id}.jsonl", media_type=JSON_LINES)
     taken = {row.ordinal for row in rows}
     return replace(work, missing=[ordinal for ordinal in work.missing if ordinal not in taken])
 
@@ -115,7 +116,7 @@ async def _read(
             rows = await kept.keepable(session, work.parent_run_id)
             found = await manifests.get(session, run.manifest_id or "") if run else None
         if work.takes_cached:
-            wanted = [one.request_sha256 for one in requests]
+            wanted = [request.request_sha256 for request in requests]
             cached = await kept.cached(
                 session,
                 project_id=job.job.project_id,
@@ -125,7 +126,8 @@ async def _read(
             )
         claims = await evidence.of_claims(session, list({row.claim_id for row in (*rows, *cached)}))
     keys = await _keys(job, found) if found else []
-    alike = {one.claim.id for one in claims if one.claim.engine and engine and _is_same(one.claim.engine, engine)}
+    records = [record.claim for record in claims]
+    alike = {claim.id for claim in records if claim.engine and engine and _is_same(claim.engine, engine)}
     return Known(
         parent={(keys[row.ordinal % len(keys)], row.ordinal // len(keys)): row for row in rows} if keys else {},
         is_same_target=is_same,
@@ -160,14 +162,14 @@ def _row(run_id: UUID, phase: int, ordinal: int, source: KeepableView) -> KeptFa
 
 def _lines(work: Work, decisions: Sequence[Decision]) -> bytes:
     """One line per request: kept, or asked again, and why."""
-    told = (
+    lines = (
         {
-            "key": work.sample_of(one.ordinal).key,
-            "repeat": one.ordinal // len(work.samples),
-            "decision": "kept" if one.source else "asked",
-            "reason": one.reason,
-            "measured_by": str(one.source.source_run_id) if one.source else None,
+            "key": work.sample_of(decision.ordinal).key,
+            "repeat": decision.ordinal // len(work.samples),
+            "decision": "kept" if decision.source else "asked",
+            "reason": decision.reason,
+            "measured_by": str(decision.source.source_run_id) if decision.source else None,
         }
-        for one in decisions
+        for decision in decisions
     )
-    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in told).encode()
+    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from vlmhyperbench.db.appending import NewChunk, NewFact
 from vlmhyperbench.domain.causes import FailedRequest, failure_of, read_failure, rule_of
 from vlmhyperbench.domain.failures import LOST_CONNECTION, UNREADABLE_SAMPLE
 from vlmhyperbench.facts.sealing import blank_row, seal
+from vlmhyperbench.load.process import LoadProcess
 from vlmhyperbench.logs import SecretMasker
 from vlmhyperbench.storage import Storage
+from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_inference_worker.requests import PlannedRequest
+from vlmhyperbench_inference_worker.serving import Serving
+from vlmhyperbench_inference_worker.work import Work, plan_requests
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -52,6 +57,17 @@ class Sink:
         self._claim_id = claim_id
         self._folder = folder
         self._next: dict[int, int] = {}
+
+    @classmethod
+    def of_claim(cls, job: ClaimedJob, serving: Serving, process: LoadProcess) -> Self:
+        """Make the sink of a claim that asks a target by a load generator."""
+        return cls(
+            job.runtime.storage,
+            run_id=job.run_id,
+            claim_id=job.claim_id,
+            folder=process.record_folder.parent,
+            secrets=serving.secret_values,
+        )
 
     def seal(
         self, segment: Path, planned: Mapping[int, PlannedRequest], *, phase: int, sha256: str, keep_unanswered: bool
@@ -96,17 +112,17 @@ class Sink:
             Unavailable: storage is full or away.
         """
         rows = []
-        for stream_less, reason in planned:
+        for request, reason in planned:
             blank = blank_row(
                 phase=phase,
-                ordinal=stream_less.ordinal,
-                sample=stream_less.sample,
-                repeat=stream_less.repeat,
+                ordinal=request.ordinal,
+                sample=request.sample,
+                repeat=request.repeat,
                 status="error",
                 error=f"{UNREADABLE_SAMPLE}: {reason}",
-                request_sha256=stream_less.request_sha256,
+                request_sha256=request.request_sha256,
             )
-            rows.append(_complete(blank, stream_less))
+            rows.append(_complete(blank, request))
         return self._store(rows, phase=phase)
 
     def _store(self, rows: list[dict[str, Any]], *, phase: int) -> Sealed:
@@ -126,6 +142,22 @@ class Sink:
             first_sent_ns=min(sent, default=None),
             last_end_ns=max(ended, default=None),
         )
+
+
+async def write_unreadable(job: ClaimedJob, work: Work, sink: Sink, ordinals: Sequence[int], *, phase: int) -> None:
+    """Give those of the ordinals that cannot be asked their error rows.
+
+    Raises:
+        Unavailable: storage is full or away.
+        Fenced: the claim is lost.
+    """
+    reasons = {ordinal: work.sample_of(ordinal).error for ordinal in ordinals}
+    unreadable = {ordinal: reason for ordinal, reason in reasons.items() if reason is not None}
+    if unreadable:
+        requests = await plan_requests(work, list(unreadable), phase=phase)
+        planned = list(zip(requests, unreadable.values(), strict=True))
+        sealed = await asyncio.to_thread(sink.unreadable, planned, phase=phase)
+        await job.append(sealed.chunk, sealed.rows)
 
 
 def _refusal(rows: Sequence[Mapping[str, Any]]) -> FailedRequest | None:

@@ -167,7 +167,9 @@ def machine(devices: Sequence[DeviceInfo]) -> dict[str, JsonValue]:
         "cpu_threads": psutil.cpu_count() or 1,
         "cpu_frequency_mhz": round(frequency.max or frequency.current) if frequency else None,
         "memory_total_bytes": int(psutil.virtual_memory().total),
-        "devices": [{"kind": one.kind, "name": one.name, "memory_bytes": one.memory_bytes} for one in devices],
+        "devices": [
+            {"kind": device.kind, "name": device.name, "memory_bytes": device.memory_bytes} for device in devices
+        ],
         "kernel": platform.release(),
         "system": platform.system(),
         "architecture": platform.machine(),

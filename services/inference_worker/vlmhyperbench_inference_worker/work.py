@@ -70,8 +70,13 @@ class Work:
         """The sample of an ordinal: ordinal = repeat · samples + sample."""
         return self.samples[ordinal % len(self.samples)]
 
-    def aside(self, count: int, measured: Sequence[int]) -> list[int]:
-        """Ordinals of so many samples that can be asked, for what counts nowhere.
+    @property
+    def readable(self) -> list[int]:
+        """Those of the missing whose samples can be asked."""
+        return [ordinal for ordinal in self.missing if self.sample_of(ordinal).error is None]
+
+    def draw_uncounted(self, count: int, measured: Sequence[int]) -> list[int]:
+        """Draw ordinals of so many samples that can be asked, for what counts nowhere.
 
         They are drawn, so that they are like the others whatever the order of the data set; those that are not
         measured come first, since an engine may keep what it has read of the rest.
@@ -100,7 +105,8 @@ async def read_work(job: ClaimedJob) -> Work:
     if spec.stop is not None:
         keys = [sample.key for sample in samples]
         wanted = set(missing)
-        missing = [one for one in request_order(keys, repeats=spec.decoding.n, seed=spec.stop.seed) if one in wanted]
+        order = request_order(keys, repeats=spec.decoding.n, seed=spec.stop.seed)
+        missing = [ordinal for ordinal in order if ordinal in wanted]
     return Work(spec=spec, samples=samples, missing=missing, parent_run_id=run.parent_run_id, step=job.job.kind)
 
 

@@ -40,8 +40,9 @@ def is_installed() -> bool:
 class LoadProcess:
     """A running load generator. `async with` ends it whatever happens."""
 
-    def __init__(self, child: Child, record_folder: Path) -> None:
+    def __init__(self, child: Child, plan_folder: Path, record_folder: Path) -> None:
         self._child = child
+        self.plan_folder = plan_folder
         self.record_folder = record_folder
         self.pid = child.pid
         self._end: EndLine | None = None
@@ -60,7 +61,7 @@ class LoadProcess:
             )
         argv = [python, "-m", "vlmhyperbench_loadgen", str(plan_folder), str(record_folder)]
         with _open_log(record_folder) as log:
-            return cls(await start_child(argv, stderr=log), record_folder)
+            return cls(await start_child(argv, stderr=log), plan_folder, record_folder)
 
     @property
     def is_running(self) -> bool:

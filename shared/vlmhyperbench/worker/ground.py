@@ -66,7 +66,7 @@ def _affinity(pid: int) -> frozenset[int]:
 def _siblings(core: int) -> frozenset[int]:
     """Return the threads that share a core's arithmetic units, itself too."""
     try:
-        told = (_CORES / f"cpu{core}" / "topology" / "thread_siblings_list").read_text(encoding="ascii")
+        siblings = (_CORES / f"cpu{core}" / "topology" / "thread_siblings_list").read_text(encoding="ascii")
     except OSError:
         return frozenset({core})
-    return parse_cores(told.strip()) | {core}
+    return parse_cores(siblings.strip()) | {core}

@@ -1,0 +1,52 @@
+"""What a claim cost, and what ran on its machine meanwhile: recorded at once, for it cannot be measured again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+
+from vlmhyperbench.domain.ground import Ground
+from vlmhyperbench.load.neighbours import Neighbours, among_neighbours
+from vlmhyperbench.worker.claims import ClaimedJob
+from vlmhyperbench_inference_worker.drive import Driven
+from vlmhyperbench_inference_worker.files import RESOURCES, keep_file
+from vlmhyperbench_inference_worker.watch import Watch
+
+
+@asynccontextmanager
+async def sending(job: ClaimedJob, ground: Ground) -> AsyncIterator[Neighbours]:
+    """Record that the claim sends from now on, and yield who else measures on this machine meanwhile.
+
+    It is recorded before the first request: a claim that is timed at the same time must find it, even if this process
+    is killed.
+    """
+    now_ns = time.monotonic_ns()
+    await job.record_claim(sending_from_ns=now_ns, anchor_monotonic_ns=now_ns, anchor_wall_ns=time.time_ns())
+    with among_neighbours(str(job.claim_id), ground) as neighbours:
+        yield neighbours
+
+
+async def record_cost(job: ClaimedJob, driven: Driven, watch: Watch, neighbours: Neighbours) -> None:
+    """Record clocks, the client's own cost, who else measured, and the samples of the devices.
+
+    Raises:
+        Unavailable: storage is full or away.
+        Fenced: the claim is lost.
+    """
+    neighbours.leave()
+    others = [{"mark": other.mark, "pid": other.pid} for other in neighbours.disturbers]
+    start, end = driven.first_sent_ns, driven.last_end_ns
+    summary = watch.summary(start, end) if start is not None and end is not None else None
+    await job.record_claim(
+        client={**asdict(driven.end), "beside": others} if driven.end else None,
+        resources=asdict(summary) if summary else None,
+        # Of now: the load generator may have been on standby for hours, and the wall's clock been set meanwhile.
+        anchor_monotonic_ns=time.monotonic_ns(),
+        anchor_wall_ns=time.time_ns(),
+        sending_until_ns=driven.sending_until_ns or time.monotonic_ns(),
+    )
+    async with keep_file(job, RESOURCES, await asyncio.to_thread(watch.parquet)):
+        pass
