@@ -1,7 +1,7 @@
 """Watch a run while it is asked: score what is sealed, pair it with the baseline, and say when enough is known.
 
-Answers are taken in the random order in which they were asked, without gaps: one that came early waits for those
-before it, since fast answers may be the easier ones. How often this looks decides only how much is asked in vain.
+What is paired and what follows from it is a value, `analysis.pairing.Pairing`; here it is fed. A look reads the rows
+after the pairing's cursor. How often somebody looks decides only how much is asked in vain.
 """
 
 from __future__ import annotations
@@ -9,24 +9,15 @@ from __future__ import annotations
 import asyncio
 import io
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice, takewhile
-from typing import Literal
-from uuid import UUID
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final
 
 import polars
 
-from vlmhyperbench.analysis.sequential import (
-    Decision,
-    PairedSequence,
-    Rule,
-    certain_after,
-    decide,
-    gains,
-    gains_of,
-    request_order,
-)
+from vlmhyperbench.analysis.pairing import Pairing
+from vlmhyperbench.analysis.sequential import Decision, Rule, certain_after, gains_of, request_order
 from vlmhyperbench.data import manifest
 from vlmhyperbench.db import facts, manifests, phases, runs
 from vlmhyperbench.db.views import RunView
@@ -41,70 +32,53 @@ from vlmhyperbench_eval_worker.measuring import FACT_COLUMNS, measure_metric
 from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject
 
-LOOK_S = 0.5
-LONGEST_WAIT_S = 2.0
-"""New answers wait for others so long at most before they are scored."""
-WORTH_SCORING = 0.02
-"""Of what is scored already: so many new answers are scored at once."""
+LOOK_S: Final = 0.5
+MAX_WAIT_S: Final = 2.0
+"""New answers wait at most this long for others before they are scored."""
+MIN_GROWTH: Final = 0.02
+"""Score a batch once it adds this share to the answers already scored."""
+WINDOW: Final = 1000
+"""Ordinals after the cursor that are looked up at once; a look ends with the first window that has a gap."""
 
-UNDECIDED = "undecided"
+UNDECIDED: Final = "undecided"
 _ANSWERED = frozenset({PhaseState.COMPLETE, PhaseState.STOPPED})
 _OVER = _ANSWERED | {PhaseState.VOID}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pairing:
-    """What is the same at every look."""
+class Watched:
+    """What is watched: the same at every look."""
 
+    job: ClaimedJob
+    run: RunView
+    spec: RunSpec
     rule: StopRule
     metric: MetricSpec
-    direction: Literal["higher", "lower"]
-    """In which the metric is better."""
-    keys: Sequence[str]
-    """Of each sample."""
-    unreadable: frozenset[int]
-    """Samples that cannot be asked, and have no row before the inference ends."""
-    order: Sequence[int]
-    """Ordinals as they are asked."""
     baseline: RunView
-    values: Mapping[tuple[str, int], float | None]
-    """(key, repeat) → value of the baseline."""
 
 
 async def watch(job: ClaimedJob, run: RunView, spec: RunSpec, rule: StopRule) -> JsonObject:
-    """Look until the run's inference is over, and return what its rule came to, as the report tells it.
+    """Look until the run's inference is over, and return what its rule came to, as the report states it.
 
     Ends early, and says nothing of use, where the run is cancelled or the worker drains.
 
     Raises:
         InvalidInput: the metric can stop no run.
-        NotFound: the baseline or a file of it does not exist any more.
+        NotFound: the baseline does not exist any more.
+        Damaged: a stored file that is needed is missing or changed.
         Fenced: the claim is lost.
     """
-    metric = next((one for one in spec.metrics if one.label == rule.metric), None)
+    metric = next((metric for metric in spec.metrics if metric.label == rule.metric), None)
     if metric is None:
         raise NotFound(f"The run is not scored by {rule.metric}, by which it should stop.")
-    description = await job.run_cpu(describe, metric)
-    low, high, direction = gains_of(description)
-    keys, unreadable = await _samples(job, run)
-    sequence = PairedSequence(alpha=rule.alpha, low=low, high=high, total_units=len(keys), largest_unit=spec.decoding.n)
-    certain_after(_rule(rule, len(keys)), sequence)  # refuses a margin that no gain can reach
+    pairing = await _begin(job, run, spec, rule, await job.run_cpu(describe, metric))
     baseline = await _baseline(job, run, spec, rule)
-    while not await _is_answered(job, baseline):
-        if not await _is_asking(job, run.id):
-            return _told(rule, baseline, sequence, None, state="no_baseline")
+    watched = Watched(job=job, run=run, spec=spec, rule=rule, metric=metric, baseline=baseline)
+    while not await _is_answered(watched):
+        if not await _is_asking(watched):
+            return _outcome(watched, pairing, None, state="no_baseline")
         await _pause(job)
-    pairing = Pairing(
-        rule=rule,
-        metric=metric,
-        direction=direction,
-        keys=keys,
-        unreadable=unreadable,
-        order=request_order(keys, repeats=spec.decoding.n, seed=rule.seed),
-        baseline=baseline,
-        values=await _values(job, baseline, spec, metric),
-    )
-    return await _follow(job, run, spec, pairing, sequence)
+    return await _follow(watched, replace(pairing, baseline=await _values(watched, baseline)))
 
 
 def describe(metric: MetricSpec) -> MetricDescription:
@@ -112,55 +86,83 @@ def describe(metric: MetricSpec) -> MetricDescription:
     return open_metric(metric).description
 
 
-async def _follow(
-    job: ClaimedJob, run: RunView, spec: RunSpec, pairing: Pairing, sequence: PairedSequence
-) -> JsonObject:
-    """Feed the sequence with what comes until inference is over; a decision is written down at once."""
-    repeats, fed_at, is_asking, decision = spec.decoding.n, time.monotonic(), True, None
-    while is_asking:
-        is_asking = await _is_asking(job, run.id)
-        fed = sequence.units * repeats
-        new = await _sealed(job, run.id, pairing, fed, repeats) if decision is None else []
-        waited_s = time.monotonic() - fed_at
-        if new and (len(new) >= fed * WORTH_SCORING or waited_s >= LONGEST_WAIT_S or not is_asking):
-            await _feed(job, run, spec, pairing, sequence, new)
-            # The longer the sequence, the longer this takes: a second and more of 50,000 samples.
-            rule = _rule(pairing.rule, len(pairing.keys))
-            fed_at, decision = time.monotonic(), await asyncio.to_thread(decide, rule, sequence)
-            if decision is not None:
-                await _stop(job, run, _told(pairing.rule, pairing.baseline, sequence, decision))
-        if is_asking:
-            await _pause(job)
-    return await asyncio.to_thread(_told, pairing.rule, pairing.baseline, sequence, decision)
-
-
-async def _feed(
-    job: ClaimedJob,
-    run: RunView,
-    spec: RunSpec,
-    pairing: Pairing,
-    sequence: PairedSequence,
-    ordinals: Sequence[int],
-) -> None:
-    values = await _values(job, run, spec, pairing.metric, ordinals=ordinals)
-    places = [(pairing.keys[one % len(pairing.keys)], one // len(pairing.keys)) for one in ordinals]
-    found = gains(
-        [pairing.values.get(place) for place in places],
-        [values.get(place) for place in places],
-        direction=pairing.direction,
+async def _begin(
+    job: ClaimedJob, run: RunView, spec: RunSpec, rule: StopRule, description: MetricDescription
+) -> Pairing:
+    """Return the pairing before the first answer, without the baseline's values."""
+    low, high, direction = gains_of(description)
+    keys, unreadable = await _samples(job, run)
+    pairing = Pairing(
+        rule=Rule(kind=rule.rule, margin=rule.margin, min_units=min(rule.min_samples, len(keys))),
+        alpha=rule.alpha,
+        low=low,
+        high=high,
+        direction=direction,
+        keys=keys,
+        repeats=spec.decoding.n,
+        order=request_order(keys, repeats=spec.decoding.n, seed=rule.seed),
+        unreadable=unreadable,
     )
-    sequence.update(found, [spec.decoding.n] * (len(ordinals) // spec.decoding.n))
+    certain_after(pairing.rule, pairing.sequence)  # refuses a margin that no gain can reach
+    return pairing
+
+
+async def _follow(watched: Watched, pairing: Pairing) -> JsonObject:
+    """Extend the pairing by what comes until inference is over; a decision is written down at once."""
+    extended_at, is_asking, decision = time.monotonic(), True, None
+    while is_asking:
+        is_asking = await _is_asking(watched)
+        new = await _ready(watched, pairing) if decision is None else []
+        has_waited = time.monotonic() - extended_at >= MAX_WAIT_S or not is_asking
+        if new and (len(new) >= pairing.cursor * MIN_GROWTH or has_waited):
+            pairing = pairing.extended(new, await _values(watched, watched.run, ordinals=new))
+            extended_at, decision = time.monotonic(), await asyncio.to_thread(_decision, pairing)
+            if decision is not None:
+                await _stop(watched, _outcome(watched, pairing, decision))
+        if is_asking:
+            await _pause(watched.job)
+    return await asyncio.to_thread(_outcome, watched, pairing, decision)
+
+
+def _decision(pairing: Pairing) -> Decision | None:
+    return pairing.decision
+
+
+async def _ready(watched: Watched, pairing: Pairing) -> list[int]:
+    async with watched.job.runtime.database.transaction() as session:
+
+        async def present(ordinals: Sequence[int]) -> set[int]:
+            return await facts.present(session, watched.run.id, ACCURACY_PHASE, ordinals)
+
+        return await read_ready(pairing, present)
+
+
+async def read_ready(pairing: Pairing, present: Callable[[Sequence[int]], Awaitable[set[int]]]) -> list[int]:
+    """Return what `Pairing.ready` would of all rows, but read only rows after the cursor.
+
+    Args:
+        pairing: so far.
+        present: says which of some ordinals have a row.
+    """
+    found: set[int] = set()
+    ahead = pairing.ahead
+    while window := list(islice(ahead, WINDOW)):
+        found |= await present(window)
+        if not all(pairing.is_known(ordinal, found) for ordinal in window):
+            break
+    return pairing.ready(found)
 
 
 async def _values(
-    job: ClaimedJob, run: RunView, spec: RunSpec, metric: MetricSpec, *, ordinals: Sequence[int] | None = None
+    watched: Watched, run: RunView, *, ordinals: Sequence[int] | None = None
 ) -> dict[tuple[str, int], float | None]:
-    """Score answers of a run by the rule's metric, as this run's SCORE does: (key, repeat) → value."""
+    """Score answers of a run by the rule's metric, as the watched run's SCORE does: (key, repeat) → value."""
+    job, spec = watched.job, watched.spec
     rows = await read_facts(job.runtime.database, job.runtime.storage, run.id, payload=("text",), ordinals=ordinals)
     measured = await job.run_cpu(
         measure_metric,
         rows.select(FACT_COLUMNS),
-        metric,
+        watched.metric,
         extractor=spec.extractors[0],
         on_model_failure=spec.on_model_failure,
         on_invalid=spec.on_invalid,
@@ -170,47 +172,36 @@ async def _values(
     return {(key, repeat): value for key, repeat, value in named.select("key", "repeat", "value").iter_rows()}
 
 
-async def _sealed(job: ClaimedJob, run_id: UUID, pairing: Pairing, fed: int, repeats: int) -> list[int]:
-    """Return the next ordinals in order that have their rows or will never be asked, whole samples only."""
-    async with job.runtime.database.transaction() as session:
-        present = await facts.ordinals(session, run_id, ACCURACY_PHASE)
-    samples = len(pairing.keys)
-    found = list(
-        takewhile(lambda one: one in present or one % samples in pairing.unreadable, islice(pairing.order, fed, None))
-    )
-    return found[: len(found) // repeats * repeats]
-
-
-async def _stop(job: ClaimedJob, run: RunView, told: JsonObject) -> None:
-    async with job.transaction() as session:
-        await runs.stop(session, run.id, told)
-    await job.runtime.bus.push_wake()
+async def _stop(watched: Watched, outcome: JsonObject) -> None:
+    async with watched.job.transaction() as session:
+        await runs.stop(session, watched.run.id, outcome)
+    await watched.job.runtime.bus.push_wake()
 
 
 async def _baseline(job: ClaimedJob, run: RunView, spec: RunSpec, rule: StopRule) -> RunView:
     async with job.runtime.database.transaction() as session:
         named = await runs.get(session, rule.baseline, project_id=run.project_id) if rule.baseline else None
         others = await runs.of_experiment(session, run.experiment_id) if run.experiment_id else []
-    found = named or next((one for one in others if are_paired(one.pinned_spec(), spec)), None)
+    found = named or next((other for other in others if are_paired(other.pinned_spec(), spec)), None)
     if found is None or found.id == run.id:
         raise NotFound("The run has no baseline to compare with.", cure="Name one in the stop rule.")
     return found
 
 
-async def _is_answered(job: ClaimedJob, baseline: RunView) -> bool:
+async def _is_answered(watched: Watched) -> bool:
     """Whether the baseline's inference is over, so that every answer that it has can be paired."""
-    async with job.runtime.database.transaction() as session:
-        now = await runs.get(session, baseline.id)
-        phase = await phases.get(session, baseline.id, ACCURACY_PHASE)
+    async with watched.job.runtime.database.transaction() as session:
+        now = await runs.get(session, watched.baseline.id)
+        phase = await phases.get(session, watched.baseline.id, ACCURACY_PHASE)
     is_asked = phase is not None and phase.kind == "accuracy" and phase.state in _ANSWERED
     return is_asked or (now is not None and now.state in {RunState.SUCCEEDED, RunState.PARTIAL})
 
 
-async def _is_asking(job: ClaimedJob, run_id: UUID) -> bool:
-    if _is_let_go(job):
+async def _is_asking(watched: Watched) -> bool:
+    if watched.job.cancelled.is_set() or watched.job.draining.is_set():
         return False
-    async with job.runtime.database.transaction() as session:
-        phase = await phases.get(session, run_id, ACCURACY_PHASE)
+    async with watched.job.runtime.database.transaction() as session:
+        phase = await phases.get(session, watched.run.id, ACCURACY_PHASE)
     return phase is not None and phase.state not in _OVER
 
 
@@ -233,32 +224,23 @@ async def _pause(job: ClaimedJob) -> None:
         wait.cancel()
 
 
-def _is_let_go(job: ClaimedJob) -> bool:
-    return job.cancelled.is_set() or job.draining.is_set()
-
-
-def _rule(rule: StopRule, samples: int) -> Rule:
-    return Rule(kind=rule.rule, margin=rule.margin, min_units=min(rule.min_samples, samples))
-
-
-def _told(
-    rule: StopRule, baseline: RunView, sequence: PairedSequence, decision: Decision | None, *, state: str = UNDECIDED
-) -> JsonObject:
-    """Say where the rule stands, in JSON: written on the run when it is certain, and told in the report either way."""
+def _outcome(watched: Watched, pairing: Pairing, decision: Decision | None, *, state: str = UNDECIDED) -> JsonObject:
+    """Say in JSON where the rule stands: written on the run once it is certain, and stated in the report either way."""
+    sequence = pairing.sequence
     if decision is None:
         low, high = sequence.interval()
-        samples, unscored = sequence.counts(sequence.units)
         units = sequence.units
+        samples, unscored = sequence.counts(units)
     else:
         state = "shown" if decision.is_shown else "refuted"
         low, high, units = decision.low, decision.high, decision.units
         samples, unscored = decision.samples, decision.unscored
     return {
-        "rule": rule.label,
+        "rule": watched.rule.label,
         "state": state,
-        "alpha": rule.alpha,
-        "baseline": str(baseline.id),
-        "baseline_name": baseline.name,
+        "alpha": watched.rule.alpha,
+        "baseline": str(watched.baseline.id),
+        "baseline_name": watched.baseline.name,
         "samples": units,
         "of": sequence.total_units,
         "answers": samples,

@@ -72,14 +72,16 @@ async def batches(
         samples: rows of the run's sample manifest, which place a kept row in this run; 0 where there is none.
         ordinals: read only these rows; None reads all.
     """
-    values = {
+    values: dict[str, object] = {
         "run": run_id,
         "mode": phases if isinstance(phases, str) else "listed",
         "phases": [] if isinstance(phases, str) else list(phases),
         "samples": samples,
-        "ordinals": None if ordinals is None else list(ordinals),
     }
-    stream = await session.stream(_FACTS, values, execution_options={"yield_per": _BATCH_ROWS})
+    statement = _FACTS
+    if ordinals is not None:
+        statement, values["ordinals"] = _FACTS_OF_ORDINALS, list(ordinals)
+    stream = await session.stream(text(statement), values, execution_options={"yield_per": _BATCH_ROWS})
     async for batch in stream.partitions(_BATCH_ROWS):
         yield [tuple(row) for row in batch]
 
@@ -92,7 +94,7 @@ _COMMON = ", ".join(
 
 _SELECTED = ", ".join(FACT_COLUMNS)
 
-_FACTS = text(f"""
+_FACTS = f"""
 WITH part AS (
     SELECT no AS phase, kind AS phase_kind, counts, state, run_id AS source_run_id, no AS source_phase, false AS is_kept
     FROM phase WHERE run_id = :run
@@ -120,5 +122,5 @@ WITH part AS (
     JOIN kept_fact k ON k.run_id = :run AND k.phase = c.phase AND NOT c.is_kept
     JOIN fact f ON f.run_id = k.source_run_id AND f.phase = k.source_phase AND f.ordinal = k.source_ordinal
 )
-SELECT {_SELECTED} FROM found WHERE CAST(:ordinals AS bigint[]) IS NULL OR ordinal = ANY(CAST(:ordinals AS bigint[]))
-""")  # noqa: S608 - made of this module's own column names
+SELECT {_SELECTED} FROM found"""  # noqa: S608 - made of this module's own column names
+_FACTS_OF_ORDINALS = f"{_FACTS} WHERE ordinal = ANY(CAST(:ordinals AS bigint[]))"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -54,9 +55,9 @@ async def page(
     )
 
 
-async def ordinals(session: AsyncSession, run_id: UUID, phase: int) -> set[int]:
-    """Read which ordinals of a phase have a row, own or kept."""
-    found = await session.execute(text(_ORDINALS), {"run": run_id, "phase": phase})
+async def present(session: AsyncSession, run_id: UUID, phase: int, ordinals: Sequence[int]) -> set[int]:
+    """Read which of these ordinals of a phase have a row, own or kept."""
+    found = await session.execute(text(_PRESENT), {"run": run_id, "phase": phase, "ordinals": list(ordinals)})
     return set(found.scalars())
 
 
@@ -71,8 +72,10 @@ async def counts(session: AsyncSession, run_id: UUID) -> list[FactCount]:
     ]
 
 
-_ORDINALS = """
-SELECT ordinal FROM fact WHERE run_id = :run AND phase = :phase
+_PRESENT = """
+SELECT ordinal FROM fact
+WHERE run_id = :run AND phase = :phase AND ordinal = ANY(CAST(:ordinals AS bigint[]))
 UNION
-SELECT ordinal FROM kept_fact WHERE run_id = :run AND phase = :phase
+SELECT ordinal FROM kept_fact
+WHERE run_id = :run AND phase = :phase AND ordinal = ANY(CAST(:ordinals AS bigint[]))
 """
