@@ -62,7 +62,7 @@ def check_files(streams: int) -> None:
     if soft != resource.RLIM_INFINITY and soft < needed:
         raise PlanError(
             f"{streams} streams of a process need {needed} open files, and the system allows {soft}: "
-            "raise the limit (ulimit -n), or take fewer streams (in load, --concurrency, and --most-in-flight of "
+            "raise the limit (ulimit -n), or take fewer streams (in load, --concurrency, and --max-in-flight of "
             "server) or more processes."
         )
 

@@ -11,13 +11,15 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal, get_args
 
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 OPTIONS: Final = ("headers", "max_tokens_field", "omit", "extra_body")
-MAX_TOKENS_FIELDS: Final = ("max_tokens", "max_completion_tokens")
+MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
+"""Names of the field that bounds the length of an answer."""
+MAX_TOKENS_FIELDS: Final = get_args(MaxTokensField)
 OMITTABLE: Final = (
     "max_tokens",
     "temperature",

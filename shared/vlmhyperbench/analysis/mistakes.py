@@ -9,7 +9,7 @@ from enum import StrEnum
 
 NEAR_MISS = 0.65
 """Share of matching characters (Ratcliff and Obershelp) from which an answer is a near miss."""
-LEAST_PART = 3
+MIN_PART = 3
 """Fewer characters than that stand in too many texts by chance."""
 _COMPARED = 400
 
@@ -73,4 +73,4 @@ def is_near(a: str, b: str) -> bool:
 
 def _stands_in(part: str, whole: str) -> bool:
     """Say whether a text stands in a longer one: as whole words, or anywhere if it is not tiny."""
-    return part != whole and (f" {part} " in f" {whole} " or (len(part) >= LEAST_PART and part in whole))
+    return part != whole and (f" {part} " in f" {whole} " or (len(part) >= MIN_PART and part in whole))

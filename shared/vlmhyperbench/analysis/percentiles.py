@@ -87,7 +87,7 @@ def is_certain(n: int, over: int, percent: float, *, certainty: float = CERTAINT
     return most is not None and over <= most
 
 
-def least_requests(percent: float, *, over: int = 1, certainty: float = CERTAINTY) -> int:
+def min_requests(percent: float, *, over: int = 1, certainty: float = CERTAINTY) -> int:
     """Return the fewest requests of which `over` may exceed a limit that the percentile keeps for certain.
 
     With `over` 1, the floor of MLPerf's estimates: 64 for p90, 662 for p99.
@@ -139,7 +139,7 @@ def _reason(
     if rank > succeeded:
         return f"{n - succeeded} of {n} requests failed, so p{percent:g} is infinite"
     if certified is None:
-        least = least_requests(percent, certainty=certainty)
+        least = min_requests(percent, certainty=certainty)
         return f"to certify p{percent:g} takes {least} requests, and there are {n}"
     if certified > succeeded:
         return f"{n - succeeded} of {n} requests failed, so p{percent:g} cannot be certified"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from vlmhyperbench.analysis.results import CONFIDENCE
 from vlmhyperbench_sdk.errors import InvalidInput
 
-MOST_PROBES = 10
+MAX_PROBES = 10
 RESOLUTION = 0.05
 """The search ends where the smallest rate that failed is within so much of the largest that passed."""
 
@@ -47,24 +47,24 @@ class RateFound:
         return self.passed_per_s is not None
 
 
-def certainty_of_probe(*, confidence: float = CONFIDENCE, most_probes: int = MOST_PROBES) -> float:
+def certainty_of_probe(*, confidence: float = CONFIDENCE, max_probes: int = MAX_PROBES) -> float:
     """Return how certain each probe must be, so that all of them together are right with `confidence` (Bonferroni).
 
     Raises:
         InvalidInput: there is no probe, or the confidence is not between 0 and 1.
     """
-    if most_probes < 1 or not 0 < confidence < 1:
+    if max_probes < 1 or not 0 < confidence < 1:
         raise InvalidInput("A search needs a probe, and a confidence between 0 and 1.")
-    return 1 - (1 - confidence) / most_probes
+    return 1 - (1 - confidence) / max_probes
 
 
 def next_rate(
     probes: Sequence[Probe],
     *,
     first_per_s: float,
-    most_per_s: float,
-    least_per_s: float = 0.0,
-    most_probes: int = MOST_PROBES,
+    max_per_s: float,
+    min_per_s: float = 0.0,
+    max_probes: int = MAX_PROBES,
     resolution: float = RESOLUTION,
 ) -> float | None:
     """Return the rate to try next; None where the search is over.
@@ -72,21 +72,21 @@ def next_rate(
     Args:
         probes: What was tried so far.
         first_per_s: The first rate.
-        most_per_s: No rate above it is tried.
-        least_per_s: No rate below it is tried but the first: a probe of so many requests would last too long.
-        most_probes: After so many it is over in any case.
+        max_per_s: No rate above it is tried.
+        min_per_s: No rate below it is tried but the first: a probe of so many requests would last too long.
+        max_probes: After so many it is over in any case.
         resolution: How close the rates that failed and passed must come.
     """
     if not probes:
-        return min(first_per_s, most_per_s)
-    if len(probes) >= most_probes:
+        return min(first_per_s, max_per_s)
+    if len(probes) >= max_probes:
         return None
     passed, failed = _bracket(probes)
     if failed is None:
         assert passed is not None  # noqa: S101 - a probe passed or failed
-        return min(2 * passed, most_per_s) if passed < most_per_s else None
+        return min(2 * passed, max_per_s) if passed < max_per_s else None
     if passed is None:
-        return failed / 2 if failed / 2 >= least_per_s else None
+        return failed / 2 if failed / 2 >= min_per_s else None
     return (passed * failed) ** 0.5 if failed > passed * (1 + resolution) else None
 
 

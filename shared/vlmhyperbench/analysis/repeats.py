@@ -14,7 +14,7 @@ from scipy import special
 from vlmhyperbench.analysis.results import CONFIDENCE
 from vlmhyperbench_sdk.errors import InvalidInput
 
-LEAST_REPEATS = 3
+MIN_REPEATS = 3
 """Before so many nobody looks whether there are enough."""
 
 
@@ -69,16 +69,16 @@ def confidence_of_look(repeats: int, *, confidence: float = CONFIDENCE) -> float
     the chance that any interval ever looked at misses is no larger, whenever one stops (Bonferroni with spending).
 
     Raises:
-        InvalidInput: there are fewer than `LEAST_REPEATS` repeats.
+        InvalidInput: there are fewer than `MIN_REPEATS` repeats.
     """
-    if repeats < LEAST_REPEATS:
-        raise InvalidInput(f"Nobody looks before {LEAST_REPEATS} repeats.")
-    look = repeats - LEAST_REPEATS + 1
+    if repeats < MIN_REPEATS:
+        raise InvalidInput(f"Nobody looks before {MIN_REPEATS} repeats.")
+    look = repeats - MIN_REPEATS + 1
     return 1 - (1 - confidence) / (look * (look + 1))
 
 
 def look(values: Sequence[float | None], *, confidence: float = CONFIDENCE) -> RepeatedMean | None:
-    """Describe the mean as it may be looked at after every repeat; None before `LEAST_REPEATS`."""
-    if len(values) < LEAST_REPEATS:
+    """Describe the mean as it may be looked at after every repeat; None before `MIN_REPEATS`."""
+    if len(values) < MIN_REPEATS:
         return None
     return mean_of_repeats(values, confidence=confidence_of_look(len(values), confidence=confidence))

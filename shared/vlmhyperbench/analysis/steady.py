@@ -22,7 +22,7 @@ RULE = (
     "from the end of the first requests (as many as there are streams; one of an open loop) to when the first stream "
     "has ended its last one; of an open loop, to its last arrival"
 )
-MOST_BATCHES, LEAST_BATCHES = 20, 5
+MAX_BATCHES, MIN_BATCHES = 20, 5
 """Between 10 and 30 batches are enough for any interval (Schmeiser 1982, Operations Research 30:556)."""
 BATCH_EVENTS = 10
 """So many events a batch, on average, at least: with fewer, neighbouring batches say hardly anything of their own."""
@@ -47,7 +47,7 @@ class Rate:
 
     per_s: float
     low: float | None
-    """None where there are too few events for `LEAST_BATCHES` batches; so is `high`."""
+    """None where there are too few events for `MIN_BATCHES` batches; so is `high`."""
     high: float | None
     batches: int
     confidence: float = CONFIDENCE
@@ -102,8 +102,8 @@ def rate_within(
     since = at_ns[is_within] - window.start_ns
     counted = np.ones(since.size) if weights is None else weights[is_within]
     per_s = float(counted.sum()) / window.duration_s
-    batches = min(MOST_BATCHES, since.size // BATCH_EVENTS)
-    if batches < LEAST_BATCHES:
+    batches = min(MAX_BATCHES, since.size // BATCH_EVENTS)
+    if batches < MIN_BATCHES:
         return Rate(per_s=per_s, low=None, high=None, batches=0, confidence=confidence)
     # An event at the end of a batch is part of it, as with the window.
     edges = np.linspace(0, window.end_ns - window.start_ns, batches + 1)

@@ -14,10 +14,10 @@ from vlmhyperbench.analysis.distributions import FloatArray, IntArray
 from vlmhyperbench.analysis.scales import round_step
 from vlmhyperbench.domain.units import NS_PER_S
 
-MOST_BINS, FEWEST_BINS = 120, 12
+MAX_BINS, MIN_BINS = 120, 12
 REQUESTS_A_BIN = 5
 """On average, at least: with fewer, bins show single requests and no rate."""
-LEAST_WIDTH_NS = 1_000_000
+MIN_WIDTH_NS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,13 +52,13 @@ class Grid:
 
 
 def grid_of(first_ns: int, last_ns: int, *, requests: int) -> Grid:
-    """Lay at most `MOST_BINS` bins over a time, 1, 2 or 5 times a power of ten wide; fewer for few requests."""
-    most = min(MOST_BINS, max(FEWEST_BINS, requests // REQUESTS_A_BIN))
-    width = int(max(LEAST_WIDTH_NS, round_step(max(1, last_ns - first_ns) / most)))
+    """Lay at most `MAX_BINS` bins over a time, 1, 2 or 5 times a power of ten wide; fewer for few requests."""
+    most = min(MAX_BINS, max(MIN_BINS, requests // REQUESTS_A_BIN))
+    width = int(max(MIN_WIDTH_NS, round_step(max(1, last_ns - first_ns) / most)))
     return Grid(start_ns=first_ns, width_ns=width, bins=max(1, -(-(last_ns - first_ns) // width)))
 
 
-def most_under_way(began_ns: IntArray, ended_ns: IntArray) -> int:
+def max_under_way(began_ns: IntArray, ended_ns: IntArray) -> int:
     """Return the largest number that were under way at once; one that ends as another begins has made room."""
     instants = numpy.concatenate((ended_ns, began_ns))
     steps = numpy.concatenate((numpy.full(ended_ns.size, -1), numpy.full(began_ns.size, 1)))

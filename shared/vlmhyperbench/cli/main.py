@@ -19,45 +19,55 @@ from vlmhyperbench.errors import InvalidInput, Unavailable, VlmHyperBenchError
 
 _CANNOT_WRITE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
-_COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": ("demo:demo", "Start everything, compare two targets on document images, show the report."),
-    "up": ("stack:up", "Start the embedded stack in the background and wait until it is ready."),
-    "down": ("stack:down", "Stop the embedded stack."),
-    "status": ("stack:status", "Show the embedded stack's processes, restarts and memory."),
-    "worker": ("worker:worker", "Join a stack with one more worker, from this machine."),
-    "doctor": ("doctor:doctor", "Check Python, servers, ports, disk, locale, registries and model files."),
-    "run": ("run:run", "Submit a run or an experiment and watch it."),
-    "rerun": ("rerun:rerun", "Run again, and keep the answers to requests that have not changed."),
-    "rescore": ("rescore:rescore", "Evaluate a run's answers anew: other metrics, other extractors, no model asked."),
-    "watch": ("watch:watch", "Follow a run or an experiment until it ends."),
-    "ls": ("ls:ls", "List runs, experiments, workers or artifacts."),
-    "show": ("show:show", "Show a run or an experiment."),
-    "cancel": ("steering:cancel", "Cancel a run or an experiment."),
-    "pause": ("steering:pause", "Pause a run or the runs of an experiment; `resume` lets them go on."),
-    "resume": ("steering:resume", "Let a paused run or experiment go on."),
-    "report": ("report:report", "Print the comparison table and fetch the report of a run or an experiment."),
-    "import": ("import_:import_", "Evaluate the answers of another tool's file."),
-    "export": ("export:export", "Write a finished run in another tool's format, or as a table."),
-    "compare": ("compare:compare", "Compare runs with a baseline, answer by answer; check a gate."),
-    "diff": ("diff:diff", "Say what differs between two evaluations or two runs."),
-    "registry": ("registry:app", "List, show, validate and add registry entries."),
-    "secret": ("secret:app", "Store, list and remove keys and tokens."),
-    "score": ("score:score", "Score a file of answers by one metric, without a stack."),
-    "serve": ("serve:serve", "Serve one model at an OpenAI-compatible URL, without a stack."),
-    "load": ("load:load", "Measure any OpenAI-compatible URL, without a stack."),
+_GROUPS: dict[str, dict[str, tuple[str, str]]] = {
+    "Run": {
+        "demo": ("demo:demo", "Start everything, compare two targets on document images, show the report."),
+        "run": ("run:run", "Submit a run or an experiment and watch it."),
+        "rerun": ("rerun:rerun", "Run again; answers to requests that have not changed are reused."),
+        "rescore": ("rescore:rescore", "Score the answers of a run again, by other metrics; no model is asked."),
+        "import": ("import_:import_", "Score the answers in another tool's file."),
+        "watch": ("watch:watch", "Follow a run or an experiment until it ends."),
+        "pause": ("steering:pause", "Pause a run or the runs of an experiment."),
+        "resume": ("steering:resume", "Continue a paused run or experiment."),
+        "cancel": ("steering:cancel", "Cancel a run or an experiment."),
+    },
+    "Inspect": {
+        "ls": ("ls:ls", "List runs, experiments, workers or artifacts."),
+        "show": ("show:show", "Show a run or an experiment."),
+        "report": ("report:report", "Print the results of a run or an experiment, and fetch its report."),
+        "export": ("export:export", "Write a finished run in another tool's format, or as a table."),
+    },
+    "Compare": {
+        "compare": ("compare:compare", "Compare runs with a baseline, answer by answer; check a gate."),
+        "diff": ("diff:diff", "Show what differs between two evaluations or two runs."),
+    },
+    "Offline (no stack needed)": {
+        "load": ("load.command:load", "Measure the speed of any OpenAI-compatible URL."),
+        "serve": ("serve:serve", "Serve one model at an OpenAI-compatible URL."),
+        "score": ("score:score", "Score a file of answers by one metric."),
+    },
+    "Stack": {
+        "up": ("stack:up", "Start the embedded stack in the background and wait until it is ready."),
+        "down": ("stack:down", "Stop the embedded stack."),
+        "status": ("stack:status", "Show the processes of the embedded stack, their restarts and memory."),
+        "worker": ("worker:worker", "Add a worker on this machine to a stack."),
+        "doctor": ("doctor:doctor", "Check Python, servers, ports, disk, locale, registries and model files."),
+        "registry": ("registry:app", "List, show, validate and add registry entries."),
+        "secret": ("secret:app", "Store, list and remove keys and tokens."),
+    },
 }
-"""Name → (function in this room, help)."""
+"""Group of the help → name of a command → (function in this room, help)."""
+_COMMANDS = {name: command for group in _GROUPS.values() for name, command in group.items()}
 
 _HELP = """\
 Usage: vlmhyperbench COMMAND [ARGUMENTS]
 
 Benchmark vision-language models: quality, speed, memory and cost of the same answers.
 
-Commands:
 {commands}
 
 Options:
-  -h, --help   Show this, or with a command its own help.
+  -h, --help   Show this help, or the help of a command.
   --version    Show the version.
 
 Every command takes --json. First steps: vlmhyperbench demo"""
@@ -122,7 +132,10 @@ def _escape_what_cannot_be_encoded() -> None:
 def _dispatch(given: list[str]) -> int:
     match given:
         case [] | ["--help" | "-h", *_]:
-            commands = "\n".join(f"  {name:<11}{text}" for name, (_, text) in _COMMANDS.items())
+            commands = "\n\n".join(
+                "\n".join([f"{title}:", *(f"  {name:<11}{text}" for name, (_, text) in group.items())])
+                for title, group in _GROUPS.items()
+            )
             sys.stdout.write(_HELP.format(commands=commands) + "\n")
             return exits.OK
         case ["--version", *_]:
@@ -140,7 +153,14 @@ def _dispatch(given: list[str]) -> int:
 def _call(name: str, given: list[str]) -> int:
     from cyclopts import App, CycloptsError
 
-    app = App(name="vlmhyperbench", suppress_keyboard_interrupt=False, result_action="return_value")
+    from vlmhyperbench.cli.groups import COMMON
+
+    app = App(
+        name="vlmhyperbench",
+        suppress_keyboard_interrupt=False,
+        result_action="return_value",
+        default_parameter=COMMON,
+    )
     app.command(_import(name), name=name)
     try:
         result = app(given, exit_on_error=False, print_error=False)

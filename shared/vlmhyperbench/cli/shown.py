@@ -7,15 +7,17 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from vlmhyperbench.cli.groups import OUTPUT
 
-@Parameter(name="*")
+
+@Parameter(name="*", group=OUTPUT)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
     """How the answer is shown."""
 
-    json: Annotated[bool, Parameter(negative=())] = False
+    json: bool = False
     """Print one JSON envelope instead of text."""
-    quiet: Annotated[bool, Parameter(name=["--quiet", "-q"], negative=())] = False
+    quiet: Annotated[bool, Parameter(name=["--quiet", "-q"])] = False
     """Print no progress."""
 
     @property

@@ -1,4 +1,4 @@
-"""Measure two servers in pairs, one after the other in random order, so that what drifts hits both alike."""
+"""Measure two servers in pairs, in random order, so that a drift affects both alike."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 Side = Literal["first", "second"]
 MeasureSide = Callable[[Workload, Side, str], Awaitable[LoadResult]]
-"""Measures a load at one of the two; the text names it among the others."""
+"""Measures a load at one of the two servers; the text names the measurement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """The same load, with the same seed, at both."""
+    """The same load, with the same seed, at both servers."""
 
     began_with: Side
     first: LoadResult
@@ -45,25 +45,25 @@ class Against:
 async def measure_against(
     workload: Workload, measure_side: MeasureSide, control: Control, *, urls: tuple[str, str], pairs: int
 ) -> Against:
-    """Measure pairs; which of a pair is measured first is drawn from the seed. A pair that was cut short is left out.
+    """Measure pairs; the seed decides which server is first. An interrupted pair is left out.
 
     Raises:
         Unavailable: nothing could be measured.
     """
     from vlmhyperbench.analysis.pairs import ratio_of_pairs
 
-    # One of the two begins as often as the other, so that no drift within pairs favours either.
+    # Each server is first equally often, so no drift within pairs favours either.
     order: list[Side] = ["first", "second"] * -(-pairs // 2)
     random.Random(workload.seed).shuffle(order)  # noqa: S311 - drawn, not secret
     done: list[Pair] = []
     for number, begins in enumerate(order[:pairs], 1):
-        one = dataclasses.replace(workload, seed=workload.seed + number - 1)
+        seeded = dataclasses.replace(workload, seed=workload.seed + number - 1)
         both: dict[Side, LoadResult] = {}
         sides: tuple[Side, Side] = ("first", "second") if begins == "first" else ("second", "first")
         for side in sides:
             control.tell(f"pair {number} of {pairs}: {urls[0 if side == 'first' else 1]}")
             try:
-                both[side] = await measure_side(one, side, f"{number:03}-{side}")
+                both[side] = await measure_side(seeded, side, f"{number:03}-{side}")
             except Unavailable:
                 if not (control.is_stopped and done):
                     raise

@@ -1,4 +1,4 @@
-"""What is sent: the JSON bodies of requests and of the turns of conversations, the same for the same seed."""
+"""The JSON bodies of requests and of the turns of conversations, the same for the same seed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from vlmhyperbench.load.images import noise_png
 from vlmhyperbench.load.trace import TracedRequest
+from vlmhyperbench_sdk.endpoint import MaxTokensField
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.types import JsonObject
 
@@ -24,7 +25,7 @@ OWN_FIELDS = (
     "stream_options",
     "n",
 )
-"""Fields that a load sets itself; `n` stays 1, for it reads one choice of each answer."""
+"""Fields that a load sets itself; `n` stays 1, because it reads one choice of each answer."""
 
 _MARK = "@@the prompt@@"
 _ANSWER = "@@an answer of the model@@"
@@ -36,25 +37,27 @@ class Images:
 
     count: int
     sizes: tuple[tuple[int, int], ...]
-    """Width and height; each new image has one of them, drawn."""
+    """Width and height; each new image has a random one of them."""
     reuse: float = 0.0
-    """Share of images that were sent before: 0 defeats caches of prefixes and encodings, 1 shows them."""
+    """Share of images that were sent before: 0 defeats the caches of prefixes and encodings, 1 measures them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What requests ask."""
+    """What every request asks."""
 
     model: str
     prompt: str
     prompt_tokens: int = 0
-    """So many seeded words in place of `prompt`, others in every request; 0: none."""
+    """Number of random words in place of `prompt`, other words in every request; 0 keeps the prompt."""
     output_tokens: int = 128
+    max_tokens_field: MaxTokensField = "max_tokens"
+    """Name of the field that bounds the length of an answer."""
     media: tuple[str, ...] = ()
     """Data URLs of pictures that go with every request."""
     images: Images | None = None
     extra_body: JsonObject = field(default_factory=dict)
-    """Fields that every body holds besides: a vendor's, or sampling parameters."""
+    """Further fields of every body: a vendor's, or sampling parameters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,14 +98,14 @@ def make_bodies(
         return
     pictures = _pictures(asked.images, seed)
     for number in range(count):
-        one = trace[(number - warmup) % len(trace)] if trace else TracedRequest(timestamp_s=0.0)
-        length = one.prompt_tokens or asked.prompt_tokens
+        traced = trace[(number - warmup) % len(trace)] if trace else TracedRequest(timestamp_s=0.0)
+        length = traced.prompt_tokens or asked.prompt_tokens
         prompt = " ".join(words.choices(_WORDS, k=length)) if length else asked.prompt
         shown = [next(pictures) for _ in range(asked.images.count if asked.images else 0)]
         if shown:
             pixels.append(sum(size for _, size in shown))
         media = (*asked.media, *(url for url, _ in shown))
-        yield _body(asked, [prompt], media, one.output_tokens or asked.output_tokens)
+        yield _body(asked, [prompt], media, traced.output_tokens or asked.output_tokens)
 
 
 def make_turns(asked: Asked, *, conversations: int, turns: int, seed: int) -> Iterator[TurnBody]:
@@ -136,7 +139,7 @@ def make_turns(asked: Asked, *, conversations: int, turns: int, seed: int) -> It
 
 
 def _pictures(images: Images | None, seed: int) -> Iterator[tuple[str, int]]:
-    """Yield data URLs and their pixels without end; of those to be reused, any that was sent before."""
+    """Yield data URLs and their pixels without end; a reused one is a random one of those sent before."""
     if images is None:
         return
     drawn = random.Random(seed)  # noqa: S311 - drawn, not secret
@@ -157,7 +160,7 @@ def data_url(data: bytes, media_type: str) -> str:
 
 
 def _body(asked: Asked, said: Sequence[str], media: Sequence[str], output_tokens: int) -> bytes:
-    """Write what a user has said so far, with a mark for each answer in between; media go with the first of it."""
+    """Write the messages of the user so far, with a mark for each answer between them; media go with the first."""
     parts: list[dict[str, object]] = [{"type": "image_url", "image_url": {"url": url}} for url in media]
     parts.append({"type": "text", "text": said[0]})
     messages: list[dict[str, object]] = [{"role": "user", "content": parts if media else said[0]}]
@@ -166,7 +169,7 @@ def _body(asked: Asked, said: Sequence[str], media: Sequence[str], output_tokens
     request = {
         "model": asked.model,
         "messages": messages,
-        "max_tokens": output_tokens,
+        asked.max_tokens_field: output_tokens,
         "temperature": 0.0,
         "stream": True,
         "stream_options": {"include_usage": True},

@@ -1,4 +1,4 @@
-"""Wait until a server is idle: it answers one request as fast as it did before anything was asked of it."""
+"""Wait until a server is idle: it answers a request as fast as before the first load."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from vlmhyperbench_sdk.errors import Unavailable
 
 SLOWER = 2.0
 SLACK_MS = 20.0
-"""The first token may take `SLOWER` times as long as at first, or so much longer, whichever is later."""
+"""The first token may take `SLOWER` times as long as at first, or `SLACK_MS` longer, whichever is more."""
 
-MOST_SECONDS = 120.0
+MAX_SECONDS = 120.0
 PAUSE_SECONDS = 0.25
 TRIES = 3
-"""How often the idle server may be asked before it must have answered."""
+"""How many requests the idle server may fail to answer."""
 
 IDLE_SEED = 1 << 40
 
 
 class Idle:
-    """Asks one request at a time; `begin` before a series of loads, `wait` after each."""
+    """Sends one request at a time: `begin` before a series of loads, `wait` after each."""
 
     def __init__(self, workload: Workload, ask: Callable[[Workload], Awaitable[LoadResult]]) -> None:
-        """Begin without a question.
+        """Remember the load; nothing is sent yet.
 
         Args:
-            workload: The load; requests like its own are asked, each with a seed of its own.
+            workload: The load; the requests are like its own, each with another seed.
             ask: Measures a load.
         """
         self._probe = dataclasses.replace(
@@ -40,12 +40,12 @@ class Idle:
             requests=1,
             duration_s=None,
             arrivals=None,
-            most_in_flight=None,
+            max_in_flight=None,
             trace=(),
             warmup=0,
             processes=1,
             is_at_least=False,
-            least_requests=1,
+            min_requests=1,
             samples_per_query=0,
             baseline=0,
             conversations=None,
@@ -55,10 +55,10 @@ class Idle:
         self._asked = 0
         self._first_ms = 0.0
         self.latency_ms = 0.0
-        """Of the request that was asked at first."""
+        """Latency of the first request."""
 
     async def begin(self) -> float:
-        """Ask the idle server twice, the first time to warm it up; return the time to the first token in ms.
+        """Send a warm-up request and a measured one; return the time to first token in ms.
 
         Raises:
             Unavailable: it does not answer.
@@ -75,19 +75,19 @@ class Idle:
         raise Unavailable(f"Nothing was measured: the idle server answered each of {TRIES} requests with {said}.")
 
     async def wait(self) -> float | None:
-        """Ask until it answers as fast as at first; return the seconds that took, None where it did not in time."""
+        """Send requests until one is as fast as at first; return the seconds that took, None after `MAX_SECONDS`."""
         began_s = time.monotonic()
         while True:
             asked_s = time.monotonic()
             ttft = _median(await self._ask(), "ttft_user_ms")
             if ttft is not None and ttft <= max(SLOWER * self._first_ms, self._first_ms + SLACK_MS):
                 return asked_s - began_s
-            if time.monotonic() - began_s > MOST_SECONDS:
+            if time.monotonic() - began_s > MAX_SECONDS:
                 return None
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _ask(self) -> LoadResult:
-        # What a cache knows is answered faster, so nothing is asked twice, and nothing that is measured is asked here.
+        # A cached prompt is answered faster, so no seed is used twice, and none of a measured load.
         self._asked += 1
         seed = self._probe.seed ^ (IDLE_SEED + self._asked)
         return await self._measure(dataclasses.replace(self._probe, seed=seed))

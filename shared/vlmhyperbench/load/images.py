@@ -12,7 +12,7 @@ from vlmhyperbench_sdk.errors import InvalidInput
 PATCH_PIXELS = 64
 """Side of the noise; the rest is of one colour, so that the file stays small whatever its size."""
 
-MOST_PIXELS = 16_384
+MAX_PIXELS = 16_384
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _RGB_8 = (8, 2, 0, 0, 0)
 
@@ -21,10 +21,10 @@ def noise_png(width: int, height: int, *, seed: int) -> bytes:
     """Make an RGB image; the same arguments make the same bytes, another seed makes another image.
 
     Raises:
-        InvalidInput: a side is below 1 or above `MOST_PIXELS`.
+        InvalidInput: a side is below 1 or above `MAX_PIXELS`.
     """
-    if not (1 <= width <= MOST_PIXELS and 1 <= height <= MOST_PIXELS):
-        raise InvalidInput(f"An image of {width}x{height} cannot be made.", cure=f"Sides are 1 to {MOST_PIXELS}.")
+    if not (1 <= width <= MAX_PIXELS and 1 <= height <= MAX_PIXELS):
+        raise InvalidInput(f"An image of {width}x{height} cannot be made.", cure=f"Sides are 1 to {MAX_PIXELS}.")
     rng = np.random.default_rng([seed, width, height])
     # One byte more a line: its filter, 0 for none.
     lines = np.zeros((height, 1 + 3 * width), dtype=np.uint8)

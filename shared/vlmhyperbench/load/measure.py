@@ -1,4 +1,4 @@
-"""Measure one load: plan while the process starts, drive it, hear it out, read its record back."""
+"""Measure one load: plan it while the load generator starts, drive it, read its record."""
 
 from __future__ import annotations
 
@@ -34,34 +34,34 @@ if TYPE_CHECKING:
 
 PILOT_REQUESTS = 8
 PILOT_SECONDS = 1.0
-MOST_PILOT_REQUESTS = 20_000
+MAX_PILOT_REQUESTS = 20_000
 PILOT_SEED = 1 << 44
 SPARE = 1.2
-"""So much more than the pilot's rate says is planned where a duration is the least that is allowed."""
+"""Factor on the requests that the pilot's rate predicts, where the duration is a minimum."""
 
 _NAME_THE_KEY = "Name the environment variable that holds the key: --api-key-env NAME."
 
 
 @dataclass(slots=True, kw_only=True)
 class Control:
-    """Who hears how far a load is, and who may end it early."""
+    """Reports the progress of a load, and ends it early."""
 
     tell: Callable[[str], None]
     is_watched: bool = False
-    """Somebody reads what is told, so speeds so far are worth their cost."""
+    """Somebody reads the progress, so speeds so far are worth their cost."""
     is_stopped: bool = False
     cpu_s: float = 0.0
     """CPU time of this process that earlier results have stated."""
     _process: LoadProcess | None = None
 
     def stop(self) -> None:
-        """Ask what is under way to seal what is done; nothing is begun afterwards. A signal's handler may call it."""
+        """End the load under way, keep what it has measured, and begin no other. A signal handler may call it."""
         self.is_stopped = True
         if self._process is not None:
             self._process.cancel_soon()
 
     def watch(self, process: LoadProcess | None) -> None:
-        """Name the process that `stop` is to end."""
+        """Set the process that `stop` ends."""
         self._process = process
         if process is not None and self.is_stopped:
             process.cancel_soon()
@@ -69,7 +69,7 @@ class Control:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where requests go and what is asked of the answers."""
+    """Where requests are sent, and which limits the answers must keep."""
 
     endpoint: Endpoint
     secrets: Mapping[str, str] = field(default_factory=dict)
@@ -77,17 +77,17 @@ class Target:
     slo: Mapping[str, float] = field(default_factory=dict)
     """Limits in ms."""
     certainty: float | None = None
-    """Of `is_certain` of its limits; None: the usual one."""
+    """Certainty with which limits are checked; None: the default."""
 
 
 async def measure(workload: Workload, target: Target, control: Control, *, record: Path | None = None) -> LoadResult:
     """Measure a load over connections of its own.
 
     Args:
-        workload: What is sent. A closed loop whose duration is given is preceded by a pilot that says how much that is.
+        workload: What is sent. A pilot estimates the number of requests of a closed loop with a duration.
         target: Where it is sent.
-        control: Ends it early, and hears how far it is.
-        record: Where the record is kept; None: nowhere.
+        control: Reports its progress, and ends it early.
+        record: Folder in which the record is kept; None: it is not kept.
 
     Raises:
         InvalidInput: the load contradicts itself, or the record's folder holds another record.
@@ -95,23 +95,23 @@ async def measure(workload: Workload, target: Target, control: Control, *, recor
         OSError: the disk is full.
     """
     check_record(record)
-    least_s = workload.duration_s if workload.is_at_least else None
+    min_s = workload.duration_s if workload.is_at_least else None
     if workload.duration_s is not None and not workload.is_open_loop:
         stated_s = control.cpu_s
         workload = await _with_count(workload, target, control)
-        # Nobody is shown what the pilot took: it is a part of this result.
+        # The pilot is not reported by itself: its CPU time is part of this result.
         control.cpu_s = stated_s
     result = await _measure_counted(workload, target, control, record=record)
-    if least_s is None:
+    if min_s is None:
         return result
     return result.with_gates(
-        at_least("duration_s", result.duration_s, least_s),
-        at_least("least_requests", float(result.requests["sent"]), float(workload.least_requests)),
+        at_least("duration_s", result.duration_s, min_s),
+        at_least("least_requests", float(result.requests["sent"]), float(workload.min_requests)),
     )
 
 
 def check_record(record: Path | None) -> None:
-    """See that a record's folder holds no other record.
+    """Check that a record's folder holds no other record.
 
     Raises:
         InvalidInput: it does.
@@ -137,8 +137,8 @@ async def _measure_counted(workload: Workload, target: Target, control: Control,
                             so_far.add(line.segment)
                         case ProgressLine(phase=no) if no == MEASURED_PHASE:
                             speeds = "" if so_far is None else await asyncio.to_thread(so_far.look)
-                            told = f"{line.done} done, {line.failed} failed, {line.in_flight} under way"
-                            control.tell(f"{told}; {speeds}" if speeds else told)
+                            counts = f"{line.done} done, {line.failed} failed, {line.in_flight} in flight"
+                            control.tell(f"{counts}; {speeds}" if speeds else counts)
                 end = await process.wait()
                 neighbours.leave()
             finally:
@@ -158,27 +158,27 @@ async def _measure_counted(workload: Workload, target: Target, control: Control,
             grouping=written.grouping,
         )
         result = result.with_gates(at_most("disturbers", float(len(neighbours.disturbers)), 0.0))
-        # Last of all: to read and to judge a record is a part of what this process costs.
+        # At the end, because reading the record is part of what this process costs.
         used_s, control.cpu_s = time.process_time() - control.cpu_s, time.process_time()
         own = {"driver_cpu_s": used_s, "driver_peak_rss_bytes": peak_rss_bytes()}
         return dataclasses.replace(result, client={**result.client, **own}, extra_body=workload.asked.extra_body)
 
 
 def _ground() -> Ground:
-    """Say what this command and its load generator run on, for others on this machine."""
+    """Return what this command and its load generator run on, for other measurements on this machine."""
     has_affinity = hasattr(os, "sched_getaffinity")
     return Ground(machine="", cores=frozenset(os.sched_getaffinity(0)) if has_affinity else frozenset())
 
 
 async def _with_count(workload: Workload, target: Target, control: Control) -> Workload:
-    """Give a closed loop as many requests as its duration holds at the rate that a pilot finds."""
+    """Give a closed loop the number of requests that last its duration at the rate of a pilot."""
     assert workload.duration_s is not None  # noqa: S101 - narrows the type
     streams = 1 if workload.scenario == "single_stream" else workload.streams
     count, rate = max(PILOT_REQUESTS, 2 * streams), 0.0
     bare = dataclasses.replace(target, slo={})
     while not control.is_stopped:
-        control.tell(f"finding out how many requests last {workload.duration_s:g} s: {count} to begin with")
-        # It asks something else than what is measured, so that no cache knows that.
+        control.tell(f"pilot: {count} requests, to estimate how many last {workload.duration_s:g} s")
+        # Another seed than that of the measurement, so that no cache holds the measured prompts.
         seed = workload.seed ^ (PILOT_SEED + count)
         pilot = dataclasses.replace(workload, requests=count, duration_s=None, is_at_least=False, baseline=0, seed=seed)
         found = await _measure_counted(pilot, bare, control, record=None)
@@ -186,27 +186,27 @@ async def _with_count(workload: Workload, target: Target, control: Control) -> W
         if not isinstance(answered, float) or answered <= 0:
             raise Unavailable("Nothing was measured: no request of the pilot succeeded.", code="pilot_failed")
         rate = answered
-        if found.duration_s >= min(PILOT_SECONDS, workload.duration_s / 4) or count >= MOST_PILOT_REQUESTS:
+        if found.duration_s >= min(PILOT_SECONDS, workload.duration_s / 4) or count >= MAX_PILOT_REQUESTS:
             break
-        count = min(4 * count, MOST_PILOT_REQUESTS)
+        count = min(4 * count, MAX_PILOT_REQUESTS)
     planned = math.ceil(rate * workload.duration_s * (SPARE if workload.is_at_least else 1.0))
-    return dataclasses.replace(workload, requests=max(planned, workload.least_requests, streams), duration_s=None)
+    return dataclasses.replace(workload, requests=max(planned, workload.min_requests, streams), duration_s=None)
 
 
 def _check_refusals(rows: pl.DataFrame, url: str) -> None:
-    """See that the server takes the requests: of one that refuses them all there is nothing to measure.
+    """Check that the server accepts the requests.
 
     Raises:
-        Unavailable: none was answered, for what the request asks for.
+        Unavailable: it refused all of them because of what they ask for.
     """
     if (rows["status"] == "ok").any():
         return
     failed = find_configuration_error([(failed, count) for failed, _, count in read_failures(rows)], ok=0)
     if failed is not None:
         rule = rule_of(failed)
-        told = say_refusal(failed, urlsplit(url).netloc)
+        refusal = say_refusal(failed, urlsplit(url).netloc)
         cure = _NAME_THE_KEY if rule.name == "key_refused" else rule.cure
-        raise Unavailable(f"Nothing was measured: {told}", cure=cure, code=f"endpoint_{rule.name}")
+        raise Unavailable(f"Nothing was measured: {refusal}", cure=cure, code=f"endpoint_{rule.name}")
 
 
 def _failure(end: EndLine) -> Unavailable:

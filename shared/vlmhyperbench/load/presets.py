@@ -29,8 +29,8 @@ Preset = Literal["quick", "official", "vlm"]
 QUICK_SECONDS = 10.0
 OFFICIAL_SECONDS = 600.0
 SAMPLES_PER_QUERY = 8
-LEAST_SINGLE_STREAM, LEAST_QUERIES, LEAST_OFFLINE = 64, 662, 24_576
-"""Floors: MLPerf's early stopping certifies no p90 below 64 requests and no p99 below 662; samples of offline."""
+MIN_SINGLE_STREAM, MIN_QUERIES, MIN_OFFLINE = 64, 662, 24_576
+"""MLPerf's early stopping certifies no p90 below 64 requests and no p99 below 662; samples of offline."""
 
 VLM_SLO = {"latency_p99": 12_000.0}
 VLM_IMAGES = Images(count=1, sizes=((512, 512), (768, 768), (1024, 1024)))
@@ -65,13 +65,13 @@ def with_preset(
             f"--preset {preset} of {workload.scenario} needs a rate.",
             cure=f"Give --rate: how many {what} arrive a second.",
         )
-    least_s = QUICK_SECONDS if preset == "quick" else OFFICIAL_SECONDS
-    if workload.duration_s is not None and workload.duration_s < least_s:
+    min_s = QUICK_SECONDS if preset == "quick" else OFFICIAL_SECONDS
+    if workload.duration_s is not None and workload.duration_s < min_s:
         raise InvalidInput(
-            f"--preset {preset} lasts at least {least_s:g} s, not {workload.duration_s:g} s.",
+            f"--preset {preset} lasts at least {min_s:g} s, not {workload.duration_s:g} s.",
             cure="Give a longer --duration, or none.",
         )
-    workload = dataclasses.replace(workload, duration_s=workload.duration_s or least_s)
+    workload = dataclasses.replace(workload, duration_s=workload.duration_s or min_s)
     if preset == "quick":
         return workload, dict(slo), PresetUsed(name=preset, note="quick: not for publication")
     limits, note = dict(slo), _NOTES[workload.scenario]
@@ -81,14 +81,14 @@ def with_preset(
             alike = "" if workload.asked.images.reuse else " and no two are alike"
             note += f" Images are synthetic{alike}: a stand-in for a product catalogue."
         limits = limits or (VLM_SLO if workload.is_open_loop else {})
-    workload = dataclasses.replace(workload, is_at_least=True, least_requests=_least(workload, preset, limits))
+    workload = dataclasses.replace(workload, is_at_least=True, min_requests=_min_requests(workload, preset, limits))
     if workload.scenario == "multi_stream":
         workload = dataclasses.replace(workload, samples_per_query=SAMPLES_PER_QUERY)
     return workload, dict(limits), PresetUsed(name=preset, note=note)
 
 
-def judged_by(result: LoadResult, workload: Workload, used: PresetUsed) -> LoadResult:
-    """Add the gates of a preset: its percentile is certified, its limits are kept for certain."""
+def checked_by(result: LoadResult, workload: Workload, used: PresetUsed) -> LoadResult:
+    """Add the gates of a preset: its percentile is certified, its limits are certainly kept."""
     gates: list[Gate] = []
     found = result.statistics
     if workload.is_at_least and workload.scenario == "single_stream":
@@ -103,7 +103,7 @@ def judged_by(result: LoadResult, workload: Workload, used: PresetUsed) -> LoadR
 
 
 def _kept(limit: LimitVerdict) -> Gate:
-    """So many requests may exceed a limit that is kept for certain."""
+    """Make a gate of how many requests may exceed a limit that is certainly kept."""
     from vlmhyperbench.analysis.percentiles import overlatency
 
     allowed = overlatency(limit.n, limit.percent, certainty=limit.certainty) or 0
@@ -119,24 +119,24 @@ def _with_images(workload: Workload) -> Asked:
     )
 
 
-def _least(workload: Workload, preset: Preset, limits: Mapping[str, float]) -> int:
+def _min_requests(workload: Workload, preset: Preset, limits: Mapping[str, float]) -> int:
     match workload.scenario:
         case "single_stream":
-            return LEAST_SINGLE_STREAM
+            return MIN_SINGLE_STREAM
         case "multi_stream":
             if workload.streams != SAMPLES_PER_QUERY:
                 raise InvalidInput(
                     f"--preset {preset} sends queries of {SAMPLES_PER_QUERY} samples, not {workload.streams}.",
                     cure=f"Give --concurrency {SAMPLES_PER_QUERY}, or none.",
                 )
-            return LEAST_QUERIES * SAMPLES_PER_QUERY
+            return MIN_QUERIES * SAMPLES_PER_QUERY
         case "offline":
-            return LEAST_OFFLINE
+            return MIN_OFFLINE
         case _:
-            return _least_of_server(workload, preset, limits)
+            return _min_requests_of_server(workload, preset, limits)
 
 
-def _least_of_server(workload: Workload, preset: Preset, limits: Mapping[str, float]) -> int:
+def _min_requests_of_server(workload: Workload, preset: Preset, limits: Mapping[str, float]) -> int:
     if workload.arrivals is not None and workload.arrivals.process != "poisson":
         raise InvalidInput(
             f"--preset {preset} sends as a Poisson process, not {workload.arrivals.process}.",
@@ -150,4 +150,4 @@ def _least_of_server(workload: Workload, preset: Preset, limits: Mapping[str, fl
             f"--preset {preset} of server needs a limit on the p99 of {' and '.join(missing)}.",
             cure=f"Give --slo '{','.join(f'{metric}_p99<MILLISECONDS' for metric in wanted)}'.",
         )
-    return LEAST_QUERIES
+    return MIN_QUERIES

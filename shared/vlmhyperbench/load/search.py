@@ -1,4 +1,4 @@
-"""Search for the largest rate at which a server keeps its SLO for certain."""
+"""Search for the largest rate at which a server certainly keeps its SLO."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vlmhyperbench.domain.arrivals import MOST_RATE_PER_S
 from vlmhyperbench.domain.slo import slo_percent
 from vlmhyperbench.load.idle import Idle
 from vlmhyperbench.load.measure import Control
-from vlmhyperbench.load.series import MeasureOne, at_value
+from vlmhyperbench.load.series import Measure, at_value
 from vlmhyperbench.load.workload import Workload
 from vlmhyperbench_sdk.errors import InvalidInput, Unavailable
 
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     from vlmhyperbench.analysis.rate_search import RateFound
 
 ALLOWED_OVER = 3
-"""A probe has so many requests that it passes with so many over a limit, unless its number is given."""
+"""Number of requests over a limit with which a probe still passes; it sets the default size of probes."""
 
 LONGEST_PROBE_S = 600.0
-"""No rate is so low that its probe would last longer."""
+"""Rates whose probe would last longer are not tried."""
 
 TRIES = 3
-"""How often a probe is measured in which the server did well and the client did not."""
+"""How often a probe is measured again where only the client failed its gates."""
 
 OF_THE_SERVER = ("error_share",)
-"""Gates that a server shuts; the others are the client's, and say nothing of the server."""
+"""Gates that fail because of the server; the others fail because of the client."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
-    """What a search came to."""
+    """The result of a search."""
 
     valid: bool
-    """It ended by itself, and a rate passed."""
+    """It was not interrupted, and a rate passed."""
     found: RateFound
     slo: Mapping[str, float]
     certainty: float
@@ -46,27 +46,27 @@ class SearchResult:
     """Of each probe."""
     idle_ttft_ms: float
     runs: tuple[LoadResult, ...]
-    """In order; a probe in which the client did badly is measured again, so there may be more of them than probes."""
+    """In order; a probe is measured again where the client failed its gates, so there may be more runs than probes."""
     ended_by: str | None = None
-    """What ended the search before it was over: the client, a time that too few requests have, or a signal."""
+    """What ended the search early: the client, a time that too few requests have, or a signal."""
 
 
-def requests_of_probe(slo: Mapping[str, float], requests: int | None, *, most_probes: int) -> int:
+def requests_of_probe(slo: Mapping[str, float], requests: int | None, *, max_probes: int) -> int:
     """Return how many requests a probe has.
 
     Raises:
         InvalidInput: there is no limit, or so few requests can show none.
     """
-    from vlmhyperbench.analysis.percentiles import least_requests
+    from vlmhyperbench.analysis.percentiles import min_requests
     from vlmhyperbench.analysis.rate_search import certainty_of_probe
 
     if not slo:
         raise InvalidInput("--search-rate needs the limits to keep.", cure="Give --slo 'ttft_p99<500,tpot_p99<50'.")
-    certainty = certainty_of_probe(most_probes=most_probes)
+    certainty = certainty_of_probe(max_probes=max_probes)
     percents = [slo_percent(name) for name in slo]
-    least = max(least_requests(percent, over=0, certainty=certainty) for percent in percents)
+    least = max(min_requests(percent, over=0, certainty=certainty) for percent in percents)
     if requests is None:
-        return max(least_requests(percent, over=ALLOWED_OVER, certainty=certainty) for percent in percents)
+        return max(min_requests(percent, over=ALLOWED_OVER, certainty=certainty) for percent in percents)
     if requests < least:
         raise InvalidInput(
             f"No {requests} requests can show p{max(percents)}: a probe needs at least {least}.",
@@ -77,23 +77,23 @@ def requests_of_probe(slo: Mapping[str, float], requests: int | None, *, most_pr
 
 async def search_rate(
     workload: Workload,
-    measure_one: MeasureOne,
+    measure: Measure,
     control: Control,
     *,
     slo: Mapping[str, float],
     first_per_s: float | None,
-    most_probes: int,
+    max_probes: int,
     idle: Idle,
 ) -> SearchResult:
     """Probe rates: doubling or halving until one passes and one fails, then between them.
 
     Args:
         workload: An open loop with its arrivals, and as many requests as a probe has.
-        measure_one: Measures a probe, each limit judged at the probe's certainty.
+        measure: Measures a probe; each limit is checked at the probe's certainty.
         control: Ends the search early.
         slo: Limits in ms.
-        first_per_s: The first rate; None: what one request after the other would come to, or the least that there is.
-        most_probes: How many there may be.
+        first_per_s: The first rate; None: that of one request at a time, or the smallest rate that is tried.
+        max_probes: Maximum number of probes.
         idle: Waits for the server before each probe.
 
     Raises:
@@ -112,9 +112,9 @@ async def search_rate(
         rate = next_rate(
             probes,
             first_per_s=first,
-            most_per_s=MOST_RATE_PER_S,
-            least_per_s=least,
-            most_probes=most_probes,
+            max_per_s=MOST_RATE_PER_S,
+            min_per_s=least,
+            max_probes=max_probes,
         )
         if rate is None:
             break
@@ -124,7 +124,7 @@ async def search_rate(
             lasts_s = (workload.requests or 0) / rate
             control.tell(f"probe {len(probes) + 1}: {rate:.4g} a second, {lasts_s:.0f} s")
             probe = dataclasses.replace(at_value(workload, "rate", rate), seed=workload.seed + len(runs))
-            runs.append(await measure_one(probe, f"probe-{len(probes) + 1:03}-{number + 1}"))
+            runs.append(await measure(probe, f"probe-{len(probes) + 1:03}-{number + 1}"))
             few = too_few(runs[-1])
             ended_by = "a signal came" if control.is_stopped else few or clients_fault(runs[-1])
             if ended_by is None or few is not None or control.is_stopped:
@@ -137,7 +137,7 @@ async def search_rate(
         valid=found.is_reached and ended_by is None,
         found=found,
         slo=slo,
-        certainty=certainty_of_probe(most_probes=most_probes),
+        certainty=certainty_of_probe(max_probes=max_probes),
         requests=workload.requests or 0,
         idle_ttft_ms=idle_ttft_ms,
         runs=tuple(runs),
@@ -146,7 +146,7 @@ async def search_rate(
 
 
 def why_failed(result: LoadResult) -> str | None:
-    """Say why a probe did not pass: a limit that is not kept for certain, or too many errors; None where it did."""
+    """Say why a probe failed: a limit that is not certainly kept, or too many errors; None where it passed."""
     for limit in result.statistics.limits:
         if not limit.is_certain:
             return f"{limit.name}<{limit.limit_ms:g} ms: {limit.over} of {limit.n} over it"
@@ -155,19 +155,19 @@ def why_failed(result: LoadResult) -> str | None:
 
 
 def too_few(result: LoadResult) -> str | None:
-    """Name a limit on a time that so few requests have that nothing can show it, such as the TPOT of single tokens."""
-    from vlmhyperbench.analysis.percentiles import least_requests
+    """Name a limit on a time that too few requests have, such as the TPOT of single tokens."""
+    from vlmhyperbench.analysis.percentiles import min_requests
 
     for limit in result.statistics.limits:
-        if limit.n < least_requests(limit.percent, over=0, certainty=limit.certainty):
+        if limit.n < min_requests(limit.percent, over=0, certainty=limit.certainty):
             return f"only {limit.n} of {result.requests['scheduled']} requests count for {limit.name}"
     return None
 
 
 def clients_fault(result: LoadResult) -> str | None:
-    """Name the gates that the client shut where the server kept every limit: such a probe shows nothing.
+    """Name the gates that the client failed while the server kept every limit: such a probe shows nothing.
 
-    Where a limit is not kept the probe has failed whatever the client did, which makes the answer smaller at most.
+    Where a limit is not kept the probe has failed whatever the client did; that can only lower the found rate.
     """
     if not all(limit.is_certain for limit in result.statistics.limits):
         return None

@@ -1,4 +1,4 @@
-"""Several loads, one after the other, each with connections of its own: repeats until they are enough, and sweeps."""
+"""Series of measurements, each with its own connections: repeats until their mean is precise, and sweeps."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from vlmhyperbench_sdk.errors import InvalidInput, Unavailable
 if TYPE_CHECKING:
     from vlmhyperbench.analysis.repeats import RepeatedMean
 
-MeasureOne = Callable[[Workload, str], Awaitable[LoadResult]]
-"""Measures a load; the text names it among its series, in few characters that a folder's name may have."""
+Measure = Callable[[Workload, str], Awaitable[LoadResult]]
+"""Measures a load; the text is its name within the series, which may be a folder's name."""
 
 Axis = Literal["rate", "concurrency"]
 
@@ -29,7 +29,7 @@ HEADLINE: Mapping[Scenario, str] = {
     "server": "ttft_p99",
     "interactive": "ttft_p99",
 }
-"""What a scenario is about, so what must be precise unless another metric is named."""
+"""The headline metric of each scenario, which must be precise unless another metric is named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class SweepPoint:
 
     value: float
     settled_s: float | None
-    """How long the server took, after this point, to answer one request as fast as before all; None: it did not."""
+    """Seconds after this point until the server answered a request as fast as before the sweep; None: it did not."""
     result: LoadResult
 
 
@@ -62,14 +62,14 @@ class Sweep:
     valid: bool
     axis: Axis
     idle_ttft_ms: float
-    """Of one request to the idle server, before the first point."""
+    """Time to first token of a request to the idle server, before the first point."""
     points: tuple[SweepPoint, ...]
 
 
 async def repeat(
-    workload: Workload, measure_one: MeasureOne, control: Control, *, most: int, until: Until | None = None
+    workload: Workload, measure: Measure, control: Control, *, max_repeats: int, until: Until | None = None
 ) -> Repeats:
-    """Measure a load `most` times, or until its metric is precise; what was cancelled is among the runs and not valid.
+    """Measure a load `max_repeats` times, or until a metric is precise; a cancelled measurement is kept, and invalid.
 
     Raises:
         InvalidInput: the metric is none.
@@ -79,10 +79,10 @@ async def repeat(
     if until is not None:
         check_metric(until.metric)
     stopped: Stopped | None = None
-    while len(runs) < most and not control.is_stopped:
-        control.tell(f"repeat {len(runs) + 1} of {'at most ' if until else ''}{most}")
-        one = dataclasses.replace(workload, seed=workload.seed + len(runs))
-        found = await _unless_stopped(measure_one(one, f"{len(runs) + 1:03}"), control, is_first=not runs)
+    while len(runs) < max_repeats and not control.is_stopped:
+        control.tell(f"repeat {len(runs) + 1} of {'at most ' if until else ''}{max_repeats}")
+        seeded = dataclasses.replace(workload, seed=workload.seed + len(runs))
+        found = await _unless_stopped(measure(seeded, f"{len(runs) + 1:03}"), control, is_first=not runs)
         if found is None:
             break
         runs.append(found)
@@ -100,7 +100,7 @@ async def repeat(
 
 async def sweep(
     workload: Workload,
-    measure_one: MeasureOne,
+    measure: Measure,
     control: Control,
     *,
     axis: Axis,
@@ -119,9 +119,9 @@ async def sweep(
         if control.is_stopped:
             break
         control.tell(f"{axis} {value:g}, point {number} of {len(values)}")
-        # Another seed asks something else, so that no cache knows it from the point before.
-        one = dataclasses.replace(at_value(workload, axis, value), seed=workload.seed + number - 1)
-        found = await _unless_stopped(measure_one(one, f"{axis}-{value:g}"), control, is_first=not points)
+        # Each point has its own seed, so its prompts are in no cache of the server.
+        seeded = dataclasses.replace(at_value(workload, axis, value), seed=workload.seed + number - 1)
+        found = await _unless_stopped(measure(seeded, f"{axis}-{value:g}"), control, is_first=not points)
         if found is None:
             break
         settled_s = await idle.wait() if number < len(values) and not control.is_stopped else 0.0
@@ -150,8 +150,8 @@ def at_value(workload: Workload, axis: Axis, value: float) -> Workload:
         if workload.samples_per_query not in (0, value):
             raise InvalidInput(
                 f"--sweep concurrency={value:g} does not fit a preset whose queries have {workload.samples_per_query} "
-                "samples, one of each stream.",
-                cure="Sweep without the preset, or measure the preset alone.",
+                "samples.",
+                cure="Leave out --sweep, or the preset.",
             )
         return dataclasses.replace(workload, streams=int(value))
     if workload.arrivals is None or workload.trace:
@@ -168,7 +168,7 @@ def at_value(workload: Workload, axis: Axis, value: float) -> Workload:
 
 
 async def _unless_stopped(measured: Awaitable[LoadResult], control: Control, *, is_first: bool) -> LoadResult | None:
-    """Return a result; None where it was stopped before it had any, and others have."""
+    """Return a result; None where it was stopped before anything was measured, and earlier results exist."""
     try:
         return await measured
     except Unavailable:

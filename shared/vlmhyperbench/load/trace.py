@@ -8,11 +8,11 @@ from pathlib import Path
 
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 
-MOST_LINES = 10_000_000
-MOST_TIMESTAMP_S = 1e15
+MAX_LINES = 10_000_000
+MAX_TIMESTAMP_S = 1e15
 """Either side of the origin; further out a float holds a time to an eighth of a second at best."""
 
-_MOST_TOKENS = 10_000_000
+_MAX_TOKENS = 10_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +54,9 @@ def _read_line(line: str, place: str) -> TracedRequest:
     if not isinstance(timestamp, (int, float)) or isinstance(timestamp, bool):
         raise InvalidInput(f"{place} has no timestamp_s in seconds.")
     # Compared before it becomes a float: JSON's whole numbers have no end, and Infinity and NaN are none.
-    if not abs(timestamp) <= MOST_TIMESTAMP_S:
+    if not abs(timestamp) <= MAX_TIMESTAMP_S:
         raise InvalidInput(
-            f"{place} has a timestamp_s beyond {MOST_TIMESTAMP_S:g}, which is no time in seconds.",
+            f"{place} has a timestamp_s beyond {MAX_TIMESTAMP_S:g}, which is no time in seconds.",
             cure="Give seconds from any origin, such as 1.5.",
         )
     return TracedRequest(
@@ -70,6 +70,6 @@ def _tokens(document: dict[str, object], name: str, place: str) -> int | None:
     value = document.get(name)
     if value is None:
         return None
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MOST_TOKENS:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MAX_TOKENS:
         raise InvalidInput(f"{place} has {name} {value!r}, which is no number of tokens.")
     return value

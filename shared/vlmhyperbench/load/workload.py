@@ -24,7 +24,7 @@ from vlmhyperbench_sdk.types import JsonValue
 Scenario = Literal["offline", "single_stream", "multi_stream", "server", "interactive"]
 
 WARMUP_PHASE, MEASURED_PHASE, BASELINE_PHASE = 0, 1, 2
-MOST_CONVERSATIONS = 4096
+MAX_CONVERSATIONS = 4096
 """That arrive at a rate: each has a stream of its own."""
 
 
@@ -51,8 +51,8 @@ class Workload:
     seed: int
     processes: int
     is_at_least: bool = False
-    """The measurement lasts `duration_s` or longer, and has `least_requests` or more."""
-    least_requests: int = 1
+    """The measurement lasts `duration_s` or longer, and has `min_requests` or more."""
+    min_requests: int = 1
     samples_per_query: int = 0
     """Of multi_stream: the k-th requests of so many streams are query k; 0: there are no queries."""
     baseline: int = 0
@@ -63,7 +63,7 @@ class Workload:
     """Of each conversation."""
     think_s: float = 0.0
     """From the end of an answer to the next turn."""
-    most_in_flight: int | None = None
+    max_in_flight: int | None = None
     """Of `server`: connections that it may come to; beyond them a request waits. None: what the load generator says."""
 
     @property
@@ -96,8 +96,8 @@ def check_load(workload: Workload) -> None:
         _check_conversations(workload)
     if workload.baseline and workload.scenario != "multi_stream":
         raise InvalidInput(f"--baseline does not fit {workload.scenario}.", cure="Take --scenario multi_stream.")
-    if workload.most_in_flight is not None:
-        _check_most(workload, workload.most_in_flight)
+    if workload.max_in_flight is not None:
+        _check_connections(workload, workload.max_in_flight)
     instants = _instants(workload)
     if instants is None:
         count = workload.conversations if workload.scenario == "interactive" else workload.requests
@@ -108,23 +108,23 @@ def check_load(workload: Workload) -> None:
         raise InvalidInput("There is nothing to send.", cure="Give --requests, or a longer --duration.")
     if instants is None and workload.duration_s is None:
         _check_streams(workload)
-    if workload.scenario == "interactive" and instants is not None and instants.size > MOST_CONVERSATIONS:
+    if workload.scenario == "interactive" and instants is not None and instants.size > MAX_CONVERSATIONS:
         raise InvalidInput(
-            f"{instants.size} conversations would arrive, and each needs a stream: {MOST_CONVERSATIONS} at most.",
+            f"{instants.size} conversations would arrive, and each needs a stream: {MAX_CONVERSATIONS} at most.",
             cure="Give a smaller --rate, --duration or --conversations.",
         )
 
 
-def _check_most(workload: Workload, most: int) -> None:
+def _check_connections(workload: Workload, max_in_flight: int) -> None:
     if workload.scenario != "server":
         raise InvalidInput(
-            f"--most-in-flight does not fit {workload.scenario}: no schedule opens connections there.",
+            f"--max-in-flight does not fit {workload.scenario}: no schedule opens connections there.",
             cure="Leave it out; --concurrency says how many requests are under way.",
         )
-    if workload.streams > most:
+    if workload.streams > max_in_flight:
         raise InvalidInput(
-            f"{workload.streams} connections are ready before the start, and --most-in-flight allows {most}.",
-            cure=f"Give a --concurrency of at most {most}, or a larger --most-in-flight.",
+            f"{workload.streams} connections are ready before the start, and --max-in-flight allows {max_in_flight}.",
+            cure=f"Give a --concurrency of at most {max_in_flight}, or a larger --max-in-flight.",
         )
 
 
@@ -240,8 +240,8 @@ def _write_requests(folder: Path, workload: Workload, instants: Instants | None)
     params: dict[str, JsonValue] = {"in_flight": streams}
     if instants is not None:
         params["arrivals"] = _process(workload)
-        if workload.most_in_flight is not None:
-            params["most_in_flight"] = workload.most_in_flight
+        if workload.max_in_flight is not None:
+            params["most_in_flight"] = workload.max_in_flight
     return _Sent(
         phase=PhasePlan(no=MEASURED_PHASE, kind=workload.scenario, count=count, params=params),
         table=table,
@@ -262,16 +262,16 @@ def _write_conversations(folder: Path, workload: Workload, instants: Instants | 
     laid: list[TurnBody] = []
 
     def bodies() -> Iterator[bytes]:
-        for one in chain(warmup, talks):
-            laid.append(dataclasses.replace(one, body=b""))
-            yield one.body
+        for turn in chain(warmup, talks):
+            laid.append(dataclasses.replace(turn, body=b""))
+            yield turn.body
 
     table = write_bodies(folder, bodies())
     measured, rows = laid[workload.warmup :], table[workload.warmup :]
     table["phase"][: workload.warmup] = WARMUP_PHASE
     rows["phase"], rows["ordinal"] = MEASURED_PHASE, np.arange(len(rows))
-    rows["sample"] = talk = np.array([one.conversation for one in measured], dtype=np.int64)
-    rows["turn"] = [one.turn for one in measured]
+    rows["sample"] = talk = np.array([turn.conversation for turn in measured], dtype=np.int64)
+    rows["turn"] = [turn.turn for turn in measured]
     first_ns = 0 if instants is None else instants[talk]
     rows["think_ns"] = np.where(rows["turn"] > 0, round(workload.think_s * NS_PER_S), first_ns)
     if instants is not None:
@@ -280,12 +280,12 @@ def _write_conversations(folder: Path, workload: Workload, instants: Instants | 
         phase=PhasePlan(no=MEASURED_PHASE, kind="interactive", count=len(rows), params={"in_flight": streams}),
         table=table,
         streams=streams,
-        pixels=[one.pixels for one in measured if one.pixels],
-        turns=[(MEASURED_PHASE, ordinal, one.conversation) for ordinal, one in enumerate(measured)],
+        pixels=[turn.pixels for turn in measured if turn.pixels],
+        turns=[(MEASURED_PHASE, ordinal, turn.conversation) for ordinal, turn in enumerate(measured)],
         places=[
             (MEASURED_PHASE, ordinal, answer_of, offset)
-            for ordinal, one in enumerate(measured)
-            for answer_of, offset in enumerate(one.places)
+            for ordinal, turn in enumerate(measured)
+            for answer_of, offset in enumerate(turn.places)
         ],
     )
 
@@ -306,7 +306,7 @@ def _instants(workload: Workload) -> Instants | None:
             )
         return None
     if workload.trace:
-        instants = trace_instants([one.timestamp_s for one in workload.trace], speed=workload.speed)
+        instants = trace_instants([request.timestamp_s for request in workload.trace], speed=workload.speed)
         if workload.duration_s is not None:
             instants = instants[instants < workload.duration_s * NS_PER_S]
         return instants[: workload.requests]
@@ -319,7 +319,7 @@ def _instants(workload: Workload) -> Instants | None:
         first_s = float(draw_arrivals(workload.arrivals, count=1, seed=workload.seed)[0]) / NS_PER_S
         lasts_s = first_s + workload.duration_s
         within = arrivals_within(workload.arrivals, duration_s=lasts_s, seed=workload.seed)
-        count = max(int(within.size) + 1, -(-workload.least_requests // workload.turns))
+        count = max(int(within.size) + 1, -(-workload.min_requests // workload.turns))
         return draw_arrivals(workload.arrivals, count=count, seed=workload.seed)
     given = workload.conversations if workload.scenario == "interactive" else workload.requests
     return draw_arrivals(workload.arrivals, count=given or 0, seed=workload.seed)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from vlmhyperbench.analysis.percentiles import (
     is_certain,
-    least_requests,
+    min_requests,
     order_ranks,
     overlatency,
     percentiles_of,
@@ -74,14 +74,14 @@ def test_intervals_hold_the_true_percentile_as_often_as_they_say() -> None:
 
 
 def test_the_floors_are_those_of_mlperf() -> None:
-    assert (least_requests(90), least_requests(99)) == (64, 662)
+    assert (min_requests(90), min_requests(99)) == (64, 662)
     # Without any request over the limit: 0.9 ** 44 and 0.99 ** 459 are the first powers below 1 %.
-    assert (least_requests(90, over=0), least_requests(99, over=0)) == (44, 459)
+    assert (min_requests(90, over=0), min_requests(99, over=0)) == (44, 459)
 
 
 @given(st.integers(0, 12), st.sampled_from([50, 80, 90]))
 def test_the_fewest_requests_are_found(over: int, percent: int) -> None:
-    n = least_requests(percent, over=over)
+    n = min_requests(percent, over=over)
     assert at_most(over, n, 1 - percent / 100) <= 0.01
     assert at_most(over, n - 1, 1 - percent / 100) > 0.01
 
@@ -133,6 +133,6 @@ def test_counts_and_confidences_beyond_their_range_are_refused() -> None:
     with pytest.raises(InvalidInput, match="-1 failures"):
         percentiles_of([], failed=-1)
     with pytest.raises(InvalidInput, match="-1 requests over"):
-        least_requests(90, over=-1)
+        min_requests(90, over=-1)
     with pytest.raises(InvalidInput, match="between 0 and 1"):
         order_ranks(5, 50, confidence=1.0)

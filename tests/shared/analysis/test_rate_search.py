@@ -13,7 +13,7 @@ from vlmhyperbench_sdk.errors import InvalidInput
 def search(truth: float, *, first: float = 1.0, most: float = 1e5, probes: int = 10) -> list[Probe]:
     """Probe a server that keeps its limits up to a rate."""
     tried: list[Probe] = []
-    while (rate := next_rate(tried, first_per_s=first, most_per_s=most, most_probes=probes)) is not None:
+    while (rate := next_rate(tried, first_per_s=first, max_per_s=most, max_probes=probes)) is not None:
         tried.append(Probe(rate_per_s=rate, passed=rate <= truth))
     return tried
 
@@ -41,8 +41,8 @@ def test_where_nothing_passes_it_is_not_reached() -> None:
 
 def test_it_does_not_halve_below_the_smallest_rate() -> None:
     probes = [Probe(rate_per_s=4.0, passed=False)]
-    assert next_rate(probes, first_per_s=4.0, most_per_s=9.0, least_per_s=2.0) == 2.0
-    assert next_rate(probes, first_per_s=4.0, most_per_s=9.0, least_per_s=2.1) is None
+    assert next_rate(probes, first_per_s=4.0, max_per_s=9.0, min_per_s=2.0) == 2.0
+    assert next_rate(probes, first_per_s=4.0, max_per_s=9.0, min_per_s=2.1) is None
 
 
 def test_where_nothing_fails_there_is_no_upper_end() -> None:
@@ -52,14 +52,14 @@ def test_where_nothing_fails_there_is_no_upper_end() -> None:
 
 
 def test_a_first_rate_above_the_largest_is_brought_down() -> None:
-    assert next_rate([], first_per_s=10.0, most_per_s=4.0) == 4.0
+    assert next_rate([], first_per_s=10.0, max_per_s=4.0) == 4.0
 
 
 def test_a_pass_above_a_failure_counts_for_nothing() -> None:
     probes = [Probe(rate_per_s=8.0, passed=True), Probe(rate_per_s=4.0, passed=False)]
     found = conclude(probes)
     assert (found.passed_per_s, found.failed_per_s) == (None, 4.0)
-    assert next_rate(probes, first_per_s=1.0, most_per_s=100.0) == 2.0
+    assert next_rate(probes, first_per_s=1.0, max_per_s=100.0) == 2.0
 
 
 @given(st.floats(0.01, 1e4), st.floats(0.1, 1e3), st.integers(1, 30))
@@ -77,7 +77,7 @@ def test_the_answer_never_exceeds_the_truth_and_brackets_it(truth: float, first:
 
 def test_every_probe_is_so_certain_that_all_together_are() -> None:
     assert certainty_of_probe() == pytest.approx(0.995)
-    assert certainty_of_probe(confidence=0.9, most_probes=20) == pytest.approx(0.995)
-    for wrong in ({"most_probes": 0}, {"confidence": 0.0}):
+    assert certainty_of_probe(confidence=0.9, max_probes=20) == pytest.approx(0.995)
+    for wrong in ({"max_probes": 0}, {"confidence": 0.0}):
         with pytest.raises(InvalidInput, match="needs a probe"):
             certainty_of_probe(**wrong)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vlmhyperbench.analysis.timelines import MOST_BINS, Grid, grid_of, most_under_way
+from vlmhyperbench.analysis.timelines import MAX_BINS, Grid, grid_of, max_under_way
 
 S = 1_000_000_000
 
@@ -32,7 +32,7 @@ def test_few_requests_lie_in_few_bins() -> None:
 @given(st.integers(0, 2**60), st.integers(0, 2**50), st.integers(0, 10_000))
 def test_a_grid_holds_all_of_its_time(first: int, length: int, requests: int) -> None:
     grid = grid_of(first, first + length, requests=requests)
-    assert 1 <= grid.bins <= MOST_BINS
+    assert 1 <= grid.bins <= MAX_BINS
     assert grid.start_ns + grid.bins * grid.width_ns >= first + length
 
 
@@ -50,6 +50,6 @@ def test_half_a_bin_under_way_is_half_a_request() -> None:
 
 
 def test_one_that_ends_as_another_begins_has_made_room() -> None:
-    assert most_under_way(_ns(1, 2, 3), _ns(2, 3, 4)) == 1
-    assert most_under_way(_ns(1, 2, 2.5), _ns(3, 3, 3)) == 3
-    assert most_under_way(_ns(), _ns()) == 0
+    assert max_under_way(_ns(1, 2, 3), _ns(2, 3, 4)) == 1
+    assert max_under_way(_ns(1, 2, 2.5), _ns(3, 3, 3)) == 3
+    assert max_under_way(_ns(), _ns()) == 0

@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
 import pytest
 
-from vlmhyperbench.cli.load import load
-from vlmhyperbench.cli.shown import Shown
+from vlmhyperbench.cli.load import command, flags
+from vlmhyperbench.cli.shown import HUMAN, Shown
 
 JSON = Shown(json=True, quiet=True)
+_GROUPS = {
+    "target": flags.TargetFlags,
+    "workload": flags.WorkloadFlags,
+    "schedule": flags.ScheduleFlags,
+    "limits": flags.LimitFlags,
+    "slo": flags.SloFlags,
+    "series": flags.SeriesFlags,
+    "client": flags.ClientFlags,
+    "record": flags.RecordFlags,
+}
 
 
-def measured(capsys: pytest.CaptureFixture[str], url: str, **arguments: Any) -> dict[str, Any]:
+def load(url: str, *, shown: Shown = HUMAN, **given: Any) -> int:
+    """Run `load` with flags by their names, whichever group they belong to."""
+    groups = {
+        name: kind(**{field.name: given.pop(field.name) for field in dataclasses.fields(kind) if field.name in given})
+        for name, kind in _GROUPS.items()
+    }
+    assert not given
+    return command.load(url, shown=shown, **groups)
+
+
+def measured(capsys: pytest.CaptureFixture[str], url: str, **given: Any) -> dict[str, Any]:
     """Run `load --json` and return its data."""
-    load(url, shown=JSON, **{"model": "m", **arguments})
+    load(url, shown=JSON, **{"model": "m", **given})
     data: dict[str, Any] = json.loads(capsys.readouterr().out)["data"]
     return data

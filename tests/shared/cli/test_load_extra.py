@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.shared.cli.measuring import measured
-from vlmhyperbench.cli.load_flags import parse_extra_body
+from vlmhyperbench.cli.load.parsing import parse_extra_body
 from vlmhyperbench.load.bodies import OWN_FIELDS, Asked, make_bodies, make_turns
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_simulated.process import SimulatedProcess
@@ -24,6 +24,17 @@ def test_every_request_holds_the_fields_that_were_given_besides(capsys: pytest.C
     turn = next(make_turns(asked, conversations=1, turns=1, seed=0))
     for body in (next(make_bodies(asked, 1, [], seed=0)), turn.body):
         assert data["extra_body"].items() <= json.loads(body).items()
+
+
+def test_the_field_that_bounds_an_answer_may_have_its_newer_name(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = Asked(model="m", prompt="?", output_tokens=9, max_tokens_field="max_completion_tokens")
+    turn = next(make_turns(asked, conversations=1, turns=1, seed=0))
+    for body in map(json.loads, (next(make_bodies(asked, 1, [], seed=0)), turn.body)):
+        assert (body["max_completion_tokens"], "max_tokens" in body) == (9, False)
+    with SimulatedProcess(Simulation(tokens=4, usage="always")) as server:
+        given = {"max_tokens_field": "max_completion_tokens", "ignore_eos": True, "output_tokens": 9}
+        data = measured(capsys, server.url, requests=2, concurrency=1, **given)
+    assert data["tokens"]["completion"] == 2 * 9
 
 
 @pytest.mark.parametrize("name", OWN_FIELDS)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from vlmhyperbench.cli.load import load
+from tests.shared.cli.measuring import load
 from vlmhyperbench.cli.shown import Shown
 from vlmhyperbench.load.record import read_record
 from vlmhyperbench_sdk.errors import InvalidInput

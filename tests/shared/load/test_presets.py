@@ -13,7 +13,7 @@ from vlmhyperbench.analysis.load_design import Grouping
 from vlmhyperbench.analysis.load_result import LoadResult, result_of
 from vlmhyperbench.domain.arrivals import Arrivals
 from vlmhyperbench.load.bodies import Asked
-from vlmhyperbench.load.presets import Preset, judged_by, with_preset
+from vlmhyperbench.load.presets import Preset, checked_by, with_preset
 from vlmhyperbench.load.workload import Workload, check_load, write_load
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.load import Endpoint
@@ -34,14 +34,14 @@ def test_quick_lasts_10_seconds_and_is_marked() -> None:
 @pytest.mark.parametrize(("scenario", "least"), [("single_stream", 64), ("multi_stream", 8 * 662), ("offline", 24_576)])
 def test_official_has_mlperfs_floors(scenario: str, least: int) -> None:
     load, _, used = with_preset(closed(scenario), "official", {})
-    assert (load.duration_s, load.is_at_least, load.least_requests) == (600.0, True, least)
+    assert (load.duration_s, load.is_at_least, load.min_requests) == (600.0, True, least)
     assert load.samples_per_query == (8 if scenario == "multi_stream" else 0)
     assert "MLPerf" in used.note
 
 
 def test_official_server_needs_limits_on_p99_of_ttft_and_tpot() -> None:
     load, slo, _ = with_preset(workload(requests=None), "official", LIMITS)
-    assert (load.least_requests, slo) == (662, LIMITS)
+    assert (load.min_requests, slo) == (662, LIMITS)
     with pytest.raises(InvalidInput, match="limit on the p99 of tpot"):
         with_preset(workload(requests=None), "official", {"ttft_p99": 500.0, "tpot_p90": 50.0})
 
@@ -104,7 +104,7 @@ def test_an_official_schedule_is_longer_where_its_rate_is_low() -> None:
     slow = Arrivals(process="poisson", rate_per_s=0.5)
     load, _, _ = with_preset(workload(requests=None, arrivals=slow), "official", LIMITS)
     check_load(load)
-    assert load.least_requests == 662
+    assert load.min_requests == 662
 
 
 def test_a_closed_loop_is_planned_only_once_its_number_is_known(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_closed_loop_is_planned_only_once_its_number_is_known(tmp_path: Path) 
 
 
 def official(load: Workload, result: LoadResult) -> dict[str, bool]:
-    found = judged_by(result, load, with_preset(load, "official", LIMITS)[2])
+    found = checked_by(result, load, with_preset(load, "official", LIMITS)[2])
     assert found.preset is not None
     return {gate.name: gate.ok for gate in found.gates}
 
@@ -132,8 +132,8 @@ def test_single_stream_is_valid_only_with_a_certified_p90() -> None:
 def test_server_is_valid_only_where_every_limit_is_certain() -> None:
     load = workload(requests=None)
     measured = dataclasses.replace(load, requests=700, is_at_least=True)
-    kept = judged_by(served(measured, slots=8, service_s=0.1, slo=LIMITS), measured, with_preset(load, "quick", {})[2])
-    slow = judged_by(served(measured, slots=8, service_s=0.6, slo=LIMITS), measured, with_preset(load, "quick", {})[2])
+    kept = checked_by(served(measured, slots=8, service_s=0.1, slo=LIMITS), measured, with_preset(load, "quick", {})[2])
+    slow = checked_by(served(measured, slots=8, service_s=0.6, slo=LIMITS), measured, with_preset(load, "quick", {})[2])
     assert kept.valid
     assert {gate.name for gate in slow.gates if not gate.ok} == {"ttft_p99_over"}
     assert not slow.valid

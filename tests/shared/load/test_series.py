@@ -54,7 +54,7 @@ class Server:
 
 async def test_repeats_have_seeds_of_their_own_and_an_interval_between_them() -> None:
     server = Server()
-    found = await repeat(workload(), server.measure, server.control, most=3)
+    found = await repeat(workload(), server.measure, server.control, max_repeats=3)
     assert [(load.seed, name) for load, name in server.asked] == [(1, "001"), (2, "002"), (3, "003")]
     ttft = found.metrics["ttft_p50"]
     values = [value_of(run, "ttft_p50") for run in found.runs]
@@ -68,7 +68,7 @@ async def test_repeats_have_seeds_of_their_own_and_an_interval_between_them() ->
 async def test_repeats_stop_as_soon_as_the_metric_is_precise() -> None:
     server = Server()
     found = await repeat(
-        workload(), server.measure, server.control, most=9, until=Until(metric="ttft_p50", precision=0.5)
+        workload(), server.measure, server.control, max_repeats=9, until=Until(metric="ttft_p50", precision=0.5)
     )
     assert len(found.runs) == 3
     assert found.stopped is not None
@@ -82,7 +82,7 @@ async def test_repeats_stop_as_soon_as_the_metric_is_precise() -> None:
 async def test_repeats_that_never_become_precise_say_so() -> None:
     server = Server()
     until = Until(metric="requests_per_s", precision=1e-9)
-    found = await repeat(workload(), server.measure, server.control, most=4, until=until)
+    found = await repeat(workload(), server.measure, server.control, max_repeats=4, until=until)
     assert len(found.runs) == 4
     assert found.stopped is not None
     assert not found.stopped.is_reached
@@ -93,7 +93,7 @@ async def test_a_repeat_that_is_not_valid_makes_the_whole_invalid() -> None:
         return dataclasses.replace(result, valid=number != 2)
 
     server = Server(spoil)
-    assert not (await repeat(workload(), server.measure, server.control, most=3)).valid
+    assert not (await repeat(workload(), server.measure, server.control, max_repeats=3)).valid
 
 
 async def test_what_is_stopped_keeps_what_is_done() -> None:
@@ -105,7 +105,7 @@ async def test_what_is_stopped_keeps_what_is_done() -> None:
         return result
 
     stopping = Server(stop)
-    found = await repeat(workload(), stopping.measure, server.control, most=5)
+    found = await repeat(workload(), stopping.measure, server.control, max_repeats=5)
     assert (len(found.runs), found.valid) == (2, False)
 
 
@@ -118,21 +118,21 @@ async def test_an_end_without_any_result_is_an_error_only_where_there_is_no_othe
         server.control.stop()
         raise Unavailable("Nothing was measured: it was cancelled.")
 
-    assert len((await repeat(workload(), fail, server.control, most=3)).runs) == 1
+    assert len((await repeat(workload(), fail, server.control, max_repeats=3)).runs) == 1
     late = Server()
 
     async def never(load: Workload, name: str) -> LoadResult:
         raise Unavailable("Nothing was measured: refused.")
 
     with pytest.raises(Unavailable, match="refused"):
-        await repeat(workload(), never, late.control, most=3)
+        await repeat(workload(), never, late.control, max_repeats=3)
 
 
 @pytest.mark.parametrize("name", ["speed", "itl_p99", "ttft_p95", "ttft", "latency_max"])
 async def test_an_unknown_metric_is_refused(name: str) -> None:
     server = Server()
     with pytest.raises(InvalidInput, match="no metric"):
-        await repeat(workload(), server.measure, server.control, most=3, until=Until(metric=name, precision=0.1))
+        await repeat(workload(), server.measure, server.control, max_repeats=3, until=Until(metric=name, precision=0.1))
     assert server.asked == []
 
 
@@ -145,7 +145,7 @@ async def test_metrics_are_read_from_a_result() -> None:
 
 async def test_a_sweep_measures_each_rate() -> None:
     server = Server()
-    load = workload(requests=400, most_in_flight=400)
+    load = workload(requests=400, max_in_flight=400)
     found = await sweep(
         load, server.measure, server.control, axis="rate", values=(25.0, 50.0, 400.0), idle=server.idle(load)
     )
@@ -187,7 +187,7 @@ async def test_the_search_finds_the_capacity() -> None:
     server = Server()
     load = workload(requests=1000)
     found = await search_rate(
-        load, server.measure, server.control, slo=SLO, first_per_s=None, most_probes=10, idle=server.idle(load)
+        load, server.measure, server.control, slo=SLO, first_per_s=None, max_probes=10, idle=server.idle(load)
     )
     answer = found.found
     # One request after the other comes to 33 a second; 100 a second is what two slots of 20 ms hold.
@@ -210,7 +210,7 @@ async def test_a_search_is_not_reached_where_nothing_passes() -> None:
         return served(probe, slots=1, service_s=1.0, slo=SLO, certainty=CERTAINTY)
 
     found = await search_rate(
-        load, slow, server.control, slo=SLO, first_per_s=10.0, most_probes=10, idle=server.idle(load)
+        load, slow, server.control, slo=SLO, first_per_s=10.0, max_probes=10, idle=server.idle(load)
     )
     assert (found.found.is_reached, found.valid, found.ended_by) == (False, False, None)
     # 10, 5 and 2.5 a second; at 1.25 a probe of 1000 would last more than 600 s.
@@ -225,7 +225,7 @@ async def test_a_search_of_a_slow_server_begins_at_the_least_rate() -> None:
         return served(probe, slots=1, service_s=20.0)
 
     found = await search_rate(
-        load, server.measure, server.control, slo=SLO, first_per_s=None, most_probes=1, idle=Idle(load, slow)
+        load, server.measure, server.control, slo=SLO, first_per_s=None, max_probes=1, idle=Idle(load, slow)
     )
     # One after the other would be one in 20 s, and 1200 of them would take more than six hours.
     assert [probe.rate_per_s for probe in found.found.probes] == [2.0]
@@ -239,14 +239,14 @@ async def test_a_late_client_is_no_slow_server() -> None:
     server = Server(be_late)
     load = workload(requests=1000)
     found = await search_rate(
-        load, server.measure, server.control, slo=SLO, first_per_s=50.0, most_probes=1, idle=server.idle(load)
+        load, server.measure, server.control, slo=SLO, first_per_s=50.0, max_probes=1, idle=server.idle(load)
     )
     # The first probe is measured a third time, with another seed.
     assert [one.seed for one, _ in server.asked] == [1, 2, 3]
     assert (len(found.found.probes), len(found.runs), found.valid) == (1, 3, True)
     always = Server(lambda result, _: be_late(result, 0))
     found = await search_rate(
-        load, always.measure, always.control, slo=SLO, first_per_s=50.0, most_probes=9, idle=always.idle(load)
+        load, always.measure, always.control, slo=SLO, first_per_s=50.0, max_probes=9, idle=always.idle(load)
     )
     assert (found.ended_by, found.valid, found.found.probes, len(found.runs)) == (
         "the client was at fault: send_lag_p99_ms",
@@ -263,7 +263,7 @@ async def test_errors_are_the_servers_fault() -> None:
     server = Server(fail)
     load = workload(requests=1000)
     found = await search_rate(
-        load, server.measure, server.control, slo=SLO, first_per_s=50.0, most_probes=1, idle=server.idle(load)
+        load, server.measure, server.control, slo=SLO, first_per_s=50.0, max_probes=1, idle=server.idle(load)
     )
     assert [(probe.passed, probe.reason) for probe in found.found.probes] == [(False, "error_share")]
 
@@ -279,7 +279,7 @@ async def test_a_time_that_no_request_has_ends_the_search() -> None:
         return dataclasses.replace(result, statistics=dataclasses.replace(result.statistics, limits=(rare,)))
 
     found = await search_rate(
-        load, silent, server.control, slo=SLO, first_per_s=50.0, most_probes=9, idle=server.idle(load)
+        load, silent, server.control, slo=SLO, first_per_s=50.0, max_probes=9, idle=server.idle(load)
     )
     assert found.ended_by == "only 3 of 1000 requests count for tpot_p90"
     assert (len(found.runs), found.valid) == (1, False)
@@ -287,12 +287,12 @@ async def test_a_time_that_no_request_has_ends_the_search() -> None:
 
 def test_a_probe_has_as_many_requests_as_its_limits_need() -> None:
     # 0.9 ** 51 is the first power below 0.005, so a probe without any request over a limit needs 51.
-    assert requests_of_probe({"ttft_p90": 1.0}, 51, most_probes=10) == 51
-    assert requests_of_probe({"ttft_p90": 1.0}, None, most_probes=10) > 51
+    assert requests_of_probe({"ttft_p90": 1.0}, 51, max_probes=10) == 51
+    assert requests_of_probe({"ttft_p90": 1.0}, None, max_probes=10) > 51
     with pytest.raises(InvalidInput, match="No 50 requests can show p90: a probe needs at least 51"):
-        requests_of_probe({"ttft_p90": 1.0}, 50, most_probes=10)
+        requests_of_probe({"ttft_p90": 1.0}, 50, max_probes=10)
     with pytest.raises(InvalidInput, match="needs the limits"):
-        requests_of_probe({}, None, most_probes=10)
+        requests_of_probe({}, None, max_probes=10)
 
 
 async def test_an_idle_server_that_fails_stops_a_series_before_it_begins() -> None:

@@ -19,7 +19,7 @@ PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99, 100)
 MARKED = (50, 90, 99)
 WIDE = 100.0
 """Slowest over fastest: from there on an axis is logarithmic, or everything would lie at its left end."""
-FEWEST_BINS, MOST_BINS = 8, 40
+MIN_BINS, MAX_BINS = 8, 40
 _PER_DECADE = (500, 200, 100, 50, 20, 10, 5)
 
 Values: TypeAlias = Sequence[float] | FloatArray | Ordered
@@ -197,7 +197,7 @@ def _ranks(count: int) -> IntArray:
 
 def _bins(known: Mapping[str, Ordered]) -> int:
     fewest = min(values.n for values in known.values())
-    return max(FEWEST_BINS, min(MOST_BINS, math.ceil(3 * math.cbrt(fewest))))
+    return max(MIN_BINS, min(MAX_BINS, math.ceil(3 * math.cbrt(fewest))))
 
 
 def _counts(values: Ordered, edges: FloatArray) -> FloatArray:
@@ -218,13 +218,13 @@ def _whole_edges(low: float, high: float, bins: int) -> FloatArray:
 
 
 def _log_edges(low: float, high: float, bins: int) -> FloatArray:
-    """Lay the finest of the fixed grids that needs no more bins than that, and at least `FEWEST_BINS`."""
+    """Lay the finest of the fixed grids that needs no more bins than that, and at least `MIN_BINS`."""
     for per_decade in _PER_DECADE:
         first = math.floor(math.log10(low) * per_decade)
         last = math.floor(math.log10(high) * per_decade) + 1
         if last - first <= bins:
             break
-    missing = max(0, FEWEST_BINS - (last - first))
+    missing = max(0, MIN_BINS - (last - first))
     exponents = numpy.arange(first - missing // 2, last + missing - missing // 2 + 1)
     edges: FloatArray = 10.0 ** (exponents / per_decade)
     return edges

@@ -9,7 +9,7 @@ import polars
 from vlmhyperbench.analysis.distributions import FloatArray
 from vlmhyperbench.analysis.figures import Axis, FigureSpec, timeline_figure
 from vlmhyperbench.analysis.labels import short
-from vlmhyperbench.analysis.timelines import Grid, most_under_way
+from vlmhyperbench.analysis.timelines import Grid, max_under_way
 from vlmhyperbench.reports.sections.wording import plural
 from vlmhyperbench.summaries.evidence import RunEvidence
 from vlmhyperbench.summaries.records import TokenEvents
@@ -60,7 +60,7 @@ def progress_over(rows: polars.DataFrame, events: TokenEvents | None) -> Progres
         failed_per_s=grid.count(failed.to_numpy()) / grid.width_s,
         failed=len(failed),
         in_flight=grid.mean_under_way(began, ended),
-        most_in_flight=most_under_way(began, ended),
+        most_in_flight=max_under_way(began, ended),
         endless=sent.height - whole.height,
         output_tokens_per_s=tokens_per_s(events) if events is not None else None,
         uncounted=events.uncounted if events is not None else 0,

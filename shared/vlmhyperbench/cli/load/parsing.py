@@ -19,8 +19,8 @@ from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 from vlmhyperbench_sdk.jsontext import parse_object
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
-MOST_POINTS = 100
-MOST_SOCKET_BYTES = 107 if sys.platform == "linux" else 103
+MAX_POINTS = 100
+MAX_SOCKET_BYTES = 107 if sys.platform == "linux" else 103
 """Of a Unix socket's path: `sun_path` less the zero at its end."""
 
 
@@ -60,9 +60,9 @@ def check_socket(path: Path) -> str:
         ) from error
     if not is_socket:
         raise InvalidInput(f"--unix-socket {path} is no socket.", cure="Give the path at which the server listens.")
-    if len(os.fsencode(path)) > MOST_SOCKET_BYTES:
+    if len(os.fsencode(path)) > MAX_SOCKET_BYTES:
         raise InvalidInput(
-            f"--unix-socket {path} is longer than the {MOST_SOCKET_BYTES} bytes that an address may have.",
+            f"--unix-socket {path} is longer than the {MAX_SOCKET_BYTES} bytes that an address may have.",
             cure="Give a path relative to where you are, or a shorter link to it.",
         )
     return str(path)
@@ -110,8 +110,8 @@ def parse_sweep(text: str) -> tuple[Axis, tuple[float, ...]]:
     if axis not in ("rate", "concurrency") or not all(re.fullmatch(r"\d{1,9}(\.\d{1,9})?", part) for part in parts):
         raise InvalidInput(f"--sweep {text!r} is no sweep.", cure="Write rate=5,10,20 or concurrency=1,2,4.")
     values = tuple(map(float, parts))
-    if len(set(values)) != len(values) or len(values) > MOST_POINTS:
-        raise InvalidInput(f"--sweep takes up to {MOST_POINTS} values, each once.", cure="Leave some out.")
+    if len(set(values)) != len(values) or len(values) > MAX_POINTS:
+        raise InvalidInput(f"--sweep takes up to {MAX_POINTS} values, each once.", cure="Leave some out.")
     return cast("Axis", axis), values
 
 

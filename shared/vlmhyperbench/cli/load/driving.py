@@ -1,4 +1,4 @@
-"""Drive what `load` was asked for, once, repeatedly, over a sweep or in search of a rate, and print what it came to."""
+"""Measure a planned load once, repeatedly, in pairs, over a sweep or in search of a rate, and print the result."""
 
 from __future__ import annotations
 
@@ -9,25 +9,24 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from vlmhyperbench.analysis.load_metrics import Until
-from vlmhyperbench.analysis.load_result import LoadResult, PresetUsed
+from vlmhyperbench.analysis.load_result import LoadResult
 from vlmhyperbench.cli import exits
-from vlmhyperbench.cli.load_text import print_against, print_repeats, print_result, print_search, print_sweep
+from vlmhyperbench.cli.load.planning import PlannedLoad, Series
+from vlmhyperbench.cli.load.series_text import print_against, print_repeats, print_search, print_sweep
+from vlmhyperbench.cli.load.text import print_result
 from vlmhyperbench.cli.output import emit, note
 from vlmhyperbench.cli.shown import Shown
 from vlmhyperbench.load.against import Against, Side, measure_against
 from vlmhyperbench.load.idle import Idle
 from vlmhyperbench.load.measure import Control, Target, check_record, measure
-from vlmhyperbench.load.presets import judged_by
+from vlmhyperbench.load.presets import checked_by
 from vlmhyperbench.load.search import SearchResult, requests_of_probe, search_rate
-from vlmhyperbench.load.series import Axis, MeasureOne, Repeats, Sweep, at_value, repeat, sweep
+from vlmhyperbench.load.series import Measure, Repeats, Sweep, at_value, repeat, sweep
 from vlmhyperbench.load.workload import Workload, check_load
 from vlmhyperbench_sdk.errors import InvalidInput, Unavailable
-from vlmhyperbench_sdk.load import Endpoint
 
 Found: TypeAlias = LoadResult | Repeats | Sweep | SearchResult | Against
 _KINDS: Mapping[type[Found], str] = {
@@ -39,71 +38,48 @@ _KINDS: Mapping[type[Found], str] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
-    """How often and at which points a load is measured; at most one of the three."""
-
-    repeats: int = 1
-    until: Until | None = None
-    axis: Axis | None = None
-    values: tuple[float, ...] = ()
-    is_search: bool = False
-    first_per_s: float | None = None
-    most_probes: int = 1
-    against: Endpoint | None = None
-    """Measure in pairs, at the target and here; `repeats` of them."""
-
-    @property
-    def is_repeated(self) -> bool:
-        """Whether the same load is measured several times."""
-        return self.against is None and (self.repeats > 1 or self.until is not None)
-
-
-def run_load(
-    workload: Workload,
-    target: Target,
-    series: Series,
-    *,
-    preset: PresetUsed | None,
-    record: Path | None,
-    is_live: bool,
-    shown: Shown,
-) -> int:
+def run_load(planned: PlannedLoad, *, record: Path | None, is_live: bool, shown: Shown) -> int:
     """Check everything before anything is sent, then measure and print; return the exit code.
 
-    `is_live` tells rates and percentiles so far where stderr is no terminal, too.
+    Args:
+        planned: What is measured.
+        record: Folder in which the request records are kept.
+        is_live: Print rates and percentiles so far even where stderr is no terminal.
+        shown: How the answer is shown.
 
     Raises:
         InvalidInput: something cannot be planned.
         Unavailable: nothing could be measured.
     """
-    workload, target = _checked(workload, target, series)
+    series, preset = planned.series, planned.preset
+    workload, target = _checked(planned.workload, planned.target, series)
     check_record(record)
     stopped_by: list[signal.Signals] = []
     is_watched = not shown.quiet and (is_live or sys.stderr.isatty())
     control = Control(tell=lambda text: note(text, shown), is_watched=is_watched)
 
-    async def measure_one(one: Workload, name: str) -> LoadResult:
+    async def measure_at(load: Workload, name: str, at: Target) -> LoadResult:
         folder = record / name if record is not None and name else record
-        result = await measure(one, target, control, record=folder)
-        return result if preset is None else judged_by(result, one, preset)
+        result = await measure(load, at, control, record=folder)
+        return result if preset is None else checked_by(result, load, preset)
 
-    async def measure_side(one: Workload, side: Side, name: str) -> LoadResult:
+    async def measure_target(load: Workload, name: str) -> LoadResult:
+        return await measure_at(load, name, target)
+
+    async def measure_side(load: Workload, side: Side, name: str) -> LoadResult:
         endpoint = series.against if side == "second" and series.against is not None else target.endpoint
-        folder = record / name if record is not None else None
-        result = await measure(one, dataclasses.replace(target, endpoint=endpoint), control, record=folder)
-        return result if preset is None else judged_by(result, one, preset)
+        return await measure_at(load, name, dataclasses.replace(target, endpoint=endpoint))
 
     async def drive() -> Found:
         def stop(number: signal.Signals) -> None:
             stopped_by.append(number)
             control.stop()
 
-        with _told_of_signals(stop):
+        with _stopping_at_signals(stop):
             if series.against is not None:
                 urls = (target.endpoint.url, series.against.url)
                 return await measure_against(workload, measure_side, control, urls=urls, pairs=series.repeats)
-            return await _drive(workload, target, series, control, measure_one)
+            return await _drive(workload, target, series, control, measure_target)
 
     try:
         found = asyncio.run(drive())
@@ -125,29 +101,29 @@ def _code_of_signal(number: signal.Signals) -> int:
 
 
 async def _drive(
-    workload: Workload, target: Target, series: Series, control: Control, measure_one: MeasureOne
+    workload: Workload, target: Target, series: Series, control: Control, measure_target: Measure
 ) -> Found:
     if series.is_repeated:
-        return await repeat(workload, measure_one, control, most=series.repeats, until=series.until)
+        return await repeat(workload, measure_target, control, max_repeats=series.repeats, until=series.until)
     bare = dataclasses.replace(target, slo={})
     idle = Idle(workload, lambda probe: measure(probe, bare, control))
     if series.axis is not None:
-        return await sweep(workload, measure_one, control, axis=series.axis, values=series.values, idle=idle)
+        return await sweep(workload, measure_target, control, axis=series.axis, values=series.values, idle=idle)
     if series.is_search:
         return await search_rate(
             workload,
-            measure_one,
+            measure_target,
             control,
             slo=target.slo,
             first_per_s=series.first_per_s,
-            most_probes=series.most_probes,
+            max_probes=series.max_probes,
             idle=idle,
         )
-    return await measure_one(workload, "")
+    return await measure_target(workload, "")
 
 
 def _checked(workload: Workload, target: Target, series: Series) -> tuple[Workload, Target]:
-    """See that every load of the series can be planned; give a search its number of requests and its certainty."""
+    """Check that every load of the series can be planned; give a search its number of requests and its certainty."""
     if series.against is not None and series.until is not None:
         raise InvalidInput("--against measures --repeats pairs: it takes no --until-precision.", cure="Leave it out.")
     if sum((series.is_repeated, series.axis is not None, series.is_search, series.against is not None)) > 1:
@@ -165,9 +141,9 @@ def _checked(workload: Workload, target: Target, series: Series) -> tuple[Worklo
                 cure="Give --requests, or none of them.",
             )
         at_value(workload, "rate", 1.0)  # says so where it has no rate to search
-        requests = requests_of_probe(target.slo, workload.requests, most_probes=series.most_probes)
+        requests = requests_of_probe(target.slo, workload.requests, max_probes=series.max_probes)
         workload = dataclasses.replace(workload, requests=requests)
-        target = dataclasses.replace(target, certainty=certainty_of_probe(most_probes=series.most_probes))
+        target = dataclasses.replace(target, certainty=certainty_of_probe(max_probes=series.max_probes))
     if series.axis is None:
         check_load(workload)
     for value in series.values:
@@ -193,8 +169,8 @@ def _show(found: Found, shown: Shown) -> None:
 
 
 @contextmanager
-def _told_of_signals(stop: Callable[[signal.Signals], None]) -> Iterator[None]:
-    """Call `stop` for Ctrl-C and SIGTERM in place of what they do else; only a main thread hears signals."""
+def _stopping_at_signals(stop: Callable[[signal.Signals], None]) -> Iterator[None]:
+    """Call `stop` for Ctrl-C and SIGTERM in place of their usual handlers; only a main thread receives signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,0 +1,32 @@
+"""How the help of commands shows their options: in these groups, in this order."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cyclopts import Group, Parameter
+
+TARGET: Final = Group.create_ordered("Target")
+TASK: Final = Group.create_ordered("Task")
+WORKLOAD: Final = Group.create_ordered("Workload")
+SCHEDULE: Final = Group.create_ordered("Schedule")
+LIMITS: Final = Group.create_ordered("Limits")
+DECODING: Final = Group.create_ordered("Decoding")
+SCORING: Final = Group.create_ordered("Scoring")
+SLO: Final = Group.create_ordered("SLO")
+SERIES: Final = Group.create_ordered("Series of measurements")
+SELECTION: Final = Group.create_ordered("Selection")
+SERVER: Final = Group.create_ordered("Server")
+STACK: Final = Group.create_ordered("Stack")
+CLIENT: Final = Group.create_ordered("Client")
+SUBMISSION: Final = Group.create_ordered("Submission")
+OUTPUT: Final = Group.create_ordered("Output")
+
+
+def _show_default(value: object) -> str | None:
+    """Return the default as the help shows it; one that stands for "not given" is not shown."""
+    return None if value is None or value is False or value in ("", ()) else str(value)
+
+
+COMMON: Final = Parameter(negative=(), show_default=_show_default)
+"""What holds for the parameters of every command."""
