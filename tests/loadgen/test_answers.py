@@ -110,6 +110,12 @@ def test_an_event_without_data_says_nothing(line_end: bytes) -> None:
     assert (answer.text, answer.error) == ("a", None)
 
 
+def test_cached_tokens_of_the_prompt_are_those_that_the_server_names() -> None:
+    cached = {**tokens_of(1), "prompt_tokens_details": {"cached_tokens": 64}}
+    assert read(chunk(event({"content": "a"}, usage=cached)), chunk(b"data: [DONE]\n\n")).cached_tokens == 64
+    assert read(chunk(event({"content": "a"}, usage=tokens_of(1))), chunk(b"data: [DONE]\n\n")).cached_tokens is None
+
+
 def hidden_of(count: int, hidden: int) -> dict[str, object]:
     return {**tokens_of(count), "completion_tokens_details": {"reasoning_tokens": hidden}}
 

@@ -28,7 +28,8 @@ from vlmhyperbench_reporter.bundles import MeasureFile, RunBundle
 from vlmhyperbench_reporter.events import read_events
 from vlmhyperbench_sdk.types import JsonObject
 
-PAYLOAD = ("text", "error", "system_prompt", "user_prompt")
+PAYLOAD = ("text", "error", "system_prompt", "user_prompt", "cached_tokens")
+_COUNTED = ("cached_tokens",)
 _NO_SAMPLES = polars.Schema(
     {
         "key": polars.String(),
@@ -142,7 +143,7 @@ async def _judged(runtime: Runtime, run_id: UUID, found: Sequence[PhaseView]) ->
     for phase in found:
         if phase.kind != "judge":
             continue
-        rows = await read_facts(runtime.database, runtime.storage, run_id, phases=[phase.no], payload=False)
+        rows = await read_facts(runtime.database, runtime.storage, run_id, phases=[phase.no], payload=_COUNTED)
         uses.append(use_of_judge(str(phase.params[METRIC]), rows))
     return tuple(uses)
 

@@ -23,6 +23,7 @@ from vlmhyperbench_sdk.completions import (
     ChoiceStream,
     Said,
     as_document,
+    cached_tokens,
     hidden_tokens,
     parse_document,
     read_completion,
@@ -54,6 +55,8 @@ class ParsedAnswer:
     finish_reason: str | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    cached_tokens: int | None = None
+    """Of the prompt's; None where the server does not say."""
     error: str | None = None
     """`code: message` where the answer is an error, or is malformed."""
     is_transient: bool = False
@@ -175,6 +178,7 @@ def _add_event(reading: _Reading, event: dict[str, Any], at: int, said: Said | N
     if counts:
         answer.prompt_tokens = counts.get("prompt_tokens", answer.prompt_tokens)
         answer.completion_tokens = counts.get("completion_tokens", answer.completion_tokens)
+        answer.cached_tokens = cached_tokens(event)
         reading.hidden = hidden_tokens(event) or 0
     completion = counts.get("completion_tokens")
     kind = _add_delta(reading, said) if said is not None else None

@@ -39,6 +39,7 @@ COLUMNS = (
     "request_sha256",
     "conversation",
     "build_ns",
+    "cached_tokens",
 )
 """The names of `vlmhyperbench_sdk.load.RECORD_COLUMNS`, in order; a test compares the two."""
 
@@ -89,6 +90,7 @@ def make_row(done: Try, answer: ParsedAnswer, mask: Callable[[str], str]) -> Row
         sha256_of(request),
         done.conversation,
         done.build_ns,
+        answer.cached_tokens,
     ]
 
 

@@ -158,6 +158,13 @@ def hidden_tokens(document: Mapping[str, Any]) -> int | None:
     return token_count(details.get("reasoning_tokens")) if isinstance(details, dict) else None
 
 
+def cached_tokens(document: Mapping[str, Any]) -> int | None:
+    """Return how many of the prompt's tokens a document's usage states to have come from a cache, where it does."""
+    usage = document.get("usage")
+    details = usage.get("prompt_tokens_details") if isinstance(usage, dict) else None
+    return token_count(details.get("cached_tokens")) if isinstance(details, dict) else None
+
+
 def token_count(value: object) -> int | None:
     """Return a count of tokens, or None where it cannot be one."""
     return value if type(value) is int and 0 <= value <= MAX_TOKENS else None

@@ -87,6 +87,7 @@ RECORD_COLUMNS: dict[str, str] = {
     "request_sha256": "str",  # of the planned body: that of a later turn as it is without the answers
     "conversation": "i8?",  # null: the request is no turn of one
     "build_ns": "i8?",  # what it took to read the answer before and to build this turn's body; null of first turns
+    "cached_tokens": "i4?",  # of prompt_tokens, those that the server says it had in its cache
 }
 """Columns of a segment, in order: `i4 i8 str`, `?` nullable, `[]` list; the `event_*` lists run in parallel."""
 

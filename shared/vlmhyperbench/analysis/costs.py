@@ -92,7 +92,7 @@ def _of_tokens(prices: Prices, usage: Usage) -> float | str:
         return f"a prompt is longer than the {prices.max_prompt_tokens:,} tokens up to which the price holds"
     if prices.per_image and usage.images is None:
         return "images have a price, and how many were sent is not recorded"
-    cached = usage.cached_tokens if prices.cached_prompt_per_million is not None else 0
+    cached = min(usage.cached_tokens, usage.prompt_tokens) if prices.cached_prompt_per_million is not None else 0
     of_tokens = (
         (usage.prompt_tokens - cached) * (prices.prompt_per_million or 0.0)
         + cached * (prices.cached_prompt_per_million or 0.0)

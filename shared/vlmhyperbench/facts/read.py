@@ -96,7 +96,12 @@ def _read_payloads(opened: Sequence[tuple[ChunkView, Path]], wanted: Sequence[st
     frames = [polars.DataFrame(schema={**place, **{name: every[name] for name in wanted}})]
     for chunk, path in opened:
         keys = {"run_id": str(chunk.run_id), "claim_id": str(chunk.claim_id), "chunk": chunk.no}
-        rows = polars.read_parquet(path, columns=list(wanted), glob=False).with_row_index("row")
+        known = polars.read_parquet_schema(path)
+        columns = [name for name in wanted if name in known] or ["ordinal"]
+        rows = polars.read_parquet(path, columns=columns, glob=False)
+        # A chunk of an earlier version lacks what was recorded later.
+        rows = rows.with_columns(polars.lit(None).alias(name) for name in wanted if name not in known)
+        rows = rows.with_row_index("row")
         values = [polars.lit(value).alias(name) for name, value in (keys | {"source_phase": chunk.phase}).items()]
         named = rows.with_columns(*values)
         frames.append(named.select([polars.col(name).cast(kind) for name, kind in frames[0].schema.items()]))

@@ -33,6 +33,7 @@ PAYLOAD_COLUMNS = (
     "event_kind",
     "event_token_source",
     "last_event_ns",
+    "cached_tokens",
 )
 """What `facts.read` takes from chunks; everything else is in the fact's row."""
 

@@ -279,3 +279,23 @@ def test_a_chunk_is_written_in_the_order_of_its_schema(tmp_path: Path) -> None:
     frame = chunk_frame(["a"])
     write_chunk(frame.select(sorted(frame.columns)).with_columns(more=polars.lit(1)), tmp_path / "chunk.parquet")
     assert polars.read_parquet(tmp_path / "chunk.parquet").schema == polars_schema()
+
+
+@pytest.mark.parametrize("payload", [True, ("cached_tokens",), ("cached_tokens", "text")])
+async def test_a_chunk_of_an_earlier_version_lacks_what_was_recorded_later(
+    database: Database, storage: Storage, monkeypatch: pytest.MonkeyPatch, folder: Path, payload: bool | tuple[str, ...]
+) -> None:
+    shard = await _shard(database, "old")
+
+    def write_earlier(frame: polars.DataFrame, path: Path) -> None:
+        frame.drop("cached_tokens").write_parquet(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tests.support.builders.write_chunk", write_earlier)
+        await _answer(database, storage, folder, shard, [0, 1])
+    await _answer(database, storage, folder, shard, [2], no=1)
+    facts = await read_facts(database, storage, shard.run.id, payload=payload)
+    assert facts["ordinal"].to_list() == [0, 1, 2]
+    assert facts["cached_tokens"].to_list() == [None] * 3
+    if payload is not True and "text" in payload:
+        assert facts["text"].to_list() == ["old 0", "old 1", "old 2"]
