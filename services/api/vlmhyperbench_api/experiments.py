@@ -29,7 +29,7 @@ from vlmhyperbench_api.presenting import experiment_of
 from vlmhyperbench_api.reading import read_experiment
 from vlmhyperbench_api.runs import IdempotencyKey
 from vlmhyperbench_api.security import Principal, requires
-from vlmhyperbench_api.submission import publish_all, submit_experiment
+from vlmhyperbench_api.submission import Submission, publish_all, submit_experiment
 
 router = APIRouter(prefix="/experiments", tags=["experiments"], route_class=StrictRoute)
 
@@ -42,7 +42,10 @@ async def create_experiment(
     body: ExperimentCreate, principal: Writer, runtime: RuntimeOf, registries: RegistriesOf, key: IdempotencyKey = None
 ) -> ExperimentDetail:
     """Submit an experiment: its runs are created with it."""
-    return await submit_experiment(runtime, await registries.catalogue(), body, principal, key)
+    catalogue = await registries.catalogue()
+    return await submit_experiment(
+        Submission(body=body, principal=principal, key=key, catalogue=catalogue, runtime=runtime)
+    )
 
 
 @router.get("")

@@ -31,7 +31,7 @@ from vlmhyperbench_api.ids import MaybeExperimentId, RunId
 from vlmhyperbench_api.presenting import run_of
 from vlmhyperbench_api.reading import read_run
 from vlmhyperbench_api.security import Principal, requires
-from vlmhyperbench_api.submission import submit_import, submit_rerun, submit_rescoring, submit_run
+from vlmhyperbench_api.submission import Submission, submit_import, submit_rerun, submit_rescoring, submit_run
 
 router = APIRouter(prefix="/runs", tags=["runs"], route_class=StrictRoute)
 
@@ -54,7 +54,8 @@ async def create_run(
     body: RunCreate, principal: Writer, runtime: RuntimeOf, registries: RegistriesOf, key: IdempotencyKey = None
 ) -> RunDetail:
     """Submit a run."""
-    return await submit_run(runtime, await registries.catalogue(), body, principal, key)
+    catalogue = await registries.catalogue()
+    return await submit_run(Submission(body=body, principal=principal, key=key, catalogue=catalogue, runtime=runtime))
 
 
 @router.post("/{run_id}/rescore", status_code=201)
@@ -67,7 +68,10 @@ async def rescore_run(
     key: IdempotencyKey = None,
 ) -> RunDetail:
     """Evaluate the answers of a run that has ended anew: a new run, which asks no model."""
-    return await submit_rescoring(runtime, await registries.catalogue(), run_id, body, principal, key)
+    catalogue = await registries.catalogue()
+    return await submit_rescoring(
+        Submission(body=body, principal=principal, key=key, catalogue=catalogue, runtime=runtime, parent_id=run_id)
+    )
 
 
 @router.post("/{run_id}/rerun", status_code=201)
@@ -80,7 +84,10 @@ async def rerun_run(
     key: IdempotencyKey = None,
 ) -> RunDetail:
     """Run again: a new run, which keeps the rows of the old one that are ok and answer the same requests."""
-    return await submit_rerun(runtime, await registries.catalogue(), run_id, body, principal, key)
+    catalogue = await registries.catalogue()
+    return await submit_rerun(
+        Submission(body=body, principal=principal, key=key, catalogue=catalogue, runtime=runtime, parent_id=run_id)
+    )
 
 
 @router.post("/import", status_code=201)
@@ -93,7 +100,10 @@ async def import_run(
     key: IdempotencyKey = None,
 ) -> RunDetail:
     """Evaluate answers that another tool asked for: a run that takes them from a file which was sent before."""
-    return await submit_import(runtime, await registries.catalogue(), answer_files, body, principal, key)
+    catalogue = await registries.catalogue()
+    return await submit_import(
+        Submission(body=body, principal=principal, key=key, catalogue=catalogue, runtime=runtime), answer_files
+    )
 
 
 @router.get("")

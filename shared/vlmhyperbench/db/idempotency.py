@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
-from sqlalchemy import select
+from sqlalchemy import Row, Select, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -17,13 +16,14 @@ from vlmhyperbench.errors import Conflict
 _KEY = table_of(IdempotencyKeyRow)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyClaim:
-    """What a key stands for; `is_new` says that this transaction took it, and must now make the thing."""
+async def known(session: AsyncSession, *, principal: str, key: str, body_sha256: str) -> UUID | None:
+    """Return the id of what a key was taken for; None where nobody has taken it.
 
-    resource: str
-    resource_id: UUID
-    is_new: bool
+    Raises:
+        Conflict: the key was used with another body.
+    """
+    found = (await session.execute(_row(principal, key))).one_or_none()
+    return None if found is None else _resource_of(found, body_sha256)
 
 
 async def claim(
@@ -34,8 +34,8 @@ async def claim(
     body_sha256: str,
     resource: Literal["run", "experiment"],
     resource_id: UUID,
-) -> KeyClaim:
-    """Take a key for a thing that this transaction is about to make, or learn what it was taken for before.
+) -> UUID:
+    """Take a key for what this transaction is about to make; return its id, or that of what it was taken for before.
 
     A second request with the same key waits here until the first one's transaction has ended.
 
@@ -49,12 +49,20 @@ async def claim(
         .returning(_KEY.c.resource_id)
     )
     if taken.one_or_none() is not None:
-        return KeyClaim(resource=resource, resource_id=resource_id, is_new=True)
-    known = (await session.execute(select(_KEY).where(_KEY.c.principal == principal, _KEY.c.key == key))).one()
-    if known.body_sha256 != body_sha256:
+        return resource_id
+    return _resource_of((await session.execute(_row(principal, key))).one(), body_sha256)
+
+
+def _row(principal: str, key: str) -> Select[Any]:
+    return select(_KEY).where(_KEY.c.principal == principal, _KEY.c.key == key)
+
+
+def _resource_of(found: Row[Any], body_sha256: str) -> UUID:
+    if found.body_sha256 != body_sha256:
         raise Conflict(
             "This idempotency key was used with another body.",
             cure="Send a new key, or the body of the first request.",
             code="idempotency_conflict",
         )
-    return KeyClaim(resource=known.resource, resource_id=known.resource_id, is_new=False)
+    resource_id: UUID = found.resource_id
+    return resource_id

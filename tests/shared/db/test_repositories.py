@@ -30,26 +30,41 @@ from vlmhyperbench.errors import Conflict
 pytestmark = pytest.mark.anyio
 
 
-async def _claim_key(database: Database, key: str, body: str, *, principal: str = "p") -> idempotency.KeyClaim:
+async def _claim_key(database: Database, key: str, body: str, *, principal: str = "p") -> tuple[UUID, bool]:
+    """Return what the key stands for, and whether it was taken for that just now."""
+    resource_id = uuid4()
     async with database.transaction() as session:
-        return await idempotency.claim(
-            session, principal=principal, key=key, body_sha256=body, resource="run", resource_id=uuid4()
+        found = await idempotency.claim(
+            session, principal=principal, key=key, body_sha256=body, resource="run", resource_id=resource_id
         )
+    return found, found == resource_id
 
 
 async def test_of_requests_with_one_key_at_once_one_makes_the_run_and_all_get_it(database: Database) -> None:
     claims = await asyncio.gather(*(_claim_key(database, "together", "body") for _ in range(12)))
-    assert sum(claim.is_new for claim in claims) == 1
-    assert len({claim.resource_id for claim in claims}) == 1
+    assert sum(is_new for _, is_new in claims) == 1
+    assert len({resource_id for resource_id, _ in claims}) == 1
 
 
 async def test_a_key_with_another_body_is_a_conflict_and_another_principal_has_its_own(database: Database) -> None:
-    first = await _claim_key(database, "key", "body")
+    first, _ = await _claim_key(database, "key", "body")
     with pytest.raises(Conflict) as refused:
         await _claim_key(database, "key", "other")
     assert refused.value.code == "idempotency_conflict"
-    assert (await _claim_key(database, "key", "other", principal="q")).is_new
-    assert (await _claim_key(database, "key", "body")).resource_id == first.resource_id
+    _, is_new = await _claim_key(database, "key", "other", principal="q")
+    assert is_new
+    assert await _claim_key(database, "key", "body") == (first, False)
+
+
+async def test_what_a_key_stands_for_is_known_without_taking_it(database: Database) -> None:
+    async with database.transaction() as session:
+        assert await idempotency.known(session, principal="p", key="new", body_sha256="body") is None
+    first, is_new = await _claim_key(database, "new", "body")
+    assert is_new
+    async with database.transaction() as session:
+        assert await idempotency.known(session, principal="p", key="new", body_sha256="body") == first
+        with pytest.raises(Conflict):
+            await idempotency.known(session, principal="p", key="new", body_sha256="other")
 
 
 async def test_a_key_whose_transaction_failed_is_free_again(database: Database) -> None:
@@ -62,7 +77,8 @@ async def test_a_key_whose_transaction_failed_is_free_again(database: Database) 
 
     with pytest.raises(KeyError):
         await fail_half_way()
-    assert (await _claim_key(database, "failed", "b")).is_new
+    _, is_new = await _claim_key(database, "failed", "b")
+    assert is_new
 
 
 async def test_a_manifest_is_stored_once_by_content(database: Database) -> None:

@@ -1,0 +1,21 @@
+"""Submit runs and experiments: resolve names to pinned specs, then write everything in one transaction."""
+
+from vlmhyperbench_api.submission.request import Submission
+from vlmhyperbench_api.submission.submitting import (
+    publish_all,
+    submit_experiment,
+    submit_import,
+    submit_rerun,
+    submit_rescoring,
+    submit_run,
+)
+
+__all__ = [
+    "Submission",
+    "publish_all",
+    "submit_experiment",
+    "submit_import",
+    "submit_rerun",
+    "submit_rescoring",
+    "submit_run",
+]

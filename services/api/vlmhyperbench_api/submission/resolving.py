@@ -1,0 +1,116 @@
+"""From the names in a body to pinned specs. Reads registry files and looks up plugins: call it in a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from vlmhyperbench.db.views import RunView
+from vlmhyperbench.domain.specs import ImportTarget, RunSpec
+from vlmhyperbench.errors import InvalidInput, NotFound
+from vlmhyperbench.exchange.answers import answers_key
+from vlmhyperbench.registry.importing import resolve_import
+from vlmhyperbench.registry.resolution import replaced_data, resolve_experiment, resolve_rescoring, resolve_run
+from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
+from vlmhyperbench.scoring.extraction import open_extractor
+from vlmhyperbench.storage import STORAGE_SCHEME
+from vlmhyperbench.wire.answers import Answers, RunImport
+from vlmhyperbench.wire.runs import ExperimentCreate, RunCreate, RunRerun, RunRescore
+from vlmhyperbench_api.submission.request import Submission
+
+
+def pin_run(submission: Submission[RunCreate]) -> tuple[str, RunSpec]:
+    """Return the name and the spec of a run.
+
+    Raises:
+        InvalidInput: names that do not exist, or that do not go together; all errors at once.
+    """
+    body = submission.body
+    return _name(body.name, body.run), _pin_entry(submission, body.run)
+
+
+def pin_import(submission: Submission[RunImport], found: Answers) -> tuple[str, RunSpec]:
+    """Return the name and the spec of a run that takes its answers from a file; `found` is what the file holds.
+
+    Raises:
+        InvalidInput: names that do not exist.
+    """
+    body = submission.body
+    path = f"{STORAGE_SCHEME}{answers_key(submission.project_id, found.sha256)}"
+    with names_are_input():
+        spec = resolve_import(submission.catalogue, found, body, storage_path=path, plugins=submission.plugins)
+    return body.name or f"{spec.target.served_name}, imported", spec
+
+
+def pin_rescoring(submission: Submission[RunRescore], parent: RunView) -> tuple[str, RunSpec]:
+    """Return the name and the spec of a run that evaluates the answers of another anew.
+
+    Raises:
+        InvalidInput: a metric or an extractor cannot be had.
+    """
+    body = submission.body
+    spec = resolve_rescoring(submission.catalogue, parent.pinned_spec(), body, plugins=submission.plugins)
+    return body.name or f"{parent.name}, re-scored", spec
+
+
+def pin_rerun(submission: Submission[RunRerun], parent: RunView) -> tuple[str, RunSpec]:
+    """Return the name and the spec of a run that asks again what has changed of another.
+
+    Raises:
+        InvalidInput: names that do not exist, or a backend that is not installed any more.
+    """
+    body, spec = submission.body, parent.pinned_spec()
+    if body.run is not None:
+        spec = _pin_entry(submission, body.run)
+    elif not isinstance(spec.target, ImportTarget):
+        problem = submission.plugins.problem_with("backends", spec.target.backend_class)
+        if problem is not None:
+            raise InvalidInput(f"The run cannot be asked again: {problem[0]}", cure=problem[1])
+    with names_are_input():  # said before anything is asked, not when it is scored
+        for extractor in spec.extractors:
+            open_extractor(extractor)
+    kept = "cache" if spec.reuse == "cache" else "equal"
+    forced = {"index": "nothing", "inference": "nothing", "evaluation": "answers"}
+    reuse = forced.get(body.force or "", kept)
+    return body.name or f"{parent.name}, again", spec.model_copy(update={"reuse": reuse})
+
+
+def pin_experiment(submission: Submission[ExperimentCreate]) -> tuple[str, list[tuple[str, RunSpec]]]:
+    """Return the name of an experiment, and name and spec of each of its runs.
+
+    Raises:
+        InvalidInput: names that do not exist, or that do not go together; all errors at once.
+    """
+    catalogue, body = submission.catalogue, submission.body
+    wanted = body.experiment
+    with names_are_input():
+        entry = catalogue.look_up(catalogue.experiments, "experiments", wanted) if isinstance(wanted, str) else wanted
+        return _name(body.name, wanted), resolve_experiment(catalogue, entry, plugins=submission.plugins)
+
+
+def warnings_of(submission: Submission[RunCreate] | Submission[ExperimentCreate]) -> list[str]:
+    """Say which data of the entry another layer of the registry has replaced."""
+    body = submission.body
+    kind, wanted = ("runs", body.run) if isinstance(body, RunCreate) else ("experiments", body.experiment)
+    entry = submission.catalogue.of(kind).get(wanted) if isinstance(wanted, str) else wanted
+    return replaced_data(submission.catalogue, entry) if isinstance(entry, RunEntry | ExperimentEntry) else []
+
+
+@contextmanager
+def names_are_input() -> Iterator[None]:
+    """A name in a body that does not exist makes the body wrong; it is not the address that was not found."""
+    try:
+        yield
+    except NotFound as error:
+        raise InvalidInput(error.message, cure=error.cure, code="unknown_name") from error
+
+
+def _pin_entry(submission: Submission[RunCreate] | Submission[RunRerun], wanted: str | RunEntry) -> RunSpec:
+    catalogue = submission.catalogue
+    with names_are_input():
+        entry = catalogue.look_up(catalogue.runs, "runs", wanted) if isinstance(wanted, str) else wanted
+        return resolve_run(catalogue, entry, plugins=submission.plugins)
+
+
+def _name(given: str | None, wanted: str | RunEntry | ExperimentEntry) -> str:
+    return given or (wanted if isinstance(wanted, str) else wanted.name) or "unnamed"

@@ -1,0 +1,216 @@
+"""The five ways to submit: each resolves while no transaction is open, and then writes in one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TypeAlias, TypeVar
+from uuid import UUID, uuid4
+
+from vlmhyperbench.db import runs, tallies
+from vlmhyperbench.db.engine import AsyncSession
+from vlmhyperbench.db.views import RunView
+from vlmhyperbench.domain.planning import plan_run
+from vlmhyperbench.domain.specs import RunSpec
+from vlmhyperbench.errors import Conflict, NotFound
+from vlmhyperbench.runtime import Runtime
+from vlmhyperbench.wire.answers import RunImport
+from vlmhyperbench.wire.runs import ExperimentCreate, ExperimentDetail, RunCreate, RunDetail, RunRerun, RunRescore
+from vlmhyperbench_api.answer_files import AnswerFiles
+from vlmhyperbench_api.baselines import pin_baseline
+from vlmhyperbench_api.reading import read_experiment, read_run
+from vlmhyperbench_api.submission.request import Body, Submission
+from vlmhyperbench_api.submission.resolving import (
+    names_are_input,
+    pin_experiment,
+    pin_import,
+    pin_rerun,
+    pin_rescoring,
+    pin_run,
+    warnings_of,
+)
+from vlmhyperbench_api.submission.writing import add_experiment, add_rescoring, add_run
+
+RunBody = TypeVar("RunBody", RunCreate, RunImport, RunRescore, RunRerun)
+Detail = TypeVar("Detail", RunDetail, ExperimentDetail)
+Write: TypeAlias = Callable[[AsyncSession, UUID], Awaitable[None]]
+"""Writes what was resolved, under a new id."""
+Resolve: TypeAlias = Callable[[], Awaitable[Write]]
+"""Reads files and looks names up; no transaction is open meanwhile."""
+
+
+async def submit_run(submission: Submission[RunCreate]) -> RunDetail:
+    """Create a run with its first job and event, or return the one that the key stands for.
+
+    Raises:
+        InvalidInput: names that do not exist, or that do not go together; all errors at once.
+        Conflict: the key was used with another body.
+    """
+
+    async def resolve() -> Write:
+        name, spec = await asyncio.to_thread(pin_run, submission)
+        return _write_fresh(submission, name, spec)
+
+    created = await _submit_run(submission, resolve)
+    return created.model_copy(update={"warnings": warnings_of(submission)})
+
+
+async def submit_import(submission: Submission[RunImport], answer_files: AnswerFiles) -> RunDetail:
+    """Create a run that takes its answers from a file, or return the one that the key stands for.
+
+    Raises:
+        InvalidInput: the file was not sent; names that do not exist.
+        Conflict: the key was used with another body.
+    """
+
+    async def resolve() -> Write:
+        with names_are_input():
+            found = await answer_files.describe(submission.project_id, submission.body.answers)
+        name, spec = await asyncio.to_thread(pin_import, submission, found)
+        return _write_fresh(submission, name, spec)
+
+    return await _submit_run(submission, resolve)
+
+
+async def submit_rescoring(submission: Submission[RunRescore]) -> RunDetail:
+    """Create a run that keeps the answers of another, or return the one that the key stands for.
+
+    Raises:
+        NotFound: there is no such run in this project.
+        InvalidInput: a metric or an extractor cannot be had.
+        Conflict: the run has not ended, or has no answers; or the key was used with another body.
+    """
+
+    async def resolve() -> Write:
+        parent, _ = await _read_parent(submission)
+        name, spec = await asyncio.to_thread(pin_rescoring, submission, parent)
+
+        async def write(session: AsyncSession, run_id: UUID) -> None:
+            await add_rescoring(session, submission, parent, run_id=run_id, name=name, spec=spec)
+
+        return write
+
+    return await _submit_run(submission, resolve)
+
+
+async def submit_rerun(submission: Submission[RunRerun]) -> RunDetail:
+    """Create a run that keeps of another what has not changed, or return the one that the key stands for.
+
+    Raises:
+        NotFound: there is no such run in this project.
+        InvalidInput: names that do not exist.
+        Conflict: the run has not ended, or nothing of it failed; or the key was used with another body.
+    """
+
+    async def resolve() -> Write:
+        parent, failed = await _read_parent(submission)
+        if not parent.state.is_terminal:
+            raise Conflict(f"The run {parent.id} has not ended.", cure="Wait until it has ended.", code="run_open")
+        if submission.body.retry_failed and not failed:
+            raise Conflict("No request of the run failed.", cure="Leave out retry_failed.", code="nothing_failed")
+        name, spec = await asyncio.to_thread(pin_rerun, submission, parent)
+        is_fresh = submission.body.force == "index"
+        return _write_fresh(submission, name, spec, parent=parent, is_fresh=is_fresh)
+
+    return await _submit_run(submission, resolve)
+
+
+async def submit_experiment(submission: Submission[ExperimentCreate]) -> ExperimentDetail:
+    """Create an experiment with its runs, jobs and events, or return the one that the key stands for.
+
+    Raises:
+        InvalidInput: names that do not exist, or that do not go together; all errors at once.
+        Conflict: the key was used with another body.
+    """
+
+    async def resolve() -> Write:
+        name, specs = await asyncio.to_thread(pin_experiment, submission)
+
+        async def write(session: AsyncSession, experiment_id: UUID) -> None:
+            await add_experiment(session, submission, specs, experiment_id=experiment_id, name=name)
+
+        return write
+
+    read = partial(read_experiment, project_id=submission.project_id)
+    found, is_new = await _submit(submission, resolve, read)
+    if not is_new:
+        return found
+    await publish_all(submission.runtime, found)
+    return found.model_copy(update={"warnings": warnings_of(submission)})
+
+
+async def publish_all(runtime: Runtime, experiment: ExperimentDetail) -> None:
+    """Say that an experiment's stream and those of its runs have events; call it after the commit."""
+    await runtime.bus.publish(experiment.id, experiment.event_seq)
+    for run in experiment.runs:
+        await runtime.bus.publish(run.id, run.event_seq)
+
+
+async def _submit_run(submission: Submission[RunBody], resolve: Resolve) -> RunDetail:
+    run, is_new = await _submit(submission, resolve, partial(read_run, project_id=submission.project_id))
+    if is_new:
+        await submission.runtime.bus.publish(run.id, run.event_seq)
+    return run
+
+
+async def _submit(
+    submission: Submission[Body], resolve: Resolve, read: Callable[[AsyncSession, UUID], Awaitable[Detail]]
+) -> tuple[Detail, bool]:
+    """Return what was created, or what the key stands for, and whether it is new.
+
+    A key that is known is answered before anything is resolved: what it stands for does not depend on today's names.
+    """
+    database, new_id = submission.runtime.database, uuid4()
+    known = await submission.known()
+    if known is not None:
+        async with database.transaction() as session:
+            return await read(session, known), False
+    write = await resolve()
+    async with database.transaction() as session:
+        found_id = await submission.claim(session, new_id)
+        if found_id == new_id:
+            await write(session, new_id)
+        found = await read(session, found_id)
+    if found_id == new_id:
+        await submission.runtime.bus.push_wake()
+    return found, found_id == new_id
+
+
+def _write_fresh(
+    submission: Submission[RunBody],
+    name: str,
+    spec: RunSpec,
+    *,
+    parent: RunView | None = None,
+    is_fresh: bool = False,
+) -> Write:
+    """Write a run that asks its samples; `is_fresh` indexes its dataset anew."""
+
+    async def write(session: AsyncSession, run_id: UUID) -> None:
+        pinned = await pin_baseline(
+            session,
+            spec,
+            project_id=submission.project_id,
+            experiment_id=parent.experiment_id if parent else None,
+        )
+        planned = plan_run(pinned, is_fresh=is_fresh)
+        await add_run(session, submission, planned, run_id=run_id, name=name, spec=pinned)
+
+    return write
+
+
+async def _read_parent(submission: Submission[RunRescore] | Submission[RunRerun]) -> tuple[RunView, int]:
+    """Read the run that the new one starts from, and how many of its requests failed.
+
+    Raises:
+        NotFound: there is none in this project.
+    """
+    assert submission.parent_id is not None, "a child's address names its parent"  # noqa: S101
+    async with submission.runtime.database.transaction() as session:
+        parent = await runs.get(session, submission.parent_id, project_id=submission.project_id)
+        if parent is None:
+            message = f"There is no run {submission.parent_id}."
+            raise NotFound(message, cure="List the runs to see which there are.")
+        counts = await tallies.of_runs(session, [parent.id])
+    return parent, sum(tally.failed for tally in counts.values())

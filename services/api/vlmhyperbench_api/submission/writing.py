@@ -1,0 +1,127 @@
+"""Write what was resolved: runs and experiments with their jobs and first events. The caller opens the transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID, uuid4
+
+from pydantic import JsonValue
+
+from vlmhyperbench.db import experiments, jobs, runs
+from vlmhyperbench.db.claim_phases import open_of_run
+from vlmhyperbench.db.engine import AsyncSession
+from vlmhyperbench.db.keeping import keep_answers
+from vlmhyperbench.db.views import RunView
+from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.planning import PlannedJob, plan_experiment, plan_rescoring, target_digest
+from vlmhyperbench.domain.specs import RunSpec
+from vlmhyperbench.wire.runs import ExperimentCreate, RunRescore
+from vlmhyperbench_api.baselines import check_baseline
+from vlmhyperbench_api.submission.request import Body, Submission
+
+
+async def add_run(
+    session: AsyncSession,
+    submission: Submission[Body],
+    planned: Sequence[PlannedJob],
+    *,
+    run_id: UUID,
+    name: str,
+    spec: RunSpec,
+    experiment_id: UUID | None = None,
+    position: int = 0,
+) -> RunView:
+    """Add a run with its first jobs and its event; `position` is its place among the runs of its experiment."""
+    run = await runs.add(
+        session,
+        project_id=submission.project_id,
+        created_by=submission.principal.name,
+        name=name,
+        spec=spec,
+        run_id=run_id,
+        experiment_id=experiment_id,
+        parent_run_id=submission.parent_id,
+        position=position,
+        priority=submission.body.priority,
+    )
+    await jobs.add(
+        session,
+        planned,
+        project_id=submission.project_id,
+        run_id=run_id,
+        experiment_id=experiment_id,
+        priority=submission.body.priority,
+        target_digest=target_digest(spec),
+    )
+    return run
+
+
+async def add_rescoring(
+    session: AsyncSession,
+    submission: Submission[RunRescore],
+    parent: RunView,
+    *,
+    run_id: UUID,
+    name: str,
+    spec: RunSpec,
+) -> None:
+    """Add a run that starts with the answers of its parent.
+
+    Raises:
+        Conflict: the parent has not ended, or has no answers.
+    """
+    run = await add_run(session, submission, [], run_id=run_id, name=name, spec=spec)
+    kept = await keep_answers(session, run, parent)
+    planned = plan_rescoring(spec, total=parent.total or 0, kept=kept)
+    for phase in planned.phases:
+        await open_of_run(session, run_id, phase)
+    await jobs.add(
+        session,
+        planned.jobs,
+        project_id=submission.project_id,
+        run_id=run_id,
+        priority=submission.body.priority,
+    )
+
+
+async def add_experiment(
+    session: AsyncSession,
+    submission: Submission[ExperimentCreate],
+    specs: Sequence[tuple[str, RunSpec]],
+    *,
+    experiment_id: UUID,
+    name: str,
+) -> None:
+    """Add an experiment with its runs, which are given by name and spec.
+
+    Raises:
+        InvalidInput: a run's baseline cannot be compared with.
+    """
+    project_id, priority = submission.project_id, submission.body.priority
+    for _, spec in specs:
+        await check_baseline(session, spec, project_id=project_id)
+    plan = plan_experiment([spec for _, spec in specs])
+    pinned: dict[str, JsonValue] = {
+        "runs": [{"name": run_name, "spec": spec.model_dump(mode="json")} for run_name, spec in specs]
+    }
+    await experiments.add(
+        session,
+        project_id=project_id,
+        created_by=submission.principal.name,
+        name=name,
+        spec=pinned,
+        spec_digest=digest_of(pinned),
+        experiment_id=experiment_id,
+    )
+    await jobs.add(session, plan.jobs, project_id=project_id, experiment_id=experiment_id, priority=priority)
+    for position, ((run_name, spec), planned) in enumerate(zip(specs, plan.runs, strict=True)):
+        await add_run(
+            session,
+            submission,
+            planned,
+            run_id=uuid4(),
+            name=run_name,
+            spec=spec,
+            experiment_id=experiment_id,
+            position=position,
+        )
