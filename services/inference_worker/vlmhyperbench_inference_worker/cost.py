@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 
+from vlmhyperbench.db.claims import ClaimRecord
 from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.load.neighbours import Neighbours, among_neighbours
 from vlmhyperbench.worker.claims import ClaimedJob
@@ -24,7 +25,9 @@ async def sending(job: ClaimedJob, ground: Ground) -> AsyncIterator[Neighbours]:
     is killed.
     """
     now_ns = time.monotonic_ns()
-    await job.record_claim(sending_from_ns=now_ns, anchor_monotonic_ns=now_ns, anchor_wall_ns=time.time_ns())
+    await job.record_claim(
+        ClaimRecord(sending_from_ns=now_ns, anchor_monotonic_ns=now_ns, anchor_wall_ns=time.time_ns())
+    )
     with among_neighbours(str(job.claim_id), ground) as neighbours:
         yield neighbours
 
@@ -40,7 +43,7 @@ async def record_cost(job: ClaimedJob, driven: Driven, watch: Watch, neighbours:
     others = [{"mark": other.mark, "pid": other.pid} for other in neighbours.disturbers]
     start, end = driven.first_sent_ns, driven.last_end_ns
     summary = watch.summary(start, end) if start is not None and end is not None else None
-    await job.record_claim(
+    added = ClaimRecord(
         client={**asdict(driven.end), "beside": others} if driven.end else None,
         resources=asdict(summary) if summary else None,
         # Of now: the load generator may have been on standby for hours, and the wall's clock been set meanwhile.
@@ -48,5 +51,6 @@ async def record_cost(job: ClaimedJob, driven: Driven, watch: Watch, neighbours:
         anchor_wall_ns=time.time_ns(),
         sending_until_ns=driven.sending_until_ns or time.monotonic_ns(),
     )
+    await job.record_claim(added)
     async with keep_file(job, RESOURCES, await asyncio.to_thread(watch.parquet)):
         pass

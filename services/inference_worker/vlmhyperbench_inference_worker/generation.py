@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted, Stopped
+from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.errors import TargetRefused
@@ -50,12 +50,12 @@ async def _generate(job: ClaimedJob, work: Work, bench: Bench, watch: Watch) -> 
     work = await keep_equal(job, work, serving.engine)
     if not work.missing:
         return Complete(data={"requests": 0})
-    if (interruption := _interruption(job)) is not None:
-        return interruption
+    if job.interruption is not None:
+        return job.interruption
     async with sending(job, bench.ground(serving.engine)) as neighbours:
         await probe(job, work, serving, bench.standby)
-        if (interruption := _interruption(job)) is not None:
-            return interruption
+        if job.interruption is not None:
+            return job.interruption
         async with bench.standby.lend(job.fenced) as process:
             load, sink = await plan_load(job, work, serving, process), Sink.of_claim(job, serving, process)
             if work.spec.stop is None or not load.phases.requests:
@@ -67,13 +67,6 @@ async def _generate(job: ClaimedJob, work: Work, bench: Bench, watch: Watch) -> 
             return await _close(job, work, load, sink, driven)
 
 
-def _interruption(job: ClaimedJob) -> Preempted | Stopped | None:
-    """Say how the job ends now, before anything is asked; None where nothing speaks against going on."""
-    if job.cancelled.is_set() or job.draining.is_set():
-        return Preempted()
-    return Stopped() if job.stopping.is_set() else None
-
-
 async def _close_unasked(job: ClaimedJob, work: Work, load: Load) -> Outcome:
     """End a job of which no sample can be asked."""
     if work.is_timed:
@@ -83,7 +76,7 @@ async def _close_unasked(job: ClaimedJob, work: Work, load: Load) -> Outcome:
 
 async def _close(job: ClaimedJob, work: Work, load: Load, sink: Sink, driven: Driven) -> Outcome:
     """End a job whose load generator has ended: what it wrote may still be no verdict on the model."""
-    phase, interruption = load.phases.measured, _interruption(job)
+    phase, interruption = load.phases.measured, job.interruption
     if isinstance(interruption, Preempted):
         return interruption
     if interruption is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from vlmhyperbench.db.claims import ClaimRecord
 from vlmhyperbench.domain.planning import target_digest
 from vlmhyperbench.domain.specs import ImportTarget
 from vlmhyperbench.errors import Conflict
@@ -32,12 +33,13 @@ async def bring_up(job: ClaimedJob, work: Work, bench: Bench) -> Serving:
         serving = await bench.fleet.acquire(wanted, gateway_options(job.context))
     await job.set_resident(bench.fleet.resident)
     engine = serving.engine
-    await job.record_claim(
+    added = ClaimRecord(
         engine=asdict(engine) if engine else None,
         machine=machine(bench.devices),
         measured_at=serving.measured.through,
         cores=bench.ground(engine).cores,
     )
+    await job.record_claim(added)
     return serving
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from vlmhyperbench.domain.causes import MAX_EVERYBODY, FailedRequest, read_failure, rule_of
+from vlmhyperbench.domain.causes import FailedRequest, find_refusal_of_all, needs_another_probe, read_failure
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.logs import SecretMasker
 from vlmhyperbench.worker.claims import ClaimedJob
@@ -42,20 +42,18 @@ async def probe(job: ClaimedJob, work: Work, serving: Serving, standby: Standby)
     asked = await choose(work)
     if not asked or options_of(asked[0]) in serving.answered_options:
         return
-    refusals = []
+    failures: list[FailedRequest] = []
     for request in asked:
         failed = await _ask(job, work, serving, standby, request)
         if failed is None:
             serving.answered_options.add(options_of(request))
             return
-        rule = rule_of(failed)
-        if rule.cause_where(1.0) == "configuration":
-            raise refused(failed, serving)
-        if rule.if_few_succeed is None:
-            return
-        refusals.append(failed)
-    if all(rule_of(failed).few_succeed_below == MAX_EVERYBODY for failed in refusals):
-        raise refused(refusals[0], serving)
+        failures = [*failures, failed]
+        if not needs_another_probe(failed):
+            break
+    found = find_refusal_of_all(failures)
+    if found is not None:
+        raise refused(found, serving)
 
 
 async def choose(work: Work) -> list[PlannedRequest]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Literal
 from uuid import UUID
 
 from sqlalchemy import text
@@ -156,34 +157,30 @@ async def event_seq(session: AsyncSession, stream_id: UUID) -> int:
     return int(found.scalar_one())
 
 
-async def record(
-    session: AsyncSession,
-    claim_id: UUID,
-    *,
-    engine: JsonObject | None = None,
-    machine: JsonObject | None = None,
-    packages: Mapping[str, str] | None = None,
-    client: JsonObject | None = None,
-    resources: JsonObject | None = None,
-    anchor_monotonic_ns: int | None = None,
-    anchor_wall_ns: int | None = None,
-    measured_at: str | None = None,
-    cores: Collection[int] | None = None,
-    sending_from_ns: int | None = None,
-    sending_until_ns: int | None = None,
-) -> None:
-    """Add to what is remembered of a claim; what is None stays as it is. The caller holds the job."""
-    documents = {"engine": engine, "machine": machine, "packages": packages, "client": client, "resources": resources}
-    plain = {
-        "anchor_monotonic_ns": anchor_monotonic_ns,
-        "anchor_wall_ns": anchor_wall_ns,
-        "measured_at": measured_at,
-        "cores": None if cores is None else sorted(cores),
-        "sending_from_ns": sending_from_ns,
-        "sending_until_ns": sending_until_ns,
-    }
-    values = {name: None if value is None else json.dumps(dict(value)) for name, value in documents.items()}
-    await session.execute(text(_RECORD), values | plain | {"claim": claim_id})
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimRecord:
+    """What cannot be recovered later; what is None leaves what is recorded already."""
+
+    engine: JsonObject | None = None
+    machine: JsonObject | None = None
+    client: JsonObject | None = None
+    """What the load generator says of itself, and who else measured meanwhile."""
+    resources: JsonObject | None = None
+    anchor_monotonic_ns: int | None = None
+    anchor_wall_ns: int | None = None
+    """The same instant by the two clocks of the machine."""
+    measured_at: Literal["engine", "gateway"] | None = None
+    cores: Collection[int] | None = None
+    sending_from_ns: int | None = None
+    sending_until_ns: int | None = None
+
+
+async def record(session: AsyncSession, claim_id: UUID, added: ClaimRecord) -> None:
+    """Add to what is recorded of a claim; the caller holds the job."""
+    values = asdict(added) | {"claim": claim_id, "cores": None if added.cores is None else sorted(added.cores)}
+    for name in ("engine", "machine", "client", "resources"):
+        values[name] = None if values[name] is None else json.dumps(values[name])
+    await session.execute(text(_RECORD), values)
 
 
 async def set_resident(session: AsyncSession, worker_id: UUID, target_digests: Sequence[str]) -> None:
@@ -259,7 +256,7 @@ SELECT event_seq FROM run WHERE id = :id UNION ALL SELECT event_seq FROM experim
 _RECORD = """
 UPDATE claim SET
   engine = COALESCE(CAST(:engine AS jsonb), engine), machine = COALESCE(CAST(:machine AS jsonb), machine),
-  packages = COALESCE(CAST(:packages AS jsonb), packages), client = COALESCE(CAST(:client AS jsonb), client),
+  client = COALESCE(CAST(:client AS jsonb), client),
   resources = COALESCE(CAST(:resources AS jsonb), resources),
   anchor_monotonic_ns = COALESCE(CAST(:anchor_monotonic_ns AS bigint), anchor_monotonic_ns),
   anchor_wall_ns = COALESCE(CAST(:anchor_wall_ns AS bigint), anchor_wall_ns),

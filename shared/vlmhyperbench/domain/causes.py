@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -350,6 +350,26 @@ def find_configuration_error(failures: Iterable[tuple[FailedRequest, int]], *, o
         if passed < MAX_EVERYBODY and rule_of(first[name]).cause_where(passed) == "configuration":
             return first[name]
     return None
+
+
+def needs_another_probe(failed: FailedRequest) -> bool:
+    """Whether only another request can say if a refusal is this request's own or everybody's."""
+    rule = rule_of(failed)
+    return rule.cause_where(1.0) != "configuration" and rule.if_few_succeed is not None
+
+
+def find_refusal_of_all(probes: Sequence[FailedRequest]) -> FailedRequest | None:
+    """Return the refusal that every request of a run would get, by what its probes got; None where they do not say.
+
+    Args:
+        probes: how requests failed that were asked before the samples, in their order; none of them was answered.
+    """
+    rules = [rule_of(failed) for failed in probes]
+    for failed, rule in zip(probes, rules, strict=True):
+        if rule.cause_where(1.0) == "configuration":
+            return failed
+    is_of_all = all(rule.if_few_succeed is not None and rule.few_succeed_below == MAX_EVERYBODY for rule in rules)
+    return probes[0] if probes and is_of_all else None
 
 
 def clean(text: str, *, limit: int = MAX_CHARACTERS) -> str:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeAlias, TypeVar
 from uuid import UUID
 
 from vlmhyperbench.bus import Progress, Resources, Speeds
 from vlmhyperbench.db import claim_phases, claims
 from vlmhyperbench.db.appending import Appended, NewChunk, NewFact, append
+from vlmhyperbench.db.claims import ClaimRecord
 from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome, Preempted, Stopped
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.domain.steps import STEPS
@@ -90,6 +91,13 @@ class ClaimedJob:
             yield
         finally:
             self.committed_at = time.monotonic()
+
+    @property
+    def interruption(self) -> Preempted | Stopped | None:
+        """How the handler ends if it asks nothing more from now on; None where nothing speaks against going on."""
+        if self.cancelled.is_set() or self.draining.is_set():
+            return Preempted()
+        return Stopped() if self.stopping.is_set() else None
 
     @property
     def run_id(self) -> UUID:
@@ -183,42 +191,14 @@ class ClaimedJob:
         async with self.transaction() as session:
             await claim_phases.close_one(session, self.run_id, self.claim_id, no=no, state=state, count=count)
 
-    async def record_claim(
-        self,
-        *,
-        engine: JsonObject | None = None,
-        machine: JsonObject | None = None,
-        packages: Mapping[str, str] | None = None,
-        client: JsonObject | None = None,
-        resources: JsonObject | None = None,
-        anchor_monotonic_ns: int | None = None,
-        anchor_wall_ns: int | None = None,
-        measured_at: Literal["engine", "gateway"] | None = None,
-        cores: Collection[int] | None = None,
-        sending_from_ns: int | None = None,
-        sending_until_ns: int | None = None,
-    ) -> None:
-        """Store what cannot be recovered later. What is None stays as it is, so it can be told in steps.
+    async def record_claim(self, added: ClaimRecord) -> None:
+        """Record what cannot be recovered later, in steps.
 
         Raises:
             Fenced: the claim is lost.
         """
         async with self.transaction() as session:
-            await claims.record(
-                session,
-                self.claim_id,
-                engine=engine,
-                machine=machine,
-                packages=packages,
-                client=client,
-                resources=resources,
-                anchor_monotonic_ns=anchor_monotonic_ns,
-                anchor_wall_ns=anchor_wall_ns,
-                measured_at=measured_at,
-                cores=cores,
-                sending_from_ns=sending_from_ns,
-                sending_until_ns=sending_until_ns,
-            )
+            await claims.record(session, self.claim_id, added)
 
     async def set_resident(self, target_digests: Sequence[str]) -> None:
         """Say which targets this worker holds loaded now, so that the scheduler can place jobs beside them."""

@@ -10,6 +10,7 @@ import pytest
 from tests.shared.domain.builders_of_jobs import run_spec
 from tests.support.engine_room import EngineRoom, Held
 from vlmhyperbench.db import claim_phases, claims, finishing, runs
+from vlmhyperbench.db.claims import ClaimRecord
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.owners import lock_of_job
 from vlmhyperbench.domain.outcomes import STORAGE_FULL, Cancelled, Complete, Failed, Preempted, Stopped
@@ -297,8 +298,8 @@ async def test_what_a_claim_recorded_is_told_in_steps(room: EngineRoom) -> None:
     _, [shard] = await room.shards()
     held = await room.take(shard.id, await room.add_worker())
     async with room.database.transaction() as session:
-        await claims.record(session, held.claim_id, engine={"name": "simulated"}, anchor_wall_ns=5)
-        await claims.record(session, held.claim_id, machine={"cpu_cores": 2}, measured_at="engine")
+        await claims.record(session, held.claim_id, ClaimRecord(engine={"name": "simulated"}, anchor_wall_ns=5))
+        await claims.record(session, held.claim_id, ClaimRecord(machine={"cpu_cores": 2}, measured_at="engine"))
     assert await room.scalar("SELECT engine ->> 'name' FROM claim WHERE id = :id", id=held.claim_id) == "simulated"
     assert await room.scalar("SELECT anchor_wall_ns FROM claim WHERE id = :id", id=held.claim_id) == 5
     assert await room.scalar("SELECT measured_at FROM claim WHERE id = :id", id=held.claim_id) == "engine"
@@ -310,7 +311,7 @@ async def test_what_a_claim_records_is_said_of_no_earlier_claim_of_its_job(room:
     await _lose(room, first)
     second = await room.take(shard.id, await room.add_worker())
     async with room.database.transaction() as session:
-        await claims.record(session, second.claim_id, engine={"name": "new"}, sending_from_ns=7)
+        await claims.record(session, second.claim_id, ClaimRecord(engine={"name": "new"}, sending_from_ns=7))
     for held, told in ((first, (None, None)), (second, ("new", 7))):
         found = [
             await room.scalar(f"SELECT {column} FROM claim WHERE id = :id", id=held.claim_id)

@@ -18,6 +18,8 @@ from vlmhyperbench.domain.causes import (
     clean,
     failure_of,
     find_configuration_error,
+    find_refusal_of_all,
+    needs_another_probe,
     read_failure,
     rule_of,
     say_refusal,
@@ -35,6 +37,7 @@ def failed(error: str, http_status: int | None = 400, status: str = "error") -> 
 
 
 UNKNOWN_MODEL = failed("http_404: no such model [code=model_not_found]", 404)
+NOT_THERE = failed("http_404: Not Found", 404)
 UNKNOWN_REFUSAL = failed("http_400: this cannot be")
 TOO_LONG = failed("http_400: too long [code=context_length_exceeded]")
 FILTERED = failed("http_400: filtered [code=content_filter]")
@@ -188,6 +191,34 @@ def test_a_run_is_misconfigured_where_more_requests_are_refused_alike_than_answe
     failures: list[tuple[FailedRequest, int]], ok: int, found: FailedRequest | None
 ) -> None:
     assert find_configuration_error(failures, ok=ok) == found
+
+
+@pytest.mark.parametrize(
+    ("refusal", "asks_on"),
+    [(UNKNOWN_MODEL, False), (KEY, False), (BUSY, False), (TOO_LONG, True), (FILTERED, True), (UNKNOWN_REFUSAL, True)],
+)
+def test_another_probe_is_asked_where_a_refusal_may_be_the_prompt_s(refusal: FailedRequest, asks_on: bool) -> None:
+    assert needs_another_probe(refusal) is asks_on
+
+
+@pytest.mark.parametrize(
+    ("probes", "found"),
+    [
+        ([], None),
+        ([UNKNOWN_MODEL], UNKNOWN_MODEL),
+        ([TOO_LONG, UNKNOWN_MODEL], UNKNOWN_MODEL),
+        ([BUSY], None),
+        ([UNKNOWN_REFUSAL, BUSY], None),
+        ([UNKNOWN_REFUSAL], UNKNOWN_REFUSAL),
+        ([UNKNOWN_REFUSAL, NOT_THERE], UNKNOWN_REFUSAL),
+        ([TOO_LONG, TOO_LONG], None),
+        ([UNKNOWN_REFUSAL, FILTERED], None),
+    ],
+)
+def test_probes_speak_for_all_requests_where_none_of_their_refusals_may_be_the_prompt_s(
+    probes: list[FailedRequest], found: FailedRequest | None
+) -> None:
+    assert find_refusal_of_all(probes) == found
 
 
 def test_the_server_s_own_word_is_told_where_it_has_one() -> None:

@@ -18,6 +18,7 @@ import pytest
 from tests.shared.domain.builders_of_jobs import run_spec
 from tests.support.engine_room import EngineRoom
 from vlmhyperbench.db import artifacts, events
+from vlmhyperbench.db.claims import ClaimRecord
 from vlmhyperbench.domain.outcomes import STORAGE_FULL, Complete, Outcome, Preempted
 from vlmhyperbench.domain.specs import Limits
 from vlmhyperbench.domain.states import JobState, PhaseState
@@ -313,7 +314,7 @@ async def test_whatever_a_handler_writes_is_behind_the_fence_and_published(room:
     assert (await room.events(job.run_id))[-1].type == "artifact.ready"
     no = await job.open_phase("warmup", params={}, is_own=False)
     await job.close_phase(no, PhaseState.COMPLETE, count=0)
-    await job.record_claim(engine={"name": "simulated"}, measured_at="engine")
+    await job.record_claim(ClaimRecord(engine={"name": "simulated"}, measured_at="engine"))
     await job.set_resident(["t"])
     await job.progress(done=1, total=2)
     progress = await runtime.bus.progress(job.run_id)

@@ -12,6 +12,7 @@ from tests.shared.domain.builders_of_jobs import run_spec
 from tests.support.engine_room import EngineRoom
 from vlmhyperbench.db import artifacts, claims, events, finishing
 from vlmhyperbench.db.appending import NewChunk, NewFact
+from vlmhyperbench.db.claims import ClaimRecord
 from vlmhyperbench.domain.outcomes import Complete, Failed, Outcome, Preempted
 from vlmhyperbench.domain.states import FactStatus, JobState, PhaseState
 from vlmhyperbench.errors import Fenced
@@ -102,7 +103,7 @@ async def close_phase(job: ClaimedJob) -> None:
 
 
 async def record(job: ClaimedJob) -> None:
-    await job.record_claim(engine={"name": "zombie"}, machine={"cpu": 1}, sending_until_ns=5, cores=[7])
+    await job.record_claim(ClaimRecord(engine={"name": "zombie"}, machine={"cpu": 1}, sending_until_ns=5, cores=[7]))
 
 
 async def renew(job: ClaimedJob) -> object:
