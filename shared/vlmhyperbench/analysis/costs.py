@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Literal
 
@@ -44,13 +45,18 @@ class Cost:
     unknown: str | None = None
     """Why there is no number."""
 
-    def is_comparable(self, other: Cost) -> bool:
-        """Whether both are known, in one currency."""
-        return self.total is not None and other.total is not None and self.currency == other.currency
-
     def as_json(self) -> dict[str, float | str | None]:
         """Return it for machines."""
         return asdict(self)
+
+
+def why_costs_differ_in_kind(baseline: Mapping[str, object], other: Mapping[str, object]) -> str | None:
+    """Say why the costs of two headlines are not compared; None where both are known, in one currency."""
+    for which, headline in (("the baseline", baseline), ("the other run", other)):
+        if headline.get("cost_total") is None:
+            return f"The cost of {which} is unknown: {headline.get('cost_unknown') or 'no prices were recorded'}."
+    first, second = baseline.get("cost_currency"), other.get("cost_currency")
+    return None if first == second else f"One cost is in {first}, the other in {second}."
 
 
 def cost_of(prices: Prices | None, usage: Usage, *, unpriced: str | None = None) -> Cost:

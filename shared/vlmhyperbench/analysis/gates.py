@@ -15,6 +15,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag, model_validator
 
 from vlmhyperbench.analysis.comparison import Delta
+from vlmhyperbench.analysis.costs import why_costs_differ_in_kind
 from vlmhyperbench.domain.identity import Measurement, differences, measured_apart
 
 _UNKNOWN: JsonValue = {"unknown": True}
@@ -29,8 +30,16 @@ MEMORY = "peak_memory_bytes"
 _MEMORY_OF = "peak_memory_of"
 
 Speed = Literal[
-    "latency_p50_ms", "latency_p99_ms", "ttft_p50_ms", "output_tokens_per_s", "samples_per_s", "peak_memory_bytes"
+    "latency_p50_ms",
+    "latency_p99_ms",
+    "ttft_p50_ms",
+    "output_tokens_per_s",
+    "samples_per_s",
+    "peak_memory_bytes",
+    "cost_per_answer",
+    "cost_per_million_tokens",
 ]
+COSTS = frozenset({"cost_per_answer", "cost_per_million_tokens"})
 Counted = Literal["model_failures", "infrastructure_failures", "missing", "truncated", "unscored", "invalid"]
 _OF_METRICS = frozenset({"unscored", "invalid"})
 Part = Literal[
@@ -270,6 +279,8 @@ def _with_lost(delta: Delta, end: float, lost: int, side: int) -> float:
 
 def _speed(rule: SpeedRule, baseline: Side, other: Side) -> Check:
     before, after = (_number(side.headline.get(rule.speed)) for side in (baseline, other))
+    if rule.speed in COSTS and (why := why_costs_differ_in_kind(baseline.headline, other.headline)):
+        return Check(rule=rule.speed, status="inconclusive", message=why)
     if baseline.is_interrupted or other.is_interrupted:
         return Check(rule=rule.speed, status="inconclusive", message="A run was interrupted, or timed in part.")
     if not before or after is None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from xml.etree import ElementTree
 
 from pydantic import JsonValue
 
 from vlmhyperbench.analysis.comparison import Delta, Flips, Measured, compare_metrics, count_flips
+from vlmhyperbench.analysis.costs import Cost, why_costs_differ_in_kind
 from vlmhyperbench.analysis.gates import MEMORY, Check, GatePolicy, check, is_met, two_kinds_of_memory
 from vlmhyperbench.analysis.parity import Parity
 from vlmhyperbench.analysis.parity import parity as compare_texts
@@ -22,7 +23,7 @@ from vlmhyperbench.reports.sections.datasets import DataSets, data_sets_of
 from vlmhyperbench.reports.sections.differences import delta_table, lost_of, why_they_disagree
 from vlmhyperbench.reports.sections.parity import divergences, parity_table, say
 from vlmhyperbench.reports.sections.validity import INVALID
-from vlmhyperbench.reports.sections.wording import listed, plural
+from vlmhyperbench.reports.sections.wording import listed, plural, write_money
 from vlmhyperbench.reports.sides import number_of
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -34,6 +35,11 @@ _SPEEDS = {
     "output_tokens_per_s": "output tokens/s",
     "samples_per_s": "answers/s",
     "peak_memory_bytes": "peak memory, MiB",
+}
+_COSTS = {
+    "cost_per_answer": "per answer",
+    "cost_per_million_tokens": "per million tokens",
+    "cost_total": "in all",
 }
 
 
@@ -89,6 +95,7 @@ def tables(comparison: Comparison) -> list[Table]:
         apart = divergences(name, comparison.parity)
         found += [parity_table([(name, comparison.parity)]), *([apart] if apart else [])]
     found.append(_speeds(comparison))
+    found += _costs(comparison)
     if comparison.is_met is not None:
         found.append(_gate(comparison))
     return found
@@ -144,6 +151,8 @@ def rows(comparison: Comparison) -> dict[str, JsonValue]:
         "flips": asdict(flips) if flips is not None else None,
         "parity": {**asdict(comparison.parity), "same": comparison.parity.same, "rescored": comparison.parity.rescored},
         "speeds": {name: {"baseline": before, "other": after} for name, before, after in _measured_speeds(comparison)},
+        "costs": {name: {"baseline": before, "other": after} for name, before, after in _known_costs(comparison)},
+        "costs_not_compared": why_costs_differ_in_kind(*_headlines(comparison)),
         "validity": {"baseline": _validity(comparison.baseline), "other": _validity(comparison.other)},
         "gate": None
         if comparison.is_met is None
@@ -244,8 +253,37 @@ def _may_be_paired(baseline: Samples, other: Samples) -> bool:
 
 
 def _measured_speeds(comparison: Comparison) -> list[tuple[str, float | None, float | None]]:
-    before, after = (samples.side.headline for samples in (comparison.baseline, comparison.other))
+    before, after = _headlines(comparison)
     return [(name, number_of(before.get(name)), number_of(after.get(name))) for name in _SPEEDS]
+
+
+def _headlines(comparison: Comparison) -> tuple[Mapping[str, JsonValue], Mapping[str, JsonValue]]:
+    return comparison.baseline.side.headline, comparison.other.side.headline
+
+
+def _known_costs(comparison: Comparison) -> list[tuple[str, float | None, float | None]]:
+    """Return what either run says of its cost."""
+    before, after = _headlines(comparison)
+    found = [(name, number_of(before.get(name)), number_of(after.get(name))) for name in _COSTS]
+    return [(name, first, second) for name, first, second in found if first is not None or second is not None]
+
+
+def _costs(comparison: Comparison) -> list[Table]:
+    """Lay the costs beside each other; nothing where neither is known."""
+    known, headlines = _known_costs(comparison), _headlines(comparison)
+    why = why_costs_differ_in_kind(*headlines)
+    columns = (Column(title="cost"), *(Column(title=one, kind="number") for one in ("baseline", "other", "change")))
+    rows = []
+    for name, *amounts in known:
+        before, after = amounts
+        change = f"{round(after / before - 1, 2) + 0.0:+.0%}" if not why and before and after is not None else "–"
+        written = (_money(amount, headline) for amount, headline in zip(amounts, headlines, strict=True))
+        rows.append((_COSTS[name], *written, change))
+    return [Table(name="costs", title="Cost", columns=columns, rows=tuple(rows), note=why or "")] if rows else []
+
+
+def _money(amount: float | None, headline: Mapping[str, JsonValue]) -> str:
+    return write_money(Cost(currency=str(headline.get("cost_currency"))), amount)
 
 
 def _speeds(comparison: Comparison) -> Table:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from vlmhyperbench.analysis.costs import Cost, Usage, cost_of
+from vlmhyperbench.analysis.costs import Usage, cost_of, why_costs_differ_in_kind
 from vlmhyperbench.domain.prices import Prices
 
 USAGE = Usage(
@@ -88,11 +88,13 @@ def test_the_reason_why_there_are_no_prices_is_passed_on() -> None:
 
 
 def test_only_known_costs_of_one_currency_are_compared() -> None:
-    euros, dollars = Cost(currency="EUR", total=1.0), Cost(currency="USD", total=1.0)
-    assert euros.is_comparable(Cost(currency="EUR", total=2.0))
-    assert not euros.is_comparable(dollars)
-    assert not euros.is_comparable(Cost(currency="EUR", unknown="…"))
-    assert not Cost(currency="EUR", unknown="…").is_comparable(euros)
+    euros, dollars = ({"cost_total": 1.0, "cost_currency": currency} for currency in ("EUR", "USD"))
+    unknown = {"cost_total": None, "cost_currency": "EUR", "cost_unknown": "nobody wrote prices"}
+    assert why_costs_differ_in_kind(euros, {**euros, "cost_total": 2.0}) is None
+    assert "USD" in (why_costs_differ_in_kind(euros, dollars) or "")
+    for pair in ((euros, unknown), (unknown, euros)):
+        assert "nobody wrote prices" in (why_costs_differ_in_kind(*pair) or "")
+    assert why_costs_differ_in_kind({}, euros), "a file of an earlier version says nothing of cost"
 
 
 def test_machines_read_every_part() -> None:

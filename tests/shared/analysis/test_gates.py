@@ -308,3 +308,16 @@ def test_the_policy_says_what_an_open_question_counts_as() -> None:
 def test_a_rule_that_means_nothing_is_refused(rule: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         GatePolicy.model_validate({"rules": [rule]})
+
+
+def test_a_cost_decides_only_where_both_are_known_in_one_currency() -> None:
+    rule = {"speed": "cost_per_answer", "max_increase": 0.1}
+
+    def costing(amount: float | None, currency: str = "EUR") -> Side:
+        said = {"cost_total": amount, "cost_per_answer": amount, "cost_currency": currency}
+        return replace(SIDE, headline={**SIDE.headline, **said})
+
+    assert status(rule, baseline=costing(1.0), other=costing(1.05)) == "passed"
+    assert status(rule, baseline=costing(1.0), other=costing(1.2)) == "failed"
+    assert status(rule, baseline=costing(1.0), other=costing(1.0, "USD")) == "inconclusive"
+    assert status(rule, baseline=costing(1.0), other=costing(None)) == "inconclusive"
