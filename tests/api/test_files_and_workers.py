@@ -17,7 +17,9 @@ from vlmhyperbench_api.openapi import description
 pytestmark = pytest.mark.anyio
 
 
-async def _add_file(api: Served, run_id: str, name: str, content: bytes) -> UUID:
+async def _add_file(
+    api: Served, run_id: str, name: str, content: bytes, *, kind: artifacts.ArtifactKind = "report"
+) -> UUID:
     claim_id = uuid4()
     stored = api.storage.put(f"runs/{run_id}/reports/{claim_id}/{name}", content)
     async with api.database.transaction() as session:
@@ -25,7 +27,7 @@ async def _add_file(api: Served, run_id: str, name: str, content: bytes) -> UUID
             session,
             project_id="default",
             claim_id=claim_id,
-            kind="report",
+            kind=kind,
             name=name,
             media_type="text/html",
             storage_key=stored.key,

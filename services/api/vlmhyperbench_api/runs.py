@@ -32,6 +32,7 @@ from vlmhyperbench_api.presenting import run_of
 from vlmhyperbench_api.reading import read_run
 from vlmhyperbench_api.security import Principal, requires
 from vlmhyperbench_api.submission import Submission, submit_import, submit_rerun, submit_rescoring, submit_run
+from vlmhyperbench_api.summaries import with_summary
 
 router = APIRouter(prefix="/runs", tags=["runs"], route_class=StrictRoute)
 
@@ -137,15 +138,16 @@ async def list_runs(
 
 @router.get("/{run_id}")
 async def get_run(run_id: RunId, principal: Reader, session: Session, runtime: RuntimeOf) -> RunDetail:
-    """Read one run, with its spec, phases, jobs and present progress."""
+    """Read one run, with its spec, phases, jobs, present progress, and what its summary says."""
     progress = await runtime.bus.progress(run_id)
-    return await read_run(
+    run = await read_run(
         session,
         run_id,
         project_id=principal.project_id,
         progress=progress,
         stale_s=runtime.settings.timers.stale_worker_s,
     )
+    return await with_summary(session, runtime, run)
 
 
 @router.post("/{run_id}/cancel")

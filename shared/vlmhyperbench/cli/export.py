@@ -21,14 +21,13 @@ from vlmhyperbench.cli.paths import is_dir
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.client import Client
 from vlmhyperbench.domain.short_ids import short
-from vlmhyperbench.errors import InvalidInput, NotFound
+from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.exchange.exported import ExportedRun, ExportedSample
 from vlmhyperbench.exchange.pictures import Pictures
 from vlmhyperbench.exchange.staging import Staging, staged
 from vlmhyperbench.files import STDOUT
 from vlmhyperbench.wire.results import Result
 from vlmhyperbench.wire.runs import RunDetail
-from vlmhyperbench_sdk.types import JsonValue
 
 Format = Literal["parquet", "jsonl", "lm-eval", "inspect", "hf", "csv"]
 
@@ -107,7 +106,7 @@ class _Counted:
     def __init__(self, client: Client, run: RunDetail, shown: Shown) -> None:
         from vlmhyperbench.exchange.exporting import exported_run
 
-        self.run = exported_run(run, _headline(client, run))
+        self.run = exported_run(run)
         self.answers = 0
         self._client, self._detail, self._shown = client, run, shown
 
@@ -153,13 +152,6 @@ def _find(client: Client, wanted: str) -> RunDetail:
     raise InvalidInput(
         f"{subject.name} is an experiment; an export is of one run.", cure=f"Name one of its runs: {runs}."
     )
-
-
-def _headline(client: Client, run: RunDetail) -> JsonValue:
-    try:
-        return client.report(run.id).headline if run.state.is_terminal else None
-    except NotFound:  # it ended before its report
-        return None
 
 
 def _pages(client: Client, run_id: UUID) -> Iterator[list[Result]]:

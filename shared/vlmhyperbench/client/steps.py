@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
@@ -59,7 +58,7 @@ def metrics(subject: RunDetail | ExperimentDetail, by: str | None = None) -> Ste
         if fresh.headline is None:
             raise _unscored(fresh)
         if by is not None:
-            rows += yield from _by_group(fresh, by)
+            rows += _by_group(fresh, by)
             continue
         rows += [
             _row(
@@ -196,28 +195,18 @@ def _content(file: Artifact, what: str) -> Steps[bytes]:
     return content
 
 
-def _by_group(run: RunDetail, by: str) -> Steps[list[MetricRow]]:
-    report: Report = yield calls.get_report(run.id)
-    file = _file_of(report, "report.json")
-    if file is None:
-        raise NotFound(f"The report of {run.name} has no report.json.", cure="Let its task write `json` reports.")
-    content = yield from _content(file, f"report.json of {run.name}")
-    groups: dict[str, list[dict[str, Any]]] = json.loads(content)["runs"][str(run.id)]["groups"]
-    if by not in groups:
-        known = ", ".join(sorted(groups)) or "none"
-        raise NotFound(f"The report of {run.name} has no groups by {by!r}.", cure=f"It has: {known}.")
+def _by_group(run: RunDetail, by: str) -> list[MetricRow]:
+    known = sorted({column for score in run.quality for column in score.groups})
+    if by not in known:
+        cure = f"It has: {', '.join(known) or 'none'}."
+        if not run.quality:
+            cure = f"Its report is of an earlier version: `vlmhyperbench rerun {run.id} --force report` writes it anew."
+        raise NotFound(f"The report of {run.name} has no groups by {by!r}.", cure=cure)
+    columns = {"value", "ci_low", "ci_high", "n", "n_without_value"}
     return [
-        _row(
-            run,
-            score["metric"],
-            group=score["group"][0],
-            value=score["value"],
-            ci_low=(score["interval"] or {}).get("low"),
-            ci_high=(score["interval"] or {}).get("high"),
-            n=score["n_scored"],
-            n_without_value=score["n_unscored"],
-        )
-        for score in groups[by]
+        _row(run, score.metric, group=found.group[0], **found.model_dump(include=columns))
+        for score in run.quality
+        for found in score.groups[by]
     ]
 
 

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import TypeGuard
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
 from vlmhyperbench.domain.prompts import is_linear, render
 from vlmhyperbench.domain.publishing import public_spec
 from vlmhyperbench.domain.specs import AnyPrompt, ExtractorSpec, ImportTarget, MetricSpec, PromptSpec, RunSpec
@@ -29,8 +27,8 @@ _TYPED_BY = ("doc_type", "doc_class")
 """Metadata that chooses a prompt."""
 
 
-def exported_run(run: RunDetail, headline: JsonValue = None) -> ExportedRun:
-    """Return what is said once of a run; `headline` is the one of its report, where it has any.
+def exported_run(run: RunDetail) -> ExportedRun:
+    """Return what is said once of a run.
 
     Raises:
         NotReady: the run has not ended.
@@ -58,7 +56,7 @@ def exported_run(run: RunDetail, headline: JsonValue = None) -> ExportedRun:
         if isinstance(spec.target, ImportTarget)
         else spec.decoding.model_dump(mode="json"),
         extractors=tuple(extractor.label for extractor in spec.extractors),
-        headline=_scores(str(run.id), spec, headline),
+        headline=_scores(run),
         requested=run.done if run.stopping else run.total,
         created_at=run.created_at.isoformat(),
         started_at=run.started_at.isoformat() if run.started_at else None,
@@ -223,48 +221,14 @@ def _needs_metadata(prompt: PromptSpec) -> bool:
     return any("metadata" in text for text in (*own, *mapped) if text is not None)
 
 
-class _Value(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    value: float | None = None
-    ci_low: float | None = None
-    ci_high: float | None = None
-    n: int | None = None
-    n_without_value: int | None = None
-    invalid: int | None = None
-    lower: float | None = None
-    upper: float | None = None
-    evaluation_id: str | None = None
-
-
-class _Row(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    run: str
-    metrics: dict[str, _Value] = {}
-
-
-class _Headline(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    rows: list[_Row] = []
-
-
-def _scores(run_id: str, spec: RunSpec, headline: JsonValue) -> tuple[ExportedScore, ...]:
-    if headline is None:
-        return ()
-    try:
-        rows = _Headline.model_validate(headline).rows
-    except ValidationError as error:
-        raise InvalidInput(f"The headline of the run {run_id} cannot be read: {error.errors()[0]['msg']}.") from error
-    values = next((row.metrics for row in rows if row.run == run_id), {})
-    versions = _versions(spec.metrics)
-    found = []
-    for key, score in values.items():
-        name, profile = _named(spec.metrics, key)
+def _scores(run: RunDetail) -> tuple[ExportedScore, ...]:
+    spec, headline = run.spec, run.headline
+    versions, found = _versions(spec.metrics), []
+    for score in headline.scores if headline is not None else ():
+        name, profile = _named(spec.metrics, score.metric)
         found.append(
             ExportedScore(
-                key=key,
+                key=score.metric,
                 metric=name,
                 profile=profile,
                 version=versions.get((name, profile)),
@@ -279,8 +243,7 @@ def _scores(run_id: str, spec: RunSpec, headline: JsonValue) -> tuple[ExportedSc
                 evaluation_id=score.evaluation_id or None,
             )
         )
-    ranks = {(one.name, one.profile): i for i, one in enumerate(spec.metrics)}
-    return tuple(sorted(found, key=lambda one: (ranks.get((one.metric, one.profile), len(ranks)), one.key)))
+    return tuple(found)
 
 
 def _named(metrics: Sequence[MetricSpec], key: str) -> tuple[str, str]:

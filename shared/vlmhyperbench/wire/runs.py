@@ -17,6 +17,7 @@ from vlmhyperbench.registry.choices import EvaluationChoices, name_tag
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 from vlmhyperbench.wire.base import Input, Label, Output
 from vlmhyperbench.wire.live import Progress
+from vlmhyperbench.wire.summaries import Performance, QualityScore
 
 Priority = Annotated[int, Field(ge=-100, le=100)]
 RunRef = Annotated[Annotated[Label, Tag("a name")] | Annotated[RunEntry, Tag("written out")], Discriminator(name_tag)]
@@ -100,6 +101,13 @@ class MetricScore(Output):
     n: int
     """Answers that have a value."""
     n_without_value: int = 0
+    unscored: int = 0
+    """Of these, answers that the metric gives no number."""
+    invalid: int = 0
+    """Answers out of which nothing could be read, with a value by policy or without."""
+    lower: float | None = None
+    """What the value would be at least, and at most, if the answers without a value had one."""
+    upper: float | None = None
     evaluation_id: str | None = None
     """Short id of everything that decides the number."""
 
@@ -196,6 +204,10 @@ class RunDetail(Run):
     spec: RunSpec
     phases: list[Phase]
     jobs: list[Job]
+    quality: list[QualityScore] = Field(default_factory=list)
+    """Every metric with its groups, of the stored summary; empty until there is a report."""
+    performance: Performance | None = None
+    """Of the stored summary; None until there is a report."""
     errors: list[RequestError] = Field(default_factory=list)
     """What its requests failed with, the most frequent first; at most 100."""
     progress: Progress | None = None

@@ -18,7 +18,7 @@ from uuid import UUID
 import polars
 import pytest
 
-from tests.shared.exchange.exported_run import HEADLINE, RUN, exported, result, results, run
+from tests.shared.exchange.exported_run import RUN, exported, result, results, run
 from tests.shared.exchange.reading import answers
 from tests.shared.reports.builders import thumbnail
 from vlmhyperbench.cli.main import main
@@ -38,7 +38,6 @@ class Api:
     def __init__(self) -> None:
         self.run: RunDetail = run()
         self.results: Sequence[Result] = results()
-        self.headline: JsonValue = HEADLINE
         self.images: dict[str, bytes] = {}
         self.breaks_at: int | None = None
         """The row from which on a page is refused."""
@@ -59,8 +58,6 @@ class Api:
                 return 200, self.run.model_dump(mode="json")
             case ["experiments", wanted] if wanted == str(EXPERIMENT):
                 return 200, self._experiment()
-            case ["reports", _] if self.headline is not None:
-                return 200, {"scope": "run", "id": str(RUN), "headline": self.headline, "files": []}
             case ["results"]:
                 return self._page(int(parse_qs(parts.query).get("cursor", ["0"])[0]))
         return 404, {"title": "not found", "status": 404, "code": "not_found", "detail": "There is none."}
@@ -224,8 +221,8 @@ def test_a_run_that_has_not_ended_is_no_export(
 def test_a_run_without_answers_is_no_export(
     api: Api, tmp_path: Path, format_: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    api.results, api.headline = [], None
-    api.run = run(state=type(api.run.state)("FAILED"), reason="no model", done=0)
+    api.results = []
+    api.run = run(state=type(api.run.state)("FAILED"), reason="no model", done=0, headline=None)
     assert main(["export", str(RUN), "--format", format_, "--out", str(tmp_path / "log.eval")]) == 3
     assert "ended failed without an answer: no model" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
@@ -234,7 +231,7 @@ def test_a_run_without_answers_is_no_export(
 def test_a_run_without_a_report_has_no_scores_for_the_hub(
     api: Api, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    api.headline = None
+    api.run = run(headline=None)
     assert main(["export", str(RUN), "--format", "hf", "--out", str(tmp_path / "hub")]) == 3
     assert "no score over its answers" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

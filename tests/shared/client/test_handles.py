@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -97,10 +96,19 @@ async def test_metrics_are_the_scores_that_the_report_computed() -> None:
         assert (await (await client.runs.get(ID)).metrics()).to_dicts() == found.to_dicts()
 
 
-def test_metrics_by_a_group_come_from_the_report() -> None:
-    group = {"metric": "anls", "group": ["form"], "value": 1.0, "interval": {"low": 0.9, "high": 1.0}}
-    document = {"runs": {ID: {"groups": {"doc_class": [{**group, "n_scored": 3, "n_unscored": 0}]}}}}
-    with _client(_with_file("report.json", json.dumps(document).encode())) as client:
+def test_metrics_by_a_group_come_from_the_summary() -> None:
+    ends = {"ci_low": 0.9, "ci_high": 1.0, "lower": None, "upper": None, "n": 3, "n_without_value": 0}
+    form = {"group": ["form"], "value": 1.0, **ends}
+    names = {"metric": "anls", "label": "ANLS", "profile": "paper", "version": "1.0.0", "extractor": "text@1"}
+    score = {
+        **form,
+        **names,
+        "group": [],
+        "evaluation_id": "e1",
+        "direction": "higher",
+        "groups": {"doc_class": [form]},
+    }
+    with _client({f"/runs/{ID}": {**RUN, "quality": [score]}}) as client:
         run = client.runs.get(ID)
         (row,) = run.metrics(by="doc_class")
         assert (row.group, row.value, row.ci_low, row.n) == ("form", 1.0, 0.9, 3)

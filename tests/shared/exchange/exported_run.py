@@ -11,8 +11,7 @@ from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec, PromptSpec, Ru
 from vlmhyperbench.exchange.exported import ExportedRun, ExportedSample
 from vlmhyperbench.exchange.exporting import exported_run, exported_samples
 from vlmhyperbench.wire.results import MeasureValue, Result
-from vlmhyperbench.wire.runs import RunDetail
-from vlmhyperbench_sdk.types import JsonValue
+from vlmhyperbench.wire.runs import Headline, MetricScore, RunDetail
 
 RUN = UUID("00000000-0000-4000-8000-00000000000a")
 IMAGE = "a" * 64
@@ -21,27 +20,23 @@ METRICS = (
     MetricSpec(name="anls", profile="paper", version="1.0.0", class_path="anls"),
     MetricSpec(name="exact_match", profile="v1", version="2.0.0", class_path="exact_match"),
 )
-HEADLINE: JsonValue = {
-    "rows": [
-        {
-            "run": str(RUN),
-            "metrics": {
-                "exact_match": {"value": 0.5, "n": 2, "n_without_value": 0, "evaluation_id": "e2"},
-                "anls": {
-                    "value": 0.7,
-                    "ci_low": 0.6,
-                    "ci_high": 0.8,
-                    "n": 2,
-                    "n_without_value": 1,
-                    "invalid": 1,
-                    "lower": 0.35,
-                    "upper": 0.85,
-                    "evaluation_id": "e1",
-                },
-            },
-        }
+HEADLINE = Headline(
+    scores=[
+        MetricScore(
+            metric="anls",
+            value=0.7,
+            ci_low=0.6,
+            ci_high=0.8,
+            n=2,
+            n_without_value=1,
+            invalid=1,
+            lower=0.35,
+            upper=0.85,
+            evaluation_id="e1",
+        ),
+        MetricScore(metric="exact_match", value=0.5, n=2, evaluation_id="e2"),
     ]
-}
+)
 
 
 def spec(**changes: object) -> RunSpec:
@@ -60,6 +55,7 @@ def run(*, pinned: RunSpec | None = None, **changes: object) -> RunDetail:
         name="tiny on documents",
         state="SUCCEEDED",
         reason=None,
+        headline=HEADLINE,
         target=pinned.target.served_name,
         task=pinned.task,
         scenario="offline",
@@ -158,9 +154,9 @@ def results() -> list[Result]:
     ]
 
 
-def exported(detail: RunDetail | None = None, headline: JsonValue = HEADLINE) -> ExportedRun:
+def exported(detail: RunDetail | None = None) -> ExportedRun:
     """Return the header of a run on its way out."""
-    return exported_run(detail or run(), headline)
+    return exported_run(detail or run())
 
 
 def samples(found: Sequence[Result] | None = None, detail: RunDetail | None = None) -> list[ExportedSample]:

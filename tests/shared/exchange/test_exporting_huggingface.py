@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.shared.exchange.exported_run import HEADLINE, RUN, exported, run, spec
+from tests.shared.exchange.exported_run import RUN, exported, run, spec
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.exchange.as_huggingface import Hub, write_huggingface
 from vlmhyperbench.exchange.exported import ExportedRun
 from vlmhyperbench.exchange.staging import staged
-from vlmhyperbench_sdk.types import JsonValue
+from vlmhyperbench.wire.runs import Headline, MetricScore
 
 HUB = Hub(dataset="lmms-lab/DocVQA", task="docvqa_val", source="https://example.org/results")
 
@@ -74,22 +74,22 @@ def test_without_flags_our_own_names_stand_and_no_source_is_made_up(tmp_path: Pa
 
 @pytest.mark.parametrize("value", [1 / 3, 0.1 + 0.2, 1e-300, 1e22, 1.0])
 def test_numbers_are_read_back_to_the_last_bit(tmp_path: Path, value: float) -> None:
-    headline: JsonValue = {"rows": [{"run": str(RUN), "metrics": {"anls": {"value": value, "n": 4}}}]}
-    (entry,), _ = _write(tmp_path, exported(headline=headline))
+    headline = Headline(scores=[MetricScore(metric="anls", value=value, n=4)])
+    (entry,), _ = _write(tmp_path, exported(run(headline=headline)))
     assert entry["value"] == value
     assert isinstance(entry["value"], float)
 
 
-@pytest.mark.parametrize("headline", [None, {"rows": [{"run": str(RUN), "metrics": {"anls": {"value": None}}}]}])
-def test_a_run_without_a_number_is_refused_and_nothing_is_written(tmp_path: Path, headline: Any) -> None:
+@pytest.mark.parametrize("headline", [None, Headline(scores=[MetricScore(metric="anls", value=None, n=0)])])
+def test_a_run_without_a_number_is_refused_and_nothing_is_written(tmp_path: Path, headline: Headline | None) -> None:
     with pytest.raises(Conflict, match="no score"):
-        _write(tmp_path / "out", exported(headline=headline))
+        _write(tmp_path / "out", exported(run(headline=headline)))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_hostile_names_stay_text_and_inside_the_folder(tmp_path: Path) -> None:
     name = "../!!python/object: {x}\x00\ud800: [1]"
-    (entry,), _ = _write(tmp_path / "out", exported(run(pinned=spec(task=name)), HEADLINE), Hub())
+    (entry,), _ = _write(tmp_path / "out", exported(run(pinned=spec(task=name))), Hub())
     assert (
         entry["dataset"]["task_id"] == "../!!python/object: {x}\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}: [1]"
     )

@@ -1,0 +1,110 @@
+"""Read the summary that the reporter stored of a run, and show it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from vlmhyperbench.db import artifacts
+from vlmhyperbench.db.engine import AsyncSession
+from vlmhyperbench.errors import Damaged
+from vlmhyperbench.runtime import Runtime
+from vlmhyperbench.wire.runs import RunDetail
+from vlmhyperbench.wire.summaries import GroupScore, Performance, QualityScore, SpeedGate, Spread
+from vlmhyperbench_sdk.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from vlmhyperbench.summaries.scores import MetricIdentity, Score
+    from vlmhyperbench.summaries.summary import RunSummary
+
+
+async def with_summary(session: AsyncSession, runtime: Runtime, run: RunDetail) -> RunDetail:
+    """Add quality and performance to a run; one of before there were summaries, or of another version, has none."""
+    summary = await _stored(session, runtime, run.id)
+    if summary is None:
+        return run
+    return run.model_copy(update={"quality": _quality(summary), "performance": _performance(summary)})
+
+
+async def _stored(session: AsyncSession, runtime: Runtime, run_id: UUID) -> RunSummary | None:
+    files = await artifacts.of_run(session, run_id)
+    file = next((file for file in files if file.kind == "summary"), None)
+    if file is None:
+        return None
+    try:
+        path = await runtime.storage.open(file.storage_key, file.sha256)
+        return await asyncio.to_thread(_read, path)
+    except (Damaged, InvalidInput):
+        return None
+
+
+def _read(path: Path) -> RunSummary:
+    from vlmhyperbench.summaries.codec import from_json  # numpy is loaded by the first request that needs it
+
+    return from_json(path.read_bytes())
+
+
+def _quality(summary: RunSummary) -> list[QualityScore]:
+    return [
+        _metric(summary, identity, score) for identity, score in zip(summary.described, summary.metrics, strict=True)
+    ]
+
+
+def _metric(summary: RunSummary, identity: MetricIdentity, score: Score) -> QualityScore:
+    return QualityScore(
+        **_score(score).model_dump(),
+        metric=identity.key,
+        label=identity.label,
+        profile=identity.profile,
+        version=identity.version,
+        extractor=identity.extractor,
+        evaluation_id=identity.evaluation_id,
+        direction=identity.description.direction,
+        groups={
+            column: [_score(found) for found in summary.groups[column] if found.key == identity.key]
+            for column in summary.group_columns
+        },
+    )
+
+
+def _score(score: Score) -> GroupScore:
+    return GroupScore(
+        group=list(score.group),
+        value=score.value,
+        ci_low=score.low,
+        ci_high=score.high,
+        n=score.n_scored,
+        n_without_value=score.n_unscored,
+        lower=score.lower,
+        upper=score.upper,
+    )
+
+
+def _performance(summary: RunSummary) -> Performance:
+    found = summary.performance
+    goodput = found.goodput
+    return Performance(
+        validity=found.state,
+        gates=[
+            SpeedGate(name=gate.name, ok=gate.ok, value=gate.value, limit=gate.limit, is_least=gate.is_least)
+            for gate in found.gates
+        ],
+        times={
+            name: Spread(n=times.n, mean=times.mean, p50=times.p50, p90=times.p90, p99=times.p99, max=times.max)
+            for name, times in found.times.items()
+        },
+        window_s=found.window_s,
+        samples_per_s=found.samples_per_s,
+        output_tokens_per_s=found.output_tokens_per_s,
+        output_tokens=found.output_tokens,
+        goodput_per_s=goodput.per_s if goodput else None,
+        goodput_share=goodput.share if goodput else None,
+        parts=found.parts,
+        is_interrupted=found.is_interrupted,
+        is_partial=found.is_partial,
+        peak_memory_bytes=found.peak_memory_bytes,
+        peak_memory_of=found.peak_memory_of,
+        energy_j_per_answer=found.resources.energy_j_per_answer if found.resources else None,
+    )
