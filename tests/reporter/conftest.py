@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ from pydantic import SecretStr
 
 from vlmhyperbench.runtime import Runtime, open_runtime
 from vlmhyperbench.settings import Settings
+from vlmhyperbench.worker.children import CpuChildren
 
 
 @pytest.fixture
@@ -22,3 +23,11 @@ async def runtime(database_url: str, redis_url: str, tmp_path: Path) -> AsyncIte
     )
     async with open_runtime(settings, name="test") as opened:
         yield opened
+
+
+@pytest.fixture(scope="module")
+def cpu() -> Iterator[CpuChildren]:
+    """One for all tests: what a child has imported stays imported."""
+    children = CpuChildren()
+    yield children
+    children.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -46,14 +45,6 @@ ANLS = MetricSpec(name="anls", profile="paper", version="1.0.0", class_path="anl
 REFERENCES = ("one", "two", "three", "four", "five", "six")
 RIGHT_ONCE = ("one", "wrong", "", "<script>alert(1)</script>", "five")
 RIGHT_TWICE = ("one", "two", "", "four", "5")
-
-
-@pytest.fixture(scope="module")
-def cpu() -> Iterator[CpuChildren]:
-    """One for all tests: what a child has imported stays imported."""
-    children = CpuChildren()
-    yield children
-    children.close()
 
 
 async def _answered(
