@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
 from vlmhyperbench.cli import exits
+from vlmhyperbench.cli.groups import ENTRY, TASK
 from vlmhyperbench.cli.output import emit, note, say
 from vlmhyperbench.cli.run_flags import Several
 from vlmhyperbench.cli.shown import HUMAN, Shown
@@ -18,7 +20,7 @@ from vlmhyperbench.registry.loading import read_catalogue
 from vlmhyperbench.registry.roots import own_root, registry_roots
 from vlmhyperbench.settings import Settings
 
-app = App(name="add", help="Make an entry of a model's file, a CSV of questions, or a metric.")
+app = App(name="add", help="Register a model's file, a CSV of questions, or a metric.")
 
 
 @app.command
@@ -26,9 +28,9 @@ def model(
     file: Path,
     /,
     *,
-    mmproj: Path | None = None,
-    name: str | None = None,
-    backend: str = "llamacpp",
+    mmproj: Annotated[Path | None, Parameter(group=ENTRY)] = None,
+    name: Annotated[str | None, Parameter(group=ENTRY)] = None,
+    backend: Annotated[str, Parameter(group=ENTRY)] = "llamacpp",
     shown: Shown = HUMAN,
 ) -> int:
     """Register GGUF weights, with their hash; then run them with --model NAME.
@@ -50,9 +52,9 @@ def dataset(
     file: Path,
     /,
     *,
-    name: str | None = None,
-    metric: Several = (),
-    prompt: str | None = None,
+    name: Annotated[str | None, Parameter(group=ENTRY)] = None,
+    metric: Annotated[Several, Parameter(group=TASK)] = (),
+    prompt: Annotated[str | None, Parameter(group=TASK)] = None,
     shown: Shown = HUMAN,
 ) -> int:
     """Register a CSV of questions, and with --metric a task of the same name; then run it with --task NAME.
@@ -72,10 +74,12 @@ def dataset(
 
 
 @app.command
-def metric(class_path: str, /, *, name: str | None = None, shown: Shown = HUMAN) -> int:
+def metric(
+    class_path: str, /, *, name: Annotated[str | None, Parameter(group=ENTRY)] = None, shown: Shown = HUMAN
+) -> int:
     """Register a metric of your own; then score by it with --metric NAME.
 
-    It is opened once, so that what is wrong with it is said now.
+    It is constructed once, so that its errors are reported now.
 
     Args:
         class_path: Name under which an installed package registers it, or package.module:Class.

@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from vlmhyperbench.analysis.gates import GatePolicy
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.following import find
+from vlmhyperbench.cli.groups import GATE, OUTPUT
 from vlmhyperbench.cli.output import emit, note, say, table
 from vlmhyperbench.cli.paths import exists, is_dir, is_file
 from vlmhyperbench.cli.shown import HUMAN, Shown
@@ -32,9 +36,9 @@ def compare(
     other: str,
     /,
     *others: str,
-    gate: Path | None = None,
-    junit: Path | None = None,
-    markdown: Path | None = None,
+    gate: Annotated[Path | None, Parameter(group=GATE)] = None,
+    junit: Annotated[Path | None, Parameter(group=GATE)] = None,
+    markdown: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
     shown: Shown = HUMAN,
 ) -> int:
     """Compare runs with a baseline, answer by answer.

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.following import outcome_code
+from vlmhyperbench.cli.groups import OUTPUT, STACK, SUBMISSION
 from vlmhyperbench.cli.headline import print_table
 from vlmhyperbench.cli.output import emit, note, say
 from vlmhyperbench.cli.shown import HUMAN, Shown
@@ -27,20 +28,20 @@ EXPERIMENT = "demo"
 
 def demo(
     *,
-    keep: Annotated[bool, Parameter(negative=())] = False,
-    fresh: Annotated[bool, Parameter(negative=())] = False,
-    out: Path | None = None,
-    experiment: str = EXPERIMENT,
+    keep: Annotated[bool, Parameter(group=STACK)] = False,
+    fresh: Annotated[bool, Parameter(group=SUBMISSION)] = False,
+    out: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
+    experiment: Annotated[str, Parameter(group=SUBMISSION)] = EXPERIMENT,
     shown: Shown = HUMAN,
 ) -> int:
-    """Start everything, compare two targets on document images, print the table and name the report.
+    """Start everything, compare two targets on document images, print the results and the path of the report.
 
-    A demo that was interrupted goes on where it stopped: no answer is lost, none is asked for twice.
+    A demo that was interrupted continues where it stopped; its answers are reused.
 
     Args:
         keep: Leave the stack running afterwards.
-        fresh: Cancel a demo that was interrupted, and begin anew.
-        out: Folder for the report; a folder of the stack's home where none is named.
+        fresh: Cancel a demo that was interrupted, and start a new one.
+        out: Folder for the report; by default a folder in the stack's home.
         experiment: Registered experiment to run.
         shown: How the answer is shown.
     """

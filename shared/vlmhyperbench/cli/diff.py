@@ -22,7 +22,7 @@ _CELL_CHARS = 60
 
 
 def diff(a: str, b: str, /, *, shown: Shown = HUMAN) -> int:
-    """Say what differs between two evaluations (the short ids beside every quality number), or between two runs.
+    """Show what differs between two evaluations (the short ids beside every quality number), or between two runs.
 
     Args:
         a: Short id of an evaluation, or id of a run.

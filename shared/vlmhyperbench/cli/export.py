@@ -16,6 +16,7 @@ from cyclopts import Parameter
 
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.following import find
+from vlmhyperbench.cli.groups import OUTPUT, PUBLICATION
 from vlmhyperbench.cli.output import emit, note, say
 from vlmhyperbench.cli.paths import is_dir
 from vlmhyperbench.cli.shown import HUMAN, Shown
@@ -40,11 +41,11 @@ def export(
     run_id: str,
     /,
     *,
-    format: Format,  # noqa: A002 -- the flag's name
-    out: Annotated[Path | None, Parameter(allow_leading_hyphen=True)] = None,
-    hub_dataset: str | None = None,
-    hub_task: str | None = None,
-    source_url: str | None = None,
+    format: Annotated[Format, Parameter(group=OUTPUT)],  # noqa: A002 -- the flag's name
+    out: Annotated[Path | None, Parameter(group=OUTPUT, allow_leading_hyphen=True)] = None,
+    hub_dataset: Annotated[str | None, Parameter(group=PUBLICATION)] = None,
+    hub_task: Annotated[str | None, Parameter(group=PUBLICATION)] = None,
+    source_url: Annotated[str | None, Parameter(group=PUBLICATION)] = None,
     shown: Shown = HUMAN,
 ) -> int:
     """Write a run that has ended in the format of another tool, or as a table.

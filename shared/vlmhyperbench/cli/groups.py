@@ -6,6 +6,7 @@ from typing import Final
 
 from cyclopts import Group, Parameter
 
+SOURCE: Final = Group.create_ordered("Source")
 TARGET: Final = Group.create_ordered("Target")
 TASK: Final = Group.create_ordered("Task")
 WORKLOAD: Final = Group.create_ordered("Workload")
@@ -15,11 +16,15 @@ DECODING: Final = Group.create_ordered("Decoding")
 SCORING: Final = Group.create_ordered("Scoring")
 SLO: Final = Group.create_ordered("SLO")
 SERIES: Final = Group.create_ordered("Series of measurements")
+CLIENT: Final = Group.create_ordered("Client")
+REUSE: Final = Group.create_ordered("Reuse")
 SELECTION: Final = Group.create_ordered("Selection")
+GATE: Final = Group.create_ordered("Gate")
 SERVER: Final = Group.create_ordered("Server")
 STACK: Final = Group.create_ordered("Stack")
-CLIENT: Final = Group.create_ordered("Client")
+ENTRY: Final = Group.create_ordered("Entry")
 SUBMISSION: Final = Group.create_ordered("Submission")
+PUBLICATION: Final = Group.create_ordered("Publication")
 OUTPUT: Final = Group.create_ordered("Output")
 
 

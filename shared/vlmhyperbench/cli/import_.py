@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from pydantic import JsonValue
 
 from vlmhyperbench.cli.choices import check, read_extractor
+from vlmhyperbench.cli.groups import SCORING, SOURCE, SUBMISSION, TASK
 from vlmhyperbench.cli.output import note
 from vlmhyperbench.cli.paths import is_file
 from vlmhyperbench.cli.shown import HUMAN, Shown
@@ -28,38 +29,38 @@ def import_(
     file: Path,
     /,
     *,
-    format: str = AUTO,  # noqa: A002 (the flag's name)
-    filter: str | None = None,  # noqa: A002 (the flag's name)
-    key: str | None = None,
-    results: Path | None = None,
-    requests: Path | None = None,
-    model: str | None = None,
-    task: str | None = None,
-    dataset: str | None = None,
-    limit: int | None = None,
-    metric: Annotated[Sequence[str], Parameter(negative=())] = (),
-    extractor: Annotated[Sequence[str], Parameter(negative=())] = (),
-    on_invalid: Literal["zero", "exclude"] | None = None,
-    name: str | None = None,
-    detach: Annotated[bool, Parameter(negative=())] = False,
+    format: Annotated[str, Parameter(group=SOURCE)] = AUTO,  # noqa: A002 (the flag's name)
+    filter: Annotated[str | None, Parameter(group=SOURCE)] = None,  # noqa: A002 (the flag's name)
+    key: Annotated[str | None, Parameter(group=SOURCE)] = None,
+    results: Annotated[Path | None, Parameter(group=SOURCE)] = None,
+    requests: Annotated[Path | None, Parameter(group=SOURCE)] = None,
+    model: Annotated[str | None, Parameter(group=SOURCE)] = None,
+    task: Annotated[str | None, Parameter(group=TASK)] = None,
+    dataset: Annotated[str | None, Parameter(group=TASK)] = None,
+    limit: Annotated[int | None, Parameter(group=TASK)] = None,
+    metric: Annotated[Sequence[str], Parameter(group=SCORING)] = (),
+    extractor: Annotated[Sequence[str], Parameter(group=SCORING)] = (),
+    on_invalid: Annotated[Literal["zero", "exclude"] | None, Parameter(group=SCORING)] = None,
+    name: Annotated[str | None, Parameter(group=SUBMISSION)] = None,
+    detach: Annotated[bool, Parameter(group=SUBMISSION)] = False,
     shown: Shown = HUMAN,
 ) -> int:
-    """Evaluate the answers of another tool's file: a new run that asks no model.
+    """Score the answers in another tool's file: a new run that asks no model.
 
     Args:
-        file: What the other tool wrote.
-        format: What it is; found out where it is not said.
-        filter: Of lm-eval: the filter whose answers and scores are taken.
-        key: Of lm-eval: the field of its documents that is the sample's key.
-        results: Of lm-eval: its results_*.json, which names the model.
-        requests: Of OpenAI's batches: the input, which has the questions.
-        model: Who answered, where the file does not say.
-        task: Registered task whose metrics, extractors and groups hold.
-        dataset: Registered dataset that the questions are from, matched by the samples' keys; else the file's own.
-        limit: Only the first samples of --dataset, as the run asked that answered them; the others count as missing.
+        file: File or folder that the other tool wrote.
+        format: Format of the file; detected by default.
+        filter: For lm-eval, the filter whose answers and scores are taken.
+        key: For lm-eval, the field of its documents that is the sample's key.
+        results: For lm-eval, its results_*.json, which names the model.
+        requests: For OpenAI batches, the input file, which has the questions.
+        model: Name of the model, where the file has none.
+        task: Registered task whose metrics, extractors and groups are used.
+        dataset: Registered dataset of the questions, matched by the samples' keys; by default the file's own.
+        limit: Number of samples of --dataset that were asked, from its start; those without an answer count as missing.
         metric: Registered metric, NAME[@PROFILE][:VERSION]; may be given several times.
         extractor: How answers are read, NAME[:VERSION] or JSON with its params; the first one counts.
-        on_invalid: What an answer counts as that cannot be read.
+        on_invalid: Score of an answer that cannot be parsed.
         name: Name of the new run.
         detach: Submit, print the id and return.
         shown: How the answer is shown.

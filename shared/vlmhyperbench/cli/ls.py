@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
+
+from cyclopts import Parameter
 
 from vlmhyperbench.cli import exits
+from vlmhyperbench.cli.groups import SELECTION
 from vlmhyperbench.cli.headline import score_of
 from vlmhyperbench.cli.output import emit, note, table
 from vlmhyperbench.cli.shown import HUMAN, Shown
@@ -27,20 +30,20 @@ def ls(
     what: Literal["runs", "experiments", "workers", "artifacts"] = "runs",
     /,
     *,
-    state: str | None = None,
-    of: str | None = None,
-    limit: int = 50,
-    cursor: str | None = None,
+    state: Annotated[str | None, Parameter(group=SELECTION)] = None,
+    of: Annotated[str | None, Parameter(group=SELECTION)] = None,
+    limit: Annotated[int, Parameter(group=SELECTION)] = 50,
+    cursor: Annotated[str | None, Parameter(group=SELECTION)] = None,
     shown: Shown = HUMAN,
 ) -> int:
     """List runs, experiments, workers or artifacts, the newest first.
 
     Args:
         what: What to list.
-        state: Only runs or experiments in this state, in small letters or capitals.
+        state: Only runs or experiments in this state, in lower or upper case.
         of: Only runs of this experiment, or artifacts of this run.
-        limit: At most so many.
-        cursor: Go on where an earlier page ended.
+        limit: Maximum number of rows.
+        cursor: Continue after an earlier page.
         shown: How the answer is shown.
     """
     _check_flags(what, state=state, of=of, cursor=cursor)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
 
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.following import find
+from vlmhyperbench.cli.groups import OUTPUT
 from vlmhyperbench.cli.headline import print_table
 from vlmhyperbench.cli.output import emit, say
 from vlmhyperbench.cli.paths import is_file
@@ -23,11 +26,11 @@ def report(
     subject: str,
     /,
     *,
-    out: Path | None = None,
-    format: Literal["html", "markdown"] | None = None,  # noqa: A002 -- the flag's name
+    out: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
+    format: Annotated[Literal["html", "markdown"] | None, Parameter(group=OUTPUT)] = None,  # noqa: A002 -- the flag's name
     shown: Shown = HUMAN,
 ) -> int:
-    """Print the comparison table of a run or an experiment and fetch its report, or write a report.json anew.
+    """Print the results of a run or an experiment and fetch its report, or write the report of a report.json again.
 
     Args:
         subject: Id of a run or an experiment; or a file report.json, which needs no stack. Pictures of pages that lie

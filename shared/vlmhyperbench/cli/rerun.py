@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from vlmhyperbench.cli.groups import REUSE, SUBMISSION, TASK
 from vlmhyperbench.cli.run import read_entry
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.cli.watch import see_through
@@ -21,24 +22,24 @@ def rerun(
     run_id: str,
     /,
     *,
-    run: str | None = None,
-    force: Literal["index", "inference", "evaluation", "report"] | None = None,
-    retry_failed: Annotated[bool, Parameter(negative=())] = False,
-    only_evaluate: Annotated[bool, Parameter(negative=())] = False,
-    name: str | None = None,
-    detach: Annotated[bool, Parameter(negative=())] = False,
+    run: Annotated[str | None, Parameter(group=TASK)] = None,
+    force: Annotated[Literal["index", "inference", "evaluation", "report"] | None, Parameter(group=REUSE)] = None,
+    retry_failed: Annotated[bool, Parameter(group=REUSE)] = False,
+    only_evaluate: Annotated[bool, Parameter(group=REUSE)] = False,
+    name: Annotated[str | None, Parameter(group=SUBMISSION)] = None,
+    detach: Annotated[bool, Parameter(group=SUBMISSION)] = False,
     shown: Shown = HUMAN,
 ) -> int:
-    """Run again: a new run, which keeps the answers that are ok, to the same requests, by the same engine.
+    """Run again: a new run that reuses successful answers to the same requests by the same engine.
 
-    Its file reuse-….jsonl says of every sample why it was kept or asked again.
+    Its file reuse-….jsonl gives the reason for each sample that was reused or asked again.
 
     Args:
         run_id: Id of a run that has ended.
-        run: What it is now: a registered run, or a YAML file; by default what it was.
-        force: The first stage that runs anew whatever is the same; those after it do too.
-        retry_failed: Refuse where no request failed: there is nothing to try again.
-        only_evaluate: Ask no model at all: evaluate the answers anew, as `rescore` does.
+        run: Registered run, or a YAML file, with the new definition; by default that of the old run.
+        force: Reuse nothing from this stage on.
+        retry_failed: Refuse to run again if no request failed.
+        only_evaluate: Ask no model; score the existing answers again, as `rescore` does.
         name: Name of the new run.
         detach: Submit, print the id and return.
         shown: How the answer is shown.

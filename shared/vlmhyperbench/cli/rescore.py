@@ -9,6 +9,7 @@ from cyclopts import Parameter
 from pydantic import JsonValue
 
 from vlmhyperbench.cli.choices import check, read_extractor
+from vlmhyperbench.cli.groups import SCORING, SUBMISSION
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.cli.watch import see_through
 from vlmhyperbench.client import Client
@@ -19,22 +20,22 @@ def rescore(
     run_id: str,
     /,
     *,
-    metric: Annotated[Sequence[str], Parameter(negative=())] = (),
-    extractor: Annotated[Sequence[str], Parameter(negative=())] = (),
-    on_invalid: Literal["zero", "exclude"] | None = None,
-    on_model_failure: Literal["zero", "exclude"] | None = None,
-    name: str | None = None,
-    detach: Annotated[bool, Parameter(negative=())] = False,
+    metric: Annotated[Sequence[str], Parameter(group=SCORING)] = (),
+    extractor: Annotated[Sequence[str], Parameter(group=SCORING)] = (),
+    on_invalid: Annotated[Literal["zero", "exclude"] | None, Parameter(group=SCORING)] = None,
+    on_model_failure: Annotated[Literal["zero", "exclude"] | None, Parameter(group=SCORING)] = None,
+    name: Annotated[str | None, Parameter(group=SUBMISSION)] = None,
+    detach: Annotated[bool, Parameter(group=SUBMISSION)] = False,
     shown: Shown = HUMAN,
 ) -> int:
-    """Evaluate the answers of a run that has ended anew: a new run that asks no model. What is not said stays.
+    """Score the answers of a finished run again: a new run that asks no model. Options not given stay the same.
 
     Args:
         run_id: Id of the run.
         metric: Registered metric, NAME[@PROFILE][:VERSION]; may be given several times.
         extractor: How answers are read, NAME[:VERSION] or JSON with its params; the first one counts.
-        on_invalid: What an answer counts as that cannot be read.
-        on_model_failure: What a failure of the model counts as.
+        on_invalid: Score of an answer that cannot be parsed.
+        on_model_failure: Score of a sample that the model failed to answer.
         name: Name of the new run.
         detach: Submit, print the id and return.
         shown: How the answer is shown.

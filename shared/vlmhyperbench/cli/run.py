@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from vlmhyperbench.cli.adding import open_shelf
 from vlmhyperbench.cli.choices import check
+from vlmhyperbench.cli.groups import SUBMISSION, TARGET
 from vlmhyperbench.cli.output import note
 from vlmhyperbench.cli.run_flags import AskedFlags, Several, TargetFlags
 from vlmhyperbench.cli.secret import check_stored
@@ -36,22 +37,22 @@ def run(
     *,
     target: TargetFlags = _NO_TARGET,
     asked: AskedFlags = _NOTHING_ASKED,
-    secret: Several = (),
-    name: str | None = None,
-    priority: int = 0,
-    detach: Annotated[bool, Parameter(negative=())] = False,
+    secret: Annotated[Several, Parameter(group=TARGET)] = (),
+    name: Annotated[str | None, Parameter(group=SUBMISSION)] = None,
+    priority: Annotated[int, Parameter(group=SUBMISSION)] = 0,
+    detach: Annotated[bool, Parameter(group=SUBMISSION)] = False,
     shown: Shown = HUMAN,
 ) -> int:
     """Submit a run or an experiment and watch it; Ctrl-C detaches.
 
     Args:
-        subject: Name of a registered experiment or run, or a YAML file with one; or leave it out and say --model or
+        subject: Name of a registered experiment or run, or a YAML file with one. Without it, give --model or
             --endpoint, and --task or --data.
         target: Which target is asked, and how.
         asked: What is asked, and how the answers are scored.
         secret: Name of a secret that the target needs; may be given several times.
-        name: Name of what is submitted.
-        priority: Higher goes first, -100 to 100.
+        name: Name of the run or experiment.
+        priority: Priority from -100 to 100; higher is first.
         detach: Submit, print the id and return.
         shown: How the answer is shown.
     """

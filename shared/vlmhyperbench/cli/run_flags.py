@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, TypeAlias, cast
 
 from cyclopts import Parameter
 from pydantic import JsonValue
 
 from vlmhyperbench.cli.choices import read_extractor, read_param
+from vlmhyperbench.cli.groups import DECODING, SCORING, TARGET, TASK
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench_sdk.gateway import KEY_PARAM
 from vlmhyperbench_sdk.jsontext import parse_object
@@ -18,11 +19,11 @@ GGUF = ".gguf"
 BY_NAME = "secret:"
 """What stands before the name of a secret whose value is meant."""
 
-Several = Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)]
+Several: TypeAlias = tuple[str, ...]
 """A flag that may be given several times."""
 
 
-@Parameter(name="*", group="Target")
+@Parameter(name="*", group=TARGET)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetFlags:
     """Which target is asked, and how."""
@@ -98,7 +99,7 @@ class TargetFlags:
         return _said(found)
 
 
-@Parameter(name="*", group="Task")
+@Parameter(name="*", group=TASK)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedFlags:
     """What is asked, and how the answers are scored."""
@@ -115,27 +116,27 @@ class AskedFlags:
     """Registered prompt instead of the task's."""
     scenario: str | None = None
     """Registered scenario."""
-    metric: Several = ()
+    metric: Annotated[Several, Parameter(group=SCORING)] = ()
     """Metric instead of the task's, NAME or NAME@PROFILE; may be given several times."""
-    extractor: Several = ()
+    extractor: Annotated[Several, Parameter(group=SCORING)] = ()
     """How answers are read: NAME, or JSON with its params; may be given several times, the first one counts."""
-    group_by: Several = ()
+    group_by: Annotated[Several, Parameter(group=SCORING)] = ()
     """Metadata by which results are grouped; may be given several times."""
-    max_tokens: int | None = None
+    max_tokens: Annotated[int | None, Parameter(group=DECODING)] = None
     """Maximum length of an answer, in tokens."""
-    temperature: float | None = None
+    temperature: Annotated[float | None, Parameter(group=DECODING)] = None
     """Sampling temperature; 0 always takes the most likely token."""
-    top_p: float | None = None
+    top_p: Annotated[float | None, Parameter(group=DECODING)] = None
     """Sample among the most likely tokens whose probabilities add up to this (nucleus sampling)."""
-    top_k: int | None = None
+    top_k: Annotated[int | None, Parameter(group=DECODING)] = None
     """Sample among this number of the most likely tokens."""
-    min_p: float | None = None
+    min_p: Annotated[float | None, Parameter(group=DECODING)] = None
     """Sample among tokens whose probability is at least this share of the most likely token's."""
-    seed: int | None = None
+    seed: Annotated[int | None, Parameter(group=DECODING)] = None
     """Seed of the sampling."""
-    n: int | None = None
+    n: Annotated[int | None, Parameter(group=DECODING)] = None
     """Number of answers to each question."""
-    stop_text: Several = ()
+    stop_text: Annotated[Several, Parameter(group=DECODING)] = ()
     """Text at which an answer ends; may be given several times."""
 
     @property

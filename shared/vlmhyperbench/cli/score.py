@@ -12,6 +12,7 @@ from typing import Annotated, NamedTuple, cast
 from cyclopts import Parameter
 
 from vlmhyperbench.cli import exits
+from vlmhyperbench.cli.groups import SCORING
 from vlmhyperbench.cli.output import emit, say
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.errors import InvalidInput
@@ -39,14 +40,14 @@ def score(
     file: Path,
     /,
     *,
-    metric: str,
-    param: Annotated[Sequence[str], Parameter(negative=())] = (),
+    metric: Annotated[str, Parameter(group=SCORING)],
+    param: Annotated[Sequence[str], Parameter(group=SCORING)] = (),
     shown: Shown = HUMAN,
 ) -> int:
     """Score a file of answers by one metric, without a stack.
 
     Every line is a JSON object: `id`, `prediction` (text; anything else is scored as its JSON text; null where there
-    is no answer), `targets` (one reference or a list of them), and what the metric's page asks for beside.
+    is no answer), `targets` (one reference or a list of them), and the further fields that the metric's page names.
 
     Args:
         file: JSON Lines.

@@ -24,7 +24,7 @@ _MAX_TOLD = 24
 
 @app.command(name="set")
 def set_(name: str, /, *surplus: Annotated[str, Parameter(show=False)], shown: Shown = HUMAN) -> int:
-    """Store a secret: its value is asked for, or read from stdin, and never an argument.
+    """Store a secret; its value is prompted for, or read from stdin.
 
     Args:
         name: Name by which runs ask for it: letters, digits and `_`.

@@ -18,6 +18,7 @@ from pydantic import JsonValue
 
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.choices import read_param
+from vlmhyperbench.cli.groups import SERVER, TARGET
 from vlmhyperbench.cli.output import emit, note, say
 from vlmhyperbench.cli.paths import is_file
 from vlmhyperbench.cli.registry import open_catalogue
@@ -66,14 +67,14 @@ def serve(
     model: str,
     /,
     *,
-    backend: str | None = None,
-    mmproj: Path | None = None,
-    engine_param: Several = (),
-    host: str = "127.0.0.1",
-    port: Port = 0,
-    api_key_env: str | None = None,
-    data_root: Path | None = None,
-    load_timeout: Seconds = 300.0,
+    backend: Annotated[str | None, Parameter(group=TARGET)] = None,
+    mmproj: Annotated[Path | None, Parameter(group=TARGET)] = None,
+    engine_param: Annotated[Several, Parameter(group=TARGET)] = (),
+    load_timeout: Annotated[Seconds, Parameter(group=TARGET)] = 300.0,
+    host: Annotated[str, Parameter(group=SERVER)] = "127.0.0.1",
+    port: Annotated[Port, Parameter(group=SERVER)] = 0,
+    api_key_env: Annotated[str | None, Parameter(group=SERVER)] = None,
+    data_root: Annotated[Path | None, Parameter(group=SERVER)] = None,
     shown: Shown = HUMAN,
 ) -> int:
     """Serve one model at an OpenAI-compatible URL until Ctrl-C, without a stack.
@@ -85,9 +86,9 @@ def serve(
         engine_param: Parameter of the engine, NAME=VALUE, for example n_ctx=2048; may be given several times.
         host: Address to listen at; whoever reaches it needs the key, and nothing is encrypted.
         port: Port to listen at; 0 takes a free one.
-        api_key_env: Name of the environment variable with the key to ask for; a new one is made if not given.
-        data_root: Folder below which clients may name images as files; without it they send images as data.
-        load_timeout: Seconds that the engine may take to get ready.
+        api_key_env: Name of the environment variable with the key to ask for; by default a new one is generated.
+        data_root: Folder below which clients may name images as files; without it they send image data.
+        load_timeout: Maximum seconds until the engine is ready.
         shown: How the answer is shown.
     """
     if importlib.util.find_spec("vlmhyperbench_gateway") is None:

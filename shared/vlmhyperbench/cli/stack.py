@@ -9,6 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from vlmhyperbench.cli import exits
+from vlmhyperbench.cli.groups import STACK
 from vlmhyperbench.cli.output import emit, note, say, table
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.errors import VlmHyperBenchError
@@ -19,14 +20,14 @@ from vlmhyperbench.settings import Settings
 
 def up(
     *,
-    foreground: Annotated[bool, Parameter(negative=())] = False,
-    services: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
+    foreground: Annotated[bool, Parameter(group=STACK)] = False,
+    services: Annotated[tuple[str, ...], Parameter(group=STACK, consume_multiple=True)] = (),
     shown: Shown = HUMAN,
 ) -> int:
     """Start the embedded stack and wait until it is ready.
 
     Args:
-        foreground: Stay, and stop the stack on Ctrl-C.
+        foreground: Run in the foreground, and stop the stack on Ctrl-C.
         services: Only these services, for a machine whose workers run elsewhere.
         shown: How the answer is shown.
     """

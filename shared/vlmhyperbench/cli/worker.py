@@ -5,8 +5,11 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from typing import Literal, NoReturn
+from typing import Annotated, Literal, NoReturn
 
+from cyclopts import Parameter
+
+from vlmhyperbench.cli.groups import STACK
 from vlmhyperbench.cli.output import emit, note
 from vlmhyperbench.cli.shown import HUMAN, Shown
 from vlmhyperbench.errors import NotReady, Unavailable
@@ -20,7 +23,11 @@ _MODULES = {
 
 
 def worker(
-    kind: Literal["inference", "evaluation", "reporting"], /, *, name: str | None = None, shown: Shown = HUMAN
+    kind: Literal["inference", "evaluation", "reporting"],
+    /,
+    *,
+    name: Annotated[str | None, Parameter(group=STACK)] = None,
+    shown: Shown = HUMAN,
 ) -> NoReturn:
     """Take a stack's jobs on this machine, until Ctrl-C or SIGTERM: the chunk under way is finished first.
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from vlmhyperbench.cli.main import _COMMANDS, main
+from tests.shared.cli.help_pages import COMMANDS, GOLDEN, help_of, pages
+from vlmhyperbench.cli.main import _COMMANDS
 
 REGISTRIES = Path(__file__).parents[3] / "registries"
 
@@ -47,10 +48,22 @@ def test_help_names_every_command_and_imports_nothing_heavy(tmp_path: Path) -> N
     assert not {name for name in heavy if f"'{name}'" in loaded}
 
 
-@pytest.mark.parametrize("name", sorted(_COMMANDS))
-def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([name, "--help"]) == 0
-    assert capsys.readouterr().out.startswith("Usage: vlmhyperbench")
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_explains_itself_with_its_options_in_groups(
+    command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    page = help_of(command)
+    assert page.startswith("Usage: vlmhyperbench")
+    # An option without a group would stand under "Parameters"; JSON and quiet are options of every command.
+    assert "╭─ Parameters ─" not in page
+    assert ("╭─ Output ─" in page) is ("--json   " in page)
+
+
+def test_the_wording_of_the_help_is_that_of_the_golden_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    written = GOLDEN.read_text(encoding="utf-8")
+    assert pages() + "\n" == written, "Run: python -m tests.shared.cli.help_pages"
 
 
 def test_a_mistyped_command_offers_the_nearest(tmp_path: Path) -> None:
