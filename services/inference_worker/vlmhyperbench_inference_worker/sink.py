@@ -24,7 +24,7 @@ from vlmhyperbench_inference_worker.work import Work, plan_requests
 if TYPE_CHECKING:
     from uuid import UUID
 
-SHORTEST_IN_ANSWERS = 12
+MIN_HIDDEN_CHARACTERS = 12
 """A shorter secret may be an honest answer: hiding it would change what is scored."""
 
 
@@ -51,7 +51,7 @@ class Sink:
         """`secrets` are hidden where an endpoint repeats them in an answer or an error."""
         secrets = list(secrets)
         self._errors = SecretMasker(secrets)
-        self._answers = SecretMasker(value for value in secrets if len(value) >= SHORTEST_IN_ANSWERS)
+        self._answers = SecretMasker(value for value in secrets if len(value) >= MIN_HIDDEN_CHARACTERS)
         self._storage = storage
         self._run_id = run_id
         self._claim_id = claim_id

@@ -23,7 +23,7 @@ from vlmhyperbench_inference_worker import nvml
 from vlmhyperbench_sdk.types import JsonValue
 
 INTERVAL_S = 0.1
-LEAST_POWER = 0.8
+MIN_POWER_SHARE = 0.8
 """Energy is stated where so many of the samples that a window has room for are there and tell the power."""
 TREE_REFRESH_S = 1.0
 """How often the engine's process tree is walked anew; between walks the known processes are read."""
@@ -109,7 +109,7 @@ class Watch:
         rows = [sample for sample in self._samples if start_ns <= sample.monotonic_ns <= end_ns]
         expected = max(1.0, (end_ns - start_ns) / 1e9 / self._interval_s)
         known = [(row.monotonic_ns, row.power_accelerator_w) for row in rows if row.power_accelerator_w is not None]
-        is_known = len(known) >= LEAST_POWER * expected - 1
+        is_known = len(known) >= MIN_POWER_SHARE * expected - 1
         return ResourceSummary(
             samples=len(rows),
             coverage=min(1.0, len(rows) / expected),

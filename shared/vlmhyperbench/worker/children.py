@@ -46,9 +46,17 @@ def forget_credentials() -> None:
 class CpuChildren:
     """Spawned processes, one per call at a time; an idle one is taken again, or ended after a while."""
 
-    def __init__(self, *, most: int | None = None, idle_s: float = IDLE_S, limit_s: float = Timers().compute_s) -> None:
-        """`most` run at once, the others wait; None: as many as are asked for. `limit_s` bounds each of the calls."""
-        self._free = asyncio.Semaphore(most) if most is not None else nullcontext()
+    def __init__(
+        self, *, max_running: int | None = None, idle_s: float = IDLE_S, limit_s: float = Timers().compute_s
+    ) -> None:
+        """Bound the calls.
+
+        Args:
+            max_running: so many run at once, the others wait; None: as many as are asked for.
+            idle_s: a child without work for so long is ended.
+            limit_s: a call that takes longer is ended.
+        """
+        self._free = asyncio.Semaphore(max_running) if max_running is not None else nullcontext()
         self._idle_s = idle_s
         self._limit_s = limit_s
         self._idle: dict[ProcessPoolExecutor, asyncio.TimerHandle] = {}

@@ -18,9 +18,9 @@ from vlmhyperbench.queues.contracts import DOORBELL_URL
 
 _LOG = get_logger(__name__)
 _FIRST_PAUSE_S = 1.0
-_LONGEST_PAUSE_S = 30.0
+_MAX_PAUSE_S = 30.0
 _STOP_S = 3.0
-_LONGEST_PATH_BYTES = 100
+_MAX_PATH_BYTES = 100
 
 
 @asynccontextmanager
@@ -32,7 +32,7 @@ async def open_door(folder: Path, name: str, rung: Callable[[], None]) -> AsyncI
     """
     with ExitStack() as stack:
         path = folder / f"{name}.door"
-        if len(os.fsencode(path)) > _LONGEST_PATH_BYTES:
+        if len(os.fsencode(path)) > _MAX_PATH_BYTES:
             path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vlmhb-"))) / "door"
         await asyncio.to_thread(_make_room, path)
         transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
@@ -60,11 +60,11 @@ async def keep_doorbell(redis_url: str, queue: str, door: Path, label: Mapping[s
             status = await child.wait()
         finally:
             await child.stop(term_s=_STOP_S)
-        if loop.time() - started_at > _LONGEST_PAUSE_S:
+        if loop.time() - started_at > _MAX_PAUSE_S:
             pause_s = _FIRST_PAUSE_S
         _LOG.warning("worker.doorbell_ended", status=status, again_in_s=pause_s)
         await asyncio.sleep(pause_s)
-        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        pause_s = min(2 * pause_s, _MAX_PAUSE_S)
 
 
 class _Door(asyncio.DatagramProtocol):

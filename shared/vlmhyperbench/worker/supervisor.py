@@ -112,7 +112,7 @@ class Worker:
         self._handlers = handlers
         self._devices = devices
         self._slots = slots
-        self._cpu = CpuChildren(most=children, limit_s=self._timers.compute_s)
+        self._cpu = CpuChildren(max_running=children, limit_s=self._timers.compute_s)
         self._look = asyncio.Event()
         self._hears = False
         self._attempts: set[UUID] = set()

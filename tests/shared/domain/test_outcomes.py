@@ -11,6 +11,7 @@ from vlmhyperbench import errors
 from vlmhyperbench.domain.outcomes import STORAGE_FULL, Failed, Preempted, cause_of, outcome_of
 from vlmhyperbench.errors import (
     Conflict,
+    Damaged,
     Denied,
     Fenced,
     InvalidInput,
@@ -44,7 +45,13 @@ def test_an_error_that_was_raised_on_purpose_fails_the_job(kind: type[VlmHyperBe
 
 def test_every_error_of_the_tree_has_its_row() -> None:
     tree = {getattr(errors, name) for name in errors.__all__}
-    assert tree == {*FINAL, Fenced, TargetRefused}
+    assert tree == {*FINAL, Fenced, TargetRefused, Damaged}
+
+
+def test_a_stored_file_that_is_not_the_committed_one_fails_the_job_for_good() -> None:
+    outcome = outcome_of(Damaged("runs/r/chunk", expected="0" * 64, found="1" * 64))
+    assert isinstance(outcome, Failed)
+    assert (outcome.code, outcome.permanent) == (Damaged.code, True)
 
 
 def test_a_kind_of_error_that_a_package_adds_means_what_its_base_means() -> None:

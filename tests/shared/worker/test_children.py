@@ -71,7 +71,7 @@ async def test_cancelling_kills_the_child(children: CpuChildren) -> None:
 
 
 async def test_work_that_does_not_end_is_ended_and_its_place_is_free() -> None:
-    children = CpuChildren(most=1, limit_s=0.05)
+    children = CpuChildren(max_running=1, limit_s=0.05)
     others = set(multiprocessing.active_children())
     async with asyncio.timeout(30):
         for _ in range(2):
