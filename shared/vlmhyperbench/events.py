@@ -39,6 +39,7 @@ class EventType(StrEnum):
     PHASE_STOPPED = "phase.stopped"
     PHASE_VOID = "phase.void"
     ARTIFACT_READY = "artifact.ready"
+    REPORT_INCOMPLETE = "report.incomplete"
     ALERT_RAISED = "alert.raised"
 
 

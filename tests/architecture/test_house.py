@@ -171,6 +171,12 @@ def test_every_link_between_pages_leads_to_a_file():
     assert not dead
 
 
+def test_every_page_stands_in_the_index_of_the_documentation():
+    index = (ROOT / "docs/README.md").read_text()
+    links = {link.split("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", index)}
+    assert not {path.name for path in (ROOT / "docs").glob("*.md")} - links - {"README.md"}
+
+
 def test_the_change_log_says_nothing_twice():
     lines = [line for line in (ROOT / "CHANGELOG.md").read_text().splitlines() if line]
     assert len(lines) == len(set(lines)), "a union merge repeats lines where a branch had moved them"

@@ -24,7 +24,7 @@ from vlmhyperbench.db.tables import JobRow, RunRow
 from vlmhyperbench.db.views import ArtifactView
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.outcomes import Complete, Failed, Preempted
-from vlmhyperbench.domain.specs import Limits, MetricSpec
+from vlmhyperbench.domain.specs import Limits, MetricSpec, ReportWriterSpec
 from vlmhyperbench.domain.states import FactStatus, JobState
 from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.errors import Damaged, Fenced
@@ -204,6 +204,39 @@ async def test_every_report_is_announced_once_and_figures_are_not(
         *("answers.csv", "metrics_detailed.csv", "metrics_summary.csv"),
         *("report.html", "report.json", "report.md", "samples.parquet", "summary.json"),
     ]
+
+
+PLUGIN = """
+from vlmhyperbench_sdk.protocols import WrittenReport
+
+class Title:
+    def write(self, report):
+        return WrittenReport(content=report["scope"].encode(), suffix=".txt", media_type="text/plain")
+
+class Breaks:
+    def write(self, report):
+        return report["nothing"]
+"""
+
+
+async def test_a_plugin_writes_its_file_and_one_that_fails_is_a_limitation_and_an_event(
+    runtime: Runtime, cpu: CpuChildren, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "writing.py").write_text(PLUGIN)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    writers = [ReportWriterSpec(name=name.lower(), class_path=f"writing:{name}") for name in ("Breaks", "Title")]
+    run_id = await _answered(runtime, cpu, tmp_path, reports=("json", *writers))
+    files = await _report(runtime, cpu, run_id)
+    assert (files["report.title.txt"], "report.html" in files) == (b"run", False)
+    limitations = next(
+        section for section in json.loads(files["report.json"])["sections"] if section["name"] == "limitations"
+    )
+    assert "breaks" in limitations["blocks"][0]["items"][-1]
+    async with runtime.database.transaction() as session:
+        incomplete = [
+            event.data for event in await events.after(session, run_id, 0) if event.type == "report.incomplete"
+        ]
+    assert [(data["name"], data["code"]) for data in incomplete] == [("breaks", "plugin_failure")]
 
 
 async def test_the_same_facts_give_the_same_report(runtime: Runtime, cpu: CpuChildren, tmp_path: Path) -> None:

@@ -16,7 +16,9 @@ from vlmhyperbench.reports.document import Document
 from vlmhyperbench.reports.run_report import run_document
 from vlmhyperbench.reports.runs import ReportedRun
 from vlmhyperbench.reports.samples import NAME, write_samples
+from vlmhyperbench.reports.sections.limitations import add_limitations
 from vlmhyperbench.reports.writers.formats import Pages, write_report
+from vlmhyperbench.reports.writers.json import to_json as write_json
 from vlmhyperbench.reports.writers.plots import Drawing, to_svg
 from vlmhyperbench.reports.writers.tables import answers_csv, metrics_detailed_csv, metrics_summary_csv
 from vlmhyperbench.reports.writers.thumbnails import MAX_COUNT, MAX_FURTHER, make_thumbnails
@@ -68,12 +70,24 @@ def compose_comparison(experiment_id: str, name: str, state: str, bundles: Seque
     return _draft(document, (_table("metrics_summary.csv", metrics_summary_csv(runs, is_named=True)),))
 
 
-def render(draft: Draft, images: Mapping[str, bytes], *, formats: Sequence[str]) -> tuple[ReportFile, ...]:
+def as_json(draft: Draft) -> bytes:
+    """Return what `report.json` holds: what writers of plugins are given."""
+    return write_json(_opened_draft(draft)[0])
+
+
+def render(
+    draft: Draft, images: Mapping[str, bytes], *, formats: Sequence[str], limitations: Sequence[str] = ()
+) -> tuple[ReportFile, ...]:
     """Write a report's files: those of the formats asked for, and the tables.
 
-    `images` maps content hashes to the pages' bytes; what is missing or no image is named instead of shown.
+    Args:
+        draft: The report.
+        images: Content hash → bytes of a page; what is missing or no image is named instead of shown.
+        formats: Which of our own.
+        limitations: What became known since the report was made.
     """
     document, drawings, tables = _opened_draft(draft)
+    document = add_limitations(document, limitations)
     pages = Pages(document=document, drawings=drawings, thumbnails=make_thumbnails(images))
     written = [
         ReportFile(name=file.name, kind="report", media_type=file.media_type, content=file.content)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from uuid import UUID
 
 from vlmhyperbench.data.images import image_key
 from vlmhyperbench.db import artifacts, events, experiments, runs
 from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted
+from vlmhyperbench.domain.specs import ReportWriterSpec
 from vlmhyperbench.domain.states import experiment_state
 from vlmhyperbench.domain.steps import Stage
 from vlmhyperbench.errors import Damaged, NotFound
@@ -17,8 +19,9 @@ from vlmhyperbench.events import EventType
 from vlmhyperbench.storage import Storage, Stored
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_reporter.bundles import Draft, ReportFile, RunBundle
+from vlmhyperbench_reporter.plugin_writers import FailedWriter, write_by_plugins
 from vlmhyperbench_reporter.reading import read_bundle
-from vlmhyperbench_reporter.work import compose_comparison, compose_run, render, warm_up
+from vlmhyperbench_reporter.work import as_json, compose_comparison, compose_run, render, warm_up
 from vlmhyperbench_sdk.types import JsonObject
 
 log = logging.getLogger(__name__)
@@ -32,27 +35,41 @@ _MAX_PAGES_BYTES = 256 * 1024 * 1024
 async def handle_report(job: ClaimedJob) -> Outcome:
     """Do one REPORT job; what the report cannot be made from fails it for good."""
     await job.progress(done=0, total=_STEPS)
-    draft, formats = await (_of_run(job) if job.job.scope == "run" else _of_experiment(job))
+    asked = await (_of_run(job) if job.job.scope == "run" else _of_experiment(job))
+    draft = asked.draft
     await job.progress(done=1, total=_STEPS)
     if job.draining.is_set():
         return Preempted()
     pages = await _pages(job.runtime.storage, draft.images)
-    files = await job.run_cpu(render, draft, pages, formats=formats)
+    written, failed = await _written_by_plugins(job, asked)
+    limitations = [writer.in_words for writer in failed]
+    files = (*await job.run_cpu(render, draft, pages, formats=asked.formats, limitations=limitations), *written)
     await job.progress(done=2, total=_STEPS)
     stored = await asyncio.to_thread(_store, job, files)
-    await _commit(job, list(zip(files, stored, strict=True)), draft.headline)
+    await _commit(job, list(zip(files, stored, strict=True)), draft.headline, failed)
     await job.progress(done=_STEPS, total=_STEPS)
     return Complete(data={"files": [file.name for file in files]})
 
 
-async def _of_run(job: ClaimedJob) -> tuple[Draft, Sequence[str]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """A report, and the forms that are asked for."""
+
+    draft: Draft
+    formats: Sequence[str]
+    """Of our own."""
+    writers: Sequence[ReportWriterSpec]
+    """Plugins."""
+
+
+async def _of_run(job: ClaimedJob) -> _Asked:
     (bundle,) = await _read(job, [job.run_id])
     wanted = bundle.spec.get("reports", FORMATS)
     formats = [name for name in FORMATS if isinstance(wanted, Sequence) and name in wanted]
-    return await job.run_cpu(compose_run, bundle), formats
+    return _Asked(draft=await job.run_cpu(compose_run, bundle), formats=formats, writers=_writers([bundle]))
 
 
-async def _of_experiment(job: ClaimedJob) -> tuple[Draft, Sequence[str]]:
+async def _of_experiment(job: ClaimedJob) -> _Asked:
     experiment_id = job.stream_id
     async with job.runtime.database.transaction() as session:
         experiment = await experiments.get(session, experiment_id)
@@ -63,7 +80,25 @@ async def _of_experiment(job: ClaimedJob) -> tuple[Draft, Sequence[str]]:
     # The experiment itself ends with this report: what the reader is told is how its runs ended.
     state = experiment_state([run.state for run in members])
     draft = await job.run_cpu(compose_comparison, str(experiment_id), experiment.name, state.value, bundles)
-    return draft, FORMATS
+    return _Asked(draft=draft, formats=FORMATS, writers=_writers(bundles))
+
+
+def _writers(bundles: Sequence[RunBundle]) -> list[ReportWriterSpec]:
+    """Return the plugins that runs ask for; of two with one name the later run's, so that no file has two writers."""
+    found: dict[str, ReportWriterSpec] = {}
+    for bundle in bundles:
+        wanted = bundle.spec.get("reports")
+        for form in wanted if isinstance(wanted, Sequence) else ():
+            if isinstance(form, Mapping):
+                writer = ReportWriterSpec.model_validate(form)
+                found[writer.name] = writer
+    return list(found.values())
+
+
+async def _written_by_plugins(job: ClaimedJob, asked: _Asked) -> tuple[list[ReportFile], list[FailedWriter]]:
+    if not asked.writers:
+        return [], []
+    return await write_by_plugins(await job.run_cpu(as_json, asked.draft), asked.writers)
 
 
 async def _read(job: ClaimedJob, run_ids: Sequence[UUID]) -> list[RunBundle]:
@@ -101,7 +136,12 @@ def _store(job: ClaimedJob, files: Sequence[ReportFile]) -> list[Stored]:
     ]
 
 
-async def _commit(job: ClaimedJob, files: Sequence[tuple[ReportFile, Stored]], headline: JsonObject | None) -> None:
+async def _commit(
+    job: ClaimedJob,
+    files: Sequence[tuple[ReportFile, Stored]],
+    headline: JsonObject | None,
+    failed: Sequence[FailedWriter],
+) -> None:
     """Reference the files, which lie in storage already, and keep a run's scores, in one fenced transaction."""
     is_run = job.job.scope == "run"
     async with job.transaction() as session:
@@ -134,6 +174,15 @@ async def _commit(job: ClaimedJob, files: Sequence[tuple[ReportFile, Stored]], h
                     "media_type": file.media_type,
                     "size_bytes": stored.size_bytes,
                 },
+                job_id=job.job.id,
+                stage=Stage.REPORT,
+            )
+        for writer in failed:
+            await events.append(
+                session,
+                stream_id=job.stream_id,
+                type=EventType.REPORT_INCOMPLETE,
+                data=asdict(writer),
                 job_id=job.job.id,
                 stage=Stage.REPORT,
             )

@@ -26,8 +26,17 @@ def compose_comparison(experiment_id: str, name: str, state: str, bundles: Seque
     return composing.compose_comparison(experiment_id, name, state, bundles)
 
 
-def render(draft: Draft, images: Mapping[str, bytes], *, formats: Sequence[str]) -> tuple[ReportFile, ...]:
+def as_json(draft: Draft) -> bytes:
+    """Return what `report.json` holds."""
+    from vlmhyperbench_reporter import composing
+
+    return composing.as_json(draft)
+
+
+def render(
+    draft: Draft, images: Mapping[str, bytes], *, formats: Sequence[str], limitations: Sequence[str] = ()
+) -> tuple[ReportFile, ...]:
     """Write a report's files."""
     from vlmhyperbench_reporter import composing
 
-    return composing.render(draft, images, formats=formats)
+    return composing.render(draft, images, formats=formats, limitations=limitations)

@@ -1,4 +1,4 @@
-"""The page for what is one's own says only what is so: its files are read, its metric keeps the contract."""
+"""The page for what is one's own says only what is so: its files are read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import re
 from pathlib import Path
 
 import pytest
-import tomllib
 
 from vlmhyperbench.cli.run import read_entry
 from vlmhyperbench.registry.loading import Catalogue, load_catalogue
@@ -16,7 +15,6 @@ from vlmhyperbench.registry.resolution import resolve_experiment, resolve_run
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 from vlmhyperbench_document_datasets.annotation_csv import AnnotationCsv
 from vlmhyperbench_sdk.protocols import DatasetSource
-from vlmhyperbench_sdk.testing.metrics import check_metric
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "bring-your-own.md").read_text(encoding="utf-8")
@@ -51,15 +49,6 @@ def test_the_experiment_limits_every_task_s_own_data(catalogue: Catalogue, tmp_p
     runs = resolve_experiment(catalogue, entry)
     assert [spec.dataset.limit for _, spec in runs] == [20] * 4
     assert len({spec.dataset.name for _, spec in runs}) == 2
-
-
-def test_the_metric_keeps_the_contract_and_is_what_the_package_registers() -> None:
-    [source] = blocks("python")
-    made: dict[str, type] = {}
-    exec(compile(source, "word_overlap.py", "exec"), made)
-    check_metric(made["WordOverlap"]())
-    [project] = map(tomllib.loads, blocks("toml"))
-    assert project["project"]["entry-points"]["vlmhyperbench.metrics"] == {"word_overlap": "word_overlap:WordOverlap"}
 
 
 def test_the_csv_is_read(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from tests.shared.reports.builders import claim, comparison_of, document_of, evi
 from tests.shared.reports.timed import limits_of
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget
+from vlmhyperbench.reports.sections.limitations import add_limitations
 from vlmhyperbench.summaries.records import PhaseEvidence
 from vlmhyperbench_text_metrics import ExactMatch
 
@@ -118,3 +119,11 @@ def test_a_claim_that_sent_nothing_was_at_no_time() -> None:
         ),
     ]
     assert "one after another" in limits_of(comparison_of("e", "demo", "DONE", runs))
+
+
+def test_what_became_known_since_the_report_was_made_stands_below_its_limitations() -> None:
+    document = document_of(evidence([fact(0, "a", "a")]))
+    assert add_limitations(document, []) == document
+    later = add_limitations(document, ["the report ‘x’ could not be written."])
+    assert "The report ‘x’ could not be written." in limits_of(later)
+    assert limits_of(document) in limits_of(later)

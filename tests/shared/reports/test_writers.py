@@ -13,6 +13,7 @@ import pytest
 
 from tests.shared.reports.builders import PAGES, comparison_of, document_of, evidence, fact, thumbnail
 from vlmhyperbench.analysis.figures import Axis, bars_figure
+from vlmhyperbench.registry.plugins import BUILT_IN_REPORTS
 from vlmhyperbench.reports.document import (
     Answer,
     Case,
@@ -29,6 +30,7 @@ from vlmhyperbench.reports.document import (
     Tile,
 )
 from vlmhyperbench.reports.sections.sample_table import MAX_BYTES as MAX_SAMPLE_BYTES
+from vlmhyperbench.reports.writers.formats import WRITERS
 from vlmhyperbench.reports.writers.html import MAX_BYTES, embed, to_html
 from vlmhyperbench.reports.writers.json import to_json
 from vlmhyperbench.reports.writers.markdown import escape, image_name, to_markdown
@@ -53,6 +55,10 @@ class _Parsed(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self.tags and self.tags[-1][0] in {"script", "style"}:
             self.scripts.append(data)
+
+
+def test_the_forms_that_a_registry_takes_for_our_own_are_those_that_are_written() -> None:
+    assert {*WRITERS, "csv"} == BUILT_IN_REPORTS
 
 
 def _html(document: Document, thumbnails: dict[str, Thumbnail] | None = None) -> str:

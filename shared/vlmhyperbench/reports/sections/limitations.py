@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget
-from vlmhyperbench.reports.document import Points, Section, write_number
+from vlmhyperbench.reports.document import Block, Document, Points, Section, write_number
 from vlmhyperbench.reports.sections.extraction import spread
 from vlmhyperbench.reports.sections.judging import UNJUDGED
 from vlmhyperbench.reports.sections.quality import digits_of
@@ -50,6 +51,22 @@ def limitations(runs: Sequence[RunSummary]) -> Section:
     return Section(
         name="limitations", title="Limitations", lead="", blocks=(Points(title="", items=(*_ALWAYS, *once, *items)),)
     )
+
+
+def add_limitations(document: Document, items: Sequence[str]) -> Document:
+    """Return the report with further limitations below those that it has."""
+    further = tuple(map(upper_first, items))
+    sections = tuple(
+        replace(section, blocks=tuple(_longer(block, further) for block in section.blocks))
+        if section.name == "limitations"
+        else section
+        for section in document.sections
+    )
+    return replace(document, sections=sections)
+
+
+def _longer(block: Block, further: tuple[str, ...]) -> Block:
+    return replace(block, items=(*block.items, *further)) if isinstance(block, Points) else block
 
 
 def _sending(run: RunSummary) -> list[ClaimEvidence]:

@@ -1,0 +1,116 @@
+"""Let plugins write a finished report, each in a child with bounds; one that fails costs its own file and no other."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from vlmhyperbench.bounded import TOO_MUCH, ChildBounds, run_bounded
+from vlmhyperbench.domain.causes import clean
+from vlmhyperbench.domain.specs import ReportWriterSpec
+from vlmhyperbench.errors import InvalidInput, PluginFailure, VlmHyperBenchError
+from vlmhyperbench.registry.plugins import require_pinned
+from vlmhyperbench_reporter.bundles import ReportFile
+from vlmhyperbench_sdk import discovery
+from vlmhyperbench_sdk.checks import MAX_REPORT_BYTES, problem_with_report
+from vlmhyperbench_sdk.protocols import ReportWriter, WrittenReport
+from vlmhyperbench_sdk.types import JsonObject
+
+BOUNDS = ChildBounds(cpu_s=60, wall_s=120, file_bytes=MAX_REPORT_BYTES)
+"""What one writer may use."""
+_MAX_MESSAGE_CHARS = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedWriter:
+    """A report that could not be written, and why."""
+
+    name: str
+    code: str
+    message: str
+
+    @property
+    def in_words(self) -> str:
+        """What the report says of it."""
+        return f"the report ‘{self.name}’ could not be written: {self.message}"
+
+
+async def write_by_plugins(
+    report: bytes, writers: Sequence[ReportWriterSpec], *, bounds: ChildBounds = BOUNDS
+) -> tuple[list[ReportFile], list[FailedWriter]]:
+    """Have every writer write a report, which is what `report.json` holds; return the files, and who failed."""
+    ended = [await _try(report, writer, bounds) for writer in writers]
+    return (
+        [file for file in ended if isinstance(file, ReportFile)],
+        [writer for writer in ended if isinstance(writer, FailedWriter)],
+    )
+
+
+async def _try(report: bytes, spec: ReportWriterSpec, bounds: ChildBounds) -> ReportFile | FailedWriter:
+    try:
+        written = await _write(report, spec, bounds)
+    except VlmHyperBenchError as error:
+        return FailedWriter(name=spec.name, code=error.code, message=clean(str(error), limit=_MAX_MESSAGE_CHARS))
+    name = f"report.{spec.name}{written.suffix}"
+    return ReportFile(name=name, kind="report", media_type=written.media_type, content=written.content)
+
+
+async def _write(report: bytes, spec: ReportWriterSpec, bounds: ChildBounds) -> WrittenReport:
+    with tempfile.TemporaryDirectory(prefix="vlmhb-report-") as folder:
+        given, made = Path(folder) / "report.json", Path(folder) / "written"
+        await asyncio.to_thread(given.write_bytes, report)
+        asked = (spec.model_dump(mode="json"), str(given), str(made))
+        try:
+            said = await run_bounded(write_file, *asked, what=f"the report {spec.name!r}", bounds=bounds)
+        except InvalidInput as error:
+            if error.code != TOO_MUCH:
+                raise
+            message = f"The report writer {spec.name!r} needs more time or memory than it may use."
+            raise PluginFailure(message, code=TOO_MUCH) from error
+        return await asyncio.to_thread(_read, made, said)
+
+
+def write_file(spec: JsonObject, given: str, made: str) -> list[str]:
+    """Write a report into a file, in a child; return the suffix and the media type.
+
+    Raises:
+        NotFound: the plugin is not installed.
+        InvalidInput: it refuses its params or the report.
+        Conflict: another version of it is installed than the run pins.
+        PluginFailure: it fails, or what it returns cannot be stored.
+    """
+    wanted = ReportWriterSpec.model_validate(spec)
+    require_pinned(wanted.package, f"report {wanted.name!r}")
+    found = discovery.construct("reports", wanted.class_path, wanted.params, called=wanted.name)
+    try:
+        written = cast("ReportWriter", found).write(json.loads(Path(given).read_bytes()))
+    except (VlmHyperBenchError, MemoryError):
+        raise
+    except Exception as error:
+        message = f"The report writer {wanted.name!r} fails: {type(error).__name__}: {error}."
+        raise PluginFailure(message) from error
+    _check(written)
+    Path(made).write_bytes(written.content)
+    return [written.suffix, written.media_type]
+
+
+def _read(made: Path, said: object) -> WrittenReport:
+    """Read what the child left; nothing that it says is believed unchecked."""
+    if made.is_symlink() or not made.is_file() or not isinstance(said, list) or len(said) != 2:
+        raise PluginFailure("The writer left no file.")
+    if made.stat().st_size > MAX_REPORT_BYTES:
+        raise PluginFailure(f"The writer left more than {MAX_REPORT_BYTES} bytes.")
+    written = WrittenReport(content=made.read_bytes(), suffix=said[0], media_type=said[1])
+    _check(written)
+    return written
+
+
+def _check(written: WrittenReport) -> None:
+    problem = problem_with_report(written)
+    if problem is not None:
+        raise PluginFailure(f"The file of the report writer cannot be stored: {problem}.")

@@ -1,0 +1,152 @@
+"""Reports that plugins write: bounded, checked, and whoever fails fails alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from vlmhyperbench.bounded import ChildBounds
+from vlmhyperbench.domain.specs import PackageRef, ReportWriterSpec
+from vlmhyperbench_reporter.plugin_writers import write_by_plugins
+from vlmhyperbench_sdk.testing.reports import SMALL_REPORTS
+
+pytestmark = pytest.mark.anyio
+SMALL = ChildBounds(memory_bytes=256 * 1024**2, cpu_s=2, wall_s=60, file_bytes=1024**2)
+REPORT = json.dumps(SMALL_REPORTS[0]).encode()
+
+PLUGIN = """
+import os, sys
+from pathlib import Path
+from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.protocols import WrittenReport
+
+def text(content, suffix=".txt", media_type="text/plain"):
+    return WrittenReport(content=content, suffix=suffix, media_type=media_type)
+
+class Title:
+    def __init__(self, *, mark="!"):
+        self._mark = mark
+    def write(self, report):
+        print("noise")
+        return text((report["title"] + self._mark).encode())
+
+class Refuses:
+    def write(self, report):
+        raise InvalidInput("No experiment.", cure="Ask for a run.")
+
+class Breaks:
+    def write(self, report):
+        return report["nothing"]
+
+class Shouts:
+    def write(self, report):
+        raise ValueError("\\ud800\\0\\x1b[31m" + "a" * 10_000)
+
+class Nothing:
+    def write(self, report):
+        return None
+
+class Escapes:
+    def write(self, report):
+        return text(b"x", suffix="/../../x")
+
+class Header:
+    def write(self, report):
+        return text(b"x", media_type="text/html\\r\\nX: y")
+
+class Endless:
+    def write(self, report):
+        while True:
+            pass
+
+class Greedy:
+    def write(self, report):
+        return text(b"x" * 2**40)
+
+class Long:
+    def write(self, report):
+        return text(b"x" * 2**22)
+
+class Leaves:
+    def write(self, report):
+        os._exit(0)
+
+class Settings:
+    def write(self, report):
+        return text(repr(sorted(name for name in os.environ if name.startswith("VLMHB_"))).encode())
+"""
+
+
+@pytest.fixture(autouse=True)
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "writing.py").write_text(PLUGIN)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("VLMHB_DATABASE_URL", "postgresql://user:password@host/db")
+
+
+def _spec(name: str, *, package: PackageRef | None = None, **params: str) -> ReportWriterSpec:
+    return ReportWriterSpec(name=name.lower(), class_path=f"writing:{name}", package=package, params=params)
+
+
+async def test_a_plugin_writes_what_the_report_holds_into_a_file_of_its_own_name() -> None:
+    [file], failed = await write_by_plugins(REPORT, [_spec("Title", mark="?")])
+    assert (file.name, file.kind, file.media_type, file.content) == (
+        "report.title.txt",
+        "report",
+        "text/plain",
+        b"a run?",
+    )
+    assert failed == []
+
+
+async def test_whoever_fails_fails_alone() -> None:
+    files, failed = await write_by_plugins(REPORT, [_spec("Breaks"), _spec("Title"), _spec("Absent")])
+    assert [file.name for file in files] == ["report.title.txt"]
+    assert [(writer.name, writer.code) for writer in failed] == [
+        ("breaks", "plugin_failure"),
+        ("absent", "plugin_failure"),
+    ]
+    assert "KeyError" in failed[0].in_words
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("Refuses", "invalid_input"),
+        ("Nothing", "plugin_failure"),
+        ("Escapes", "plugin_failure"),
+        ("Header", "plugin_failure"),
+        ("Endless", "too_large"),
+        ("Greedy", "too_large"),
+        ("Long", "plugin_failure"),
+    ],
+)
+async def test_a_hostile_writer_costs_its_file_only(name: str, code: str) -> None:
+    files, [failed] = await write_by_plugins(REPORT, [_spec(name)], bounds=SMALL)
+    assert (files, failed.code) == ([], code)
+
+
+async def test_what_a_failed_writer_said_can_be_stored_and_shown() -> None:
+    _, [failed] = await write_by_plugins(REPORT, [_spec("Shouts")])
+    assert failed.message.encode()
+    assert len(failed.message) <= 501
+    assert failed.message.isprintable()
+
+
+async def test_a_writer_that_ends_its_process_leaves_no_file() -> None:
+    files, failed = await write_by_plugins(REPORT, [_spec("Leaves"), _spec("Title")])
+    assert [file.name for file in files] == ["report.title.txt"]
+    assert [writer.name for writer in failed] == ["leaves"]
+
+
+async def test_another_version_than_the_run_pins_is_not_used() -> None:
+    package = PackageRef(distribution="vlmhyperbench-sdk", version="9.9.9")
+    files, [failed] = await write_by_plugins(REPORT, [_spec("Title", package=package)])
+    assert (files, failed.code) == ([], "plugin_version")
+
+
+async def test_a_writer_is_given_no_settings_of_the_platform() -> None:
+    [file], _ = await write_by_plugins(REPORT, [_spec("Settings")])
+    assert file.content == b"[]"
