@@ -6,8 +6,10 @@ Usage: python -m benchmarks.loadgen_cost    Costs are marginal: what a larger pl
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
+import random
 import select
 import socket
 import statistics
@@ -34,7 +36,10 @@ TOKENS = 128
 GAP_MS = 10.0
 ROUNDS = 3
 SMALL, LARGE = 128, 640
-"""Requests of the two plans whose difference counts; tens of times as many where a request is one token."""
+"""Requests of the two plans whose difference counts; twenty times as many where a request is one token."""
+
+IMAGE_BYTES = 100_000
+IMAGE_TOKENS = 16
 
 
 def main() -> None:
@@ -44,12 +49,16 @@ def main() -> None:
 
 async def _main() -> None:
     table = Table("figure", "load generator", "bare epoll loop", "aim", title=f"{os.cpu_count()} CPUs")
-    streamed, bare = await _marginal_cpu_s(tokens=TOKENS, gap_ms=GAP_MS, small=SMALL, large=LARGE)
+    streamed, bare = await _marginal_cpu_s(TOKENS, gap_ms=GAP_MS, small=SMALL, large=LARGE)
     scale = 100_000 / (TOKENS * (LARGE - SMALL))
     table.add_row("CPU-s per 100k streamed tokens", f"{streamed * scale:.2f}", f"{bare * scale:.2f}", "≤ 1.3")
-    single, bare = await _marginal_cpu_s(tokens=1, gap_ms=0.0, small=20 * SMALL, large=20 * LARGE)
+    single, bare = await _marginal_cpu_s(1, gap_ms=0.0, small=20 * SMALL, large=20 * LARGE)
     scale = 1000 / (20 * (LARGE - SMALL))
     table.add_row("CPU-s per 1k one-token requests", f"{single * scale:.3f}", f"{bare * scale:.3f}", "≤ 0.06")
+    images, bare = await _marginal_cpu_s(IMAGE_TOKENS, gap_ms=2.0, small=SMALL, large=LARGE, image_bytes=IMAGE_BYTES)
+    scale = 1000 / (LARGE - SMALL)
+    what = f"CPU-s per 1k requests of {IMAGE_TOKENS} tokens with an image of {IMAGE_BYTES // 1000} KB"
+    table.add_row(what, f"{images * scale:.3f}", f"{bare * scale:.3f}", "")
     async with _engine(tokens=TOKENS, gap_ms=GAP_MS, records=True) as url:
         end, error_ms = await _drive(url, SMALL)
     table.add_row("start-up to the first byte sent", f"{end.startup_s:.2f} s", "", "≤ 0.6 s")
@@ -59,14 +68,16 @@ async def _main() -> None:
     Console().print(table)
 
 
-async def _marginal_cpu_s(*, tokens: int, gap_ms: float, small: int, large: int) -> tuple[float, float]:
-    """Return the medians of what the larger plan costs more: of the load generator and of the bare loop."""
+async def _marginal_cpu_s(
+    tokens: int, *, gap_ms: float, small: int, large: int, image_bytes: int = 0
+) -> tuple[float, float]:
+    """Return the median difference of the cost of two plans: of the load generator and of the bare loop."""
     ours, bare = [], []
     async with _engine(tokens=tokens, gap_ms=gap_ms) as url:
         for _ in range(ROUNDS):
-            costs = [(await _drive(url, count))[0].cpu_s for count in (small, large)]
+            costs = [(await _drive(url, count, image_bytes))[0].cpu_s for count in (small, large)]
             ours.append(costs[1] - costs[0])
-            floors = [await asyncio.to_thread(_bare_cpu_s, url, count) for count in (small, large)]
+            floors = [await asyncio.to_thread(_bare_cpu_s, url, count, image_bytes) for count in (small, large)]
             bare.append(floors[1] - floors[0])
     return statistics.median(ours), statistics.median(bare)
 
@@ -81,15 +92,19 @@ async def _engine(*, tokens: int, gap_ms: float, records: bool = False) -> Async
         yield f"http://127.0.0.1:{port}"
 
 
-def _body(number: int) -> bytes:
-    return json.dumps({"stream": True, "messages": [{"role": "user", "content": f"question {number}"}]}).encode()
+def _body(number: int, image_bytes: int = 0) -> bytes:
+    content: list[dict[str, object]] = [{"type": "text", "text": f"question {number}"}]
+    if image_bytes:
+        data = base64.b64encode(random.Random(number).randbytes(image_bytes * 3 // 4)).decode()
+        content.append({"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}})
+    return json.dumps({"stream": True, "messages": [{"role": "user", "content": content}]}).encode()
 
 
-async def _drive(url: str, count: int) -> tuple[EndLine, list[float]]:
+async def _drive(url: str, count: int, image_bytes: int = 0) -> tuple[EndLine, list[float]]:
     """Run a plan; return its end and, where the engine recorded, the error of each TTFT."""
     with tempfile.TemporaryDirectory() as folder:
         plan_folder, record_folder = Path(folder) / "plan", Path(folder) / "record"
-        requests = write_bodies(plan_folder, (_body(number) for number in range(count)), phase=1)
+        requests = write_bodies(plan_folder, (_body(number, image_bytes) for number in range(count)), phase=1)
         plan = LoadPlan(
             version=PLAN_VERSION,
             phases=(PhasePlan(no=1, kind="offline", count=count, params={"in_flight": STREAMS}),),
@@ -115,11 +130,11 @@ def _get(url: str) -> bytes:
     return data
 
 
-def _bare_cpu_s(url: str, count: int) -> float:
-    """Send the same requests from the least loop that takes instants, which reads nothing of what it gets."""
+def _bare_cpu_s(url: str, count: int, image_bytes: int) -> float:
+    """Send as many requests from the smallest loop that takes instants and parses nothing; return its CPU time."""
     port = int(url.rpartition(":")[2])
     poll = select.epoll()
-    body = _body(0)
+    body = _body(0, image_bytes)
     request = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
     sockets: dict[int, socket.socket] = {}
     reads: list[tuple[int, bytes]] = []
@@ -131,7 +146,7 @@ def _bare_cpu_s(url: str, count: int) -> float:
     started_s = time.thread_time()
     left, done = count - STREAMS, 0
     for connected in sockets.values():
-        connected.send(request)
+        connected.sendall(request)
     while done < count:
         for fd, _ in poll.poll():
             data = sockets[fd].recv(65_536)
@@ -140,7 +155,7 @@ def _bare_cpu_s(url: str, count: int) -> float:
                 done += 1
                 if left:
                     left -= 1
-                    sockets[fd].send(request)
+                    sockets[fd].sendall(request)
     used_s = time.thread_time() - started_s
     poll.close()
     for connected in sockets.values():

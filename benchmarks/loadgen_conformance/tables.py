@@ -55,26 +55,26 @@ _FIGURES: Sequence[Figure] = (
 )
 
 _ABOUT = (
-    "Written by `make bench-loadgen`. The server is `vlmhyperbench-simulated`; it records the instant of every send, "
-    "and what a client reports is compared with that record. Clients take turns in every round; figures are medians "
-    "of rounds, so read ratios between columns, not the figures of one machine."
+    "Written by `make bench-loadgen`. The server is `vlmhyperbench-simulated`; it says other words in every answer and "
+    "records the instant of every send, and what a client reports is compared with that record. Clients take turns in "
+    "every round; figures are medians of rounds, so read ratios between columns, not the figures of one machine."
 )
 _ABOUT_STREAMS = (
     f"Truth in each: first token at 100 ms, 32 tokens, 10 ms each. A median within {TTFT_SLACK_MS:g} ms (TTFT) or "
     f"{GAP_SLACK_MS:g} ms (ITL, TPOT) is right; counts must be exact."
 )
 _ABOUT_COST = (
-    "Medians of rounds, the least and the most in brackets. Cost is marginal: what a larger run takes more than a "
-    "smaller one, over what it did more; – where start-ups scatter by more than that. An error is that of a pair: of "
-    "the same request, of the same gap. What is "
-    "marked with \\* the client states about itself, and was asked of ours alone, as was the load of 1,024 streams."
+    "Medians of rounds, minimum and maximum in brackets. Cost is marginal: the difference of two runs, over the "
+    "difference of their tokens or requests; – where it is lost in the variation of start-ups. Errors are over pairs "
+    "of the same request, or of the same gap. Figures marked \\* are reported by the client itself, and measured for "
+    "ours alone, as is the load of 1,024 streams."
 )
 _ABOUT_ARRIVALS = (
-    "1,200 requests, as they came to the server; in every round another schedule. Dispersion is the variance over the "
-    "mean of the counts in windows of ten mean gaps. Poisson has a CV of gaps of 1 and a dispersion of 1; constant has "
-    f"0. The band of the rate is {SIGMAS} standard deviations to either side, those of CV and dispersion are what "
-    f"{SHARE:.0%} of {SCHEDULES:,} simulated schedules (numpy, seed {SEED}) lie within, each by itself; the last "
-    "column counts the rounds in which all three figures lie in theirs."
+    "1,200 requests, as they arrived at the server, with another schedule in every round. Dispersion is the variance "
+    "over the mean of the counts in windows of ten mean gaps. Poisson has a CV of gaps of 1 and a dispersion of 1; "
+    f"constant has 0. The band of the rate is {SIGMAS} standard deviations to either side; those of CV and dispersion "
+    f"hold {SHARE:.0%} of {SCHEDULES:,} simulated schedules (numpy, seed {SEED}), each by itself. The last column "
+    "counts the rounds in which all three figures lie in their bands."
 )
 
 
@@ -149,7 +149,7 @@ def _figures(clients: Sequence[NamedClient], findings: Findings) -> str:
 
 
 def _ratios(clients: Sequence[NamedClient], findings: Findings, value_of: Value) -> list[str]:
-    """Ratios within each round, then their median."""
+    """Compute the ratios within each round, then their median."""
     cells = []
     for client in clients:
         # A client of fewer rounds takes part in the first ones.
@@ -188,7 +188,7 @@ def _band(band: tuple[float, float], form: str) -> str:
 
 
 def _known(rounds: Sequence[Round], value_of: Value) -> list[float]:
-    """The figure of each round that has one; none, where a round says that something cost nothing or less."""
+    """Return the figure of each round; nothing where a marginal cost came out as zero or less."""
     values = [value for found in rounds if (value := value_of(found)) is not None]
     is_cost = value_of in (_PER_TOKEN[1], _PER_REQUEST[1])
     return [] if is_cost and min(values, default=1) <= 0 else values
