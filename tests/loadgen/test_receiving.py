@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.loadgen.driving import COMPILES, chat_body, drive
@@ -48,6 +48,9 @@ ACTIONS = st.builds(
 
 
 @given(st.lists(ACTIONS, max_size=40))
+@example([Action("start", 0, b"xxxx", 100), Action("send", 0, EMPTY_LINE)])
+@example([Action("start", 0, b"x\r\n\r", 100), Action("send", 0, b"\n")])
+@example([Action("start", 0, b"xxxx", 1), Action("send", 0, b"a"), Action("send", 0, b"b")])
 def test_whatever_is_done_it_receives_what_was_sent_read_by_read(actions: list[Action]) -> None:
     check(actions)
 
