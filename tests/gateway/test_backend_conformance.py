@@ -61,7 +61,7 @@ def test_llama_cpp_is_a_backend(tmp_path: Path) -> None:
     check_backend(BackendCase(load=good, bad_loads={"a file that is cut": cut, "no file": absent}))
 
 
-@pytest.mark.parametrize("backend", [Simulated(), OpenAICompatible(), LlamaCpp()], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("backend", [Simulated(), OpenAICompatible(), LlamaCpp()], ids=lambda kind: type(kind).__name__)
 def test_translation_is_pure_and_total(backend: Backend) -> None:
     check_translation(backend)
 

@@ -34,7 +34,7 @@ def asked(ordinal, question, page="a", *, system=None, repeat=0):
 def test_questions_about_one_page_are_turns_and_others_are_not():
     requests = [asked(0, "q0"), asked(1, "q1", "b"), asked(2, "q2"), asked(3, "q3"), asked(4, "q4", system="s")]
     talks = converse(requests, turns=2)
-    assert [(one.ordinal, one.conversation, one.turn) for one in talks] == [
+    assert [(request.ordinal, request.conversation, request.turn) for request in talks] == [
         (0, 0, 0),
         (2, 0, 1),
         (3, 1, 0),
@@ -45,7 +45,7 @@ def test_questions_about_one_page_are_turns_and_others_are_not():
 
 def test_repeats_are_conversations_of_their_own():
     talks = converse([asked(0, "q"), asked(1, "r"), asked(2, "q", repeat=1)], turns=3)
-    assert [(one.conversation, one.turn) for one in talks] == [(0, 0), (0, 1), (1, 0)]
+    assert [(request.conversation, request.turn) for request in talks] == [(0, 0), (0, 1), (1, 0)]
 
 
 def test_a_later_turn_says_everything_before_it_but_shows_the_page_once():
@@ -61,13 +61,13 @@ def test_a_later_turn_says_everything_before_it_but_shows_the_page_once():
         {"role": "user", "content": "q2"},
     ]
     assert second.request["messages"] == third.request["messages"][:4]
-    assert len({one.request_sha256 for one in (first, second, third)}) == 3
+    assert len({request.request_sha256 for request in (first, second, third)}) == 3
 
 
 @pytest.mark.parametrize("ascii_only", [True, False])
 def test_places_of_answers_are_where_an_engine_s_body_has_its_empty_strings(tmp_path, ascii_only):
     talks = converse([asked(0, 'é "" '), asked(1, '"q"'), asked(2, "")], turns=3)
-    bodies = [json.dumps(json.loads(marked(one)), ensure_ascii=ascii_only).encode() for one in talks]
+    bodies = [json.dumps(json.loads(marked(request)), ensure_ascii=ascii_only).encode() for request in talks]
     path = tmp_path / "bodies.bin"
     path.write_bytes(b"".join(bodies))
     offsets = np.array(
@@ -78,13 +78,13 @@ def test_places_of_answers_are_where_an_engine_s_body_has_its_empty_strings(tmp_
     assert [place[:3] for place in places] == [(1, 1, 0), (1, 2, 0), (1, 2, 1)]
     data = path.read_bytes()
     cut = [data[row["offset"] :][: row["bytes"]] for row in offsets]
-    assert [json.loads(body) for body in cut] == [one.request for one in talks]
+    assert [json.loads(body) for body in cut] == [request.request for request in talks]
     assert sum(map(len, cut)) == len(data)
     # Answers, put in at their places from the last on, stand where the assistant speaks.
     filled = cut[2]
     for _, _, turn, at in reversed(places[1:]):
         filled = filled[:at] + f"answer {turn}".encode() + filled[at:]
-    assert [one["content"] for one in json.loads(filled)["messages"][1::2]] == ["answer 0", "answer 1"]
+    assert [message["content"] for message in json.loads(filled)["messages"][1::2]] == ["answer 0", "answer 1"]
 
 
 def test_a_question_that_says_a_mark_is_refused():

@@ -34,12 +34,12 @@ def answers(*rows: tuple[int, str, str | None]) -> polars.DataFrame:
 
 
 def test_an_answer_is_shown_in_both_orders() -> None:
-    one, other = judged_samples(answers((0, "ok", "twelve")), JUDGING, 1)
-    assert (one.index, other.index, one.question, one.error) == (0, 1, "How much?", None)
-    assert (one.metadata["first"], one.metadata["second"]) == ("12 or 12.00", "twelve")
+    first, other = judged_samples(answers((0, "ok", "twelve")), JUDGING, 1)
+    assert (first.index, other.index, first.question, first.error) == (0, 1, "How much?", None)
+    assert (first.metadata["first"], first.metadata["second"]) == ("12 or 12.00", "twelve")
     assert (other.metadata["first"], other.metadata["second"]) == ("twelve", "12 or 12.00")
-    assert (one.metadata["doc_class"], one.key, other.key) == ("receipt", "k0, reference first", "k0, answer first")
-    assert one.images == ()
+    assert (first.metadata["doc_class"], first.key, other.key) == ("receipt", "k0, reference first", "k0, answer first")
+    assert first.images == ()
 
 
 def test_images_are_shown_where_the_judge_wants_them() -> None:
@@ -51,10 +51,10 @@ def test_images_are_shown_where_the_judge_wants_them() -> None:
 def test_what_failed_or_was_never_asked_keeps_its_place() -> None:
     once = JUDGING.model_copy(update={"swap": False})
     samples = list(judged_samples(answers((0, "error", None), (2, "ok", "")), once, 3))
-    assert [(one.index, one.error) for one in samples] == [(0, NO_ANSWER), (1, NO_ANSWER), (2, None)]
+    assert [(sample.index, sample.error) for sample in samples] == [(0, NO_ANSWER), (1, NO_ANSWER), (2, None)]
 
 
 def test_an_answer_that_no_judge_can_read_keeps_its_place() -> None:
     once = JUDGING.model_copy(update={"swap": False})
     samples = list(judged_samples(answers((0, "ok", "x" * LONGEST), (1, "ok", "x")), once, 2))
-    assert [one.error for one in samples] == [TOO_LONG, None]
+    assert [sample.error for sample in samples] == [TOO_LONG, None]

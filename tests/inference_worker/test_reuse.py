@@ -123,7 +123,7 @@ OTHERS = st.one_of(
 def test_whatever_is_changed_of_a_request_nothing_cached_answers_it(changes: dict[str, Any]) -> None:
     asked = ASKED | changes
     assume(asked != ASKED)
-    first, second = (request_digest(chat_request(**one)) for one in (ASKED, asked))
+    first, second = (request_digest(chat_request(**request)) for request in (ASKED, asked))
     assert first != second
     known = Known(parent={}, is_same_target=False, cached={(first, 0): ROW}, same_engine=frozenset())
     request = replace(REQUEST, request_sha256=second, repeat=asked["repeat"])

@@ -168,10 +168,10 @@ async def an_order_under_way(serving, folder):
 
 def children(module):
     found = []
-    for one in psutil.Process().children():
+    for child in psutil.Process().children():
         with suppress(psutil.NoSuchProcess):  # it ended meanwhile
-            if module in one.cmdline():
-                found.append(one)
+            if module in child.cmdline():
+                found.append(child)
     return found
 
 

@@ -20,7 +20,7 @@ import psycopg
 from vlmhyperbench.local.server import (
     FolderLock,
     ServerProcess,
-    end_leftover,
+    end_orphan,
     read_or_make_password,
     tail,
     wait_until_ready,
@@ -109,7 +109,7 @@ class Postgres:
         try:
             programs = _programs()
             sockets = self._make_socket_folder()
-            end_leftover(self._data / "postmaster.pid", self._data, _FAST)
+            end_orphan(self._data / "postmaster.pid", self._data, _FAST)
             self._initialise(programs)
             self._start_server(programs, sockets)
             self._create_database()
@@ -188,8 +188,8 @@ class Postgres:
         command = [*_as_ordinary_user(), *tied(argv, death_signal=signal.SIGINT)]
         deadline = time.monotonic() + _ORPHANS_S
         while True:
-            for leftover in (self._data / "postmaster.pid", *sockets.glob(".s.PGSQL.*")):
-                leftover.unlink(missing_ok=True)
+            for stale in (self._data / "postmaster.pid", *sockets.glob(".s.PGSQL.*")):
+                stale.unlink(missing_ok=True)
             self._process = ServerProcess(command, log=self.log, cwd=self._folder)
             try:
                 wait_until_ready(self._process, self._is_ready, log=self.log, what="PostgreSQL", timeout_s=_START_S)

@@ -1,4 +1,4 @@
-"""What the embedded PostgreSQL and Valkey share: one owner per folder, a child that dies with it, leftovers removed."""
+"""What the embedded PostgreSQL and Valkey share: one owner per folder, a child that dies with it, orphans ended."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class ServerProcess:
                 return
 
 
-def end_leftover(pid_file: Path, marker: Path, signals: Sequence[signal.Signals]) -> None:
+def end_orphan(pid_file: Path, marker: Path, signals: Sequence[signal.Signals]) -> None:
     """End the server that an earlier owner left behind, if its pid file still names one that works in our folder.
 
     A pid that belongs to somebody else by now is left alone: its command line or folder does not name `marker`.

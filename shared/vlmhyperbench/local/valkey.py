@@ -13,7 +13,7 @@ import redis
 from vlmhyperbench.local.server import (
     FolderLock,
     ServerProcess,
-    end_leftover,
+    end_orphan,
     read_or_make_password,
     wait_until_ready,
     write_private,
@@ -78,7 +78,7 @@ class Valkey:
         self._lock.acquire()
         try:
             program = _program()
-            end_leftover(self._folder / "server.pid", self._folder, (signal.SIGTERM,))
+            end_orphan(self._folder / "server.pid", self._folder, (signal.SIGTERM,))
             for attempt in range(1, _TRIES + 1):
                 self._choose_port()
                 try:
