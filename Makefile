@@ -17,7 +17,7 @@ export UV_NO_SOURCES = 1
 # Compiled once, not by every process at its start: many environments forbid Python to keep what it compiles.
 export UV_COMPILE_BYTECODE = 1
 .DEFAULT_GOAL := help
-.PHONY: coverage help demo setup platform test training parity clients ci lint types imports docs members format up down dist wheels e2e bench bench-loadgen sanitize fuzz pins clean
+.PHONY: coverage help demo setup platform test training parity clients ci lint types imports docs members format up down dist wheels e2e bench bench-loadgen mutants sanitize fuzz pins clean
 
 help:  ## Say what each verb does.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -116,6 +116,9 @@ bench: $(VENV)/.dev  ## Print the figures, as a table; never part of a verdict.
 bench-loadgen: $(VENV)/.dev $(UV)  ## Compare load generators, ours and others, on an exactly timed server (three quarters of an hour).
 	benchmarks/loadgen_conformance/install_peers.sh $(UV)
 	$(BIN)/python -m benchmarks.loadgen_conformance --out docs/results/loadgen.md
+
+mutants: $(VENV)/.dev  ## Break the fence, assignments, needs, reservations and counts: a test must notice each.
+	$(BIN)/python -m tests.mutants
 
 sanitize: $(VENV)/.dev  ## Test the compiled receiver with gcc's sanitizers.
 	tests/loadgen/sanitized.sh $(BIN)/python

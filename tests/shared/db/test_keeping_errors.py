@@ -161,3 +161,21 @@ async def test_single_rows_that_are_kept_count_like_whole_phases(
     ended = await room.run(run.id)
     assert ended.state is state
     assert (await rescored(room, ended)).state is state
+
+
+async def test_an_error_among_kept_verdicts_is_none_of_the_answers_either(room: EngineRoom) -> None:
+    source = await measured(room, errors=[1])
+    run, _ = await room.shards(run_spec(reports=(), metrics=(judge_metric(),)), samples=1)
+    await do(room, run.id, StepKind.GENERATE, Complete())
+    [judge] = await room.jobs_of(run.id, StepKind.JUDGE)
+    held = await room.take(judge.id, await room.add_worker())
+    rows = [
+        KeptFactView(run_id=run.id, phase=2, ordinal=no, source_run_id=source.id, source_phase=1, source_ordinal=1)
+        for no in range(judge.range_end or 0)
+    ]
+    async with room.database.transaction() as session:
+        await kept.keep(session, judge.id, rows)
+    await room.finish(held, Complete())
+    await room.advance()
+    await do(room, run.id, StepKind.SCORE, Complete())
+    assert (await room.run(run.id)).state is RunState.SUCCEEDED
