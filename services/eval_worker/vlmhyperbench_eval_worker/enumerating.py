@@ -110,7 +110,7 @@ class _Enumeration:
         return samples
 
     def _yielded(self) -> Iterator[Sample]:
-        """Call the plugin; whatever it raises beside our own errors is its failure."""
+        """Call the plugin; whatever it raises that is no error of ours is its failure."""
         spec = self._spec
         dataset: type[Dataset] = discovery.load("datasets", spec.type)
         source = DatasetSource(

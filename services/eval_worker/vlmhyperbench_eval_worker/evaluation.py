@@ -25,7 +25,7 @@ from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_eval_worker.kept_measures import Asked, environment_of, fingerprint, measures_of_parent, reused
 from vlmhyperbench_eval_worker.measuring import FACT_COLUMNS, measure_metric
 from vlmhyperbench_eval_worker.stopping import watch
-from vlmhyperbench_eval_worker.verdicts import beside, read_verdicts
+from vlmhyperbench_eval_worker.verdicts import read_verdicts, with_verdicts
 from vlmhyperbench_sdk.types import JsonObject
 
 
@@ -52,7 +52,7 @@ async def handle_score(job: ClaimedJob) -> Outcome:
     runtime = job.runtime
     run, spec = await _read_run(job)
     payload = ("text", "reported") if isinstance(spec.target, ImportTarget) else ("text",)
-    # Re-scored answers of a run that stopped early were asked long ago: only a job that began beside them watches.
+    # Re-scored answers of a run that stopped early were asked long ago; nothing comes that could be watched.
     watches = spec.stop is not None and job.job.needs_state == "STARTED"
     stopping = await watch(job, run, spec, spec.stop) if spec.stop and watches else None
     if job.draining.is_set():
@@ -71,7 +71,7 @@ async def handle_score(job: ClaimedJob) -> Outcome:
         judged, judged_by = rows, list[tuple[str, str]]()
         if is_judge(metric):
             said = await read_verdicts(job, metric)
-            judged = await asyncio.to_thread(beside, rows, said, metric, answers=run.total or 0)
+            judged = await asyncio.to_thread(with_verdicts, rows, said, metric, answers=run.total or 0)
             judged_by = await _engines(job, said)
         asked = Asked(spec=spec, manifest_id=run.manifest_id, metric=metric, extractor=extractor, rows=judged)
         made = await _kept(job, asked, known) or await _measured(job, asked, no=no)
@@ -90,9 +90,9 @@ async def handle_score(job: ClaimedJob) -> Outcome:
     return Complete(
         data={
             "metrics": len(written),
-            "kept": [f"{one.identity['name']}@{one.identity['profile']}" for one in written if one.is_kept],
+            "kept": [f"{metric.identity['name']}@{metric.identity['profile']}" for metric in written if metric.is_kept],
             "rows": rows.height,
-            "unscored": sum(one.rows - one.values for one in written),
+            "unscored": sum(metric.rows - metric.values for metric in written),
             **({"stopping": stopping} if stopping else {}),
         }
     )

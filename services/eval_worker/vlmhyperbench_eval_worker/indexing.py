@@ -32,8 +32,8 @@ async def handle_index(job: ClaimedJob) -> Outcome:
     if spec.type == ANSWERS_DATASET:  # what strangers wrote, read by our own code
         local = await _on_this_machine(job, spec)
         asked = local.model_dump(mode="json"), limits.model_dump(mode="json"), job.settings.storage_url
-        told = await run_bounded(index_in_bounds, *asked, what="the file of answers", bounds=BOUNDS)
-        result = TypeAdapter(IndexResult).validate_python(told)
+        answer = await run_bounded(index_in_bounds, *asked, what="the file of answers", bounds=BOUNDS)
+        result = TypeAdapter(IndexResult).validate_python(answer)
     else:
         result = await job.run_cpu(index_in_child, spec, limits, job.settings.storage_url)
     await _commit(job, result, digest)

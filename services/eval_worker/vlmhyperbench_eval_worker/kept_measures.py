@@ -23,7 +23,7 @@ from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_eval_worker.measuring import REPORTED, VERDICTS, packages_of
 
 _ROW = ("phase", "ordinal", "status", "failure", "error_code", "text", REPORTED, VERDICTS)
-"""What scoring reads of a row beside its sample, which the manifest's hash stands for."""
+"""What scoring reads of a row except its sample, which the manifest's hash stands for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ async def measures_of_parent(job: ClaimedJob, run: RunView, spec: RunSpec) -> Ma
         return {}
     async with job.runtime.database.transaction() as session:
         found = await measures.of_run(session, run.parent_run_id)
-    return {one.fingerprint: one for one in found if one.fingerprint is not None}
+    return {manifest.fingerprint: manifest for manifest in found if manifest.fingerprint is not None}
 
 
 async def reused(job: ClaimedJob, manifest: MeasureManifestView) -> KeptMeasures | None:

@@ -94,7 +94,7 @@ def measure_metric(
     names: set[str] = set()
     for part in facts.iter_slices(_SLICE_ROWS):
         scores = score(metric, _rows(part), failing=failing, extractor=extractor, **policies)
-        names.update(name for one in scores for name in one.measure.statistics)
+        names.update(name for score in scores for name in score.measure.statistics)
         _check_bounded(names, spec)
         frames.append(_frame(part, scores, extractor.label))
     empty = polars.DataFrame(schema=_KEY_SCHEMA)
@@ -153,14 +153,14 @@ def _owner(found: type) -> Distribution | None:
 def _rows(facts: polars.DataFrame) -> list[Row]:
     if REPORTED in facts.columns:  # of imported answers nothing else may be taken for a file's score
         facts = facts.with_columns(polars.col(REPORTED).fill_null("{}"))
-    beside = [name for name in (REPORTED, VERDICTS) if name in facts.columns]
-    columns = facts.select(*FACT_COLUMNS[2:], *beside)
+    added = [name for name in (REPORTED, VERDICTS) if name in facts.columns]
+    columns = facts.select(*FACT_COLUMNS[2:], *added)
     return [
         Row(
             status=status,
             text=text,
             references=tuple(references or ()),
-            metadata=_metadata(metadata, dict(zip(beside, extra, strict=True))),
+            metadata=_metadata(metadata, dict(zip(added, extra, strict=True))),
             failure=failure,
             error_code=error_code,
         )
@@ -168,27 +168,27 @@ def _rows(facts: polars.DataFrame) -> list[Row]:
     ]
 
 
-def _metadata(text: str | None, beside: Mapping[str, str | None]) -> JsonObject:
-    """Add what stands beside a sample; its own metadata can never be taken for a score or a verdict."""
+def _metadata(text: str | None, added: Mapping[str, str | None]) -> JsonObject:
+    """Add what else is known of a sample; its own metadata can never be taken for a score or a verdict."""
     own: JsonObject = json.loads(text) if text else {}
-    kept = {name: value for name, value in own.items() if name not in beside}
-    return {**kept, **{_KEYS[name]: json.loads(value) for name, value in beside.items() if value is not None}}
+    kept = {name: value for name, value in own.items() if name not in added}
+    return {**kept, **{_KEYS[name]: json.loads(value) for name, value in added.items() if value is not None}}
 
 
 def _frame(facts: polars.DataFrame, scores: Sequence[Score], extractor: str) -> polars.DataFrame:
     keys = facts.select("phase", "ordinal").with_columns(
         polars.lit(None, dtype=polars.String).alias("field"),
         polars.lit(extractor).alias("extractor"),
-        polars.Series("outcome", [one.outcome.value for one in scores], dtype=polars.String),
-        polars.Series("value", [one.measure.value for one in scores], dtype=polars.Float64),
-        polars.Series("reason", [one.measure.reason for one in scores], dtype=polars.String),
-        polars.Series("is_invalid", [one.is_invalid for one in scores], dtype=polars.Boolean),
+        polars.Series("outcome", [score.outcome.value for score in scores], dtype=polars.String),
+        polars.Series("value", [score.measure.value for score in scores], dtype=polars.Float64),
+        polars.Series("reason", [score.measure.reason for score in scores], dtype=polars.String),
+        polars.Series("is_invalid", [score.is_invalid for score in scores], dtype=polars.Boolean),
     )
     columns = [
         polars.Series(f"{prefix}.{name}", [row.get(name, missing) for row in rows], dtype=polars.Float64)
         for prefix, rows, missing in (
-            ("stat", [one.measure.statistics for one in scores], 0.0),
-            ("right", [_statistics(one.right) for one in scores], None),
+            ("stat", [score.measure.statistics for score in scores], 0.0),
+            ("right", [_statistics(score.right) for score in scores], None),
         )
         for name in sorted({name for row in rows for name in row})
     ]

@@ -1,4 +1,4 @@
-"""Read what a judge said of a run's answers, and lay it beside them for the metric that values it."""
+"""Read what a judge said of a run's answers, and add it to them for the metric that values it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def read_verdicts(job: ClaimedJob, metric: MetricSpec) -> polars.DataFrame
     label = metric.label
     async with job.runtime.database.transaction() as session:
         found = await phases.of_run(session, job.run_id)
-    phase = next((one for one in found if one.params.get(METRIC) == label), None)
+    phase = next((phase for phase in found if phase.params.get(METRIC) == label), None)
     if phase is None:
         raise NotFound(f"The judge {label} was never asked about the run {job.run_id}.")
     # A phase counts as a whole: of a judge that failed on the way no verdict does.
@@ -34,7 +34,9 @@ async def read_verdicts(job: ClaimedJob, metric: MetricSpec) -> polars.DataFrame
     return await read_facts(job.runtime.database, job.runtime.storage, job.run_id, phases=numbers, payload=("text",))
 
 
-def beside(rows: polars.DataFrame, said: polars.DataFrame, metric: MetricSpec, *, answers: int) -> polars.DataFrame:
+def with_verdicts(
+    rows: polars.DataFrame, said: polars.DataFrame, metric: MetricSpec, *, answers: int
+) -> polars.DataFrame:
     """Add the verdicts on each answer as JSON in a column; null where there was no answer to judge."""
     judging = judging_of(metric)
     by_answer: dict[int, list[dict[str, object]]] = defaultdict(list)
@@ -42,8 +44,8 @@ def beside(rows: polars.DataFrame, said: polars.DataFrame, metric: MetricSpec, *
         place = place_of(judging, ordinal, answers)
         heard = (text or "") if status == "ok" else None
         by_answer[place.answer].append({"order": place.order, "repeat": place.repeat, "text": heard})
-    told = [
+    verdicts = [
         json.dumps(by_answer[ordinal]) if status == "ok" else None
         for ordinal, status in rows.select("ordinal", "status").iter_rows()
     ]
-    return rows.with_columns(polars.Series(VERDICTS, told, dtype=polars.String))
+    return rows.with_columns(polars.Series(VERDICTS, verdicts, dtype=polars.String))

@@ -1,4 +1,4 @@
-"""What a worker does with a job, by compare-and-set on its claim: take, renew, write beside it, finish.
+"""What a worker does with a job, by compare-and-set on its claim: take, renew, write under it, finish.
 
 The claim id is the fence: no row means that the claim is lost, and then nothing may be written. Every function that
 adds an event locks the run (or experiment) before the job.

@@ -42,7 +42,7 @@ class _Ending:
     fails: int
     pause_s: float = 0.0
     alert: JsonObject | None = None
-    """What the owner is told beside the job's own event."""
+    """An alert of the owner, besides the job's own event."""
 
 
 async def finish(
@@ -157,8 +157,8 @@ async def _checked(session: AsyncSession, job: JobView, outcome: Complete) -> Co
 
 def _document(outcome: JsonObject) -> str:
     """Write an outcome as JSON that Postgres can store: it refuses NUL and lone surrogates."""
-    told = json.dumps(outcome, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace").decode()
-    return _NUL.sub("\\1\N{REPLACEMENT CHARACTER}", told)
+    written = json.dumps(outcome, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace").decode()
+    return _NUL.sub("\\1\N{REPLACEMENT CHARACTER}", written)
 
 
 def _public(event: JobEvent, outcome: JsonObject) -> dict[str, JsonValue]:

@@ -106,7 +106,7 @@ def judge_of(spec: RunSpec, label: str) -> MetricSpec:
     Raises:
         LookupError: the run has no such metric.
     """
-    found = next((one for one in spec.metrics if is_judge(one) and one.label == label), None)
+    found = next((metric for metric in spec.metrics if is_judge(metric) and metric.label == label), None)
     if found is None:
         raise LookupError(f"The run has no judge {label}.")
     return found

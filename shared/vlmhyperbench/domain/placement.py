@@ -48,7 +48,7 @@ class Inferring:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """Bytes of one device; an exclusive one is alone on it."""
+    """Bytes of one device; an exclusive one shares it with no other."""
 
     device: int
     bytes: int

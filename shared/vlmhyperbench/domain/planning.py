@@ -31,7 +31,7 @@ class PlannedJob:
     scope: Literal["run", "experiment"] = "run"
     needs: tuple[int, ...] = ()
     needs_state: NeedsState = "DONE"
-    """`STARTED`: it works beside the jobs that it needs, and waits for their end by itself."""
+    """`STARTED`: it works while the jobs that it needs still run, and waits for their end by itself."""
     phase: int | None = None
     range_start: int | None = None
     range_end: int | None = None
@@ -164,7 +164,7 @@ def _shards(job: PlannedJob, step: Step, phase: PlannedPhase) -> list[PlannedJob
 
 
 def _needs_state(spec: RunSpec, step: Step, needed: Sequence[Step]) -> NeedsState:
-    """Say when a step may begin: beside inference that it watches, or after optional steps even if one has failed."""
+    """Say when a step may begin: while inference runs that it watches, or after optional steps even if one failed."""
     reads, writes = STEPS[step.kind].samples == "answers", STEPS[step.kind].writes_facts
     if spec.stop is not None and reads and not writes and any(STEPS[other.kind].counts for other in needed):
         return "STARTED"

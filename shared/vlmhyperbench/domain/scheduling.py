@@ -126,7 +126,7 @@ class RunNow:
     is_stopping: bool = False
     """Its stop rule said that enough is known."""
     keeps_errors: bool = False
-    """A counting row that it keeps is an error, however the run ended that measured it; told once no job is open."""
+    """A counting row that it keeps is an error, however the run ended that measured it; known once no job is open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

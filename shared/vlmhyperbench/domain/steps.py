@@ -88,3 +88,8 @@ STEPS: Final[Mapping[StepKind, StepProperties]] = {
     StepKind.SCORE: StepProperties(worker="evaluation", stage=Stage.EVALUATION, samples="answers"),
     StepKind.REPORT: StepProperties(worker="reporting", stage=Stage.REPORT),
 }
+
+
+def asks_the_run(kind: str) -> bool:
+    """Say whether jobs of a kind ask the run's own target, so that what they record is a measurement of the run."""
+    return STEPS[StepKind(kind)].asks == "run"

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from vlmhyperbench.analysis.gates import Side, WholeRun
 from vlmhyperbench.domain.identity import Measurement, kinds_of_machines
 from vlmhyperbench.domain.scenarios import ScenarioSpec
+from vlmhyperbench.domain.steps import asks_the_run
 from vlmhyperbench.summaries.headline import headline_row
 from vlmhyperbench.summaries.summary import RunSummary
 from vlmhyperbench_sdk.types import JsonObject
@@ -53,7 +54,9 @@ def side_of_first_version(meta: JsonObject) -> Side:
         measurement=Measurement(
             scenario=ScenarioSpec.model_validate(_object(spec, "scenario")),
             manifest_id=manifest_id if isinstance(manifest_id, str) else None,
-            machines=kinds_of_machines(_object(claim, "machine") for claim in measuring if claim["job"] == "GENERATE"),
+            machines=kinds_of_machines(
+                _object(claim, "machine") for claim in measuring if asks_the_run(str(claim["job"]))
+            ),
         ),
         is_interrupted=meta.get("is_interrupted") is True,
         is_stopped=data.get("is_stopped") is True,

@@ -14,6 +14,7 @@ import polars
 
 from vlmhyperbench.domain.identity import definition_of, may_be_paired
 from vlmhyperbench.domain.specs import MetricSpec, RunSpec
+from vlmhyperbench.domain.steps import asks_the_run
 from vlmhyperbench.summaries.records import ClaimEvidence, JudgeUse, PhaseEvidence, TokenEvents
 from vlmhyperbench.summaries.scores import MetricIdentity
 from vlmhyperbench_sdk.protocols import Metric, MetricDescription
@@ -178,4 +179,4 @@ class RunEvidence:
     @property
     def generating(self) -> tuple[ClaimEvidence, ...]:
         """Claims that measured something."""
-        return tuple(claim for claim in self.claims if claim.job == "GENERATE")
+        return tuple(claim for claim in self.claims if asks_the_run(claim.job))

@@ -9,6 +9,7 @@ from vlmhyperbench.domain.failure_groups import FailureGroup
 from vlmhyperbench.domain.identity import Measurement, kinds_of_machines
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.states import RunState
+from vlmhyperbench.domain.steps import asks_the_run
 from vlmhyperbench.summaries.records import ClaimEvidence, JudgeUse, PhaseEvidence
 from vlmhyperbench.summaries.scores import Crossing, MetricIdentity, Score
 from vlmhyperbench.summaries.speeds import Performance
@@ -108,7 +109,7 @@ class RunSummary:
     @property
     def generating(self) -> tuple[ClaimEvidence, ...]:
         """Claims that measured something."""
-        return tuple(claim for claim in self.claims if claim.job == "GENERATE")
+        return tuple(claim for claim in self.claims if asks_the_run(claim.job))
 
     @property
     def measurement(self) -> Measurement:

@@ -201,7 +201,7 @@ class ClaimedJob:
             await claims.record(session, self.claim_id, added)
 
     async def set_resident(self, target_digests: Sequence[str]) -> None:
-        """Say which targets this worker holds loaded now, so that the scheduler can place jobs beside them."""
+        """Say which targets this worker holds loaded now, so that the scheduler can give it jobs on them."""
         async with self.runtime.database.transaction() as session:
             await claims.set_resident(session, self.context.worker_id, target_digests)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vlmhyperbench.domain.steps import STEPS, StepKind
+from vlmhyperbench.domain.steps import STEPS, StepKind, asks_the_run
 
 
 def test_every_kind_of_step_stands_in_the_table() -> None:
@@ -15,3 +15,7 @@ def test_every_kind_of_step_stands_in_the_table() -> None:
 def test_what_a_step_is_asked_for_becomes_facts(kind: StepKind) -> None:
     step = STEPS[kind]
     assert step.writes_facts or step.asks is None
+
+
+def test_only_what_asks_the_runs_own_target_measures_the_run() -> None:
+    assert [kind for kind in StepKind if asks_the_run(kind)] == [StepKind.GENERATE]
