@@ -16,6 +16,7 @@ from vlmhyperbench.db import results as rows
 from vlmhyperbench.db.results import ResultRow
 from vlmhyperbench.db.views import MeasureManifestView
 from vlmhyperbench.domain.states import FactStatus
+from vlmhyperbench.domain.units import NS_PER_MS
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.storage import Storage
 from vlmhyperbench.wire.base import Page
@@ -159,4 +160,4 @@ def _outcome(status: FactStatus, failure: str | None) -> SampleOutcome:
 
 
 def _ms(value_ns: float | None) -> float | None:
-    return None if value_ns is None else value_ns / 1e6
+    return None if value_ns is None else value_ns / NS_PER_MS

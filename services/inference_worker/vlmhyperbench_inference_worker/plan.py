@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from vlmhyperbench.data.images import image_key
+from vlmhyperbench.domain.units import NS_PER_S
 from vlmhyperbench.load.plan import BODIES, RequestTable, blank_requests, write_plan
 from vlmhyperbench.load.process import LoadProcess
 from vlmhyperbench.storage import Storage
@@ -82,7 +83,7 @@ async def fill(load: Load, work: Work, storage: Storage) -> None:
         seed=spec.scenario.seed,
         counts={"requests": len(phases.requests)},
     )
-    await asyncio.to_thread(_write, folder, plan, phases, round(spec.scenario.think_s * 1e9))
+    await asyncio.to_thread(_write, folder, plan, phases, round(spec.scenario.think_s * NS_PER_S))
 
 
 def _write_rendered(path: Path, planned: Sequence[PlannedRequest]) -> None:

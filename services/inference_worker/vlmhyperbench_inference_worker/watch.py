@@ -18,6 +18,7 @@ from typing import Self
 import psutil
 
 from vlmhyperbench.bus import Resources
+from vlmhyperbench.domain.units import NS_PER_S
 from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench_inference_worker import nvml
 from vlmhyperbench_sdk.types import JsonValue
@@ -107,7 +108,7 @@ class Watch:
     def summary(self, start_ns: int, end_ns: int) -> ResourceSummary:
         """Summarise the samples between two monotonic instants, both inclusive."""
         rows = [sample for sample in self._samples if start_ns <= sample.monotonic_ns <= end_ns]
-        expected = max(1.0, (end_ns - start_ns) / 1e9 / self._interval_s)
+        expected = max(1.0, (end_ns - start_ns) / NS_PER_S / self._interval_s)
         known = [(row.monotonic_ns, row.power_accelerator_w) for row in rows if row.power_accelerator_w is not None]
         is_known = len(known) >= MIN_POWER_SHARE * expected - 1
         return ResourceSummary(
@@ -202,4 +203,4 @@ def _energy_j(points: Sequence[tuple[int, float]], start_ns: int, end_ns: int) -
         return None
     # Samples do not fall on the ends of the window; what lies beyond them would be a tenth of a second of nothing.
     whole = [(start_ns, points[0][1]), *points, (end_ns, points[-1][1])]
-    return sum((b[0] - a[0]) / 1e9 * (a[1] + b[1]) / 2 for a, b in pairwise(whole))
+    return sum((b[0] - a[0]) / NS_PER_S * (a[1] + b[1]) / 2 for a, b in pairwise(whole))

@@ -17,6 +17,7 @@ from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
 from vlmhyperbench.domain.judging import METRIC
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.domain.steps import STEPS, StepKind
+from vlmhyperbench.domain.units import NS_PER_S
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.facts.read import read_facts
 from vlmhyperbench.runtime import Runtime
@@ -157,7 +158,7 @@ def use_of_judge(metric: str, rows: polars.DataFrame) -> JudgeUse:
         requests=rows.height,
         kept=rows.height - asked.height,
         failed=rows.filter(polars.col("status") != "ok").height,
-        busy_s=int(asked["latency_ns"].sum()) / 1e9,
+        busy_s=int(asked["latency_ns"].sum()) / NS_PER_S,
         **asdict(usage_of(asked, window_s=window_s(asked))),
     )
 

@@ -68,7 +68,7 @@ class Delta:
     label: str
     direction: Literal["higher", "lower"] | None
     scale: float
-    """Length of the metric's scale, so that differences of several metrics can be laid beside each other."""
+    """Length of the metric's scale, so that differences of several metrics are comparable."""
     is_bounded: bool
     """Whether no single difference is longer than the scale."""
     pairs: int
@@ -132,8 +132,8 @@ def compare_metrics(
     baseline: Sequence[Measured], other: Sequence[Measured], *, seed: int = 0, minimum_effect: float = MINIMUM_EFFECT
 ) -> list[Delta]:
     """Return one delta per metric of the baseline that the other run has too, in the baseline's order."""
-    shared = [(one, same) for one in baseline if (same := next(filter(one.is_same, other), None)) is not None]
-    deltas = [_compare(one, two, seed=seed) for one, two in shared]
+    shared = [(first, same) for first in baseline if (same := next(filter(first.is_same, other), None)) is not None]
+    deltas = [_compare(first, second, seed=seed) for first, second in shared]
     tested = [i for i, delta in enumerate(deltas) if delta.p_value is not None]
     adjusted = stats.holm([deltas[i].p_value or 0.0 for i in tested])
     for i, p_value in zip(tested, adjusted, strict=True):

@@ -1,4 +1,4 @@
-"""Gates: a policy that a run must meet beside a baseline, checked rule by rule.
+"""Gates: a policy that a run must meet compared with a baseline, checked rule by rule.
 
 `max_drop` is a test of non-inferiority: it passes where the whole 95 % interval of the paired difference stays within
 the margin, fails where all of it lies beyond, and is inconclusive between: too few samples to tell is no pass. Answers
@@ -26,7 +26,7 @@ _MISSED = 0.025
 Status = Literal["passed", "failed", "inconclusive"]
 Share = Annotated[float, Field(ge=0)]
 MEMORY = "peak_memory_bytes"
-"""Measured beside the requests: late sends do not touch it."""
+"""Measured independently of the requests: late sends do not affect it."""
 _MEMORY_OF = "peak_memory_of"
 
 Speed = Literal[
@@ -54,7 +54,7 @@ class Strict(BaseModel):
 
 
 class MetricRule(Strict):
-    """What a metric must be, alone or beside the baseline."""
+    """What a metric must be, by itself or compared with the baseline."""
 
     metric: str
     """As the report names it: `anls`, or `anls@inclusive` where a run has two profiles."""
@@ -186,7 +186,7 @@ def check(policy: GatePolicy, *, baseline: Side, other: Side, deltas: Mapping[st
 def is_met(policy: GatePolicy, checks: list[Check]) -> bool:
     """Say whether a run passes."""
     bad = {"failed"} if policy.inconclusive == "pass" else {"failed", "inconclusive"}
-    return not any(one.status in bad for one in checks)
+    return not any(check.status in bad for check in checks)
 
 
 def _metric(rule: MetricRule, deltas: Mapping[str, Delta], baseline: Side, other: Side) -> list[Check]:
@@ -334,7 +334,7 @@ def _same(part: str, baseline: Side, other: Side) -> Check:
     first, second = (_part(side.spec, part) for side in (baseline, other))
     if first is _UNKNOWN or second is _UNKNOWN:
         return Check(rule=rule, status="inconclusive", message="Answers were imported; their file does not say it.")
-    found = [one.path for one in differences(first, second, path=part)]
+    found = [difference.path for difference in differences(first, second, path=part)]
     message = f"It differs in {', '.join(found)}." if found else "It is the same."
     return Check(rule=rule, status="failed" if found else "passed", message=message)
 

@@ -34,7 +34,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fairness:
-    """How evenly streams were served: 1 is evenly, 1 / streams is one stream alone."""
+    """How evenly streams were served: 1 is evenly, 1 / streams means that a single stream got everything."""
 
     streams: int
     requests: float | None

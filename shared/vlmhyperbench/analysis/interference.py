@@ -1,4 +1,4 @@
-"""How much longer requests take beside others than alone: ratios of medians with their intervals. Pure."""
+"""How much longer requests take under load than one at a time: ratios of medians with their intervals. Pure."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class PhaseResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresetUsed:
-    """Whose rules a load followed."""
+    """The preset whose rules a load followed."""
 
     name: str
     note: str
@@ -89,7 +89,7 @@ class LoadResult:
     """Where a baseline was measured."""
     preset: PresetUsed | None = None
     extra_body: JsonObject = field(default_factory=dict)
-    """Fields that every request held besides its question, as the user gave them."""
+    """Further fields of every request, as the user gave them."""
     device: DeviceUse = field(default_factory=DeviceUse)
 
     def with_gates(self, *gates: Gate) -> LoadResult:
@@ -130,7 +130,7 @@ def result_of(
     rows = record.filter(pl.col("phase") == measured_phase)
     ok = rows.filter(pl.col("status") == "ok")
     all_times = times_of_frame(rows)
-    # An answer without a token came at no time at all: to whoever waits for it, it failed.
+    # An answer without a token has no time: to its user it failed.
     is_answered = (rows["status"] == "ok").to_numpy() & ~np.isnan(all_times.latency)
     good, times = rows.filter(is_answered), all_times.of(is_answered)
     duration_s = _duration_s(rows)
@@ -139,7 +139,7 @@ def result_of(
         rows,
         all_times,
         is_answered,
-        # What was cancelled before its turn did not fail.
+        # Requests that were cancelled before they were sent did not fail.
         scheduled=scheduled if end.outcome == "complete" else rows.height,
         duration_s=duration_s,
         slo=slo or {},
@@ -154,7 +154,7 @@ def result_of(
         interference = interference_of(times, times_of_frame(baseline))
     sends = None
     if open_loop is not None:
-        # Of a conversation, the schedule says when its first turn leaves.
+        # The schedule of a conversation is that of its first turn.
         sent_ns = rows.filter(pl.col("turn") == 0)["sent_ns"].drop_nulls().to_numpy()
         sends = check_sends(open_loop.process, open_loop.scheduled_ns, sent_ns, cv=open_loop.cv)
     gates = (
@@ -224,7 +224,7 @@ def _metrics(times: Times) -> dict[str, Distribution]:
 
 
 def _count_estimated(good: pl.DataFrame, times: Times) -> int:
-    """Count answers with gaps whose events' tokens nobody counted; an answer of one burst has none to be wrong."""
+    """Count answers with gaps whose tokens per event are estimates; an answer in one burst has no gaps."""
     is_estimated = good["event_token_source"].eq_missing("estimated").to_numpy()
     return int((is_estimated & ~np.isnan(times.longest_itl)).sum())
 
@@ -249,9 +249,9 @@ def _client(end: EndLine, lag: Distribution) -> dict[str, float | int | str | Ma
 
 
 def _duration_s(rows: pl.DataFrame) -> float:
-    """From the first scheduled instant to the last end of any request; failed ones take part.
+    """Return the time from the first scheduled instant to the last end of any request, failed ones included.
 
-    A request that could not be sent has no end: it took its time until it was due, at least.
+    A request that could not be sent has no end: it counts until it was due.
     """
     start, due, end = rows["scheduled_ns"].min(), rows["scheduled_ns"].max(), rows["stream_end_ns"].max()
     if not isinstance(start, int) or not isinstance(due, int):
@@ -264,7 +264,7 @@ def _rate(count: int | None, duration_s: float) -> float | None:
 
 
 def read_failures(rows: pl.DataFrame) -> list[tuple[FailedRequest, Failure, int]]:
-    """Read what requests failed with, and how often each."""
+    """Read why requests failed, and how often for each reason."""
     columns = ("status", "http_status", "error")
     counted = rows.group_by(columns, maintain_order=True).len().iter_rows()
     found = [(read_failure(status=status, http_status=code, error=error), n) for status, code, error, n in counted]

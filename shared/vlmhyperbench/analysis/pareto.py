@@ -34,5 +34,5 @@ def _turned(candidate: Sequence[float | None], directions: Sequence[Direction]) 
     return tuple(signed) if len(signed) == len(directions) else None
 
 
-def _beats(one: Sequence[float], other: Sequence[float]) -> bool:
-    return one != other and all(mine >= theirs for mine, theirs in zip(one, other, strict=True))
+def _beats(point: Sequence[float], other: Sequence[float]) -> bool:
+    return point != other and all(mine >= theirs for mine, theirs in zip(point, other, strict=True))

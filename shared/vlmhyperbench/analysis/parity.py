@@ -47,12 +47,12 @@ class Parity:
     @property
     def rescored(self) -> int:
         """Divergences that change the score."""
-        return sum(one.changes_score for one in self.divergences)
+        return sum(divergence.changes_score for divergence in self.divergences)
 
     @property
     def median_word(self) -> float | None:
         """Half of the divergences begin at this word or before."""
-        return median(one.at_word for one in self.divergences) if self.divergences else None
+        return median(divergence.at_word for divergence in self.divergences) if self.divergences else None
 
 
 def parity(baseline: polars.DataFrame, other: polars.DataFrame) -> Parity:

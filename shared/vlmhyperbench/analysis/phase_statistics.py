@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steady:
-    """Rates of the window in which the load was steady, beside those over all that was measured."""
+    """Rates of the window in which the load was steady; the result also has those over the whole phase."""
 
     rule: str
     start_s: float | None
-    """From the first scheduled instant; None where there is no such window. `end_s` too."""
+    """From the first scheduled instant; None without such a window. `end_s` too."""
     end_s: float | None
     cut_requests: int
     """Requests that succeeded and ended outside of the window."""
     requests_per_s: Rate | None
     output_tokens_per_s: Rate | None
-    """Tokens count when they arrived. None where a count is unknown."""
+    """Tokens are counted when they arrived; None where a count is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +53,12 @@ class Statistics:
     """None without an SLO."""
     limits: tuple[LimitVerdict, ...]
     steady: Steady | None
-    """None where the number of streams is not known."""
+    """None where the number of streams is unknown."""
     streams: tuple[Group, ...]
     fairness: Fairness | None
     turns: tuple[Group, ...]
     build_ms: Distribution | None
-    """What it took, between turns, to read an answer and build the next turn's body; None without conversations."""
+    """Time between turns to read an answer and build the body of the next turn; None without conversations."""
     image_sizes: tuple[Group, ...]
     """By the pixels of all synthetic images of a request; of a conversation, of its first turn."""
 
@@ -80,13 +80,13 @@ def describe_phase(
     Args:
         rows: Of the phase, in order of ordinals.
         times: Of all rows, failed ones too.
-        is_answered: Whether a request brought a token. Shape: (requests,).
-        scheduled: How many requests were to be sent: what is missing from the rows failed.
+        is_answered: Whether a request was answered by a token. Shape: (requests,).
+        scheduled: Number of scheduled requests; those without a row count as failed.
         duration_s: From the first scheduled instant to the last end.
         slo: Limits in ms; empty for none.
         grouping: What the requests are grouped by.
         is_open_loop: Whether a schedule sent them.
-        certainty: With which a limit must be kept to be kept for certain; None: MLPerf's.
+        certainty: Certainty with which limits are checked; None: MLPerf's 99 %.
 
     Raises:
         InvalidInput: the SLO names something that is not measured.
@@ -124,17 +124,17 @@ def describe_phase(
     )
 
 
-def interference_of(times: Times, alone: Times) -> Interference:
+def interference_of(times: Times, baseline: Times) -> Interference:
     """Compare the requests that succeeded with those of a baseline that succeeded."""
     ttft, tpot, latency = (
-        median_ratio(_milliseconds(one), _milliseconds(other))
-        for one, other in (
-            (times.ttft_user, alone.ttft_user),
-            (times.tpot, alone.tpot),
-            (times.latency, alone.latency),
+        median_ratio(_milliseconds(with_load), _milliseconds(without))
+        for with_load, without in (
+            (times.ttft_user, baseline.ttft_user),
+            (times.tpot, baseline.tpot),
+            (times.latency, baseline.latency),
         )
     )
-    return Interference(baseline_requests=alone.latency.size, ttft=ttft, tpot=tpot, latency=latency)
+    return Interference(baseline_requests=baseline.latency.size, ttft=ttft, tpot=tpot, latency=latency)
 
 
 def bounded(times: Times, metric: str) -> FloatArray:
@@ -143,15 +143,15 @@ def bounded(times: Times, metric: str) -> FloatArray:
 
 
 def _uncounted(times: Times, is_answered: npt.NDArray[np.bool_], metric: str) -> int:
-    """Count the answers with gaps that nobody knows; they keep no limit on them."""
+    """Count the answers whose gaps are unknown; they keep no limit on gaps."""
     return int((is_answered & (times.latency > times.ttft_user) & np.isnan(bounded(times, metric))).sum())
 
 
 def keeps_all(times: Times, slo: Mapping[str, float]) -> npt.NDArray[np.bool_]:
     """Say of each request whether it keeps every limit of an SLO. Shape: (requests,).
 
-    A request without such a time does not keep a limit on it, as where nobody counted its tokens; but an answer of one
-    burst has no gaps to bound.
+    A request whose time is unknown, such as the TPOT of uncounted tokens, does not keep a limit on it; but an answer
+    in one burst has no gaps to bound.
     """
     met = ~np.isnan(times.latency)
     for name, limit_ms in slo.items():
@@ -227,7 +227,7 @@ def _groups(keys: pl.Series, is_answered: npt.NDArray[np.bool_], times: Times) -
 def _by_size(
     rows: pl.DataFrame, is_answered: npt.NDArray[np.bool_], times: Times, pixels: Sequence[int]
 ) -> tuple[Group, ...]:
-    # Later turns of a conversation show nothing new.
+    # The images of a conversation are those of its first turn.
     shows = (rows["turn"] == 0).to_numpy()
     shown = times.of(shows)
     return groups_of(
@@ -247,7 +247,7 @@ def _fairness(rows: pl.DataFrame, is_answered: npt.NDArray[np.bool_]) -> Fairnes
         rows["stream"].cast(pl.Int64).to_numpy(),
         is_ok=is_answered,
         scheduled_ns=rows["scheduled_ns"].to_numpy(),
-        # What could not be sent ended when it was due, at the earliest.
+        # A request that could not be sent counts as ended when it was due.
         end_ns=rows["stream_end_ns"].fill_null(rows["scheduled_ns"]).to_numpy(),
         tokens=_floats(rows["completion_tokens"]),
     )

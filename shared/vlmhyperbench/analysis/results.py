@@ -65,16 +65,16 @@ class Percentile:
     plain: float | None
     """Of the requests that succeeded, by nearest rank."""
     adjusted: float | None
-    """Of all requests, a failed one taking for ever; None where that is infinite."""
+    """Of all requests, failed ones counting as infinite; None where it is infinite."""
     low: float | None
-    """Of the adjusted one: its interval lies between two measured values. None where there are too few, or where even
-    this end is infinite since so many failed."""
+    """Lower end of the interval of `adjusted`, a measured value; None where there are too few values, or where so many
+    failed that it is infinite."""
     high: float | None
-    """None where no measured value bounds it: too few requests, or too many failures."""
+    """Upper end; None where no measured value bounds it: too few requests, or too many failures."""
     certified: float | None
     """What the true percentile does not exceed, at `certainty`: MLPerf's early-stopping estimate."""
     reason: str | None = None
-    """Why `adjusted` or `certified` is not there."""
+    """Why `adjusted` or `certified` is None."""
     confidence: float = CONFIDENCE
     certainty: float = CERTAINTY
 
@@ -95,7 +95,7 @@ class LimitVerdict:
     is_kept: bool
     """The percentile is within the limit."""
     is_certain: bool
-    """So few of so many requests are over it that the true percentile is within the limit, at `certainty`."""
+    """So few requests are over it that the true percentile is within the limit, at `certainty`."""
     certainty: float = CERTAINTY
 
 

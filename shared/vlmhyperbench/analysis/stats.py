@@ -163,7 +163,13 @@ def proportion_intervals(
     kept = np.repeat(~is_wilson, counts)
     found = intervals(units[kept], np.where(is_wilson, 0, counts), mean_of, seed=seed, confidence=confidence)
     pairs, place = np.unique(np.column_stack([trials, counts])[is_wilson], axis=0, return_inverse=True)
-    ends = np.array([(one.low, one.high) for k, of in pairs.tolist() if (one := wilson(k, of, confidence=confidence))])
+    ends = np.array(
+        [
+            (interval.low, interval.high)
+            for k, of in pairs.tolist()
+            if (interval := wilson(k, of, confidence=confidence))
+        ]
+    )
     found.low[is_wilson], found.high[is_wilson] = ends.reshape(-1, 2)[place.ravel()].T
     found.method[is_wilson] = "wilson"
     found.units[:] = counts

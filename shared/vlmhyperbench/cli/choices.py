@@ -24,7 +24,10 @@ def check(model: type[Model], given: Mapping[str, JsonValue]) -> Model:
     choices, problems = validate(model, {key: value for key, value in given.items() if value is not None})
     if choices is None:
         raise RegistryErrors(
-            [RegistryError(field=field_of(one.path), message=one.message, cure=one.cure) for one in problems]
+            [
+                RegistryError(field=field_of(problem.path), message=problem.message, cure=problem.cure)
+                for problem in problems
+            ]
         )
     return choices
 

@@ -58,26 +58,26 @@ def compare(
         raise InvalidInput("--junit writes the checks of a gate.", cure="Give --gate POLICY.yaml too.", code="usage")
     policy = None if gate is None else _policy(gate)
     first, *rest = _read([baseline, other, *others])
-    compared = [compare_runs(first, one, policy=policy) for one in rest]
+    compared = [compare_runs(first, other, policy=policy) for other in rest]
     if junit is not None and policy is not None:
         _write(junit, to_junit(compared, is_lenient=policy.inconclusive == "pass"))
     if markdown is not None:
         _write(markdown, sections_to_markdown("Comparison", sections(compared)))
-    warnings = [f"{one.other.name}: {warning}" for one in compared for warning in one.warnings]
+    warnings = [f"{comparison.other.name}: {warning}" for comparison in compared for warning in comparison.warnings]
     if shown.json:
-        emit("comparison", {"comparisons": [rows(one) for one in compared]}, warnings=warnings)
+        emit("comparison", {"comparisons": [rows(comparison) for comparison in compared]}, warnings=warnings)
     else:
-        for one in compared:
-            _print(one)
+        for comparison in compared:
+            _print(comparison)
         for warning in warnings:
             note(f"warning: {warning}", shown)
-    return exits.OK if all(one.is_met is not False for one in compared) else exits.GATE
+    return exits.OK if all(comparison.is_met is not False for comparison in compared) else exits.GATE
 
 
 def _print(compared: Comparison) -> None:
     say(f"{compared.other.name} against {compared.baseline.name}: {verdict(compared)}")
-    for one in tables(compared):
-        table([column.title for column in one.columns], [[write_cell(cell) for cell in row] for row in one.rows])
+    for sheet in tables(compared):
+        table([column.title for column in sheet.columns], [[write_cell(cell) for cell in row] for row in sheet.rows])
 
 
 def _policy(path: Path) -> GatePolicy:
@@ -105,21 +105,21 @@ def _read(wanted: Sequence[str]) -> list[Samples]:
     """Read every run; a stack is asked only where an id is given."""
     found: dict[str, Samples] = {}
     ids = []
-    for one in wanted:
-        path = Path(one) / NAME if is_dir(Path(one)) else Path(one)
+    for given in wanted:
+        path = Path(given) / NAME if is_dir(Path(given)) else Path(given)
         if is_file(path):
             try:
-                found[one] = read_samples(path.read_bytes(), what=str(path))
+                found[given] = read_samples(path.read_bytes(), what=str(path))
             except OSError as error:
                 raise NotFound(f"{path} cannot be read: {error.strerror}.") from error
-        elif os.sep in one or one.endswith(".parquet") or exists(Path(one)):
+        elif os.sep in given or given.endswith(".parquet") or exists(Path(given)):
             raise NotFound(f"There is no file {path}.", cure=f"Give a run's id, or the {NAME} of its report.")
         else:
-            ids.append(one)
+            ids.append(given)
     if ids:
         with Client() as client:
-            found |= {one: _fetch(client, one) for one in ids}
-    return [found[one] for one in wanted]
+            found |= {given: _fetch(client, given) for given in ids}
+    return [found[given] for given in wanted]
 
 
 def _fetch(client: Client, run_id: str) -> Samples:

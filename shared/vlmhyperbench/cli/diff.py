@@ -34,7 +34,7 @@ def diff(a: str, b: str, /, *, shown: Shown = HUMAN) -> int:
     with Client() as client:
         found = list(differences(_described(client, a), _described(client, b)))
     if shown.json:
-        emit("diff", {"a": a, "b": b, "differences": [asdict(one) for one in found]})
+        emit("diff", {"a": a, "b": b, "differences": [asdict(difference) for difference in found]})
     else:
         _print(a, b, found)
     return exits.OK
@@ -54,7 +54,10 @@ def _print(a: str, b: str, found: list[Difference]) -> None:
     if not found:
         say("Nothing differs.")
         return
-    table(["what", a[:13], b[:13]], [(one.path, _short(one.a), _short(one.b)) for one in found])
+    table(
+        ["what", a[:13], b[:13]],
+        [(difference.path, _short(difference.a), _short(difference.b)) for difference in found],
+    )
 
 
 def _short(value: JsonValue) -> str:

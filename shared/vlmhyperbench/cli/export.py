@@ -181,7 +181,7 @@ def _warnings(format: Format, run: ExportedRun, hub_dataset: str | None) -> list
     if format == "hf" and hub_dataset is None:
         found.append(f"{run.dataset!r} is our name of the data set: say which it is on the Hub with --hub-dataset.")
     if format in {"hf", "lm-eval", "inspect"}:
-        found += [f"{one.key}: {one.gap}." for one in run.headline if one.gap]
+        found += [f"{figure.key}: {figure.gap}." for figure in run.headline if figure.gap]
         if not run.headline:
             found.append("The run has no report, so there are no scores over all answers.")
     return found

@@ -34,27 +34,27 @@ def list_entries(kind: str | None = None, /, *, shown: Shown = HUMAN) -> int:
     kinds = list(KINDS) if kind is None else [kind]
     rows = [
         {
-            "kind": one,
+            "kind": of_kind,
             "name": name,
             "version": entry.version,
             "description": entry.description,
-            "origin": str(catalogue.folder_of(one, name)),
+            "origin": str(catalogue.folder_of(of_kind, name)),
             "problem": None,
         }
-        for one in kinds
-        for name, entry in sorted(catalogue.of(one).items())
+        for of_kind in kinds
+        for name, entry in sorted(catalogue.of(of_kind).items())
     ]
     rows += [
         {
-            "kind": one,
+            "kind": of_kind,
             "name": name,
             "version": None,
             "description": None,
-            "origin": str(catalogue.folder_of(one, name)),
+            "origin": str(catalogue.folder_of(of_kind, name)),
             "problem": "\n".join(map(str, errors)),
         }
-        for (one, name), errors in sorted(catalogue.broken.items())
-        if one in kinds
+        for (of_kind, name), errors in sorted(catalogue.broken.items())
+        if of_kind in kinds
     ]
     warnings = [*catalogue.warnings, *overrides(catalogue, kinds)]
     if shown.json:
@@ -64,7 +64,7 @@ def list_entries(kind: str | None = None, /, *, shown: Shown = HUMAN) -> int:
     table(names, [[row[name] for name in names] for row in rows if row["problem"] is None])
     for warning in warnings:
         note(f"warning: {warning}", shown)
-    for error in (error for (one, _), errors in catalogue.broken.items() if one in kinds for error in errors):
+    for error in (error for (of_kind, _), errors in catalogue.broken.items() if of_kind in kinds for error in errors):
         note(f"cannot be used: {error}", shown)
     return exits.OK
 

@@ -76,8 +76,8 @@ def rewrite(file: Path, out: Path | None, format: Literal["html", "markdown"]) -
 
     try:
         document = from_json(file.read_bytes())
-        beside = {image: file.with_name(image_name(image)) for image in document.images}
-        pictures = {image: read_thumbnail(path.read_bytes()) for image, path in beside.items() if is_file(path)}
+        images = {image: file.with_name(image_name(image)) for image in document.images}
+        pictures = {image: read_thumbnail(path.read_bytes()) for image, path in images.items() if is_file(path)}
     except OSError as error:
         raise Unavailable(f"{file} cannot be read: {error.strerror or error}.") from error
     pages = Pages(

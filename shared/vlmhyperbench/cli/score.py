@@ -156,12 +156,12 @@ def _row(key: str | int, row: dict[str, JsonValue], where: str) -> Row:
     targets, prediction, metadata = row["targets"], row["prediction"], row.get("metadata", {})
     if not isinstance(metadata, dict):
         raise InvalidInput(f"{where}: the metadata is no object.")
-    beside = {name: value for name, value in row.items() if name not in _FIELDS}
+    further = {name: value for name, value in row.items() if name not in _FIELDS}
     return Row(
         key=key,
         prediction=None if prediction is None else _text(prediction),
         references=() if targets is None else tuple(map(_text, targets if isinstance(targets, list) else [targets])),
-        metadata={**beside, **metadata},
+        metadata={**further, **metadata},
     )
 
 
@@ -185,16 +185,17 @@ def _measure(metric: Metric, batch: Sequence[Row], totals: Totals) -> list[dict[
 
 
 def _print(metric: Metric, scores: Sequence[dict[str, JsonValue]], aggregate: dict[str, JsonValue]) -> None:
-    told = metric.description
+    description = metric.description
     value, mean = aggregate["value"], aggregate["mean"]
-    say(f"{told.title} ({told.name}@{told.profile} {told.version}): {_number(value)} {told.unit}")
-    if told.aggregation == "pooled":
+    named = f"{description.title} ({description.name}@{description.profile} {description.version})"
+    say(f"{named}: {_number(value)} {description.unit}")
+    if description.aggregation == "pooled":
         say(f"  mean of the samples: {_number(mean)}")
     say(f"  {aggregate['n_scored']} of {aggregate['n']} rows are scored.")
     reasons: dict[str, int] = {}
-    for one in scores:
-        if one["error"]:
-            reasons[str(one["error"])] = reasons.get(str(one["error"]), 0) + 1
+    for sample in scores:
+        if sample["error"]:
+            reasons[str(sample["error"])] = reasons.get(str(sample["error"]), 0) + 1
     for reason, count in sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:10]:
         say(f"  {count} x {reason}")
 

@@ -19,7 +19,7 @@ from vlmhyperbench.settings import Settings
 
 app = App(name="secret", help="Store, list and remove keys and tokens.")
 
-_MAX_TOLD = 24
+_MAX_SHOWN = 24
 
 
 @app.command(name="set")
@@ -91,9 +91,9 @@ def check_stored(names: list[str]) -> None:
     for name in names:
         if not _path(name).is_file():
             # A long one may be the value, given by mistake: it is not repeated.
-            told = name if len(name) <= _MAX_TOLD else "NAME"
-            cure = f"A secret is named, and its value never given. Run: vlmhyperbench secret set {told}"
-            raise NotFound(f"There is no secret {told}.", cure=cure, code="no_secret")
+            shown_name = name if len(name) <= _MAX_SHOWN else "NAME"
+            cure = f"A secret is named, and its value never given. Run: vlmhyperbench secret set {shown_name}"
+            raise NotFound(f"There is no secret {shown_name}.", cure=cure, code="no_secret")
 
 
 def _path(name: str) -> Path:

@@ -70,9 +70,12 @@ def status(*, shown: Shown = HUMAN) -> int:
         return exits.SETUP
     say(f"{found.url}  (home {found.home})")
     say_page(home)
-    rows = [(one.name, one.pid, one.state, one.restarts, _mebibytes(one.pss_bytes)) for one in found.processes]
+    rows = [
+        (process.name, process.pid, process.state, process.restarts, _mebibytes(process.pss_bytes))
+        for process in found.processes
+    ]
     table(["process", "pid", "state", "restarts", "memory"], rows, right=["pid", "restarts", "memory"])
-    say(f"memory of all processes (PSS): {_mebibytes(sum(one.pss_bytes or 0 for one in found.processes))}")
+    say(f"memory of all processes (PSS): {_mebibytes(sum(process.pss_bytes or 0 for process in found.processes))}")
     for problem in problems:
         note(f"warning: {problem}", shown)
     return exits.OK

@@ -72,8 +72,8 @@ def say_failure(error: RequestError) -> str:
 
 
 def _stopped(subject: RunDetail) -> str:
-    told = subject.stopping or {}
-    return f"{told.get('rule')} was {told.get('state')} after {told.get('samples')} of {told.get('of')} samples"
+    rule, state, samples, total = ((subject.stopping or {}).get(name) for name in ("rule", "state", "samples", "of"))
+    return f"{rule} was {state} after {samples} of {total} samples"
 
 
 def see_through(client: Client, created: RunHandle | ExperimentHandle, *, detach: bool, shown: Shown) -> int:

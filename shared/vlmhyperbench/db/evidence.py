@@ -14,6 +14,7 @@ from vlmhyperbench.db.queries import fetch_all, table_of
 from vlmhyperbench.db.tables import ClaimRow, JobRow, RunRow
 from vlmhyperbench.db.views import ClaimView, JobView
 from vlmhyperbench.domain.ground import Ground, Sending
+from vlmhyperbench.domain.units import NS_PER_S
 
 _CLAIM = table_of(ClaimRow)
 _JOB = table_of(JobRow)
@@ -92,7 +93,9 @@ def sending_of(claim: ClaimView) -> Sending | None:
         return None
     until_ns = claim.sending_until_ns
     if until_ns is None and claim.ended_at is not None and claim.anchor_wall_ns is not None:
-        until_ns = round(claim.ended_at.timestamp() * 1e9) - claim.anchor_wall_ns + (claim.anchor_monotonic_ns or 0)
+        until_ns = (
+            round(claim.ended_at.timestamp() * NS_PER_S) - claim.anchor_wall_ns + (claim.anchor_monotonic_ns or 0)
+        )
     ground = Ground(machine=claim.machine_id, gpus=frozenset(claim.gpus or ()), cores=frozenset(claim.cores or ()))
     return Sending(claim_id=str(claim.id), ground=ground, from_ns=claim.sending_from_ns, until_ns=until_ns)
 

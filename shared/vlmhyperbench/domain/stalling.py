@@ -12,6 +12,7 @@ from vlmhyperbench.domain.judging import asked_spec
 from vlmhyperbench.domain.scenarios import ArrivalSpec
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.steps import StepKind
+from vlmhyperbench.domain.units import NS_PER_S
 from vlmhyperbench_sdk.types import JsonValue
 
 LONGEST_DELAY_S: Final = 60.0
@@ -47,4 +48,4 @@ def stall_limit_s(spec: RunSpec, kind: StepKind, params: Mapping[str, JsonValue]
 def _largest_gap_s(spec: ArrivalSpec, requests: int, seed: int) -> float:
     """Return the largest gap of a schedule, which begins at 0; arrivals that nobody asks in the end only add to it."""
     instants = draw_arrivals(Arrivals(**spec.model_dump()), count=requests, seed=seed)
-    return float(np.diff(instants, prepend=0).max(initial=0)) / 1e9
+    return float(np.diff(instants, prepend=0).max(initial=0)) / NS_PER_S

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import polars
 
 from vlmhyperbench.analysis.timelines import Grid, grid_of
+from vlmhyperbench.domain.units import NS_PER_S
 from vlmhyperbench.summaries.records import ClaimEvidence
 
 ANSWERED = (polars.col("status") == "ok") & polars.col("latency_ns").is_not_null()
@@ -95,4 +96,4 @@ def window_s(rows: polars.DataFrame, offsets: Mapping[str, int] | None = None) -
         start_ns = first_ns if shared is None or end_ns is None else max(first_ns, end_ns)
         total_ns += max(0, last_ns - start_ns)
         end_ns = last_ns if end_ns is None else max(end_ns, last_ns)
-    return total_ns / 1e9 if total_ns > 0 else None
+    return total_ns / NS_PER_S if total_ns > 0 else None

@@ -1,4 +1,4 @@
-"""How often something happened, by category: bars beside each other, or parts of one bar."""
+"""How often something happened, by category: grouped bars, or one stacked bar."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def _histogram(
             + (f"; {of}" if of else "")
         )
     rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (_bin(float(edges[i]), float(edges[i + 1]), is_whole=is_whole), *(int(one.y[i]) for one in drawn))
+        (_bin(float(edges[i]), float(edges[i + 1]), is_whole=is_whole), *(int(curve.y[i]) for curve in drawn))
         for i in range(len(edges) - 1)
     )
     return FigureSpec(
@@ -148,7 +148,7 @@ def _histogram(
         alt=f"{title}. {'; '.join(said)}.",
         x=axis,
         y=Axis(title="requests", low=0.0),
-        table=FigureTable(columns=(axis.label, *(one.name for one in drawn)), rows=rows),
+        table=FigureTable(columns=(axis.label, *(curve.name for curve in drawn)), rows=rows),
         series=tuple(drawn),
         marks=marks,
         note=f"{_counted(known)} {note}".rstrip() if marks else note,

@@ -68,7 +68,7 @@ def interval_figure(
             worst, best = min(known, key=_value), max(known, key=_value)
             least, most = (f"{short(p.value)} ({rows_of[p.label]})" for p in (worst, best))
             said.append(f"{shown}: from {least} to {most}")
-    shown_values = [value for one in drawn for value in (*one.x, *one.low, *one.high)]
+    shown_values = [value for points in drawn for value in (*points.x, *points.low, *points.high)]
     low, high = _bounds([*shown_values, 0.0] if zero_line else shown_values, within=within)
     return FigureSpec(
         name=name,

@@ -9,7 +9,7 @@ from vlmhyperbench.analysis.figures.spec import Axis, Cell, FigureSpec, FigureTa
 from vlmhyperbench.analysis.labels import distinct, printable, short, some
 
 MAX_LABELLED = 12
-"""With more points than that only the joined ones have their names beside them."""
+"""With more points than that only the joined ones are labelled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -132,7 +132,7 @@ def _faults(spec: FigureSpec) -> Iterator[str]:
         yield "its name is no slug"
     if not all(label.translate(_SPACES).isprintable() for label in _labels(spec)):
         yield "a label has characters that cannot be printed"
-    if len(spec.categories) * len(spec.columns) + sum(len(one.x) for one in spec.series) > MAX_THINGS:
+    if len(spec.categories) * len(spec.columns) + sum(len(series.x) for series in spec.series) > MAX_THINGS:
         yield f"it holds more than {MAX_THINGS} points and cells"
     if len(spec.categories) + len(spec.columns) + len(spec.series) + len(spec.marks) > MAX_THINGS:
         yield f"it holds more than {MAX_THINGS} names and lines"
@@ -145,35 +145,35 @@ def _faults(spec: FigureSpec) -> Iterator[str]:
     for grid in (spec.cells, spec.cell_labels):
         if spec.kind == "matrix" and [len(line) for line in grid] != [len(spec.columns)] * len(spec.categories):
             yield "its cells do not fit its rows and columns"
-    for one in spec.series:
-        yield from _series_faults(spec, one)
+    for series in spec.series:
+        yield from _series_faults(spec, series)
 
 
-def _series_faults(spec: FigureSpec, one: Series) -> Iterator[str]:
+def _series_faults(spec: FigureSpec, series: Series) -> Iterator[str]:
     is_binned = spec.kind in {"histogram", "timeline"}
-    if len(one.x) != len(one.y) + is_binned:
-        yield f"x and y of the series {one.name!r} do not fit"
-    if is_binned and len(spec.table.rows) != len(one.y):
-        yield f"the table does not fit the bins of the series {one.name!r}"
-    if any(len(ends) != len(one.x) for ends in _per_point(spec, one)):
-        yield f"the intervals or labels of the series {one.name!r} do not fit"
-    if spec.kind in {"interval", "bars", "stacked"} and any(y not in range(len(spec.categories)) for y in one.y):
-        yield f"the series {one.name!r} names a row that does not exist"
-    if spec.kind == "scatter" and not one.x:
-        yield f"the series {one.name!r} has no point"
-    if (is_binned or spec.kind in {"curve", "scatter"}) and None in one.x:
-        yield f"x of the series {one.name!r} has a hole"
-    elif (is_binned or spec.kind == "curve") and any(low > high for low, high in pairwise(_known(one.x))):
-        yield f"x of the series {one.name!r} does not ascend"
+    if len(series.x) != len(series.y) + is_binned:
+        yield f"x and y of the series {series.name!r} do not fit"
+    if is_binned and len(spec.table.rows) != len(series.y):
+        yield f"the table does not fit the bins of the series {series.name!r}"
+    if any(len(ends) != len(series.x) for ends in _per_point(spec, series)):
+        yield f"the intervals or labels of the series {series.name!r} do not fit"
+    if spec.kind in {"interval", "bars", "stacked"} and any(y not in range(len(spec.categories)) for y in series.y):
+        yield f"the series {series.name!r} names a row that does not exist"
+    if spec.kind == "scatter" and not series.x:
+        yield f"the series {series.name!r} has no point"
+    if (is_binned or spec.kind in {"curve", "scatter"}) and None in series.x:
+        yield f"x of the series {series.name!r} has a hole"
+    elif (is_binned or spec.kind == "curve") and any(low > high for low, high in pairwise(_known(series.x))):
+        yield f"x of the series {series.name!r} does not ascend"
 
 
-def _per_point(spec: FigureSpec, one: Series) -> Sequence[Sequence[float | str | None]]:
+def _per_point(spec: FigureSpec, series: Series) -> Sequence[Sequence[float | str | None]]:
     """What a series must have an entry for each point of."""
     match spec.kind:
         case "interval":
-            return one.low, one.high
+            return series.low, series.high
         case "scatter":
-            return [found for found in (one.low, one.high, one.labels) if found]
+            return [found for found in (series.low, series.high, series.labels) if found]
         case _:
             return ()
 
@@ -184,20 +184,20 @@ def _known(values: Sequence[float | None]) -> list[float]:
 
 def _labels(spec: FigureSpec) -> Iterator[str]:
     yield from (spec.title, spec.x.label, spec.y.label, *spec.categories, *spec.columns)
-    yield from chain((one.name for one in spec.series), (mark.label for mark in spec.marks), *spec.cell_labels)
-    yield from chain(*(one.labels for one in spec.series))
+    yield from chain((series.name for series in spec.series), (mark.label for mark in spec.marks), *spec.cell_labels)
+    yield from chain(*(series.labels for series in spec.series))
 
 
 def _places(spec: FigureSpec) -> Iterator[float]:
     """Everything that lies on the x axis."""
     bounds = (spec.x.low, spec.x.high)
     marks = (mark.at for mark in spec.marks if mark.axis == "x")
-    found: Iterator[float | None] = chain(bounds, marks, *(one.x for one in spec.series))
+    found: Iterator[float | None] = chain(bounds, marks, *(line.x for line in spec.series))
     return (number for number in found if number is not None)
 
 
 def _numbers(spec: FigureSpec) -> Iterator[float]:
     bounds = (spec.x.low, spec.x.high, spec.y.low, spec.y.high)
-    series = (numbers for one in spec.series for numbers in (one.x, one.y, one.low, one.high))
+    series = (numbers for line in spec.series for numbers in (line.x, line.y, line.low, line.high))
     found: Iterator[float | None] = chain(bounds, (mark.at for mark in spec.marks), *series, *spec.cells)
     return (number for number in found if number is not None)

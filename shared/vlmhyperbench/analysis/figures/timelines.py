@@ -43,12 +43,12 @@ def timeline_figure(
         for key, values in series.items()
     )
     said = [
-        f"{one.name}: at most {short(most)} {y.unit}".rstrip() + f", after {short(edges_s[one.y.index(most)])} s"
-        for one in drawn
-        if (most := max(one.y, default=0.0))
+        f"{curve.name}: at most {short(most)} {y.unit}".rstrip() + f", after {short(edges_s[curve.y.index(most)])} s"
+        for curve in drawn
+        if (most := max(curve.y, default=0.0))
     ]
     rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (f"{short(edges_s[place])}–{short(edges_s[place + 1])}", *(one.y[place] for one in drawn))
+        (f"{short(edges_s[place])}–{short(edges_s[place + 1])}", *(curve.y[place] for curve in drawn))
         for place in range(len(edges_s) - 1)
     )
     return FigureSpec(
@@ -58,7 +58,7 @@ def timeline_figure(
         alt=f"{title}. {some(said, nothing='Nothing happened')}.",
         x=Axis(title=_TIME.title, unit=_TIME.unit, low=edges_s[0], high=edges_s[-1]),
         y=y,
-        table=FigureTable(columns=(_TIME.unit, *(one.name for one in drawn)), rows=rows),
+        table=FigureTable(columns=(_TIME.unit, *(curve.name for curve in drawn)), rows=rows),
         series=drawn,
         note=note,
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars
 
+from vlmhyperbench.domain.units import NS_PER_MS
 from vlmhyperbench.reports.document import MAX_TEXT, SampleTable, Section, write_number
 from vlmhyperbench.reports.sections.wording import group_title, plural
 from vlmhyperbench.scoring.extraction import TEXT, extract
@@ -114,7 +115,7 @@ def _frame(
         )
         if groups
         else _no_list(polars.String()),
-        latency_ms=(polars.col("latency_ns") / 1e6).round(2),
+        latency_ms=(polars.col("latency_ns") / NS_PER_MS).round(2),
         tokens=polars.col("completion_tokens").cast(polars.Int64),
         images=polars.col("images").fill_null([]).list.head(MAX_IMAGES),
     )

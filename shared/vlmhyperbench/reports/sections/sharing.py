@@ -10,6 +10,7 @@ import polars
 
 from vlmhyperbench.analysis.groups import Fairness, Group, Key, fairness_of, groups_of, size_bucket
 from vlmhyperbench.analysis.interference import median_ratio
+from vlmhyperbench.domain.units import NS_PER_MS
 from vlmhyperbench.reports.document import Cell, Column, Estimate, Table, write_number
 from vlmhyperbench.reports.sections.wording import plural
 from vlmhyperbench.summaries.evidence import RunEvidence
@@ -69,7 +70,7 @@ def _interference(rows: polars.DataFrame, alone: polars.DataFrame) -> Table:
     good, before = (frame.filter(ANSWERED) for frame in (rows, alone))
     rows_of: list[tuple[Cell, ...]] = []
     for label, column in (("TTFT", "ttft_user_ns"), ("TPOT", "tpot_ns"), ("latency", "latency_ns")):
-        times, others = ((frame[column].drop_nulls() / 1e6).to_list() for frame in (good, before))
+        times, others = ((frame[column].drop_nulls() / NS_PER_MS).to_list() for frame in (good, before))
         ratio = median_ratio(times, others)
         rows_of.append((label, Estimate(value=ratio.value, low=ratio.low, high=ratio.high, digits=2)))
     return Table(

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import polars
 
 from vlmhyperbench.analysis.aggregation import AGGREGATORS, describe
+from vlmhyperbench.domain.units import NS_PER_MS
 from vlmhyperbench.reports.runs import ReportedRun
 from vlmhyperbench.summaries.answers import ROW, answers_of
 from vlmhyperbench.summaries.evidence import GROUP, RunEvidence, ScoredMetric
@@ -212,7 +213,7 @@ def _by_id(run: RunEvidence, scored: ScoredMetric) -> polars.DataFrame:
 
 
 def _milliseconds(column: str) -> polars.Expr:
-    return (polars.col(column) / 1e6).round(6)
+    return (polars.col(column) / NS_PER_MS).round(6)
 
 
 def _prompt_hashes(facts: polars.DataFrame) -> polars.Series:
