@@ -22,6 +22,7 @@ def refused(failed: FailedRequest, serving: Serving, *, has_rows: bool = False) 
     rule, measured = rule_of(failed), serving.measured
     is_keyless = rule.name == "key_refused" and measured.through == "engine" and not serving.shows_a_secret
     means = "the endpoint was asked without a key and wants one" if is_keyless else rule.means
+    message = say_refusal(failed, urlsplit(serving.status.engine_url or measured.url).netloc, means)
     answer = FailureGroup(
         message=failed.message,
         code=word_of(failed),
@@ -31,7 +32,7 @@ def refused(failed: FailedRequest, serving: Serving, *, has_rows: bool = False) 
         count=1,
     )
     return TargetRefused(
-        say_refusal(failed, urlsplit(serving.status.engine_url or measured.url).netloc, means),
+        message,
         cure=NAME_THE_KEY if is_keyless else rule.cure,
         code=f"endpoint_{rule.name}",
         answer=None if has_rows else asdict(answer),

@@ -113,8 +113,8 @@ async def _read(
         if work.has_parent and work.parent_run_id is not None:
             run = await runs.get(session, work.parent_run_id)
             is_same = run is not None and target_digest(RunSpec.model_validate(run.spec)) == target
-            rows = await kept.keepable(session, work.parent_run_id)
             found = await manifests.get(session, run.manifest_id or "") if run else None
+            rows = await kept.keepable(session, work.parent_run_id)
         if work.takes_cached:
             wanted = [request.request_sha256 for request in requests]
             cached = await kept.cached(
