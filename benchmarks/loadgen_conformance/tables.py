@@ -32,7 +32,7 @@ _FIGURES: Sequence[Figure] = (
     _PER_TOKEN,
     _PER_REQUEST,
     ("start of the whole command to the first request at the server, s", lambda found: found.first_request_s, ".2f"),
-    ("start-up of the load generator self_reported, s \\*", lambda found: found.startup_s, ".2f"),
+    ("start-up of the load generator itself, s \\*", lambda found: found.startup_s, ".2f"),
     ("peak memory of all processes, 64 streams, MB", lambda found: _mb(found.peak_rss_bytes), ".0f"),
     ("of the load generator, parent and measuring process, MB \\*", lambda found: _mb(found.loadgen_rss_bytes), ".0f"),
     ("of the measuring process alone, MB \\*", lambda found: _mb(found.measuring_rss_bytes), ".0f"),

@@ -86,7 +86,7 @@ async def test_at_the_limit_of_streams_a_request_waits_and_its_wait_counts(tmp_p
             tmp_path,
             f"{server.url}/v1/chat/completions",
             instants_ms=[0.0, 0.0, 0.0, 250.0],
-            params={"in_flight": 1, "most_in_flight": 1},
+            params={"in_flight": 1, "max_in_flight": 1},
         )
     first, second, third, late = driven.rows
     assert second["sent_ns"] - second["scheduled_ns"] >= 100 * MS

@@ -69,7 +69,7 @@ class CheckedPlan:
         ready = streams_of(phase)
         if not is_open_loop(phase):
             return ready
-        return max(ready, min(self.requests.get(phase.no, 0), int(str(phase.params.get("most_in_flight", 4096)))))
+        return max(ready, min(self.requests.get(phase.no, 0), int(str(phase.params.get("max_in_flight", 4096)))))
 
     def tries_of(self, phase: PhasePlan) -> int:
         """How often a request of a phase may be tried."""
@@ -195,8 +195,8 @@ def _check_phase(phase: PhasePlan) -> None:
         raise PlanError(
             f"Phase {phase.no} is of kind {phase.kind!r}; this load generator drives {how}: {', '.join(sorted(kinds))}."
         )
-    if is_open_loop(phase) and not _is_int(phase.params.get("most_in_flight", 4096), 1, MAX_OPEN_STREAMS):
-        raise PlanError(f"Phase {phase.no} needs params.most_in_flight between 1 and {MAX_OPEN_STREAMS}.")
+    if is_open_loop(phase) and not _is_int(phase.params.get("max_in_flight", 4096), 1, MAX_OPEN_STREAMS):
+        raise PlanError(f"Phase {phase.no} needs params.max_in_flight between 1 and {MAX_OPEN_STREAMS}.")
     if not _is_int(phase.params.get("in_flight", 1), 1, MAX_STREAMS):
         raise PlanError(f"Phase {phase.no} needs params.in_flight between 1 and {MAX_STREAMS}.")
     if "search" in phase.params:

@@ -106,7 +106,7 @@ class PhasePlan:
 
     A closed loop keeps `in_flight` requests under way. A phase with `arrivals` (the name of the process) is an open
     loop: its requests leave at the instants of `schedule-<no>.npy`, in order of the table, over `in_flight` connections
-    that are ready before the clock starts and at most `most_in_flight` ones.
+    that are ready before the clock starts and at most `max_in_flight` ones.
     """
 
     no: int

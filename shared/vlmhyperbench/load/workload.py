@@ -241,7 +241,7 @@ def _write_requests(folder: Path, workload: Workload, instants: Instants | None)
     if instants is not None:
         params["arrivals"] = _process(workload)
         if workload.max_in_flight is not None:
-            params["most_in_flight"] = workload.max_in_flight
+            params["max_in_flight"] = workload.max_in_flight
     return _Sent(
         phase=PhasePlan(no=MEASURED_PHASE, kind=workload.scenario, count=count, params=params),
         table=table,

@@ -131,7 +131,7 @@ def test_connections_of_a_schedule_are_bounded_in_its_plan(tmp_path: Path) -> No
     load = workload(requests=20, streams=4)
     for name, bounded, params in (
         ("free", load, {"in_flight": 4, "arrivals": "poisson"}),
-        ("bounded", replace(load, max_in_flight=9), {"in_flight": 4, "arrivals": "poisson", "most_in_flight": 9}),
+        ("bounded", replace(load, max_in_flight=9), {"in_flight": 4, "arrivals": "poisson", "max_in_flight": 9}),
     ):
         check_load(bounded)
         write_load(tmp_path / name, bounded, Endpoint(url="http://h/v1"))
