@@ -6,9 +6,10 @@ A plugin's test is one line, `check_metric(MyMetric())`; a metric that needs sam
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.errors import PluginFailure
 from vlmhyperbench_sdk.protocols import Metric, MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, Measures
@@ -72,6 +73,32 @@ def check_metric(metric: Metric, *, cases: Sequence[MetricCase] = ()) -> None:
     breaches = list(breaches_of(metric, cases=cases))
     if breaches:
         raise PluginFailure(f"The metric {type(metric).__name__} breaks its contract: " + "; ".join(breaches) + ".")
+
+
+def names_of(distribution: str) -> list[str]:
+    """Return the metrics that a distribution registers, so that its test covers a new one by itself."""
+    return [name for name in discovery.names("metrics") if distribution in discovery.owners("metrics", name)]
+
+
+def in_every_profile(names: Iterable[str]) -> list[Metric]:
+    """Construct metrics in each profile that their class says it has, or once where it says none.
+
+    Raises:
+        PluginFailure: a metric calls itself otherwise than it is registered, or than its profile.
+    """
+    made: list[Metric] = []
+    for name in names:
+        found = discovery.load("metrics", name)
+        profiles = getattr(found, "profiles", None)
+        metrics = {profile: found(profile=profile) for profile in profiles} if profiles else {None: found()}
+        for profile, metric in metrics.items():
+            said = metric.description
+            if said.name != name or profile not in (None, said.profile):
+                raise PluginFailure(
+                    f"The metric {name!r} in the profile {profile!r} calls itself {said.name}@{said.profile}."
+                )
+            made.append(metric)
+    return made
 
 
 def breaches_of(metric: Metric, *, cases: Sequence[MetricCase] = ()) -> Iterator[str]:
