@@ -62,8 +62,8 @@ async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
         files = await artifacts.of_run(session, run_id)
     facts = await read_facts(runtime.database, runtime.storage, run_id, payload=PAYLOAD)
     claims += await _behind(runtime, facts, claims)
-    told = await _tell(runtime, claims, project_id=run.project_id)
-    facts, events = await read_events(runtime, run_id, facts, told)
+    recorded = await _recorded(runtime, claims, project_id=run.project_id)
+    facts, events = await read_events(runtime, run_id, facts, recorded)
     opened = await runtime.storage.open_all([(manifest.storage_key, manifest.sha256) for manifest in measured])
     contents = await asyncio.to_thread(lambda: [path.read_bytes() for path in opened])
     return RunBundle(
@@ -80,12 +80,12 @@ async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
         facts=_with_samples(facts),
         measures=tuple(
             MeasureFile(
-                identity=identity, environment=one.environment, evaluation_id=one.evaluation_id, content=content
+                identity=identity, environment=file.environment, evaluation_id=file.evaluation_id, content=content
             )
-            for one, content in zip(measured, contents, strict=True)
-            for identity in one.metrics[:1]
+            for file, content in zip(measured, contents, strict=True)
+            for identity in file.metrics[:1]
         ),
-        claims=told,
+        claims=recorded,
         phases=tuple(
             PhaseEvidence(no=phase.no, kind=phase.kind, state=phase.state, count=phase.count, params=phase.params)
             for phase in run_phases
@@ -122,20 +122,20 @@ async def _alone(runtime: Runtime, run_id: UUID, found: Sequence[PhaseView]) -> 
 
 def _imported(claims: Sequence[evidence.ClaimOfJob], name: str) -> int:
     """Sum up what IMPORT jobs counted, in this run or in the one whose answers it keeps."""
-    counts = [data.get(name) for data in _told(claims, StepKind.IMPORT)]
+    counts = [data.get(name) for data in _outcomes(claims, StepKind.IMPORT)]
     return sum(count for count in counts if isinstance(count, int))
 
 
 def _stopping(claims: Sequence[evidence.ClaimOfJob]) -> JsonObject | None:
     """Return what SCORE says of a stop rule that was never certain."""
-    found = [data.get("stopping") for data in _told(claims, StepKind.SCORE)]
-    return next((one for one in found if isinstance(one, dict)), None)
+    found = [data.get("stopping") for data in _outcomes(claims, StepKind.SCORE)]
+    return next((outcome for outcome in found if isinstance(outcome, dict)), None)
 
 
-def _told(claims: Sequence[evidence.ClaimOfJob], kind: StepKind) -> list[JsonObject]:
+def _outcomes(claims: Sequence[evidence.ClaimOfJob], kind: StepKind) -> list[JsonObject]:
     """Return what the jobs of a kind told at their end, each once."""
-    outcomes = {one.job.id: one.job.outcome or {} for one in claims if one.job.kind is kind}
-    return [data for one in outcomes.values() if isinstance(data := one.get("data"), dict)]
+    outcomes = {found.job.id: found.job.outcome or {} for found in claims if found.job.kind is kind}
+    return [data for outcome in outcomes.values() if isinstance(data := outcome.get("data"), dict)]
 
 
 async def _judged(runtime: Runtime, run_id: UUID, found: Sequence[PhaseView]) -> tuple[JudgeUse, ...]:
@@ -168,7 +168,7 @@ async def _behind(
 ) -> list[evidence.ClaimOfJob]:
     """Read the claims of other runs that measured what this one keeps."""
     measured = {UUID(claim_id) for claim_id in facts["claim_id"].unique().to_list()}
-    other = sorted(measured - {one.claim.id for one in known})
+    other = sorted(measured - {found.claim.id for found in known})
     async with runtime.database.transaction() as session:
         return await evidence.of_claims(session, other) if other else []
 
@@ -184,7 +184,7 @@ def _with_samples(facts: polars.DataFrame) -> polars.DataFrame:
     return facts.with_columns(polars.lit(None, dtype=kind).alias(name) for name, kind in missing.items())
 
 
-async def _tell(
+async def _recorded(
     runtime: Runtime, claims: Sequence[evidence.ClaimOfJob], *, project_id: str
 ) -> tuple[ClaimEvidence, ...]:
     """Say what claims recorded, and what else sent requests on their machines meanwhile."""

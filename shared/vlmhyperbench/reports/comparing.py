@@ -106,11 +106,11 @@ def sections(comparisons: Sequence[Comparison]) -> list[Section]:
     return [
         Section(
             name=f"comparison-{no}",
-            title=f"{one.other.name} against {one.baseline.name}",
-            lead=" ".join([verdict(one), *one.warnings]),
-            blocks=tuple(tables(one)),
+            title=f"{comparison.other.name} against {comparison.baseline.name}",
+            lead=" ".join([verdict(comparison), *comparison.warnings]),
+            blocks=tuple(tables(comparison)),
         )
-        for no, one in enumerate(comparisons, 1)
+        for no, comparison in enumerate(comparisons, 1)
     ]
 
 
@@ -156,7 +156,7 @@ def rows(comparison: Comparison) -> dict[str, JsonValue]:
         "validity": {"baseline": _validity(comparison.baseline), "other": _validity(comparison.other)},
         "gate": None
         if comparison.is_met is None
-        else {"met": comparison.is_met, "checks": [asdict(one) for one in comparison.checks]},
+        else {"met": comparison.is_met, "checks": [asdict(ruling) for ruling in comparison.checks]},
     }
 
 
@@ -164,8 +164,8 @@ def to_junit(comparisons: Sequence[Comparison], *, is_lenient: bool) -> bytes:
     """Write the checks as JUnit XML: one suite per run, one case per rule; `is_lenient` skips what is inconclusive."""
     root = ElementTree.Element("testsuites", name="vlmhyperbench gate")
     for comparison in comparisons:
-        bad = [one for one in comparison.checks if _counts_as_failed(one, is_lenient=is_lenient)]
-        open_ = [one for one in comparison.checks if one.status == "inconclusive" and one not in bad]
+        bad = [ruling for ruling in comparison.checks if _counts_as_failed(ruling, is_lenient=is_lenient)]
+        open_ = [ruling for ruling in comparison.checks if ruling.status == "inconclusive" and ruling not in bad]
         suite = ElementTree.SubElement(
             root,
             "testsuite",
@@ -175,22 +175,22 @@ def to_junit(comparisons: Sequence[Comparison], *, is_lenient: bool) -> bytes:
             errors="0",
             skipped=str(len(open_)),
         )
-        for one in comparison.checks:
+        for ruling in comparison.checks:
             case = ElementTree.SubElement(
-                suite, "testcase", name=_xml(one.rule), classname=_xml(comparison.other.name), time="0"
+                suite, "testcase", name=_xml(ruling.rule), classname=_xml(comparison.other.name), time="0"
             )
-            if one in bad:
-                failure = ElementTree.SubElement(case, "failure", type=one.status, message=_xml(one.message))
-                failure.text = _xml(one.message)
-            elif one in open_:
-                ElementTree.SubElement(case, "skipped", message=_xml(one.message))
+            if ruling in bad:
+                failure = ElementTree.SubElement(case, "failure", type=ruling.status, message=_xml(ruling.message))
+                failure.text = _xml(ruling.message)
+            elif ruling in open_:
+                ElementTree.SubElement(case, "skipped", message=_xml(ruling.message))
     ElementTree.indent(root)
     content: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
     return content + b"\n"
 
 
-def _counts_as_failed(one: Check, *, is_lenient: bool) -> bool:
-    return one.status == "failed" or (one.status == "inconclusive" and not is_lenient)
+def _counts_as_failed(check: Check, *, is_lenient: bool) -> bool:
+    return check.status == "failed" or (check.status == "inconclusive" and not is_lenient)
 
 
 def _xml(text: str) -> str:
@@ -213,7 +213,7 @@ def _warnings(baseline: Samples, other: Samples, deltas: dict[str, Delta]) -> It
         )
     elif baseline.manifest_id != other.manifest_id:
         yield "The runs were not made on the same samples; what both have is paired by its key."
-    mine, theirs = ({one["key"]: one for one in run.described()} for run in (baseline, other))
+    mine, theirs = ({described["key"]: described for described in run.described()} for run in (baseline, other))
     missing = sorted(str(key) for key in {*mine, *theirs} if key not in deltas)
     if missing and _may_be_paired(baseline, other):
         yield f"Not compared, since one run lacks it or defines it otherwise: {', '.join(missing)}."
@@ -272,7 +272,7 @@ def _costs(comparison: Comparison) -> list[Table]:
     """Lay the costs beside each other; nothing where neither is known."""
     known, headlines = _known_costs(comparison), _headlines(comparison)
     why = why_costs_differ_in_kind(*headlines)
-    columns = (Column(title="cost"), *(Column(title=one, kind="number") for one in ("baseline", "other", "change")))
+    columns = (Column(title="cost"), *(Column(title=title, kind="number") for title in ("baseline", "other", "change")))
     rows = []
     for name, *amounts in known:
         before, after = amounts
@@ -310,7 +310,10 @@ def _speeds(comparison: Comparison) -> Table:
     return Table(
         name="speeds",
         title=f"Speed: {INVALID}" if void else "Speed",
-        columns=(Column(title="speed"), *(Column(title=one, kind="number") for one in ("baseline", "other", "change"))),
+        columns=(
+            Column(title="speed"),
+            *(Column(title=title, kind="number") for title in ("baseline", "other", "change")),
+        ),
         rows=tuple(found),
         note=note,
     )
@@ -321,5 +324,5 @@ def _gate(comparison: Comparison) -> Table:
         name="gate",
         title="Gate",
         columns=(Column(title="rule"), Column(title="status"), Column(title="what was found")),
-        rows=tuple((one.rule, one.status, one.message) for one in comparison.checks),
+        rows=tuple((ruling.rule, ruling.status, ruling.message) for ruling in comparison.checks),
     )

@@ -67,7 +67,7 @@ def field_matrix(run: RunEvidence, scored: ScoredMetric) -> FigureSpec | None:
     parts: dict[str, polars.DataFrame] = {_ALL: answers}
     if column is not None:
         known = answers.filter(polars.col(GROUP + column).is_not_null())
-        parts |= {str(key): part for (key,), part in sorted(known.group_by(GROUP + column), key=lambda one: one[0])}
+        parts |= {str(key): part for (key,), part in sorted(known.group_by(GROUP + column), key=lambda group: group[0])}
     shares = {group: _shares(part) for group, part in parts.items()}
     weakest = sorted(shares[_ALL], key=lambda field: (shares[_ALL][field][0], field))
     if not weakest:

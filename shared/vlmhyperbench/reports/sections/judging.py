@@ -49,14 +49,14 @@ def judges_of(runs: Sequence[RunEvidence]) -> list[Section]:
 
 def judges(run: RunEvidence) -> Section | None:
     """Show every judge of a run; None where it has none."""
-    found = [(one, use) for one in run.scored if is_judge(one.spec) for use in run.judged if _is_of(use, one)]
+    found = [(judge, use) for judge in run.scored if is_judge(judge.spec) for use in run.judged if _is_of(use, judge)]
     if not found:
         return None
     given, kept = sum(use.requests - use.failed for _, use in found), sum(use.kept for _, use in found)
     known = f", of which {write_number(kept, 0)} were known already" if kept else ""
     lead = (
-        f"{listed([one.label for one, _ in found])} gave {plural(given, 'verdict')}{known}. They are no answers of the "
-        "run: they count neither in its numbers of requests nor in its speeds."
+        f"{listed([judge.label for judge, _ in found])} gave {plural(given, 'verdict')}{known}. They are no answers of "
+        "the run: they count neither in its numbers of requests nor in its speeds."
     )
     tables = (_verdicts(run, found), _costs(found))
     return Section(name="judges", title="Judges", lead=lead, blocks=tables)
@@ -65,7 +65,7 @@ def judges(run: RunEvidence) -> Section | None:
 def agreement(judge: ScoredMetric, other: ScoredMetric) -> Agreement | None:
     """Compare a judge with another metric, answer by answer; None where they share no answer."""
     key = ["phase", "ordinal"]
-    ours, theirs = (_values(one) for one in (judge, other))
+    ours, theirs = (_values(scored) for scored in (judge, other))
     both = ours.join(theirs, on=key, how="inner", suffix="_other").select(
         (polars.col("value") >= RIGHT).alias("a"), (polars.col("value_other") >= RIGHT).alias("b")
     )
@@ -87,7 +87,7 @@ def _is_of(use: JudgeUse, scored: ScoredMetric) -> bool:
 
 
 def _verdicts(run: RunEvidence, found: list[tuple[ScoredMetric, JudgeUse]]) -> Table:
-    first = next((one for one in run.scored if not is_judge(one.spec)), None)
+    first = next((judge for judge in run.scored if not is_judge(judge.spec)), None)
     return Table(
         name="judges-verdicts",
         title="Verdicts",
@@ -103,15 +103,15 @@ def _verdicts(run: RunEvidence, found: list[tuple[ScoredMetric, JudgeUse]]) -> T
         ),
         rows=tuple(
             (
-                one.label,
-                _who(judging_of(one.spec)),
+                judge.label,
+                _who(judging_of(judge.spec)),
                 use.requests - use.failed,
-                one.measures.filter((polars.col("outcome") == "unscored") & polars.col("field").is_null()).height,
-                percent(_share(one, "orders_agree", "orders")),
-                percent(_share(one, "repeats_agree", "repeats")),
-                *_agrees(one, first),
+                judge.measures.filter((polars.col("outcome") == "unscored") & polars.col("field").is_null()).height,
+                percent(_share(judge, "orders_agree", "orders")),
+                percent(_share(judge, "repeats_agree", "repeats")),
+                *_agrees(judge, first),
             )
-            for one, use in found
+            for judge, use in found
         ),
         note=(
             "A verdict that cannot be read, or that is readable in one order only, gives its answer no value. An "
@@ -132,7 +132,7 @@ def _is_share(scored: ScoredMetric) -> bool:
 
 
 def _costs(found: list[tuple[ScoredMetric, JudgeUse]]) -> Table:
-    costs = {one.label: cost_of(judging_of(one.spec).prices, use) for one, use in found}
+    costs = {judge.label: cost_of(judging_of(judge.spec).prices, use) for judge, use in found}
     unknown = {label: cost.unknown for label, cost in costs.items() if cost.unknown}
     return Table(
         name="judges-costs",
@@ -149,16 +149,16 @@ def _costs(found: list[tuple[ScoredMetric, JudgeUse]]) -> Table:
         ),
         rows=tuple(
             (
-                one.label,
+                judge.label,
                 use.requests - use.kept,
                 use.kept,
                 use.failed,
                 use.prompt_tokens,
                 use.completion_tokens,
                 write_number(use.busy_s, 1),
-                write_money(costs[one.label]),
+                write_money(costs[judge.label]),
             )
-            for one, use in found
+            for judge, use in found
         ),
         note="Tokens, seconds and cost are of what was asked here."
         + "".join(f" The cost of {label} is unknown: {why}." for label, why in unknown.items()),

@@ -38,13 +38,13 @@ def parity_section(paired: Sequence[Paired]) -> Section | None:
     )
 
 
-def say(one: Parity) -> str:
+def say(parity: Parity) -> str:
     """Say in a sentence how alike they are."""
-    share = percent(one.same / one.pairs if one.pairs else None)
-    said = f"{one.same} of {plural(one.pairs, 'answer')} ({share}) are the same text"
-    if not one.divergences:
+    share = percent(parity.same / parity.pairs if parity.pairs else None)
+    said = f"{parity.same} of {plural(parity.pairs, 'answer')} ({share}) are the same text"
+    if not parity.divergences:
         return f"{said}."
-    return f"{said}; {plural(one.rescored, 'difference changes', 'differences change')} the score."
+    return f"{said}; {plural(parity.rescored, 'difference changes', 'differences change')} the score."
 
 
 def parity_table(found: Sequence[tuple[str, Parity]]) -> Table:
@@ -57,23 +57,23 @@ def parity_table(found: Sequence[tuple[str, Parity]]) -> Table:
         rows=tuple(
             (
                 name,
-                one.pairs,
-                f"{one.same} ({percent(one.same / one.pairs if one.pairs else None)})",
-                len(one.divergences) - one.rescored,
-                one.rescored,
-                write_number(one.median_word, 0),
+                parity.pairs,
+                f"{parity.same} ({percent(parity.same / parity.pairs if parity.pairs else None)})",
+                len(parity.divergences) - parity.rescored,
+                parity.rescored,
+                write_number(parity.median_word, 0),
             )
-            for name, one in found
+            for name, parity in found
         ),
         note="On the answers that both runs have, character for character, before anything is read out of them.",
     )
 
 
-def divergences(name: str, one: Parity) -> Table | None:
+def divergences(name: str, parity: Parity) -> Table | None:
     """List where answers part, those that change the score first; None where none does."""
-    if not one.divergences:
+    if not parity.divergences:
         return None
-    ordered = sorted(one.divergences, key=lambda found: not found.changes_score)[:MAX_ROWS]
+    ordered = sorted(parity.divergences, key=lambda found: not found.changes_score)[:MAX_ROWS]
     return Table(
         name=f"parity-{'-'.join(name.split())}",
         title=f"Where {name} parts from the baseline",
@@ -94,6 +94,6 @@ def divergences(name: str, one: Parity) -> Table | None:
             )
             for found in ordered
         ),
-        note=f"{plural(len(ordered), 'answer')} of {plural(len(one.divergences), 'answer')}.",
+        note=f"{plural(len(ordered), 'answer')} of {plural(len(parity.divergences), 'answer')}.",
         is_collapsed=True,
     )

@@ -62,17 +62,19 @@ def ranks(runs: Sequence[RunEvidence], *, seed: int = 0) -> FigureSpec | None:
     if len(compared) < 2 or (direction := compared[0][1].description.direction) is None:
         return None
     first = compared[0][1]
-    common = _common([one.frame for _, one in compared])
-    names = statistics_of(*(one.frame for _, one in compared))
+    common = _common([metric.frame for _, metric in compared])
+    names = statistics_of(*(metric.frame for _, metric in compared))
     is_pooled = first.description.aggregation == "pooled" and bool(names)
     keys = [name.removeprefix(_STATISTIC) for name in names]
     estimator = stats.pooled(first.combine, keys) if is_pooled else stats.mean_of
     documents = numpy.array(common["document"].to_list())
-    units = [stats.by_unit(_sums(common, one.frame, names if is_pooled else []), documents) for _, one in compared]
+    units = [
+        stats.by_unit(_sums(common, metric.frame, names if is_pooled else []), documents) for _, metric in compared
+    ]
     spread = rank_spread(units, estimator, direction=direction, seed=seed)
     if spread is None:
         return None
-    found = sorted(zip((run.name for run, _ in compared), spread, strict=True), key=lambda one: one[1].rank)
+    found = sorted(zip((run.name for run, _ in compared), spread, strict=True), key=lambda ranked: ranked[1].rank)
     note = (
         f"By {in_sentence(first.label)}, on {plural(common.height, 'answer')} on {plural(len(units[0]), 'document')}, "
         f"which all of these runs have; {write_number(stats.RESAMPLES, 0)} resamples of documents, seed {seed}. Equal "
@@ -87,10 +89,10 @@ def _compared(runs: Sequence[RunEvidence]) -> list[tuple[RunEvidence, Measured]]
     for run in runs[:MAX_RANKED]:
         if run.primary is None:
             continue
-        one = measured(run, run.primary)
-        is_alike = not found or (one.is_same(found[0][1]) and run.may_be_paired_with(found[0][0]))
-        if is_alike and _common([*(other.frame for _, other in found[:1]), one.frame]).height:
-            found.append((run, one))
+        metric = measured(run, run.primary)
+        is_alike = not found or (metric.is_same(found[0][1]) and run.may_be_paired_with(found[0][0]))
+        if is_alike and _common([*(other.frame for _, other in found[:1]), metric.frame]).height:
+            found.append((run, metric))
     return found
 
 

@@ -38,10 +38,12 @@ class Pairing:
 
 def reported_scores(run: RunEvidence) -> Section | None:
     """Lay every reported score beside the metric of ours that agrees with it most; None where none is reported."""
-    pairings = [found for one in run.scored if is_reported(one.spec) and (found := _best(run, one)) is not None]
+    pairings = [
+        found for scored in run.scored if is_reported(scored.spec) and (found := _best(run, scored)) is not None
+    ]
     if not pairings:
         return None
-    blocks: list[Block] = [_summary(pairings), *(_differences(one) for one in pairings if one.apart.height)]
+    blocks: list[Block] = [_summary(pairings), *(_differences(pairing) for pairing in pairings if pairing.apart.height)]
     first = pairings[0]
     lead = (
         f"The file reports {plural(len(pairings), 'score')} of these answers. By {first.theirs.spec.params['score']}, "
@@ -52,9 +54,9 @@ def reported_scores(run: RunEvidence) -> Section | None:
 
 
 def _best(run: RunEvidence, theirs: ScoredMetric) -> Pairing | None:
-    own = [one for one in run.scored if not is_reported(one.spec)]
-    pairings = [found for one in own if (found := _pair(run, theirs, one)).frame.height]
-    return min(pairings, key=lambda one: one.apart.height / one.frame.height, default=None)
+    own = [scored for scored in run.scored if not is_reported(scored.spec)]
+    pairings = [found for scored in own if (found := _pair(run, theirs, scored)).frame.height]
+    return min(pairings, key=lambda pairing: pairing.apart.height / pairing.frame.height, default=None)
 
 
 def _pair(run: RunEvidence, theirs: ScoredMetric, ours: ScoredMetric) -> Pairing:
@@ -75,16 +77,16 @@ def _summary(pairings: Sequence[Pairing]) -> Table:
         ),
         rows=tuple(
             (
-                str(one.theirs.spec.params["score"]),
-                one.ours.label,
-                one.frame.height,
-                write_number(_mean(one.frame, "reported"), 4),
-                write_number(_mean(one.frame, "value"), 4),
-                one.frame.height - one.apart.height,
-                one.apart.filter(polars.col("reported") > polars.col("value")).height,
-                one.apart.filter(polars.col("reported") < polars.col("value")).height,
+                str(pairing.theirs.spec.params["score"]),
+                pairing.ours.label,
+                pairing.frame.height,
+                write_number(_mean(pairing.frame, "reported"), 4),
+                write_number(_mean(pairing.frame, "value"), 4),
+                pairing.frame.height - pairing.apart.height,
+                pairing.apart.filter(polars.col("reported") > polars.col("value")).height,
+                pairing.apart.filter(polars.col("reported") < polars.col("value")).height,
             )
-            for one in pairings
+            for pairing in pairings
         ),
         note=(
             "Means over the answers that have both numbers. A reported score stands beside the metric of ours that "
@@ -93,12 +95,12 @@ def _summary(pairings: Sequence[Pairing]) -> Table:
     )
 
 
-def _differences(one: Pairing) -> Table:
-    apart = one.apart
+def _differences(pairing: Pairing) -> Table:
+    apart = pairing.apart
     shown = apart.head(MAX_ROWS)
     return Table(
-        name=f"reported-{one.theirs.key.replace(' ', '-')}",
-        title=f"Where {one.theirs.spec.params['score']} differs from our {one.ours.label}",
+        name=f"reported-{pairing.theirs.key.replace(' ', '-')}",
+        title=f"Where {pairing.theirs.spec.params['score']} differs from our {pairing.ours.label}",
         columns=(
             Column(title="sample"),
             Column(title="answer"),

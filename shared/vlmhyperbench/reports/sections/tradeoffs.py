@@ -140,24 +140,29 @@ def _is_driven_alike(candidate: Candidate, first: Candidate) -> bool:
 
 def _points(alike: Sequence[Candidate], costs: Sequence[float | None], *, of_speed: bool) -> list[_Point]:
     return [
-        _Point(candidate=one, label=one.label if of_speed else one.run.name, cost=cost, value=one.quality.value)
-        for one, cost in zip(alike, costs, strict=True)
-        if cost is not None and one.quality.value is not None
+        _Point(
+            candidate=candidate,
+            label=candidate.label if of_speed else candidate.run.name,
+            cost=cost,
+            value=candidate.quality.value,
+        )
+        for candidate, cost in zip(alike, costs, strict=True)
+        if cost is not None and candidate.quality.value is not None
     ]
 
 
 def _spots(points: Sequence[_Point], direction: Direction) -> list[Spot]:
-    flags = non_dominated([(one.cost, one.value) for one in points], ["lower", direction])
+    flags = non_dominated([(point.cost, point.value) for point in points], ["lower", direction])
     return [
         Spot(
-            label=one.label,
-            x=one.cost,
-            y=one.value,
-            low=one.candidate.quality.low,
-            high=one.candidate.quality.high,
+            label=point.label,
+            x=point.cost,
+            y=point.value,
+            low=point.candidate.quality.low,
+            high=point.candidate.quality.high,
             is_front=flag is True,
         )
-        for one, flag in zip(points, flags, strict=True)
+        for point, flag in zip(points, flags, strict=True)
     ]
 
 
