@@ -50,7 +50,7 @@ class SelfReported:
     peak_rss_bytes: int | None
     """Of its parent and its measuring processes, without the command that started them."""
     measuring_peak_rss_bytes: int | None
-    """Of the largest measuring process alone."""
+    """Of the largest measuring process."""
     send_lag_p50_ms: float | None
     send_lag_p99_ms: float | None
 

@@ -1,4 +1,4 @@
-"""`python -m vlmhyperbench_loadgen PLAN RECORD`: drive a plan, write its record, say so in JSON lines on stdout."""
+"""`python -m vlmhyperbench_loadgen PLAN RECORD`: drive a plan, write its record, report in JSON lines on stdout."""
 
 from __future__ import annotations
 

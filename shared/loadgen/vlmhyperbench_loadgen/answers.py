@@ -172,7 +172,7 @@ def _add_matched(reading: _Reading, matched: MatchedEvents, kind: PlainKind) -> 
     reading.running.extend([None] * count)
 
 
-def _add_event(reading: _Reading, event: dict[str, Any], at: int, said: Said | None) -> None:
+def _add_event(reading: _Reading, event: dict[str, Any], at: int, delta: Said | None) -> None:
     answer = reading.answer
     counts = usage_counts(event)
     if counts:
@@ -181,33 +181,33 @@ def _add_event(reading: _Reading, event: dict[str, Any], at: int, said: Said | N
         answer.cached_tokens = cached_tokens(event)
         reading.hidden = hidden_tokens(event) or 0
     completion = counts.get("completion_tokens")
-    kind = _add_delta(reading, said) if said is not None else None
+    kind = _add_delta(reading, delta) if delta is not None else None
     kind = kind or ("usage" if completion is not None else None)
     if kind is None:
         return
     answer.event_ns.append(at)
     answer.event_kind.append(kind)
     answer.event_tokens.append(0)
-    if said is not None and kind in TOKEN_KINDS:
-        reading.characters.append(len(said.text) + len(said.reasoning) + said.call_characters)
+    if delta is not None and kind in TOKEN_KINDS:
+        reading.characters.append(len(delta.text) + len(delta.reasoning) + delta.call_characters)
         reading.running.append(completion)
 
 
-def _add_delta(reading: _Reading, said: Said) -> EventKind | None:
+def _add_delta(reading: _Reading, delta: Said) -> EventKind | None:
     """Add what a delta (or message) holds, and return its kind."""
-    if said.finish_reason is not None:
+    if delta.finish_reason is not None:
         # Postgres stores no NUL.
-        reason = said.finish_reason.replace("\0", "\N{REPLACEMENT CHARACTER}")
+        reason = delta.finish_reason.replace("\0", "\N{REPLACEMENT CHARACTER}")
         reading.answer.finish_reason = _cut(reason, _FINISH_CHARACTERS - 1)
-    reading.text.append(said.text)
-    reading.reasoning.append(said.reasoning)
-    if said.call_characters:
+    reading.text.append(delta.text)
+    reading.reasoning.append(delta.reasoning)
+    if delta.call_characters:
         return "tool"
-    if said.text:
+    if delta.text:
         return "content"
-    if said.reasoning:
+    if delta.reasoning:
         return "reasoning"
-    return "role" if said.has_role else None
+    return "role" if delta.has_role else None
 
 
 def _count_tokens(answer: ParsedAnswer, characters: list[int], running: list[int | None], hidden: int) -> None:
@@ -272,16 +272,16 @@ def _stated_error(stated: object) -> tuple[str, bool]:
     if isinstance(stated, dict):
         message, code = stated.get("message"), stated.get("code")
     is_transient = not isinstance(code, int) or code == 429 or code >= 500
-    said = _limit(message) if isinstance(message, str) else "no message"
-    return f"stream_error: {said}{_words(stated)}", is_transient
+    text = _limit(message) if isinstance(message, str) else "no message"
+    return f"stream_error: {text}{_words(stated)}", is_transient
 
 
 def _words(stated: object) -> str:
     """Write the code, type and parameter of an error as ` [code=…, type=…, param=…]`; nothing where it has none."""
     if not isinstance(stated, dict):
         return ""
-    said = [(name, stated.get(name)) for name in ("code", "type", "param")]
-    words = [f"{name}={_cut(_WORD.sub('_', str(word)), _WORD_CHARACTERS)}" for name, word in said if _is_word(word)]
+    fields = [(name, stated.get(name)) for name in ("code", "type", "param")]
+    words = [f"{name}={_cut(_WORD.sub('_', str(word)), _WORD_CHARACTERS)}" for name, word in fields if _is_word(word)]
     return f" [{', '.join(words)}]" if words else ""
 
 

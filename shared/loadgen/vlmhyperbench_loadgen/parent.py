@@ -35,7 +35,7 @@ from vlmhyperbench_sdk.memory import peak_rss_bytes
 PROGRESS_S = 0.5
 SEALING_NICENESS = 5
 STALL_SECONDS = 2.0
-"""A measuring process that was told to end and sends nothing for this long is killed."""
+"""A measuring process that sends nothing for this long after the command to end is killed."""
 
 COMMON_START_NS = 50_000_000
 """All processes of an open loop start at one instant, this long after the command."""

@@ -26,7 +26,7 @@ class Try:
     end_ns: int = 0
     response: Response | None = None
     failure: str | None = None
-    """`code: message` where no whole answer came."""
+    """`code: message` where no whole answer was received."""
     after: Try | None = None
     """The try whose end made this one due, until both have the kernel's instants."""
     late_ns: int = 0

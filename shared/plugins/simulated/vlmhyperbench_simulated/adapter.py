@@ -20,7 +20,7 @@ _RSS_BYTES = 30 * 1024 * 1024
 class Simulated:
     """A server with declared timing in place of an engine; `engine_params` are those of `Simulation` and `stream`.
 
-    Unless they say otherwise the same request gets the same answer, as of a model at temperature 0.
+    Unless `seed` is null, the same request gets the same answer, as of a model at temperature 0.
     """
 
     measured_at: Literal["engine", "gateway"] = "engine"

@@ -107,13 +107,13 @@ def _tokens(simulation: Simulation, request: JsonObject, digest: bytes) -> Token
     texts = _words(simulation, digest, min(wanted, cap or wanted), scripted or [])
     if not is_cut:
         texts[-1] = texts[-1].removesuffix(" ")
-    thought = min(simulation.reasoning_tokens, len(texts))
-    said = max(thought, len(texts) - simulation.tool_tokens)
-    finish_reason = "tool_calls" if said < len(texts) else "stop"
+    content_start = min(simulation.reasoning_tokens, len(texts))
+    tool_start = max(content_start, len(texts) - simulation.tool_tokens)
+    finish_reason = "tool_calls" if tool_start < len(texts) else "stop"
     return Tokens(
-        reasoning=texts[:thought],
-        content=texts[thought:said],
-        tool=texts[said:],
+        reasoning=texts[:content_start],
+        content=texts[content_start:tool_start],
+        tool=texts[tool_start:],
         finish_reason="length" if is_cut else finish_reason,
     )
 

@@ -90,10 +90,10 @@ def _drain(port: int, streams: int, *, over_s: float) -> None:
         connected[sock.fileno()] = sock
         poll.register(sock.fileno(), select.EPOLLIN)
     began_s, asked = time.monotonic(), 0
-    waiting, silent = dict(connected), list(connected.values())
+    waiting, sockets = dict(connected), list(connected.values())
     while waiting:
         while asked < streams and time.monotonic() >= began_s + asked * over_s / streams:
-            silent[asked].sendall(_REQUEST)
+            sockets[asked].sendall(_REQUEST)
             asked += 1
         for fd, _ in poll.poll(0.001 if asked < streams else None):
             if waiting[fd].recv(262_144).endswith(b"0\r\n\r\n"):

@@ -53,7 +53,7 @@ class Simulation:
     """From the last token to usage and `[DONE]`."""
     usage: UsageChunk = "on_request"
     running_usage: bool = False
-    """Every event with tokens says how many there are so far."""
+    """Every event with tokens states how many there are so far."""
     finish_chunk: Literal["own", "with_last"] = "own"
     """Where `finish_reason` and usage are: in chunks of their own after the last token, or in the last token's."""
     failure_rate: float = 0.0

@@ -1,4 +1,4 @@
-"""Draw the words of an answer from a digest, so many different ones that hardly any two answers share a word; pure."""
+"""Draw the words of an answer from a digest, out of millions, so that answers hardly share a word; pure."""
 
 from __future__ import annotations
 
