@@ -163,11 +163,6 @@ class Settings(BaseSettings):
         """Which endpoints may be measured."""
         return UrlPolicy(allow_loopback=self.allow_loopback_targets, allow_hosts=self.allowed_target_hosts)
 
-    @property
-    def stored_path(self) -> Path:
-        """The embedded stack's own file of settings, 0600."""
-        return _stored_path(self.home)
-
     @classmethod
     def load(cls) -> Settings:
         """Read the settings.

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 
-MAX_LINES = 10_000_000
 MAX_TIMESTAMP_S = 1e15
 """Either side of the origin; further out a float holds a time to an eighth of a second at best."""
 
