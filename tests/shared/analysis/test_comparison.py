@@ -71,6 +71,13 @@ def test_for_an_error_rate_less_is_better() -> None:
     assert delta.verdict == "better"
 
 
+def test_a_metric_without_a_direction_differs_and_nobody_wins() -> None:
+    first, second = _measured([1.0] * 40), _measured([1.0] * 20 + [0.0] * 20)
+    neutral = replace(first.description, direction=None)
+    (delta,) = compare_metrics([replace(first, description=neutral)], [replace(second, description=neutral)])
+    assert (delta.verdict, delta.wins, delta.losses, delta.ties) == ("differs", None, None, 20)
+
+
 def test_a_difference_that_chance_explains_is_not_called_one() -> None:
     (delta,) = compare_metrics([_measured([1, 0, 1, 0])], [_measured([1, 1, 0, 0])])
     assert delta.verdict == "no difference shown"

@@ -120,6 +120,16 @@ def test_answers_that_cannot_be_paired_fail() -> None:
     assert status({"metric": "anls", "max_drop": 1}, delta=replace(DELTA, difference=None)) == "failed"
 
 
+def test_a_drop_of_a_metric_without_a_difference_between_the_runs_fails() -> None:
+    policy = GatePolicy.model_validate({"rules": [{"metric": "anls", "max_drop": 1}]})
+    (found,) = check(policy, baseline=SIDE, other=SIDE, deltas={})
+    assert (found.rule, found.status) == ("anls max_drop", "failed")
+
+
+def test_a_metric_without_a_direction_has_no_drop() -> None:
+    assert status({"metric": "anls", "max_drop": 1}, delta=replace(DELTA, direction=None)) == "inconclusive"
+
+
 def test_a_metric_that_the_runs_do_not_share_fails_and_the_others_are_named() -> None:
     (found,) = run({"metric": "cer", "max_drop": 1})
     assert (found.status, found.message) == ("failed", "The run has no such metric; it has anls.")
