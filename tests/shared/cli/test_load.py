@@ -109,7 +109,7 @@ def test_a_target_that_nobody_serves_is_a_matter_of_setup() -> None:
 
 def test_a_record_is_not_mixed_with_another(tmp_path: Path) -> None:
     (tmp_path / "1-0.parquet").touch()
-    with pytest.raises(InvalidInput, match="holds the record of another run"):
+    with pytest.raises(InvalidInput, match="--record"):
         load("http://h", model="m", record=tmp_path)
 
 
@@ -280,24 +280,24 @@ def test_times_are_told_by_size_of_image(capsys: pytest.CaptureFixture[str]) -> 
     ("arguments", "message"),
     [
         ({"scenario": "server"}, "server needs a rate"),
-        ({"scenario": "server", "rate": 0.0}, "rate_per_s must lie between"),
-        ({"scenario": "server", "rate": 1e9}, "rate_per_s must lie between"),
-        ({"scenario": "server", "rate": float("nan")}, "rate_per_s must lie between"),
-        ({"scenario": "server", "rate": 1.0, "arrivals": "ramp"}, "--arrivals ramp needs --to-rate"),
-        ({"scenario": "server", "rate": 1.0, "to_rate": 5.0}, "--to-rate needs --arrivals ramp"),
-        ({"scenario": "server", "rate": 1.0, "cv": 5.0}, "--cv needs --arrivals gamma"),
-        ({"scenario": "server", "rate": 1.0, "burst_size": 5}, "--burst-size needs --arrivals burst"),
-        ({"scenario": "server", "rate": 1.0, "speed": 5.0}, "--speed needs --trace"),
-        ({"image_reuse": 0.5}, "--image-reuse needs --images"),
-        ({"image_reuse": 0.5, "preset": "vlm", "rate": 5.0}, "--image-reuse needs --images"),
-        ({"image_size": "32x32", "preset": "vlm", "rate": 5.0}, "--image-size needs --images"),
-        ({"scenario": "server", "rate": 1.0, "requests": 5, "duration": 2.0}, "exclude each other"),
+        ({"scenario": "server", "rate": 0.0}, "rate_per_s"),
+        ({"scenario": "server", "rate": 1e9}, "rate_per_s"),
+        ({"scenario": "server", "rate": float("nan")}, "rate_per_s"),
+        ({"scenario": "server", "rate": 1.0, "arrivals": "ramp"}, "--arrivals ramp.*--to-rate"),
+        ({"scenario": "server", "rate": 1.0, "to_rate": 5.0}, "--to-rate.*--arrivals"),
+        ({"scenario": "server", "rate": 1.0, "cv": 5.0}, "--cv.*--arrivals"),
+        ({"scenario": "server", "rate": 1.0, "burst_size": 5}, "--burst-size.*--arrivals"),
+        ({"scenario": "server", "rate": 1.0, "speed": 5.0}, "--speed.*--trace"),
+        ({"image_reuse": 0.5}, "--image-reuse.*--images"),
+        ({"image_reuse": 0.5, "preset": "vlm", "rate": 5.0}, "--image-reuse.*--images"),
+        ({"image_size": "32x32", "preset": "vlm", "rate": 5.0}, "--image-size.*--images"),
+        ({"scenario": "server", "rate": 1.0, "requests": 5, "duration": 2.0}, "--requests.*--duration"),
         ({"scenario": "server", "rate": 0.001, "duration": 0.1}, "nothing to send"),
         ({"scenario": "server", "rate": 1e5, "duration": 80_000.0}, "number of arrivals"),
-        ({"rate": 5.0}, "offline sends when the one before has ended"),
-        ({"duration": 5.0, "requests": 5}, "exclude each other"),
+        ({"rate": 5.0}, "offline"),
+        ({"duration": 5.0, "requests": 5}, "--requests.*--duration"),
         ({"images": 1, "image_size": "big"}, "no size"),
-        ({"images": 1, "image_size": "0x5"}, "0x5 cannot be made"),
+        ({"images": 1, "image_size": "0x5"}, "0x5"),
     ],
 )
 def test_what_cannot_be_sent_is_refused_before_anything_is(arguments: dict[str, object], message: str) -> None:

@@ -103,9 +103,9 @@ def test_beyond_the_most_connections_a_request_waits_and_its_wait_counts(capsys:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "--max-in-flight does not fit offline"),
-        ({"scenario": "interactive", "rate": 5.0, "conversations": 2}, "--max-in-flight does not fit interactive"),
-        ({"scenario": "server", "rate": 5.0, "concurrency": 5}, "5 connections are ready before the start, and"),
+        ({}, "--max-in-flight"),
+        ({"scenario": "interactive", "rate": 5.0, "conversations": 2}, "--max-in-flight"),
+        ({"scenario": "server", "rate": 5.0, "concurrency": 5}, "--concurrency"),
     ],
 )
 def test_a_bound_on_connections_that_bounds_none_is_refused(arguments: Mapping[str, Any], message: str) -> None:
