@@ -61,7 +61,7 @@ def _fold_all(
 
 
 def _rows_of(chunk: ChunkView, path: Path, place: polars.Schema) -> polars.DataFrame:
-    rows = polars.read_parquet(path, columns=list(COLUMNS), glob=False).with_row_index("row")
+    rows = polars.read_parquet(path.read_bytes(), columns=list(COLUMNS)).with_row_index("row")
     named = {"claim_id": str(chunk.claim_id), "source_phase": chunk.phase, "chunk": chunk.no}
     values = [polars.lit(value).alias(name) for name, value in named.items()]
     return rows.with_columns(values).with_columns(polars.col(name).cast(place[name]) for name in _PLACE)

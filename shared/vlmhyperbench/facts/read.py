@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from uuid import UUID
@@ -96,9 +97,10 @@ def _read_payloads(opened: Sequence[tuple[ChunkView, Path]], wanted: Sequence[st
     frames = [polars.DataFrame(schema={**place, **{name: every[name] for name in wanted}})]
     for chunk, path in opened:
         keys = {"run_id": str(chunk.run_id), "claim_id": str(chunk.claim_id), "chunk": chunk.no}
-        known = polars.read_parquet_schema(path)
+        content = path.read_bytes()
+        known = polars.read_parquet_schema(io.BytesIO(content))
         columns = [name for name in wanted if name in known] or ["ordinal"]
-        rows = polars.read_parquet(path, columns=columns, glob=False)
+        rows = polars.read_parquet(content, columns=columns)
         # A chunk of an earlier version lacks what was recorded later.
         rows = rows.with_columns(polars.lit(None).alias(name) for name in wanted if name not in known)
         rows = rows.with_row_index("row")

@@ -19,9 +19,9 @@ from vlmhyperbench.storage import Storage
 Origin = Literal["live", "cached", "imported"]
 
 _WORDS = ("finish_reason", "error_code")
-"""Columns of the table that hold text which is not ours."""
-_MOST_CHARACTERS = 64
-"""Of such a text: what servers say there is a word."""
+"""Columns that hold text which a server wrote."""
+_MAX_CHARACTERS = 64
+"""Longest such text: servers write a word there."""
 _UNFIT = re.compile("[\0\ud800-\udfff]")
 """What Postgres refuses in a text: NUL, and half of a surrogate pair."""
 
@@ -90,9 +90,9 @@ def seal(
 
 
 def _fitting(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row as the table can hold it: a single one that it refuses would take its whole chunk with it."""
-    said = {name: row[name][:_MOST_CHARACTERS] for name in _WORDS if row[name] is not None}
-    return {**row, **{name: _UNFIT.sub("\N{REPLACEMENT CHARACTER}", word) for name, word in said.items()}}
+    """Return a row as the table can hold it: one value that it refuses would fail the whole chunk."""
+    words = {name: row[name][:_MAX_CHARACTERS] for name in _WORDS if row[name] is not None}
+    return {**row, **{name: _UNFIT.sub("\N{REPLACEMENT CHARACTER}", word) for name, word in words.items()}}
 
 
 def _fact(row: Mapping[str, Any], place: int, origin: Origin) -> NewFact:
