@@ -11,7 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.gateway import LoadRequest
+from vlmhyperbench_sdk.protocols import EngineLaunch
 from vlmhyperbench_sdk.types import JsonValue
+from vlmhyperbench_simulated.adapter import Simulated
 from vlmhyperbench_simulated.answers import PlannedAnswer, answer, fail, is_chosen_to_fail, request_digest
 from vlmhyperbench_simulated.simulation import RoleChunk, Simulation
 from vlmhyperbench_simulated.streams import STREAMS, TRUTH, parse_simulation
@@ -260,3 +263,13 @@ def test_a_simulation_is_read_from_parameters() -> None:
 def test_a_wrong_parameter_is_refused_by_name(params: dict[str, JsonValue], reason: str) -> None:
     with pytest.raises(InvalidInput, match=reason):
         parse_simulation(params)
+
+
+@pytest.mark.parametrize(("params", "seed"), [({}, 0), ({"seed": 3}, 3), ({"seed": None}, None)])
+def test_the_engine_of_a_run_repeats_its_answers_unless_its_seed_is_null(
+    params: dict[str, JsonValue], seed: int | None
+) -> None:
+    load = LoadRequest(model="m", backend_class="simulated", engine_params=params)
+    planned = Simulated().plan_engine(load, port=1, python="python")
+    assert isinstance(planned, EngineLaunch)
+    assert parse_simulation(json.loads(planned.argv[-1])).seed == seed
