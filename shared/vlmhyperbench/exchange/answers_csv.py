@@ -1,8 +1,8 @@
 """Read our `answers.csv`: `;` separated, at least `id` and `model_answer`; questions and references are not in it.
 
 An empty cell is missing, an empty text is a quoted one, and the apostrophe is taken away that the writer puts before
-text which a spreadsheet would run (`reports.tables`), also before text that began with apostrophes of its own. A file
-that somebody else wrote has no such apostrophes: how many were taken away is noted.
+text which a spreadsheet would run (`reports.writers.tables`), also before text that began with apostrophes of its own.
+A file that somebody else wrote has no such apostrophes: how many were taken away is noted.
 """
 
 from __future__ import annotations

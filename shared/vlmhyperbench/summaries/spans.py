@@ -60,7 +60,7 @@ def are_one_after_another(runs: Sequence[Sequence[ClaimEvidence]]) -> bool:
             spans.append((claim.sending_from_ns + shift, claim.sending_until_ns + shift, no))
     spans.sort()
     return all(
-        one[1] <= later[0] for place, one in enumerate(spans) for later in spans[place + 1 :] if one[2] != later[2]
+        span[1] <= later[0] for place, span in enumerate(spans) for later in spans[place + 1 :] if span[2] != later[2]
     )
 
 

@@ -135,6 +135,8 @@ def _intervals(found: Sequence[tuple[str, RankSpread]], note: str) -> FigureSpec
         "How sure the order is",
         axis=Axis(title="rank, 1 is best"),
         groups="run",
-        series={"rank": [Point(label=name, value=one.rank, low=one.low, high=one.high) for name, one in found]},
+        series={
+            "rank": [Point(label=name, value=spread.rank, low=spread.low, high=spread.high) for name, spread in found]
+        },
         note=f"Lines hold 95 % of the ranks. {note}",
     )

@@ -209,7 +209,7 @@ def _bars(spec: FigureSpec, series: Series, index: int) -> JsonValue:
 def _scatter(spec: FigureSpec, series: Series, index: int) -> JsonValue:
     colour = colour_of(series, index)
     places = [x for x in series.x if x is not None]
-    every = [x for one in spec.series for x in one.x if x is not None]
+    every = [x for series in spec.series for x in series.x if x is not None]
     two_thirds = min(every) + 0.66 * (max(every) - min(every))
     # A name stands on the side of its point where the line does not go.
     side = "bottom" if series.is_joined and series.y[-1] > series.y[0] else "top"

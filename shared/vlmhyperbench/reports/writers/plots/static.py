@@ -162,7 +162,7 @@ def _draw_histogram(axes: Axes, spec: FigureSpec) -> None:
     axes.set_ylim(0, tallest * (1.5 if spec.marks and len(spec.series) == 1 else 1.05))
     axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.grid(visible=False, axis="x")
-    if not _scale(axes, spec) and all(edge is None or edge % 1 == 0.5 for one in spec.series for edge in one.x):
+    if not _scale(axes, spec) and all(edge is None or edge % 1 == 0.5 for series in spec.series for edge in series.x):
         axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))  # bins of whole numbers
     draw_marks(axes, spec)
     add_legend(axes, spec)
@@ -237,7 +237,7 @@ def _draw_bars(axes: Axes, spec: FigureSpec) -> None:
 
 def _draw_stacked(axes: Axes, spec: FigureSpec) -> None:
     ends = [0.0] * len(spec.categories)
-    longest = max((sum(one.x[i] or 0.0 for one in spec.series) for i in range(len(ends))), default=0.0) or 1.0
+    longest = max((sum(series.x[i] or 0.0 for series in spec.series) for i in range(len(ends))), default=0.0) or 1.0
     for index, series in enumerate(spec.series):
         lengths = [value or 0.0 for value in series.x]
         axes.barh(series.y, lengths, left=ends, height=0.62, color=colour_of(series, index), label=series.name)
