@@ -98,6 +98,7 @@ def resolve_import(
         group_by=given(choices.group_by, task.group_by if task else ()),
         on_model_failure=given(choices.on_model_failure, task.on_model_failure if task else "zero"),
         on_invalid=given(choices.on_invalid, task.on_invalid if task else "exclude"),
+        unpriced="its answers were imported, and what asking for them cost is not known",
     )
 
 

@@ -84,3 +84,9 @@ def test_what_does_not_go_together_is_said(catalogue: Catalogue) -> None:
     assert errors(catalogue) == ["metrics: there is no metric to evaluate the answers by."]
     assert errors(catalogue, Found(referenced=0), metrics=("anls",)) == ["dataset: the file knows no reference."]
     assert len(errors(catalogue, task="nope", dataset="nope", metrics=("nope",))) == 3
+
+
+def test_what_imported_answers_cost_is_unknown_and_said_to_be(catalogue: Catalogue) -> None:
+    pinned = spec(catalogue, metrics=("anls",))
+    assert pinned.prices is None
+    assert "imported" in (pinned.unpriced or "")
