@@ -1,7 +1,7 @@
 """Call a function on untrusted input in a child process with bounded memory, time and files.
 
-The child holds no credentials, is killed as a group and dies with its parent. It is given JSON and gives JSON back,
-which is parsed as untrusted; what is larger lies in files that the caller names, and reads as untrusted too.
+The child holds no credentials, is killed with its process group and dies with its parent. Arguments and result are
+JSON, and the result is parsed as untrusted. Larger data goes through files that the caller names, also untrusted.
 """
 
 from __future__ import annotations
@@ -36,56 +36,59 @@ _PAGE_BYTES: Final = resource.getpagesize()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildBounds:
-    """What a child may use."""
+    """Resource limits of a child."""
 
     memory_bytes: int = 1024**3
-    """Address space beyond what its libraries hold when its work begins."""
+    """Address space beyond what its libraries occupy when its work begins."""
     cpu_s: int = 600
     wall_s: float = 900
     file_bytes: int = 1024**3
-    """Maximum size of a file that it writes."""
+    """Maximum size of each file that it writes."""
 
 
 async def run_bounded(
     function: Callable[..., object], *args: JsonValue, what: str, bounds: ChildBounds | None = None
 ) -> JsonValue:
-    """Call a module's function in a child and return what it returns, which is JSON as its arguments are.
+    """Call a module's function in a child process and return its result; arguments and result are JSON.
 
     Args:
-        function: Found again in the child by its module and name.
-        args: What it is called with.
-        what: What is read, for complaints.
-        bounds: What it may use.
+        function: The function; the child imports it by module and name.
+        args: Its arguments.
+        what: Name of the input, for error messages.
+        bounds: Resource limits of the child.
 
     Raises:
-        InvalidInput: what is read needs more than the child may use (code `too_large`); or as the function raises.
-        NotFound, Conflict, Unavailable, PluginFailure: as the function raises; the child failed otherwise.
+        InvalidInput: the work exceeded a limit (code `too_large`), or the function raised it.
+        NotFound, Conflict, PluginFailure: the function raised it.
+        Unavailable: the function raised it, or the child failed in another way.
     """
     bounds = bounds or ChildBounds()
-    asked = _Asked(function=f"{function.__module__}:{function.__qualname__}", args=list(args), bounds=asdict(bounds))
+    request = _Request(
+        function=f"{function.__module__}:{function.__qualname__}", args=list(args), bounds=asdict(bounds)
+    )
     environment = {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
     child = await start_child([sys.executable, "-P", "-m", __name__], env=environment, stderr=DEVNULL)
     try:
         async with asyncio.timeout(bounds.wall_s):
-            reply = await _exchange(child, json.dumps(asked).encode())
+            reply = await _exchange(child, json.dumps(request).encode())
             status = await child.wait()
     except TimeoutError:
-        raise _over(what, f"{bounds.wall_s:g} s") from None
+        raise _exceeded(what, f"{bounds.wall_s:g} s") from None
     finally:
-        child.send_signal(signal.SIGKILL)  # the whole group, whatever the work started
+        child.send_signal(signal.SIGKILL)  # the whole group, including processes that the work started
         await child.wait()
     if status == -signal.SIGXCPU:
-        raise _over(what, f"{bounds.cpu_s} s of a processor")
+        raise _exceeded(what, f"{bounds.cpu_s} s of a processor")
     if status != 0:
-        raise _over(what, f"{bounds.memory_bytes >> 20} MiB of memory")
+        raise _exceeded(what, f"{bounds.memory_bytes >> 20} MiB of memory")
     return _result(parse_object(reply, what=f"The reader's reply on {what}", any_text=True), what, bounds)
 
 
-async def _exchange(child: Child, asked: bytes) -> bytes:
+async def _exchange(child: Child, request: bytes) -> bytes:
     if child.stdin is None or child.stdout is None:
         raise Unavailable("The reading process has no pipes.")
-    with suppress(ConnectionError):  # it has died: its status says of what
-        child.stdin.write(asked)
+    with suppress(ConnectionError):  # the child has died; its exit status says why
+        child.stdin.write(request)
         await child.stdin.drain()
         child.stdin.close()
     reply = b""
@@ -101,7 +104,7 @@ def _result(reply: JsonObject, what: str, bounds: ChildBounds) -> JsonValue:
     if error is None:
         return reply.get("result")
     if error == TOO_MUCH:
-        raise _over(what, f"{bounds.memory_bytes >> 20} MiB of memory")
+        raise _exceeded(what, f"{bounds.memory_bytes >> 20} MiB of memory")
     body = error if isinstance(error, dict) else {}
     kind = _KINDS.get(str(body.get("kind")), Unavailable)
     cure, code = body.get("cure"), body.get("code")
@@ -112,7 +115,7 @@ def _result(reply: JsonObject, what: str, bounds: ChildBounds) -> JsonValue:
     )
 
 
-def _over(what: str, bound: str) -> InvalidInput:
+def _exceeded(what: str, bound: str) -> InvalidInput:
     return InvalidInput(
         f"Reading {what} takes more than {bound}.",
         cure="Split it, or take out what is no answer; one line or one sample holds more than is needed.",
@@ -121,7 +124,7 @@ def _over(what: str, bound: str) -> InvalidInput:
 
 
 def _limit(bounds: ChildBounds) -> None:
-    """Bound this process from here on; nothing that it starts can undo it."""
+    """Set the limits of this process; the processes that it starts inherit them and cannot raise them."""
     mapped = int(Path("/proc/self/statm").read_text().split()[0]) * _PAGE_BYTES if sys.platform == "linux" else 0
     limits = {
         resource.RLIMIT_AS: mapped + bounds.memory_bytes,
@@ -132,39 +135,40 @@ def _limit(bounds: ChildBounds) -> None:
     for kind, limit in limits.items():
         hard = resource.getrlimit(kind)[1]
         allowed = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
-        spare = 5 if kind == resource.RLIMIT_CPU else 0  # what reaches the hard limit is killed and says no reason
+        # The soft limit comes first: SIGXCPU tells the reason, while SIGKILL at the hard limit does not.
+        spare = 5 if kind == resource.RLIMIT_CPU else 0
         resource.setrlimit(kind, (allowed, allowed + spare if hard == resource.RLIM_INFINITY else hard))
 
 
-class _Asked(TypedDict):
-    """What the child reads on stdin."""
+class _Request(TypedDict):
+    """The request that the child reads from stdin."""
 
     function: str
     args: list[JsonValue]
     bounds: dict[str, Any]
 
 
-def _answer(asked: _Asked) -> dict[str, object]:
-    module, _, name = asked["function"].partition(":")
+def _answer(request: _Request) -> dict[str, object]:
+    module, _, name = request["function"].partition(":")
     function = getattr(importlib.import_module(module), name)
-    _limit(ChildBounds(**asked["bounds"]))
+    _limit(ChildBounds(**request["bounds"]))
     try:
-        return {"result": function(*asked["args"])}
+        return {"result": function(*request["args"])}
     except MemoryError:
         return {"error": TOO_MUCH}
     except VlmHyperBenchError as error:
         kind = next((name for name, kind in _KINDS.items() if isinstance(error, kind)), "Unavailable")
         return {"error": {"kind": kind, "code": error.code, "message": error.message, "cure": error.cure}}
-    except Exception as error:  # noqa: BLE001 - the one guard at the door: what came out is told over the pipe
+    except Exception as error:  # noqa: BLE001 - every failure must reach the parent over the pipe
         return {"error": {"kind": "PluginFailure", "message": f"Reading failed: {type(error).__name__}: {error}."}}
 
 
 def main() -> int:
-    """Answer the one question on stdin."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
+    """Handle the one request on stdin."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the parent handles Ctrl-C
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     with os.fdopen(os.dup(sys.stdout.fileno()), "w") as replies:
-        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what the function prints is no part of the reply
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # output of the function must not get into the reply
         replies.write(json.dumps(_answer(json.load(sys.stdin))))
     return 0
 

@@ -1,4 +1,4 @@
-"""Hints over Redis: how far a stream goes, progress, wakes. Any of them may be lost, and Redis may be down."""
+"""Notifications over Redis: new events of a stream, progress, scheduler wake-ups. Any may be lost, or Redis be down."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _WAKE = "vlmhb:scheduler.wake"
 _WAKE_LENGTH = 64
 _PROGRESS_TTL_S = 60
 _CALL_S = 1.0
-"""No call takes longer while Redis is there but does not answer."""
+"""Timeout of a call while Redis accepts connections but does not respond."""
 _REST_S = 1.0
-"""After a failure Redis is left alone for so long: callers go on at once."""
+"""After a failure no call is attempted for this long: callers get their fallback at once."""
 _RESUBSCRIBE_S = 1.0
 
 _LOG = get_logger(__name__)
 
 
 class Speeds(BaseModel):
-    """How fast the answers of one claim come, so far. Percentiles are those of logarithmic buckets, within 0.5 %."""
+    """Speeds of one claim so far. Percentiles come from logarithmic buckets and are accurate to 0.5 %."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -44,7 +44,7 @@ class Speeds(BaseModel):
 
 
 class Resources(BaseModel):
-    """What the engine and its machine take now, as the worker that asks it sampled last; None of what it lacks."""
+    """Current resource use of the engine and its machine: the worker's last sample; None where not measured."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -57,12 +57,12 @@ class Resources(BaseModel):
 
 
 class Progress(BaseModel):
-    """Where a stage of a run is. Conflated: only the newest is kept, and it is no fact."""
+    """Progress of a run's stage. Conflated: only the newest is kept, and it is never a durable record."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     run_id: UUID
-    """The run, or the experiment of a job that belongs to none."""
+    """The run; or, for a job without a run, its experiment."""
     stage: str
     done: int = Field(ge=0)
     total: int | None = Field(default=None, ge=0)
@@ -75,7 +75,7 @@ class Progress(BaseModel):
 
 
 class StreamAdvanced(BaseModel):
-    """A stream of events goes as far as `seq`: read the rest from the database."""
+    """An event stream has events up to `seq`; readers fetch them from the database."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -85,7 +85,7 @@ class StreamAdvanced(BaseModel):
 
 
 class ProgressMade(BaseModel):
-    """A newer progress."""
+    """New progress of a run."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -98,7 +98,7 @@ _MESSAGE: TypeAdapter[BusMessage] = TypeAdapter(BusMessage)
 
 
 class Bus:
-    """One process's way to Redis. No call raises because of Redis, and none waits long for it."""
+    """A process's connection to Redis. No call raises or blocks for long when Redis fails."""
 
     def __init__(self, url: str) -> None:
         self._redis: Redis = Redis.from_url(
@@ -123,7 +123,7 @@ class Bus:
         await self._send(ProgressMade(progress=progress), snapshot)
 
     async def progress(self, run_id: UUID) -> Progress | None:
-        """Return the newest progress of a run, or None where none is known."""
+        """Return the newest progress of a run, or None if it is unknown."""
         snapshot = await self._call(self._redis.get(_progress_key(run_id)), None)
         try:
             return None if snapshot is None else Progress.model_validate_json(snapshot)
@@ -131,12 +131,12 @@ class Bus:
             return None
 
     async def take_once(self, name: str, *, ttl_s: int) -> bool | None:
-        """Say whether nobody took this name within its time before, and take it; None where Redis does not say."""
+        """Claim a name for `ttl_s`; True if it was free, False if it was taken, None if Redis is not available."""
         taken = await self._call(self._redis.set(f"vlmhb:taken:{name}", "1", nx=True, ex=ttl_s), False)
         return None if taken is False else bool(taken)
 
     async def push_wake(self) -> None:
-        """Wake the scheduler; a lost wake costs one tick."""
+        """Wake the scheduler; a lost wake-up delays it by one tick."""
 
         async def push() -> None:
             async with self._redis.pipeline(transaction=False) as pipe:
@@ -147,7 +147,7 @@ class Bus:
         await self._call(push(), None)
 
     async def wait_wake(self, timeout_s: float) -> bool:
-        """Wait until somebody wakes the scheduler, at most so long; several wakes are one. Say whether one came."""
+        """Wait up to `timeout_s` for a wake-up of the scheduler; several count as one. Return whether one arrived."""
         deadline = time.monotonic() + timeout_s
 
         async def pop() -> bool:
@@ -162,9 +162,9 @@ class Bus:
         return False
 
     async def subscribe(self) -> AsyncIterator[BusMessage]:
-        """Yield what is published from now on, for as long as the caller wants; subscribe anew when Redis was away.
+        """Yield messages published from now on, without end; resubscribe after Redis was unavailable.
 
-        What is published while Redis is away is lost: the caller polls the database beside it.
+        Messages published while Redis is unavailable are lost, so the caller must also poll the database.
         """
         while True:
             try:
@@ -181,12 +181,12 @@ class Bus:
                 await asyncio.sleep(_RESUBSCRIBE_S)
 
     async def is_up(self) -> bool:
-        """Say whether Redis answers now."""
+        """Return whether Redis responds now."""
         self._silent_until = 0.0
         return bool(await self._call(self._redis.ping(), False))
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Close all connections."""
         await self._redis.aclose()
         await self._waiting.aclose()
 
@@ -202,7 +202,7 @@ class Bus:
         await self._call(send(), None)
 
     async def _call(self, call: Awaitable[T], fallback: T, *, limit_s: float = 2 * _CALL_S) -> T:
-        """Await a call to Redis; the fallback where Redis is down, or was a moment ago."""
+        """Await a call to Redis; return the fallback if Redis is down or failed within the last `_REST_S`."""
         if time.monotonic() < self._silent_until:
             _discard(call)
             return fallback
@@ -234,7 +234,7 @@ def _discard(call: Awaitable[object]) -> None:
 
 
 def _parse(data: object) -> BusMessage | None:
-    """Return a message, or None for what is none: the channel is not trusted."""
+    """Parse a message; None if it is invalid: the channel is not trusted."""
     try:
         return _MESSAGE.validate_json(data if isinstance(data, (str, bytes)) else b"")
     except ValidationError:

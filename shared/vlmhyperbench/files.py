@@ -1,7 +1,7 @@
-"""Replace files whole or not at all. What is no regular file is never replaced: a device would become a file.
+"""Replace files atomically. Only regular files are replaced: replacing a device would turn it into a file.
 
-Content is written beside its place and renamed over it. A link is followed, and what it leads to is replaced. What
-lies under `/proc`, as `/dev/stdout` does, is an open file of some process and no place for a file.
+Content is written to a temporary file in the same folder, which is then renamed. Symbolic links are followed, and
+their target is replaced. Paths under `/proc`, to which `/dev/stdout` leads, are open files of processes and refused.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ _KINDS: Final = {
 
 
 def destination(path: Path) -> Path:
-    """Return where a file lies that may be replaced, or where nothing lies yet; links are followed.
+    """Return the path of a file that may be replaced or does not exist yet; links are followed.
 
     Raises:
-        InvalidInput: it is a device, a folder, a pipe, a socket or an open file of a process; code `not_a_file`.
-        OSError: nobody may look.
+        InvalidInput: it is a device, folder, pipe, socket or open file of a process, or a loop of links; code
+            `not_a_file`.
+        OSError: the path cannot be inspected.
     """
     if path == STDOUT:
         raise _refused(path, "stdout")
@@ -47,27 +48,27 @@ def destination(path: Path) -> Path:
 
 
 def temporary_sibling(place: Path) -> Path:
-    """Return a new name in a destination's folder, under which its content can be written."""
+    """Return the path of a new temporary file in the destination's folder."""
     return place.with_name(f".{secrets.token_hex(8)}.tmp")
 
 
 def replace(temporary: Path, path: Path) -> None:
-    """Move a file to its destination; an older file there is replaced.
+    """Move a file to its destination, replacing an existing file.
 
     Raises:
-        InvalidInput: what lies there is no regular file.
-        OSError: it cannot be moved.
+        InvalidInput: the destination is not a regular file.
+        OSError: the file cannot be moved.
     """
     temporary.replace(destination(path))
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a name to write to; the file lies at `path` once the block has ended well, and else nothing has changed.
+    """Yield a temporary path to write to; it replaces `path` if the block succeeds, and is removed if it fails.
 
     Raises:
-        InvalidInput: what lies there is no regular file.
-        OSError: it cannot be written.
+        InvalidInput: the destination is not a regular file.
+        OSError: the file cannot be written.
     """
     temporary = temporary_sibling(destination(path))
     try:
@@ -78,11 +79,11 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, content: bytes, *, mode: int = 0o666, is_durable: bool = False) -> None:
-    """Write a file whole or not at all; `is_durable` waits until it is on disk.
+    """Write a file atomically; `is_durable` waits until its content is on disk.
 
     Raises:
-        InvalidInput: what lies there is no regular file.
-        OSError: it cannot be written.
+        InvalidInput: the destination is not a regular file.
+        OSError: the file cannot be written.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     with replacing(path) as temporary, os.fdopen(os.open(temporary, flags, mode), "wb") as file:
@@ -93,7 +94,7 @@ def write_whole(path: Path, content: bytes, *, mode: int = 0o666, is_durable: bo
 
 
 def _followed(path: Path) -> Path:
-    """Follow links one by one: those of `/proc` only look as if they named files."""
+    """Resolve links one by one, since links under `/proc` must not be followed: they do not name real files."""
     place = path
     for _ in range(_MAX_LINKS):
         folder = Path(os.path.realpath(place.parent))

@@ -1,8 +1,8 @@
 """Start a child process that owns its process group, holds no credentials and dies with its parent.
 
-Everything that runs code of models, engines or plugins is started here: `start_child` for asyncio, `tied` and
-`child_environment` for whoever spawns by other means. Linux kills the child when its parent dies
-(`PR_SET_PDEATHSIG`); other systems have no such call, and there the child merely sees its pipes close.
+Every process that runs code of models, engines or plugins is started here: by `start_child` for asyncio, or with
+`tied` and `child_environment` where a process is spawned by other means. Linux kills the child when its parent dies
+(`PR_SET_PDEATHSIG`); on other systems, which lack this call, the child only sees its pipes close.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import IO, Self
 from vlmhyperbench_sdk.errors import NotFound
 
 TERM_SECONDS = 10.0
-"""How long a child may take to end by itself after SIGTERM (protocol.md, timers)."""
+"""Time between SIGTERM and SIGKILL when a child is stopped (protocol.md, timers)."""
 
 LINE_BYTES = 1024 * 1024
 """Longest line that `Child.stdout.readline` accepts."""
@@ -33,8 +33,8 @@ _CREDENTIALS = re.compile(
     re.IGNORECASE,
 )
 
-# Runs between fork and exec of the real program, isolated and without site packages (25 ms). The comparison closes
-# the gap in which the parent died before the signal was asked for. argv: signal, parent, program, arguments.
+# Runs between the fork and the exec of the real program, isolated and without site packages (25 ms). Comparing the
+# parent's pid covers the case that the parent died before prctl was called. argv: signal, parent, program, arguments.
 _SHIM = """\
 import os, sys
 signal, parent, argv = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
@@ -53,18 +53,19 @@ except OSError as error:
 
 
 def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return this process's environment without anything that looks like a credential, plus `extra`.
+    """Return this process's environment without variables that look like credentials, plus `extra`.
 
-    All `VLMHB_*` go, database and broker URLs, keys, tokens and passwords; a child that needs one gets it in `extra`.
+    Removed are all `VLMHB_*`, database and broker URLs, keys, tokens and passwords; a child that needs one of them
+    gets it in `extra`.
     """
     kept = {name: value for name, value in os.environ.items() if not _CREDENTIALS.match(name)}
     return kept | dict(extra or {})
 
 
 def tied(argv: Sequence[str], *, death_signal: signal.Signals = signal.SIGKILL) -> list[str]:
-    """Wrap a command so that it gets `death_signal` when the thread that starts it ends.
+    """Wrap a command so that its process gets `death_signal` when the thread that started it ends.
 
-    Start it with `start_new_session=True`. A child that must survive a pool's thread is started from the main thread.
+    Start it with `start_new_session=True`. Start a child that must outlive a pool's thread from the main thread.
 
     Raises:
         NotFound: the program does not exist.
@@ -75,7 +76,7 @@ def tied(argv: Sequence[str], *, death_signal: signal.Signals = signal.SIGKILL) 
 
 
 class Child:
-    """A running child and its process group; ended by `stop` or by leaving the `async with` block."""
+    """A running child and its process group; stopped by `stop` or on leaving the `async with` block."""
 
     def __init__(self, process: Process, argv: Sequence[str]) -> None:
         self._process = process
@@ -96,12 +97,12 @@ class Child:
         return await self._process.wait()
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send a signal to the whole group; a group that is gone is no error."""
+        """Send a signal to the whole group; it is no error if the group has ended."""
         with suppress(ProcessLookupError):
             os.killpg(self.pid, number)
 
     async def stop(self, *, term_s: float = TERM_SECONDS) -> int:
-        """End the child: SIGTERM to the group, `term_s` seconds, SIGKILL to whatever is left of the group."""
+        """Stop the child: send SIGTERM to the group, wait up to `term_s` seconds, then send SIGKILL to the group."""
         if self.returncode is None:
             self.send_signal(signal.SIGTERM)
             with suppress(TimeoutError):

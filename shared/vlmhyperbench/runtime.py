@@ -1,4 +1,4 @@
-"""How a service starts, and what it works with: settings, database, bus and storage."""
+"""Start a service and open its resources: settings, database, bus and storage."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from vlmhyperbench.settings import Settings
 from vlmhyperbench.storage import Storage, open_storage
 
 CANNOT_START = 3
-"""Exit code of a service that lacks something which its operator can provide."""
+"""Exit code of a service that failed for a reason that its operator can fix."""
 
 
 @contextmanager
 def service(name: str, about: str | None) -> Iterator[Settings]:
-    """Answer `--help`, set the logs up and read the settings; the body is the service.
+    """Handle `--help`, configure logging and load the settings; the `with` body is the service.
 
-    A service takes no argument: its settings are environment variables. What its operator can mend ends the process
-    with a sentence and the code 3, whether it shows at the start or later.
+    A service takes no arguments: its settings are environment variables. An error that its operator can fix ends the
+    process with a message and exit code 3, whether it occurs at start-up or later.
 
     Args:
-        name: Of the service, in its logs.
-        about: What it does; the docstring of its `main`.
+        name: Name of the service in its logs.
+        about: Description of the service: the docstring of its `main`.
     """
     argparse.ArgumentParser(
         prog=f"python -m vlmhyperbench_{name.replace('-', '_')}",
@@ -46,7 +46,7 @@ def service(name: str, about: str | None) -> Iterator[Settings]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """One per process and event loop."""
+    """The resources of a service; one per process and event loop."""
 
     settings: Settings
     database: Database
@@ -56,10 +56,10 @@ class Runtime:
 
 @asynccontextmanager
 async def open_runtime(settings: Settings, *, name: str = "vlmhyperbench") -> AsyncIterator[Runtime]:
-    """Open database, bus and storage; nothing is connected before it is used. `name` is shown in Postgres.
+    """Open database, bus and storage; each connects on first use. `name` identifies the connections in Postgres.
 
     Raises:
-        NotReady: the settings name no database or no Redis.
+        NotReady: the settings have no database URL or no Redis URL.
         InvalidInput: the storage URL is malformed.
         Unavailable: the storage cannot be used.
     """

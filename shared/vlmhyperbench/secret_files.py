@@ -1,4 +1,4 @@
-"""Secrets of a machine: one file of mode 0600 for each, in one folder, by name; values are read into memory only."""
+"""Read a machine's secrets: one file of mode 0600 per secret, named after it, in one folder; values stay in memory."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ MAX_SECRET_BYTES: Final = 16 * 1024
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a secret may be called so."""
+    """Return whether a secret may have this name."""
     return re.fullmatch(NAMES_OF_SECRETS, name) is not None
 
 
 def is_secret_value(value: str) -> bool:
-    """Whether a secret may have this value: one line, not empty, not too long."""
+    """Return whether a secret may have this value: one line, not empty, at most `MAX_SECRET_BYTES` long."""
     return 0 < len(value.encode()) <= MAX_SECRET_BYTES and not any(ord(character) < 32 for character in value)
 
 
@@ -28,8 +28,8 @@ def read_secrets(folder: Path, names: Iterable[str]) -> dict[str, str]:
     """Return name → value for every named secret.
 
     Raises:
-        NotFound: there is no such file.
-        InvalidInput: the name is none, others may read the file, or its text is no header value.
+        NotFound: the secret has no file.
+        InvalidInput: the name is not allowed, other users may read the file, or its text cannot be a header value.
     """
     return {name: read_secret(folder, name) for name in names}
 
@@ -38,8 +38,8 @@ def read_secret(folder: Path, name: str) -> str:
     """Return the value of a secret.
 
     Raises:
-        NotFound: there is no such file.
-        InvalidInput: the name is none, others may read the file, or its text is no header value.
+        NotFound: the secret has no file.
+        InvalidInput: the name is not allowed, other users may read the file, or its text cannot be a header value.
     """
     if not is_secret_name(name):
         raise InvalidInput(f"{name!r} is not the name of a secret.", cure="Use letters, digits and '_'.")

@@ -1,4 +1,4 @@
-"""Every setting of every service, read once at start-up: environment over the embedded stack's file over defaults."""
+"""Settings of all services, read once at start-up: environment first, then the embedded stack's file, then defaults."""
 
 from __future__ import annotations
 
@@ -37,36 +37,36 @@ class Timers(BaseModel):
     heartbeat_s: float = Field(default=5.0, gt=0)
     """How often a worker renews its leases; ± 20 %."""
     lease_s: float = Field(default=30.0, gt=0)
-    """How long a claim is owned without renewal, by the database's clock."""
+    """How long a claim stays owned without renewal, by the database's clock."""
     self_fence_s: float = Field(default=20.0, gt=0)
-    """After so long without a renewal a worker kills its own runner, by its monotonic clock."""
+    """Time without a renewal after which a worker kills its own claim runner, by its monotonic clock."""
     statement_timeout_s: float = Field(default=5.0, gt=0)
     kill_s: float = Field(default=3.0, gt=0)
-    """How long killing a runner may take."""
+    """How long killing a claim runner may take."""
     reap_grace_s: float = Field(default=5.0, ge=0)
-    """An expired lease is reaped this much later."""
+    """Time between the expiry of a lease and its reaping."""
     unclaimed_s: float = Field(default=15.0, gt=0)
-    """An assignment that nobody takes goes back to READY."""
+    """Time after which an assignment that no worker has claimed returns to READY."""
     poll_s: float = Field(default=5.0, gt=0)
-    """How often a worker looks for its own assignments, bell or no bell."""
+    """How often a worker polls for its assignments, notified or not."""
     tick_s: float = Field(default=1.0, gt=0)
-    """How often the scheduler looks, bell or no bell."""
+    """How often the scheduler runs, notified or not."""
     no_reap_s: float = Field(default=30.0, ge=0)
-    """No reaping so long after gaining leadership, or after the database was away."""
+    """Time without reaping after gaining leadership, or after the database was unavailable."""
     stall_s: float = Field(default=900.0, gt=0)
-    """A job without a committed sample for so long has stalled, loading its model not counted; later where the limits
-    of its own requests (time-out, tries, time to think, gaps between arrivals) let it be silent for longer."""
+    """Stall limit: time without a committed sample after which a job has stalled, not counting the loading of its
+    model. Longer where its requests' own limits (timeout, retries, think time, gaps between arrivals) allow more."""
     compute_s: float = Field(default=21_600.0, gt=0)
-    """A computation in a child (a dataset, one metric of a run, a report) that takes longer has stalled."""
+    """Time after which a computation in a child process (a dataset, one metric of a run, a report) has stalled."""
     cancel_term_s: float = Field(default=10.0, gt=0)
-    """From SIGTERM to SIGKILL when a job is cancelled."""
+    """Time between SIGTERM and SIGKILL when a job is cancelled."""
     drain_s: float = Field(default=30.0, gt=0)
-    """How long a worker that stops may finish its chunk."""
+    """How long a stopping worker may take to finish its chunk."""
     request_s: float = Field(default=20.0, gt=0)
-    """How long a client of the API may take for the head of a request, and again for its body, which gets a second
-    more for every 64 KiB."""
+    """How long a client of the API may take to send a request's head, and again to send its body, which gets one more
+    second per 64 KiB."""
     stale_worker_s: float = Field(default=30.0, gt=0)
-    """A worker that was not seen for so long is stale."""
+    """Time without a heartbeat after which a worker is stale."""
 
     @model_validator(mode="after")
     def _check_inequalities(self) -> Self:
@@ -91,7 +91,7 @@ class Timers(BaseModel):
 
 
 def default_home() -> Path:
-    """Return the XDG data folder of the product."""
+    """Return the product's XDG data folder."""
     data = os.environ.get("XDG_DATA_HOME", "")
     return (Path(data) if data.startswith("/") else Path.home() / ".local" / "share") / "vlmhyperbench"
 
@@ -101,7 +101,7 @@ def _cores(given: object) -> object:
 
 
 class Settings(BaseSettings):
-    """Settings of one process; `VLMHB_<NAME>`, nested ones as `VLMHB_TIMERS__LEASE_S`."""
+    """Settings of one process, from variables `VLMHB_<NAME>`; nested ones as `VLMHB_TIMERS__LEASE_S`."""
 
     model_config = SettingsConfigDict(
         env_prefix="VLMHB_",
@@ -114,37 +114,37 @@ class Settings(BaseSettings):
     )
 
     home: Path = Field(default_factory=default_home)
-    """Where everything lives that the product keeps on this machine."""
+    """Folder of all data that the product stores on this machine."""
     run_mode: Literal["prod", "dev"] = Field(
         default="prod", validation_alias=AliasChoices("VLMHB_RUN_MODE", "RUN_MODE", "run_mode")
     )
     """`dev` applies the registry's overlays."""
     database_url: SecretStr = SecretStr("")
-    """SQLAlchemy URL on psycopg; empty where no stack is known."""
+    """SQLAlchemy URL for psycopg; empty if no stack is known."""
     redis_url: SecretStr = SecretStr("")
     storage_url: str = Field(default_factory=lambda data: str(data["home"] / "storage"))
     """A folder, as a path or a `file://` URL."""
     registries: Path | None = None
-    """Folder of registry files; None means those that lie beside the stack."""
+    """Folder of registry files; None: those shipped with the product."""
     secrets_dir: Path = Field(default_factory=lambda data: data["home"] / "secrets")
-    """One 0600 file per secret, its name the secret's."""
+    """Folder of secrets: one 0600 file per secret, named after it."""
     api_host: str = "127.0.0.1"
     api_port: int = Field(default=8760, ge=0, le=65535)
     project: str = Field(default="default", min_length=1, max_length=100)
     key_pepper: SecretStr = SecretStr("")
-    """Keys the HMAC under which API keys are stored."""
+    """Key of the HMAC under which API keys are stored."""
     allow_loopback_targets: bool = False
-    """Endpoints on this machine may be measured; the embedded stack says yes."""
+    """Whether endpoints on this machine may be measured; the embedded stack sets it."""
     allowed_target_hosts: frozenset[str] = frozenset()
-    """Private hosts that may be measured; public addresses always may."""
+    """Private hosts that may be measured; public addresses are always allowed."""
     allowed_adapters: frozenset[str] = frozenset()
-    """Distributions whose adapters may be imported beside the product's own; API and inference workers share it."""
+    """Distributions whose adapters may be imported besides the product's own; for API and inference workers alike."""
     worker_name: str = Field(
         default_factory=socket.gethostname, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
     )
     inference_cores: Annotated[frozenset[int], NoDecode, BeforeValidator(_cores)] = frozenset()
-    """Cores of an inference worker, its engine and its load generator, as the kernel lists them (`0-3,8`); empty: all.
-    Two workers of one machine measure at once only where their cores, and their devices, are apart."""
+    """Cores of an inference worker, its engine and its load generator, in the kernel's list format (`0-3,8`); empty:
+    all. Two workers of one machine measure at the same time only if they share no cores and no devices."""
     timers: Timers = Timers()
 
     @property
@@ -155,31 +155,31 @@ class Settings(BaseSettings):
 
     @property
     def engine_environment(self) -> EngineEnvironment:
-        """Where engines run and whose adapters may drive them."""
+        """The environment of engines, with the distributions whose adapters may be imported."""
         return EngineEnvironment(adapters=tuple(sorted(self.allowed_adapters.union(FIRST_PARTY_ADAPTERS))))
 
     @property
     def url_policy(self) -> UrlPolicy:
-        """Which endpoints may be measured."""
+        """The policy for URLs of measured endpoints."""
         return UrlPolicy(allow_loopback=self.allow_loopback_targets, allow_hosts=self.allowed_target_hosts)
 
     @classmethod
     def load(cls) -> Settings:
-        """Read the settings.
+        """Load the settings.
 
         Raises:
             InvalidInput: a setting is malformed, or the timers break an inequality; the message names each.
         """
         try:
             return cls()
-        except SettingsError as error:  # one that is JSON is none
+        except SettingsError as error:  # a setting that must be JSON is not
             cure = "Write JSON, as docs/configuration.md shows, or unset it."
             raise InvalidInput(f"The settings are wrong: {error}.", cure=cure) from error
         except ValidationError as error:
             found = "; ".join(
                 f"{_variable(item['loc'])}: {item['msg']}"
                 for item in error.errors(include_input=False, include_url=False)
-                if item["type"] != "default_factory_not_called"  # it rests on another that is wrong
+                if item["type"] != "default_factory_not_called"  # its default needs an invalid setting
             )
             raise InvalidInput(f"The settings are wrong: {found}.", cure="Correct or unset them.") from error
 
@@ -201,7 +201,7 @@ def _variable(location: tuple[int | str, ...]) -> str:
 
 
 class _StoredSource(PydanticBaseSettingsSource):
-    """Reads `<home>/run/settings.json`, which the embedded stack writes when it starts."""
+    """Reads `<home>/run/settings.json`, which the embedded stack writes at start-up."""
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[object, str, bool]:  # noqa: ARG002
         return None, field_name, False
@@ -222,7 +222,7 @@ class _StoredSource(PydanticBaseSettingsSource):
 
 
 def store(home: Path, values: Mapping[str, str | int]) -> Path:
-    """Write the embedded stack's settings (names as in `Settings`) whole, readable by their owner alone."""
+    """Write the embedded stack's settings (names as in `Settings`) atomically, readable by their owner only."""
     path = _stored_path(home)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_whole(path, json.dumps(dict(values), indent=1, sort_keys=True).encode(), mode=0o600, is_durable=True)

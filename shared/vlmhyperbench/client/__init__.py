@@ -1,4 +1,4 @@
-"""The Python client: one surface, blocking in `Client` and asynchronous in `AsyncClient`."""
+"""The Python client: one interface, blocking in `Client` and asynchronous in `AsyncClient`."""
 
 from importlib.util import find_spec
 
@@ -6,7 +6,7 @@ for _library in ("httpx2", "websockets"):
     if find_spec(_library) is None:
         raise ModuleNotFoundError(f"The client needs {_library}: pip install 'vlmhyperbench[client]'", name=_library)
 
-from vlmhyperbench.client.clients import AsyncClient, Client  # noqa: E402 - what they need is there
+from vlmhyperbench.client.clients import AsyncClient, Client  # noqa: E402 - their libraries are checked above
 from vlmhyperbench.client.handles import (  # noqa: E402
     AsyncExperimentHandle,
     AsyncRunHandle,

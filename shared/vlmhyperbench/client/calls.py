@@ -1,4 +1,4 @@
-"""The core of both clients: every request and how its answer is read, without doing any of it."""
+"""The requests of both clients, and how each response is parsed; this module does no I/O."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Id = UUID | str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Generic[T]):
-    """One request; `read` turns the body of a good answer into a value."""
+    """One request; `read` parses the body of a successful response."""
 
     method: str
     path: str
@@ -52,10 +52,10 @@ class Call(Generic[T]):
     good: tuple[int, ...] = (200, 201)
 
     def answer(self, status: int, body: bytes) -> T:
-        """Read an answer.
+        """Parse a response.
 
         Raises:
-            VlmHyperBenchError: the API refused; the class says what can be done about it.
+            VlmHyperBenchError: the API refused the request; the class says what can be done about it.
         """
         if status not in self.good:
             raise refusal_of(status, body)
@@ -63,24 +63,24 @@ class Call(Generic[T]):
 
 
 def _id(value: Id) -> str:
-    """Check an id, or the first digits of one, before anything is sent."""
+    """Check an id, or the first digits of an id, before the request is sent."""
     text = str(value).strip()
     ids_from(text)
     return text
 
 
 def identify(given: Id) -> Call[Identified]:
-    """Say which run, experiment or artifact an id stands for, whole or by its first digits."""
+    """Look up the run, experiment or artifact that a full id, or its first digits, stands for."""
     return _get(f"/ids/{_id(given)}", Identified)
 
 
 def health() -> Call[Health]:
-    """Ask whether the process answers."""
+    """Check that the API process responds."""
     return _get("/health", Health)
 
 
 def ready() -> Call[Ready]:
-    """Ask whether runs are accepted."""
+    """Check whether the API accepts runs."""
     return Call(method="GET", path="/ready", read=Ready.model_validate_json, good=(200, 503))
 
 
@@ -91,10 +91,10 @@ def create_run(
     priority: int = 0,
     idempotency_key: str | None = None,
 ) -> Call[RunDetail]:
-    """Submit a run: the name of a registry entry, or an entry, which may be written as a dictionary.
+    """Submit a run, given by the name of a registry entry, an entry, or a dictionary with an entry's fields.
 
     Raises:
-        RefusedInput: the dictionary is no entry of a run; every error, with its field.
+        RefusedInput: the dictionary is not a valid run entry; lists every error with its field.
     """
     body = checked(RunCreate, {"run": run, "name": name, "priority": priority})
     return _post("/runs", RunDetail, body, idempotency_key)
@@ -103,51 +103,51 @@ def create_run(
 def rescore_run(
     run_id: Id, choices: RunRescore | None = None, *, idempotency_key: str | None = None
 ) -> Call[RunDetail]:
-    """Evaluate the answers of a run that has ended anew: a new run, which asks no model."""
+    """Re-score a finished run: a new run evaluates its stored answers and sends no requests to a model."""
     return _post(f"/runs/{_id(run_id)}/rescore", RunDetail, choices or RunRescore(), idempotency_key)
 
 
 def rerun_run(run_id: Id, choices: RunRerun | None = None, *, idempotency_key: str | None = None) -> Call[RunDetail]:
-    """Run again, and keep what has not changed."""
+    """Repeat a run in a new run that reuses what has not changed."""
     return _post(f"/runs/{_id(run_id)}/rerun", RunDetail, choices or RunRerun(), idempotency_key)
 
 
 def upload_answers(content: bytes) -> Call[Answers]:
-    """Send a file of answers in the neutral form."""
+    """Upload a file of answers in the neutral format."""
     headers = {"Content-Type": "application/x-ndjson"}
     return Call(method="POST", path="/answers", read=Answers.model_validate_json, body=content, headers=headers)
 
 
 def import_run(choices: RunImport, *, idempotency_key: str | None = None) -> Call[RunDetail]:
-    """Evaluate the answers of a file that was sent."""
+    """Submit a run that evaluates the answers of an uploaded file."""
     return _post("/runs/import", RunDetail, choices, idempotency_key)
 
 
 def get_run(run_id: Id) -> Call[RunDetail]:
-    """Read one run, with its spec, phases and jobs."""
+    """Return one run with its spec, phases and jobs."""
     return _get(f"/runs/{_id(run_id)}", RunDetail)
 
 
 def list_runs(
     *, state: str | None = None, experiment_id: Id | None = None, limit: int = 50, cursor: str | None = None
 ) -> Call[Page[Run]]:
-    """List runs, the newest first."""
+    """List runs, newest first."""
     experiment = _id(experiment_id) if experiment_id is not None else None
     return _page("/runs", Page[Run], state=state, experiment_id=experiment, limit=limit, cursor=cursor)
 
 
 def cancel_run(run_id: Id) -> Call[RunDetail]:
-    """Ask for a run to be cancelled; its rows stay."""
+    """Request the cancellation of a run; its stored rows are kept."""
     return _post(f"/runs/{_id(run_id)}/cancel", RunDetail)
 
 
 def pause_run(run_id: Id) -> Call[RunDetail]:
-    """Stop assigning a run's jobs; running ones drain."""
+    """Pause a run: no more of its jobs are assigned, and running jobs drain."""
     return _post(f"/runs/{_id(run_id)}/pause", RunDetail)
 
 
 def resume_run(run_id: Id) -> Call[RunDetail]:
-    """Let a paused run go on."""
+    """Resume a paused run."""
     return _post(f"/runs/{_id(run_id)}/resume", RunDetail)
 
 
@@ -158,37 +158,37 @@ def create_experiment(
     priority: int = 0,
     idempotency_key: str | None = None,
 ) -> Call[ExperimentDetail]:
-    """Submit an experiment: the name of a registry entry, or an entry, which may be written as a dictionary.
+    """Submit an experiment, given by the name of a registry entry, an entry, or a dictionary with an entry's fields.
 
     Raises:
-        RefusedInput: the dictionary is no entry of an experiment; every error, with its field.
+        RefusedInput: the dictionary is not a valid experiment entry; lists every error with its field.
     """
     body = checked(ExperimentCreate, {"experiment": experiment, "name": name, "priority": priority})
     return _post("/experiments", ExperimentDetail, body, idempotency_key)
 
 
 def get_experiment(experiment_id: Id) -> Call[ExperimentDetail]:
-    """Read one experiment, with its runs."""
+    """Return one experiment with its runs."""
     return _get(f"/experiments/{_id(experiment_id)}", ExperimentDetail)
 
 
 def list_experiments(*, state: str | None = None, limit: int = 50, cursor: str | None = None) -> Call[Page[Experiment]]:
-    """List experiments, the newest first."""
+    """List experiments, newest first."""
     return _page("/experiments", Page[Experiment], state=state, limit=limit, cursor=cursor)
 
 
 def cancel_experiment(experiment_id: Id) -> Call[ExperimentDetail]:
-    """Ask for an experiment and its open runs to be cancelled."""
+    """Request the cancellation of an experiment and its open runs."""
     return _post(f"/experiments/{_id(experiment_id)}/cancel", ExperimentDetail)
 
 
 def pause_experiment(experiment_id: Id) -> Call[ExperimentDetail]:
-    """Stop assigning the jobs of an experiment's open runs; running ones drain."""
+    """Pause the open runs of an experiment: no more of their jobs are assigned, and running jobs drain."""
     return _post(f"/experiments/{_id(experiment_id)}/pause", ExperimentDetail)
 
 
 def resume_experiment(experiment_id: Id) -> Call[ExperimentDetail]:
-    """Let the paused runs of an experiment go on."""
+    """Resume the paused runs of an experiment."""
     return _post(f"/experiments/{_id(experiment_id)}/resume", ExperimentDetail)
 
 
@@ -202,7 +202,7 @@ def list_results(
     limit: int = 50,
     cursor: str | None = None,
 ) -> Call[Page[Result]]:
-    """List the answered samples of a run, in their order."""
+    """List the results of a run (request records with answers and scores), in their order."""
     return _page(
         "/results",
         Page[Result],
@@ -217,7 +217,7 @@ def list_results(
 
 
 def get_evaluation(evaluation_id: str) -> Call[Evaluation]:
-    """Read what decides a quality number, by its short id."""
+    """Return an evaluation identity (everything that determines a quality number) by its short id."""
     return _get(f"/evaluations/{evaluation_id}", Evaluation)
 
 
@@ -227,19 +227,19 @@ def list_workers(*, include_gone: bool = False) -> Call[Page[Worker]]:
 
 
 def list_registry(kind: str | None = None) -> Call[Page[RegistrySummary]]:
-    """List registry entries, of one kind or of all."""
+    """List the registry entries of one kind, or of all kinds."""
     return _page("/registry", Page[RegistrySummary], kind=kind)
 
 
 def get_registry_entry(kind: str, name: str) -> Call[RegistryEntry]:
-    """Read one registry entry."""
+    """Return one registry entry."""
     return _get(f"/registry/{kind}/{name}", RegistryEntry)
 
 
 def list_artifacts(
     *, run_id: Id | None = None, experiment_id: Id | None = None, limit: int = 50, cursor: str | None = None
 ) -> Call[Page[Artifact]]:
-    """List the files of a run or experiment, all at once; or those of the project, in pages."""
+    """List the files of a run or experiment in one page, or those of the project in several pages."""
     return _page("/artifacts", Page[Artifact], run_id=run_id, experiment_id=experiment_id, limit=limit, cursor=cursor)
 
 
@@ -249,17 +249,17 @@ def artifact_content(artifact_id: Id) -> Call[bytes]:
 
 
 def get_image(run_id: Id, sha256: str) -> Call[bytes]:
-    """Download an image that a run asked about."""
+    """Download an image of a run's samples."""
     return Call(method="GET", path=f"/runs/{_id(run_id)}/images/{sha256}", read=bytes)
 
 
 def get_report(scope_id: Id) -> Call[Report]:
-    """Read the newest report of a run or experiment."""
+    """Return the newest report of a run or experiment."""
     return _get(f"/reports/{_id(scope_id)}", Report)
 
 
 def create_ticket() -> Call[BrowserTicket]:
-    """Make an address that opens the stack's page in one browser, once."""
+    """Create a one-time URL that opens the stack's web page in one browser."""
     return _post("/tickets", BrowserTicket)
 
 

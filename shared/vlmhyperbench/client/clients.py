@@ -1,4 +1,4 @@
-"""`Client` and `AsyncClient`: the same resources over the same calls; only how a call is sent differs."""
+"""`Client` and `AsyncClient`: the same resources and calls, sent by blocking or asynchronous I/O."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ T = TypeVar("T")
 
 _PREFIX = "/api/v1"
 _PAUSES_S = (0.2, 0.5, 1.0, None)
-"""Between tries of a call; None after the last."""
+"""Pauses between the attempts of a call; None after the last attempt."""
 GIVE_UP_S = 60.0
-"""How long a live feed is tried again before it raises."""
+"""How long reconnecting to the live feed is attempted before it raises."""
 
 
 class Runs(Resource):
@@ -92,7 +92,7 @@ class AsyncExperiments(AsyncResource):
 
 
 class Api(Resource):
-    """Everything that has one or two calls."""
+    """Resources that have only one or two calls."""
 
     health = Now(calls.health)
     ready = Now(calls.ready)
@@ -111,7 +111,7 @@ class Api(Resource):
 
 
 class AsyncApi(AsyncResource):
-    """Everything that has one or two calls."""
+    """Resources that have only one or two calls."""
 
     health = Later(calls.health)
     ready = Later(calls.ready)
@@ -132,7 +132,7 @@ class AsyncApi(AsyncResource):
 class Client(Api):
     """The blocking client; a context manager that closes its connections.
 
-    Where neither argument is given, `VLMHB_API_URL` and `VLMHB_API_KEY` are read, then the embedded stack's files.
+    An argument that is missing is read from `VLMHB_API_URL` or `VLMHB_API_KEY`, then from the embedded stack's files.
     """
 
     def __init__(
@@ -150,10 +150,10 @@ class Client(Api):
         self.experiments = Experiments(self)
 
     def send(self, call: Call[T]) -> T:
-        """Send a call; what may help is tried again, which is safe since every POST carries an idempotency key.
+        """Send a call. Transport errors are retried, which is safe because every POST carries an idempotency key.
 
         Raises:
-            VlmHyperBenchError: the API refused, or does not answer.
+            VlmHyperBenchError: the API refused the call, or does not respond.
         """
         for pause in _PAUSES_S:
             try:
@@ -161,7 +161,7 @@ class Client(Api):
                 break
             except httpx2.TransportError as error:
                 if pause is None:
-                    raise _silent(self.connection, error) from error
+                    raise _unreachable(self.connection, error) from error
             time.sleep(pause)
         return call.answer(response.status_code, response.content)
 
@@ -173,14 +173,14 @@ class Client(Api):
         give_up_s: float = GIVE_UP_S,
         timeout_s: float | None = None,
     ) -> Iterator[Live]:
-        """Follow runs or experiments to their end: a snapshot of each, then every event once, in order, and progress.
+        """Follow runs or experiments until they end: a snapshot of each, then each event once, in order, and progress.
 
-        A broken connection is opened anew with the cursors; `since` starts after events that are known.
+        A broken connection is reopened at the cursors. `since` gives, per stream, the last event already known.
 
         Raises:
-            Unavailable: the feed has not answered for `give_up_s` seconds.
-            NotReady: not all have ended after `timeout_s` seconds.
-            Denied: the key is refused.
+            Unavailable: the feed could not be reached for `give_up_s` seconds.
+            NotReady: some streams have not ended after `timeout_s` seconds.
+            Denied: the API refused the key.
         """
         deadline = Deadline(timeout_s)
         cursors = Cursors([self.do(whole_id(stream)) for stream in streams], since)
@@ -212,10 +212,10 @@ class Client(Api):
             pause = min(pause * 2, LONGEST_PAUSE_S)
 
     def do(self, steps: Steps[T]) -> T:
-        """Send one call after the other, each made of the answers before it.
+        """Run a multi-call operation: send each call that it yields and pass the result back.
 
         Raises:
-            VlmHyperBenchError: a call was refused, or what it answered cannot be used.
+            VlmHyperBenchError: a call was refused, or its response cannot be used.
         """
         try:
             call = next(steps)
@@ -257,7 +257,7 @@ class AsyncClient(AsyncApi):
         """Send a call, as `Client.send` does.
 
         Raises:
-            VlmHyperBenchError: the API refused, or does not answer.
+            VlmHyperBenchError: the API refused the call, or does not respond.
         """
         for pause in _PAUSES_S:
             try:
@@ -265,7 +265,7 @@ class AsyncClient(AsyncApi):
                 break
             except httpx2.TransportError as error:
                 if pause is None:
-                    raise _silent(self.connection, error) from error
+                    raise _unreachable(self.connection, error) from error
             await asyncio.sleep(pause)
         return call.answer(response.status_code, response.content)
 
@@ -277,12 +277,12 @@ class AsyncClient(AsyncApi):
         give_up_s: float = GIVE_UP_S,
         timeout_s: float | None = None,
     ) -> AsyncIterator[Live]:
-        """Follow runs or experiments to their end, as `Client.live` does.
+        """Follow runs or experiments until they end, as `Client.live` does.
 
         Raises:
-            Unavailable: the feed has not answered for `give_up_s` seconds.
-            NotReady: not all have ended after `timeout_s` seconds.
-            Denied: the key is refused.
+            Unavailable: the feed could not be reached for `give_up_s` seconds.
+            NotReady: some streams have not ended after `timeout_s` seconds.
+            Denied: the API refused the key.
         """
         deadline = Deadline(timeout_s)
         cursors = Cursors([await self.do(whole_id(stream)) for stream in streams], since)
@@ -314,10 +314,10 @@ class AsyncClient(AsyncApi):
             pause = min(pause * 2, LONGEST_PAUSE_S)
 
     async def do(self, steps: Steps[T]) -> T:
-        """Send one call after the other, each made of the answers before it.
+        """Run a multi-call operation: send each call that it yields and pass the result back.
 
         Raises:
-            VlmHyperBenchError: a call was refused, or what it answered cannot be used.
+            VlmHyperBenchError: a call was refused, or its response cannot be used.
         """
         try:
             call = next(steps)
@@ -353,7 +353,7 @@ def _request(call: Call[T]) -> dict[str, Any]:
     return {"params": call.params, "content": call.body, "headers": dict(call.headers)}
 
 
-def _silent(connection: Connection, error: httpx2.TransportError) -> Unavailable:
+def _unreachable(connection: Connection, error: httpx2.TransportError) -> Unavailable:
     return Unavailable(
         f"The API at {connection.url} does not answer: {error or type(error).__name__}.",
         cure="Start the stack with `vlmhyperbench up`, or check VLMHB_API_URL.",

@@ -1,4 +1,4 @@
-"""Two runs beside each other, in Python."""
+"""Compare two runs in Python."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class Regression(VlmHyperBenchError, AssertionError):
-    """A run is worse than it may be, or too few samples tell that it is not."""
+    """A metric dropped by more than is allowed, or there are too few samples to rule that out."""
 
     code = "regression"
 
 
 class RunComparison:
-    """The answers of a run, paired with a baseline's."""
+    """A run's answers paired with those of its baseline, sample by sample."""
 
     def __init__(self, found: comparing.Comparison) -> None:
         self._found = found
@@ -33,12 +33,12 @@ class RunComparison:
 
     @property
     def verdict(self) -> str:
-        """How the run stands, in one or two sentences."""
+        """The result of the comparison in one or two sentences."""
         return comparing.verdict(self._found)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What should be known before the numbers are believed."""
+        """Caveats to consider before trusting the numbers."""
         return self._found.warnings
 
     @property
@@ -47,7 +47,7 @@ class RunComparison:
         return self._found.deltas
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """Return everything, as `vlmhyperbench compare --json` prints it."""
+        """Return the whole comparison, as `vlmhyperbench compare --json` prints it."""
         return comparing.rows(self._found)
 
     def to_polars(self) -> polars.DataFrame:
@@ -61,12 +61,13 @@ class RunComparison:
         return polars.DataFrame(rows, infer_schema_length=None)
 
     def assert_no_regression(self, metric: str, max_drop: float = 0.0) -> None:
-        """Check that a metric has dropped by no more than `max_drop`, as a gate does.
+        """Check that a metric has dropped by at most `max_drop`, by the rule of a gate.
 
-        It holds where the whole 95 % interval of the paired drop is within; too few samples to tell is no success.
+        It passes only if the whole 95 % interval of the paired drop lies within `max_drop`; an inconclusive result
+        does not pass.
 
         Raises:
-            Regression: it has, or nobody can tell; an AssertionError.
+            Regression: the metric dropped by more, or the result is inconclusive; it is an AssertionError.
         """
         policy = GatePolicy(rules=(MetricRule(metric=metric, max_drop=max_drop),))
         checked = comparing.compare(self._found.baseline, self._found.other, policy=policy)

@@ -1,4 +1,4 @@
-"""Where the API is and which key to send: argument over environment over the embedded stack's own files."""
+"""Resolve the API's URL and key: arguments first, then the environment, then the embedded stack's files."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from vlmhyperbench.errors import InvalidInput, Unavailable
 from vlmhyperbench.local.supervisor.home import Home
 
 _MAX_KEY = 4096
-"""Characters of a key's file that are read."""
+"""Maximum number of characters that are read from a key file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """A resolved address and key; the key never shows in a representation."""
+    """A resolved URL and key; `repr` masks the key."""
 
     url: str
     api_key: str
@@ -27,7 +27,7 @@ class Connection:
 
     @property
     def live_url(self) -> str:
-        """Address of the live feed."""
+        """URL of the live feed."""
         parts = urlsplit(self.url)
         scheme = "wss" if parts.scheme == "https" else "ws"
         return f"{scheme}://{parts.netloc}{parts.path}/api/v1/live"
@@ -38,7 +38,7 @@ class Connection:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether the API is on this machine, where no proxy belongs in between."""
+        """Whether the API runs on this machine, so that proxies must be bypassed."""
         host = urlsplit(self.url).hostname or ""
         try:
             return ipaddress.ip_address(host).is_loopback
@@ -47,13 +47,13 @@ class Connection:
 
 
 def resolve(url: str | None = None, api_key: str | None = None, *, home: Home | None = None) -> Connection:
-    """Find the API.
+    """Resolve the API's URL and key.
 
-    `VLMHB_API_URL` names another machine's; its key comes from `VLMHB_API_KEY` or the file `VLMHB_API_KEY_FILE`.
+    `VLMHB_API_URL` points to an API elsewhere; its key comes from `VLMHB_API_KEY` or the file `VLMHB_API_KEY_FILE`.
 
     Raises:
-        Unavailable: no stack is known, or no key.
-        InvalidInput: the address is not http or https.
+        Unavailable: no stack or no key was found, or the key file cannot be read.
+        InvalidInput: the URL is not http or https, or the key holds characters that are not allowed.
     """
     stack = home or Home.default()
     address = url or os.environ.get("VLMHB_API_URL") or stack.api_url()

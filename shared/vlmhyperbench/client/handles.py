@@ -1,4 +1,4 @@
-"""Runs and experiments that can be asked themselves: waited for, read anew, scored, compared, paused."""
+"""Handles of runs and experiments: wait, refresh, pause, and read metrics, samples, comparisons and reports."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from vlmhyperbench.wire.runs import ExperimentDetail, RunDetail
 
 
 class _Bound(Output):
-    """What is bound to the client that it came by; its values are those of the last look."""
+    """Base of handles: bound to the client that returned them; values are those of the last response."""
 
     _client: Any = PrivateAttr()
 
     @classmethod
     def bind(cls, client: Any, found: Output) -> Self:
-        """Bind what the API answered to the client that asked."""
+        """Bind a response of the API to the client that received it."""
         handle = cls.model_validate(found, from_attributes=True)
         handle._client = client  # noqa: SLF001 - its own class
         return handle
 
     @property
     def client(self) -> Any:
-        """The client that it came by."""
+        """The client that returned this handle."""
         return self._client
 
 
@@ -41,19 +41,19 @@ class _Run(RunDetail, _Bound):
     model_config = ConfigDict(frozen=False)
 
     def take(self, newer: RunDetail) -> None:
-        """Take over the values of a newer look; the newest progress that is known stays."""
+        """Copy the values of a newer response; the last known progress is kept where it has none."""
         for name in RunDetail.model_fields:
             if name != "progress" or newer.progress is not None:
                 setattr(self, name, getattr(newer, name))
 
     def keep(self, message: Live) -> None:
-        """Keep the newest progress that the live feed tells."""
+        """Keep the newest progress from the live feed."""
         if isinstance(message, LiveProgress):
             self.progress = message.progress
 
 
 class RunHandle(_Run):
-    """A run, of the blocking client."""
+    """Handle of a run, for the blocking client."""
 
     refresh: ClassVar = RenewNow(calls.get_run)
     cancel: ClassVar = RenewNow(calls.cancel_run)
@@ -65,19 +65,19 @@ class RunHandle(_Run):
     report: ClassVar = DoNow(steps.save_report)
 
     def live(self, *, timeout_s: float | None = None) -> Iterator[Live]:
-        """Follow the run to its end."""
+        """Follow the run until it ends."""
         return self.client.live([self.id], since={self.id: self.event_seq}, timeout_s=timeout_s)  # type: ignore[no-any-return]
 
     def wait(self, *, progress: Progressing = False, timeout_s: float | None = None) -> Self:
-        """Wait until the run has ended, however it does.
+        """Wait until the run has ended, in whatever state.
 
         Args:
-            progress: Whether to show on stderr how far it is; or a function that is told.
-            timeout_s: How long to wait at most; the run goes on.
+            progress: Whether to show progress on stderr; or a function that is called with each progress.
+            timeout_s: Maximum time to wait; the run itself continues.
 
         Raises:
-            NotReady: it has not ended after `timeout_s`.
-            Unavailable: the live feed does not come back.
+            NotReady: the run has not ended after `timeout_s`.
+            Unavailable: the live feed could not be reached again.
         """
         with watching(progress, {self.id: self.name}) as display:
             for message in self.live(timeout_s=timeout_s):
@@ -87,7 +87,7 @@ class RunHandle(_Run):
 
 
 class AsyncRunHandle(_Run):
-    """A run, of the asynchronous client."""
+    """Handle of a run, for the asynchronous client."""
 
     refresh: ClassVar = RenewLater(calls.get_run)
     cancel: ClassVar = RenewLater(calls.cancel_run)
@@ -99,7 +99,7 @@ class AsyncRunHandle(_Run):
     report: ClassVar = DoLater(steps.save_report)
 
     def live(self, *, timeout_s: float | None = None) -> AsyncIterator[Live]:
-        """Follow the run to its end."""
+        """Follow the run until it ends."""
         return self.client.live([self.id], since={self.id: self.event_seq}, timeout_s=timeout_s)  # type: ignore[no-any-return]
 
     async def wait(self, *, progress: Progressing = False, timeout_s: float | None = None) -> Self:
@@ -118,22 +118,22 @@ class _Experiment(ExperimentDetail, _Bound):
 
     @property
     def streams(self) -> dict[UUID | str, int]:
-        """What its live feed is made of, with the last event that is known of each."""
+        """The streams of its live feed, each with the last known event."""
         return {self.id: self.event_seq, **{run.id: run.event_seq for run in self.runs}}
 
     @property
     def names(self) -> dict[UUID, str]:
-        """What its streams are called."""
+        """The name of each stream."""
         return {self.id: self.name, **{run.id: run.name for run in self.runs}}
 
     def take(self, newer: ExperimentDetail) -> None:
-        """Take over the values of a newer look."""
+        """Copy the values of a newer response."""
         for name in ExperimentDetail.model_fields:
             setattr(self, name, getattr(newer, name))
 
 
 class ExperimentHandle(_Experiment):
-    """An experiment, of the blocking client."""
+    """Handle of an experiment, for the blocking client."""
 
     refresh: ClassVar = RenewNow(calls.get_experiment)
     cancel: ClassVar = RenewNow(calls.cancel_experiment)
@@ -143,11 +143,11 @@ class ExperimentHandle(_Experiment):
     report: ClassVar = DoNow(steps.save_report)
 
     def live(self, *, timeout_s: float | None = None) -> Iterator[Live]:
-        """Follow the experiment and its runs to their end."""
+        """Follow the experiment and its runs until they end."""
         return self.client.live(self.streams, since=self.streams, timeout_s=timeout_s)  # type: ignore[no-any-return]
 
     def wait(self, *, progress: Progressing = False, timeout_s: float | None = None) -> Self:
-        """Wait until every run and their comparison have ended, as `RunHandle.wait` does."""
+        """Wait until every run and the comparison have ended, as `RunHandle.wait` does."""
         with watching(progress, self.names) as display:
             for message in self.live(timeout_s=timeout_s):
                 show(message, display)
@@ -155,7 +155,7 @@ class ExperimentHandle(_Experiment):
 
 
 class AsyncExperimentHandle(_Experiment):
-    """An experiment, of the asynchronous client."""
+    """Handle of an experiment, for the asynchronous client."""
 
     refresh: ClassVar = RenewLater(calls.get_experiment)
     cancel: ClassVar = RenewLater(calls.cancel_experiment)
@@ -165,11 +165,11 @@ class AsyncExperimentHandle(_Experiment):
     report: ClassVar = DoLater(steps.save_report)
 
     def live(self, *, timeout_s: float | None = None) -> AsyncIterator[Live]:
-        """Follow the experiment and its runs to their end."""
+        """Follow the experiment and its runs until they end."""
         return self.client.live(self.streams, since=self.streams, timeout_s=timeout_s)  # type: ignore[no-any-return]
 
     async def wait(self, *, progress: Progressing = False, timeout_s: float | None = None) -> Self:
-        """Wait until every run and their comparison have ended, as `RunHandle.wait` does."""
+        """Wait until every run and the comparison have ended, as `RunHandle.wait` does."""
         with watching(progress, self.names) as display:
             async for message in self.live(timeout_s=timeout_s):
                 show(message, display)

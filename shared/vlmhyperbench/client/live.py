@@ -1,4 +1,4 @@
-"""The core of the live feed: cursors that survive a reconnection, so that each event is seen once, in order."""
+"""Cursors of the live feed: they survive reconnections, so that each event is delivered once, in order; no I/O."""
 
 from __future__ import annotations
 
@@ -35,29 +35,29 @@ _ENDS = frozenset(f"run.{state.lower()}" for state in RunState if state.is_termi
 
 
 class Cursors:
-    """What is followed, and the last event seen of each."""
+    """The followed streams, each with the last event seen."""
 
     def __init__(self, streams: Iterable[UUID | str], since: Mapping[UUID | str, int] | None = None) -> None:
         start = {UUID(str(stream)): seq for stream, seq in (since or {}).items()}
         self.seen = {UUID(str(stream)): start.get(UUID(str(stream)), 0) for stream in streams}
         self._last: dict[UUID, int] = {}
-        """Stream that has ended → number of its last event."""
+        """Ended stream → sequence number of its last event."""
 
     @property
     def is_over(self) -> bool:
-        """Whether everything that is followed has ended, and every event of it was seen."""
+        """Whether every followed stream has ended and all of its events were seen."""
         return all(seq >= self._last.get(stream, seq + 1) for stream, seq in self.seen.items())
 
     def subscription(self) -> str:
-        """Write the message that subscribes to everything after what was seen."""
+        """Return the message that subscribes to all events after the last one seen."""
         cursors = [Cursor(stream=stream, since=seq) for stream, seq in self.seen.items()]
         return Subscribe(subscribe=cursors).model_dump_json()
 
     def accept(self, text: str | bytes) -> Live | None:
-        """Read a message; None for an event that was seen before.
+        """Parse a message; None for an event that was seen before.
 
         Raises:
-            Unavailable: the server skipped an event, or sent what is no message; connecting anew repairs it.
+            Unavailable: the server skipped an event or sent an invalid message; reconnecting recovers from both.
         """
         try:
             message = LIVE_MESSAGE.validate_json(text)
@@ -81,7 +81,7 @@ class Cursors:
 
 
 def fatal_of(error: Exception) -> VlmHyperBenchError | None:
-    """Return what to raise where connecting anew cannot help, else None."""
+    """Return the error to raise where reconnecting cannot help, else None."""
     if isinstance(error, InvalidStatus) and error.response.status_code in {401, 403}:
         return Denied("The live feed refused the API key.", cure="Check VLMHB_API_KEY, or start the stack anew.")
     if isinstance(error, ConnectionClosed) and error.rcvd is not None:
@@ -93,34 +93,34 @@ def fatal_of(error: Exception) -> VlmHyperBenchError | None:
 
 
 CONNECTION_ERRORS = (OSError, TimeoutError, WebSocketException, Unavailable)
-"""What connecting anew may repair."""
+"""Errors that reconnecting may resolve."""
 
 
 class Deadline:
-    """The instant at which waiting ends; without a time-out it never does."""
+    """The instant at which waiting ends; without a timeout there is none."""
 
     def __init__(self, timeout_s: float | None) -> None:
         self._timeout_s = timeout_s
         self._at = None if timeout_s is None else time.monotonic() + timeout_s
 
     def left_s(self) -> float | None:
-        """Return how long may still be waited.
+        """Return the time left, or None without a timeout.
 
         Raises:
-            NotReady: no longer.
+            NotReady: the deadline has passed.
         """
         if self._at is None:
             return None
         left = self._at - time.monotonic()
         if left <= 0:
             raise NotReady(
-                f"What is followed has not ended after {self._timeout_s:g} s; it goes on.",
-                cure="Follow it again, or give it more time.",
+                f"The followed runs have not ended after {self._timeout_s:g} s; they continue.",
+                cure="Follow them again, or set a longer timeout.",
                 code="timeout",
             )
         return left
 
 
 def given_up(error: Exception, give_up_s: float) -> Unavailable:
-    """Say that the feed did not come back."""
+    """Return the error for a feed that could not be reached again."""
     return Unavailable(f"The live feed has not answered for {give_up_s:.0f} s: {error}", cure="Is the stack up?")

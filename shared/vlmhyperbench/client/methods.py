@@ -1,4 +1,4 @@
-"""How a method is made of a call, or of steps, once for each way of sending: now, or by a coroutine."""
+"""Descriptors that turn a call, or an operation of several calls, into a blocking or a coroutine method."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class AsyncResource:
 
 
 class Now(Generic[P, T]):
-    """A method that sends a call and returns its answer."""
+    """A method that sends a call and returns its result."""
 
     def __init__(self, build: Callable[P, Call[T]]) -> None:
         self._build = build
@@ -60,7 +60,7 @@ class Now(Generic[P, T]):
 
 
 class Later(Generic[P, T]):
-    """A coroutine method that sends a call and returns its answer."""
+    """A coroutine method that sends a call and returns its result."""
 
     def __init__(self, build: Callable[P, Call[T]]) -> None:
         self._build = build
@@ -74,7 +74,7 @@ class Later(Generic[P, T]):
 
 
 class HandleNow(Generic[P, T, U]):
-    """A method that sends a call and returns a handle of what it answers."""
+    """A method that sends a call and returns its result as a handle."""
 
     def __init__(self, build: Callable[P, Call[T]], bind: Callable[[Any, T], U]) -> None:
         self._build, self._bind = build, bind
@@ -88,7 +88,7 @@ class HandleNow(Generic[P, T, U]):
 
 
 class HandleLater(Generic[P, T, U]):
-    """A coroutine method that sends a call and returns a handle of what it answers."""
+    """A coroutine method that sends a call and returns its result as a handle."""
 
     def __init__(self, build: Callable[P, Call[T]], bind: Callable[[Any, T], U]) -> None:
         self._build, self._bind = build, bind
@@ -102,7 +102,7 @@ class HandleLater(Generic[P, T, U]):
 
 
 class RenewNow(Generic[T]):
-    """A method of a handle that sends a call about it, and takes over what that answers."""
+    """A method of a handle that sends a call with its id and updates the handle from the result."""
 
     def __init__(self, build: Callable[[UUID], Call[T]]) -> None:
         self._build = build
@@ -118,7 +118,7 @@ class RenewNow(Generic[T]):
 
 
 class RenewLater(Generic[T]):
-    """The same as a coroutine."""
+    """The coroutine form of `RenewNow`."""
 
     def __init__(self, build: Callable[[UUID], Call[T]]) -> None:
         self._build = build
@@ -134,7 +134,7 @@ class RenewLater(Generic[T]):
 
 
 class DoNow(Generic[S, P, T]):
-    """A method of a handle that takes steps about it."""
+    """A method of a handle that runs an operation of several calls on it."""
 
     def __init__(self, build: Callable[Concatenate[S, P], Steps[T]]) -> None:
         self._build = build
@@ -149,7 +149,7 @@ class DoNow(Generic[S, P, T]):
 
 
 class DoLater(Generic[S, P, T]):
-    """The same as a coroutine."""
+    """The coroutine form of `DoNow`."""
 
     def __init__(self, build: Callable[Concatenate[S, P], Steps[T]]) -> None:
         self._build = build

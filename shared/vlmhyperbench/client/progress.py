@@ -1,4 +1,4 @@
-"""Show live progress: bars with rates and ETA on a terminal, plain lines elsewhere, nothing where none is wanted."""
+"""Show live progress: bars with rates and ETA on a terminal, plain lines elsewhere, nothing if switched off."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ _ENDS = frozenset(state.value for state in RunState if state.is_terminal)
 
 
 class Display(Protocol):
-    """Told what happens to the runs that are followed."""
+    """Receives state changes and progress of the followed runs."""
 
     def state(self, run_id: UUID, state: str) -> None:
-        """A run entered a state."""
+        """Handle a change of a run's state."""
 
     def progress(self, progress: Progress) -> None:
-        """A stage of a run came further."""
+        """Handle new progress of a run's stage."""
 
 
-class Telling:
-    """Calls a function with every progress."""
+class Callback:
+    """Calls a function with each progress."""
 
-    def __init__(self, tell: Callable[[Progress], None]) -> None:
-        self._tell = tell
+    def __init__(self, function: Callable[[Progress], None]) -> None:
+        self._function = function
 
     def state(self, run_id: UUID, state: str) -> None:
-        """Tell nothing."""
+        """Do nothing: the function receives progress only."""
 
     def progress(self, progress: Progress) -> None:
-        """Tell where the run is."""
-        self._tell(progress)
+        """Call the function."""
+        self._function(progress)
 
 
 class Silent:
@@ -60,7 +60,7 @@ class Silent:
 
 
 class Lines:
-    """One line per change of state, and one every few seconds per run and stage."""
+    """Prints a line for each change of state, and one every few seconds per run and stage."""
 
     def __init__(self, names: Mapping[UUID, str]) -> None:
         self._names = names
@@ -68,13 +68,13 @@ class Lines:
         self._next: dict[tuple[UUID, str], float] = {}
 
     def state(self, run_id: UUID, state: str) -> None:
-        """Print a state that is new."""
+        """Print the state if it has changed."""
         if self._states.get(run_id) != state:
             self._states[run_id] = state
             _note(f"{self._names.get(run_id, run_id)}: {state.lower()}")
 
     def progress(self, progress: Progress) -> None:
-        """Print where the run is, unless it was printed a moment ago."""
+        """Print the progress, unless a line was printed in the last few seconds."""
         if progress.waits_for is not None:
             _note(f"{self._names.get(progress.run_id, progress.run_id)}: {describe(progress)}")
             return
@@ -96,14 +96,14 @@ class LiveBars:
         self._tasks: dict[UUID, TaskID] = {}
 
     def state(self, run_id: UUID, state: str) -> None:
-        """Show the state where the stage was."""
+        """Show the state in place of the stage."""
         self._bars.update(self._task(run_id), stage=state.lower())
         if state in _ENDS:
             self._bars.update(self._task(run_id), pace="")
             self._bars.stop_task(self._task(run_id))
 
     def progress(self, progress: Progress) -> None:
-        """Move the bar, or say why it stands still."""
+        """Advance the bar, or show what the run waits for."""
         if progress.waits_for is not None:
             self._bars.update(self._task(progress.run_id), pace=visible(describe(progress), keep=""))
             return
@@ -116,7 +116,7 @@ class LiveBars:
         )
 
     def _task(self, run_id: UUID) -> TaskID:
-        """Return the bar of a run (or of an experiment's own report), made when there is something to show."""
+        """Return the bar of a run (or of an experiment's own report); created when first needed."""
         if run_id not in self._tasks:
             name = self._names.get(run_id, str(run_id))
             self._tasks[run_id] = self._bars.add_task(visible(name, keep=""), total=None, stage="queued", pace="")
@@ -124,7 +124,7 @@ class LiveBars:
 
 
 def show(message: Live, display: Display) -> None:
-    """Tell a display what a message of the live feed says.
+    """Pass a message of the live feed to a display.
 
     Raises:
         NotFound: the feed knows no such run or experiment.
@@ -134,7 +134,7 @@ def show(message: Live, display: Display) -> None:
             display.state(message.stream, state)
             for progress in message.progress:
                 display.progress(progress)
-            if isinstance(waits_for, dict) and waits_for["code"] != "scheduler":  # that passes within a second
+            if isinstance(waits_for, dict) and waits_for["code"] != "scheduler":  # this wait ends within a second
                 why = str(waits_for["message"])
                 display.progress(Progress(run_id=message.stream, stage="waiting", done=0, waits_for=why))
         case LiveEvent(event={"type": str(kind)}) if kind.startswith("run.") and kind[4:].upper() in _STATES:
@@ -146,14 +146,14 @@ def show(message: Live, display: Display) -> None:
 
 
 Progressing = bool | Callable[[Progress], None]
-"""Whether progress is shown, or who is told."""
+"""Whether to show progress, or a function that receives it."""
 
 
 @contextmanager
 def watching(progress: Progressing, names: Mapping[UUID, str]) -> Iterator[Display]:
-    """Choose how progress is shown; `names` is what the runs are called."""
+    """Choose the display for progress; `names` maps run ids to names."""
     if callable(progress):
-        yield Telling(progress)
+        yield Callback(progress)
     elif not progress:
         yield Silent()
     elif not sys.stderr.isatty():
@@ -180,7 +180,7 @@ def _note(text: str) -> None:
 
 
 def describe(progress: Progress) -> str:
-    """Write one line: stage, done of total, rate and time left; or why nothing happens."""
+    """Return one line with stage, done of total, rate and time left; or with what the run waits for."""
     if progress.waits_for is not None:
         return f"waiting: {progress.waits_for}"
     of_total = f"/{progress.total}" if progress.total is not None else ""
@@ -189,7 +189,7 @@ def describe(progress: Progress) -> str:
 
 
 def pace(progress: Progress) -> str:
-    """Write rate, time left and failures, as far as they are known."""
+    """Return rate, time left, failures, speeds and resources, as far as they are known."""
     parts = []
     if progress.rate_per_s is not None:
         parts.append(f"{progress.rate_per_s:.1f}/s")
@@ -217,7 +217,7 @@ def _speeds(speeds: Speeds | None) -> list[str]:
 
 
 def _resources(resources: Resources | None) -> list[str]:
-    """Write what the engine and the accelerators take; the processors' share says it where nothing else is known."""
+    """Return the resource use of engine, accelerators and CPU, as far as it is known."""
     if resources is None:
         return []
     parts = []

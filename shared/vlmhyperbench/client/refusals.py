@@ -1,4 +1,4 @@
-"""Turn an answer that refuses into an exception of the product's own tree."""
+"""Turn an error response of the API into an exception of the product's error tree."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CLASS_OF: dict[int, type[VlmHyperBenchError]] = {
 
 
 class RefusedInput(InvalidInput):
-    """The API found the input wrong; `errors` lists each thing, with field, file and line where they are known."""
+    """The API rejected the input; `errors` lists each problem, with field, file and line where known."""
 
     def __init__(self, message: str, *, cure: str, code: str, errors: list[ProblemItem]) -> None:
         super().__init__(message, cure=cure, code=code)
@@ -35,10 +35,10 @@ class RefusedInput(InvalidInput):
 
 
 def checked(model: type[Body], values: Mapping[str, Any]) -> Body:
-    """Make a body before it is sent.
+    """Validate a request body before it is sent.
 
     Raises:
-        RefusedInput: a value is none; every error, with its field.
+        RefusedInput: a value is not valid; lists every error with its field.
     """
     try:
         return model.model_validate(dict(values))
@@ -53,7 +53,7 @@ def checked(model: type[Body], values: Mapping[str, Any]) -> Body:
 
 
 def refusal_of(status: int, body: bytes) -> VlmHyperBenchError:
-    """Read problem+json; an answer that is none (a proxy's page) is described by its status."""
+    """Parse problem+json; a response in another form (such as a proxy's page) is described by its status."""
     try:
         problem = Problem.model_validate_json(body)
     except ValidationError:

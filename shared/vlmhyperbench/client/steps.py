@@ -1,4 +1,4 @@
-"""What takes several calls, written once for both clients: each step yields a call and is sent its answer."""
+"""Operations of several calls, written once for both clients: a generator yields calls and is sent their results."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ Where = Mapping[str, object] | Callable[[Result], bool] | None
 
 PAGE_ROWS = 500
 _ASKED = ("status", "outcome", "doc_class", "question_type")
-"""Filters that the API applies; all others are applied here."""
+"""Filters that the API applies; all others are applied by the client."""
 _SAMPLES = "samples.parquet"
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 def whole_id(given: UUID | str) -> Steps[UUID]:
-    """Return a whole id; only one that is given by its first digits is looked up."""
+    """Return the full id; only an abbreviated id is looked up by a call."""
     try:
         return UUID(str(given))
     except ValueError:
@@ -46,11 +46,11 @@ def whole_id(given: UUID | str) -> Steps[UUID]:
 
 
 def metrics(subject: RunDetail | ExperimentDetail, by: str | None = None) -> Steps[Rows[MetricRow]]:
-    """Read the scores as the reports have them: over all answers, or `by` a group column such as `doc_class`.
+    """Return the scores as in the reports: over all answers, or `by` a group column such as `doc_class`.
 
     Raises:
         NotReady: a run has no report yet.
-        NotFound: it ended without one, or has no such groups.
+        NotFound: a run ended without a report, or its report has no such groups.
     """
     rows: list[MetricRow] = []
     for run in subject.runs if isinstance(subject, ExperimentDetail) else [subject]:
@@ -70,15 +70,15 @@ def metrics(subject: RunDetail | ExperimentDetail, by: str | None = None) -> Ste
 
 
 def samples(run: RunDetail, where: Where = None, limit: int | None = None) -> Steps[SampleRows]:
-    """Read the answered samples of a run.
+    """Return the results of a run: request records with answers and scores.
 
     Args:
         run: The run.
-        where: Values that a sample's fields or groups must have, `{"outcome": "model_failure"}`; or a function.
-        limit: At most so many.
+        where: Required values of fields or groups, such as `{"outcome": "model_failure"}`; or a predicate function.
+        limit: Maximum number of samples.
 
     Raises:
-        InvalidInput: the filter names what a sample does not have.
+        InvalidInput: the filter names a field or group that samples do not have.
     """
     wanted = dict(where) if isinstance(where, Mapping) else {}
     asked: dict[str, Any] = {name: wanted.pop(name) for name in _ASKED if name in wanted}
@@ -101,12 +101,12 @@ def samples(run: RunDetail, where: Where = None, limit: int | None = None) -> St
 
 
 def compare(run: RunDetail, other: Run | UUID | str) -> Steps[RunComparison]:
-    """Pair the answers of a run with those of another, which is its baseline.
+    """Compare a run with its baseline `other`, paired by sample.
 
     Raises:
         NotReady: a run has no report yet.
-        NotFound: one ended without a report.
-        Unavailable: a library is missing, or a file did not arrive as it was stored.
+        NotFound: a run ended without a report.
+        Unavailable: a library is missing, or a downloaded file does not match its hash.
     """
     with needed_for("compare()", extra="reports"):
         from vlmhyperbench.client.comparing import RunComparison
@@ -118,11 +118,11 @@ def compare(run: RunDetail, other: Run | UUID | str) -> Steps[RunComparison]:
 
 
 def measures(run: Run) -> Steps[Samples]:
-    """Download what a run's report measured of every sample.
+    """Download the per-sample scores of a run's report.
 
     Raises:
-        NotReady: it has no such file.
-        Unavailable: the file did not arrive as it was stored.
+        NotReady: the report has no such file.
+        Unavailable: the downloaded file does not match its hash.
     """
     with needed_for("A comparison", extra="reports"):
         from vlmhyperbench.reports.samples import read_samples
@@ -135,12 +135,12 @@ def measures(run: Run) -> Steps[Samples]:
 
 
 def save_report(subject: RunDetail | ExperimentDetail, folder: Path | str | None = None) -> Steps[Path]:
-    """Download the newest report into a folder (`./report-<id>` where none is named); return the file to open.
+    """Download the newest report into a folder (default `./report-<id>`); return the path of the file to open.
 
     Raises:
         NotReady: there is no report yet.
-        NotFound: it ended without one.
-        Unavailable: the folder cannot be written, or a file did not arrive as it was stored.
+        NotFound: the run or experiment ended without a report.
+        Unavailable: the folder cannot be written, or a downloaded file does not match its hash.
     """
     found: Report = yield calls.get_report(subject.id)
     place = Path(folder) if folder is not None else Path(f"report-{short(found.id)}")
@@ -148,10 +148,10 @@ def save_report(subject: RunDetail | ExperimentDetail, folder: Path | str | None
 
 
 def save_files(found: Report, folder: Path) -> Steps[Path]:
-    """Download the files of a report into a folder, each whole or not at all, and return the one to open.
+    """Download the files of a report into a folder, each written atomically; return the path of the file to open.
 
     Raises:
-        Unavailable: the folder cannot be written, or a file did not arrive as it was stored.
+        Unavailable: the folder cannot be written, or a downloaded file does not match its hash.
     """
     for file in found.files:
         if _FILE_NAME.fullmatch(file.name) is None:
@@ -163,7 +163,7 @@ def save_files(found: Report, folder: Path) -> Steps[Path]:
 
 
 def main_file(found: Report) -> Artifact | None:
-    """Return the file of a report that a person opens."""
+    """Return the report's main file, which a person opens."""
     return _file_of(found, "report.html") or _file_of(found, "report.md")
 
 
@@ -171,7 +171,7 @@ def store(folder: Path, files: Mapping[str, bytes]) -> None:
     """Write files into a folder.
 
     Raises:
-        Unavailable: it cannot be written.
+        Unavailable: the folder or a file cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

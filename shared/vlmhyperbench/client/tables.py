@@ -1,4 +1,4 @@
-"""Rows that an answer has: as models, as plain dictionaries, and as a Polars table."""
+"""Rows of a result: as models, as plain dictionaries, and as a Polars table."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _SHOWN = 10
 
 
 class MetricRow(BaseModel):
-    """What one metric says of one run, over all its answers or over one group of them."""
+    """The value of one metric for one run, over all of its answers or one group of them."""
 
     model_config = ConfigDict(frozen=True)
 
     run: str
     metric: str
     group: str | None = None
-    """Value of the column that was asked for; None over all answers."""
+    """Value of the requested group column; None over all answers."""
     value: float | None
     ci_low: float | None
-    """Ends of the 95 % interval."""
+    """Bounds of the 95 % interval: `ci_low` and `ci_high`."""
     ci_high: float | None
     n: int
-    """Answers that have a value."""
+    """Number of answers that have a value."""
     n_without_value: int
     target: str
     task: str
@@ -39,7 +39,7 @@ class MetricRow(BaseModel):
 
 
 class Rows(Sequence[Row], Generic[Row]):
-    """Rows in their order."""
+    """An immutable sequence of rows."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self._rows = tuple(rows)
@@ -78,10 +78,10 @@ class Rows(Sequence[Row], Generic[Row]):
 
 
 class SampleRows(Rows[Result]):
-    """Samples of a run; as a table each has its group columns and one column per metric."""
+    """Results of a run; their table has the group columns and one column per metric."""
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """Return each sample flat: its groups and the values of its metrics beside what else it has."""
+        """Return each sample as a flat dictionary: its fields, its groups and the values of its metrics."""
         return [_flat(row) for row in self]
 
 

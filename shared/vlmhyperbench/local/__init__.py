@@ -1,1 +1,1 @@
-"""The embedded stack: the same servers as everywhere, started as children on this machine."""
+"""The embedded stack: the same servers as in any deployment, started as child processes on this machine."""

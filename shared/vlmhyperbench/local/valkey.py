@@ -1,4 +1,4 @@
-"""The embedded Valkey: the wheel's own server on a loopback port with a password; what it holds may be lost."""
+"""The embedded Valkey: the server from a wheel, on a loopback port with a password; its data may be lost."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ save ""
 maxmemory 256mb
 maxmemory-policy noeviction
 """
-"""`noeviction`: any other policy drops queued messages silently."""
+"""`noeviction`: any other policy would silently drop queued messages."""
 
 
 class Valkey:
-    """One Valkey server in one folder, child of this process."""
+    """A Valkey server in its own folder, run as a child of this process."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.resolve()
@@ -50,7 +50,7 @@ class Valkey:
         self._lock = FolderLock(self._folder, "Valkey")
         self._process: ServerProcess | None = None
         self.log = self._folder / "valkey.log"
-        """Where the server writes what it has to say."""
+        """The server's log file."""
 
     @property
     def pid(self) -> int | None:
@@ -58,18 +58,18 @@ class Valkey:
         return self._process.pid if self.is_running() and self._process else None
 
     def is_running(self) -> bool:
-        """Say whether the server was started and has not ended."""
+        """Return whether the server was started and has not ended."""
         return self._process is not None and self._process.is_running()
 
     def start(self) -> str:
-        """Start the server and return its URL, which redis-py and Celery both understand.
+        """Start the server and return its URL, in the form that redis-py and Celery accept.
 
-        The port of the last start is taken again where it is free, so that clients find a restarted server. A server
-        that a killed owner left behind is stopped first. An append-only file that cannot be read is moved aside:
-        the broker may be empty at any time.
+        The port of the last start is used again if it is free, so that clients find a restarted server. An orphan
+        server of a killed owner is stopped first. An unreadable append-only file is renamed and a new one begun, since
+        the broker's content may be lost at any time.
 
         Raises:
-            Conflict: another process runs this folder's server.
+            Conflict: another process runs the server of this folder.
             NotFound: the wheel with the server is not installed.
             Unavailable: the server does not start; the message quotes its log.
         """
@@ -87,7 +87,7 @@ class Valkey:
                 except Unavailable:
                     if attempt == _TRIES:
                         raise
-                    self._set_damage_aside()
+                    self._move_damaged_file()
         except BaseException:
             self.stop()
             raise
@@ -123,7 +123,7 @@ class Valkey:
         with redis.Redis(host=_HOST, port=port, password=self._password, socket_timeout=1) as client:
             wait_until_ready(self._process, lambda: _answers(client), log=self.log, what="Valkey", timeout_s=_START_S)
 
-    def _set_damage_aside(self) -> None:
+    def _move_damaged_file(self) -> None:
         if self._process is not None:
             self._process.stop((signal.SIGTERM,), each_s=5)
             self._process = None
@@ -141,7 +141,7 @@ def _answers(client: redis.Redis) -> bool:
 
 
 def _free_port(wanted: int) -> int:
-    """Return the wanted port where it can be bound, else one that the system chooses."""
+    """Return the wanted port if it can be bound, else a port chosen by the system."""
     for port in (wanted, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

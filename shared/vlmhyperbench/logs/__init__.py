@@ -1,6 +1,6 @@
-"""Set up logging: one line per event on stderr, JSON or for people, with secrets masked wherever they appear.
+"""Configure logging: one line per event on stderr, as JSON or readable text, with secrets masked everywhere.
 
-stdout belongs to data. Third-party libraries that log through `logging` pass the same mask.
+stdout is reserved for data. Log records of third-party libraries pass through the same masking.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ __all__ = ["SecretMasker", "StreamMasker", "configure_logging", "get_logger", "h
 Form = Literal["json", "console", "auto"]
 
 process_masker = SecretMasker()
-"""What this process hides in every log line."""
+"""The secrets that are masked in every log line of this process."""
 
 _SECRET_KEY = re.compile(r"(password|passwd|secret|api_?key|authorization|token)$", re.IGNORECASE)
 
 
 def configure_logging(service: str, *, level: str = "INFO", form: Form = "auto") -> None:
-    """Log to stderr from now on; `auto` is for people on a terminal and JSON elsewhere.
+    """Log to stderr from now on; the form `auto` is readable text on a terminal and JSON elsewhere.
 
-    `VLMHB_LOG_LEVEL` and `VLMHB_LOG_FORM` win over the arguments.
+    `VLMHB_LOG_LEVEL` and `VLMHB_LOG_FORM` override the arguments.
     """
-    import structlog  # costs 0.3 s, which whoever only masks need not pay
+    import structlog  # imported late: it takes 0.3 s, which callers that only mask secrets avoid
 
     level = os.environ.get("VLMHB_LOG_LEVEL", level).upper()
     form = cast("Form", os.environ.get("VLMHB_LOG_FORM", form))
@@ -74,12 +74,12 @@ def configure_logging(service: str, *, level: str = "INFO", form: Form = "auto")
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level)
-    logging.getLogger("httpx2").setLevel(logging.WARNING)  # it tells of every request
+    logging.getLogger("httpx2").setLevel(logging.WARNING)  # it logs every request at INFO
     sys.excepthook = _log_uncaught
 
 
 def get_logger(name: str) -> FilteringBoundLogger:
-    """Return the logger of a module: `get_logger(__name__)`."""
+    """Return a module's logger: `get_logger(__name__)`."""
     import structlog  # see configure_logging
 
     return cast("FilteringBoundLogger", structlog.get_logger(name))

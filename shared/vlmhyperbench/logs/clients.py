@@ -1,7 +1,7 @@
-"""What clients do to a server is one line in its log: no traceback for their mistakes, and no key from their addresses.
+"""Log filters for errors that clients cause: one line each, without tracebacks and without keys from URLs.
 
-uvicorn logs a WebSocket's address with its query, in which clients may have put a key, and a traceback for text that
-is not UTF-8. asyncio logs a traceback for every connection that it cannot accept.
+uvicorn logs a WebSocket's URL with its query, into which clients may have put a key, and a traceback for text that is
+not UTF-8. asyncio logs a traceback for every connection that it cannot accept.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from collections.abc import Callable
 from vlmhyperbench_sdk.gateway import SECRET_MASK
 
 _QUIET_S = 10.0
-"""One line at most in this time says that no more connections can be accepted."""
+"""Minimum interval between two log lines about connections that cannot be accepted."""
 _SECRET_HEADERS = frozenset({"x-api-key", "authorization", "cookie", "sec-websocket-protocol"})
 _NO_MORE = "socket.accept() out of system resource"
 
 
 def quiet_client_errors() -> None:
-    """Filter the loggers of uvicorn and asyncio; doing it again changes nothing."""
+    """Add the filters to the loggers of uvicorn and asyncio; idempotent."""
     for name, kind in (("uvicorn.error", ClientMistakes), ("asyncio", AcceptFailures)):
         logger = logging.getLogger(name)
         if not any(isinstance(known, kind) for known in logger.filters):
@@ -28,14 +28,14 @@ def quiet_client_errors() -> None:
 
 
 def raise_open_files() -> None:
-    """Let this process open as many files as it may: every connection of a server is one."""
+    """Raise this process's limit of open files to the hard limit: each connection of a server needs a file."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 class ClientMistakes(logging.Filter):
-    """Hides keys in headers, the query of every logged address, and the traceback of text that is not UTF-8."""
+    """Hides keys in headers, the query of every logged URL, and tracebacks of text that is not UTF-8."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         match record.args:
@@ -50,27 +50,27 @@ class ClientMistakes(logging.Filter):
 
 
 class AcceptFailures(logging.Filter):
-    """Says once in a while, in one line, that connections wait because this process may open no more files."""
+    """Limits to one line per `_QUIET_S` the message that no connection is accepted for lack of open files."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._clock = clock
-        self._told_at: float | None = None
+        self._logged_at: float | None = None
 
     def filter(self, record: logging.LogRecord) -> bool:
         if not record.getMessage().startswith(_NO_MORE):
             return True
         now = self._clock()
-        if self._told_at is not None and now - self._told_at < _QUIET_S:
+        if self._logged_at is not None and now - self._logged_at < _QUIET_S:
             return False
-        self._told_at = now
+        self._logged_at = now
         reason = record.exc_info[1] if record.exc_info is not None else "no more resources"
         record.msg, record.args, record.exc_info = "Connections wait to be accepted: %s.", (str(reason),), None
         return True
 
 
 def _without_query(value: object) -> object:
-    """An address begins with a slash; what clients append to it is theirs."""
+    """Mask the query of a URL path (a text that begins with a slash): clients may put anything there."""
     if not isinstance(value, str) or not value.startswith("/") or "?" not in value:
         return value
     return f"{value.partition('?')[0]}?{SECRET_MASK}"

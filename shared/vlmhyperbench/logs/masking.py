@@ -1,4 +1,4 @@
-"""Hide the values of secrets wherever text leaves the process: raw, URL-encoded, JSON-escaped, as words, in base64."""
+"""Mask secrets in text that leaves the process: raw, URL-encoded, JSON-escaped, as words, or in base64."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from urllib.parse import quote, quote_plus
 from vlmhyperbench_sdk.gateway import SECRET_MASK
 
 SHORTEST_SECRET = 4
-"""Shorter values are not hidden: they would hide half of every text."""
+"""Minimum length in characters: masking shorter values would hide large parts of every text."""
 
 CUT = "…"
-"""Stands where text of a server was cut."""
+"""Marks where text of a server was truncated."""
 
 _SHORTEST_BASE64 = 6
 _NO_WORD = re.compile(r"[^\w.-]", re.ASCII)
 
 
 class SecretMasker:
-    """Knows the secrets of this process; `forget` is for those that leave with an unloaded model."""
+    """Masks the secrets of this process; `forget` removes those of an unloaded model."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._counts: dict[str, int] = {}
@@ -30,7 +30,7 @@ class SecretMasker:
         self.add(secrets)
 
     def add(self, secrets: Iterable[str]) -> None:
-        """Hide these values from now on."""
+        """Mask these values from now on."""
         for secret in secrets:
             if len(secret) >= SHORTEST_SECRET:
                 self._counts[secret] = self._counts.get(secret, 0) + 1
@@ -50,12 +50,12 @@ class SecretMasker:
         return self._pattern.sub(SECRET_MASK, text) if self._pattern is not None else text
 
     def mask_cut(self, text: str) -> str:
-        """Mask a text in which `…` stands where it was cut: what before one may begin a secret is left out, too."""
+        """Mask a text truncated at `…`: text before a `…` that may be the beginning of a secret is removed as well."""
         *cut, rest = self.mask(text).split(CUT)
         return CUT.join([*(part[: self.held_from(part)] for part in cut), rest])
 
     def mask_value(self, value: object) -> object:
-        """Mask every text inside a value of lists and mappings; names of keys too."""
+        """Mask every text inside a nested value of lists and mappings, keys included."""
         match value:
             case str():
                 return self.mask(value)
@@ -70,11 +70,11 @@ class SecretMasker:
         return self.mask(str(value)) if self._pattern is not None else value
 
     def matches(self, text: str) -> Iterable[re.Match[str]]:
-        """Every place in the text that would be masked, in order."""
+        """Yield every match that would be masked, in order."""
         return self._pattern.finditer(text) if self._pattern is not None else ()
 
     def held_from(self, text: str) -> int:
-        """Where the longest end of the text begins that may be the start of a secret; its length if there is none."""
+        """Return the index of the longest suffix that may begin a secret; the text's length if there is none."""
         longest = max((len(form) for form in self._forms), default=1) - 1
         for start in range(max(0, len(text) - longest), len(text)):
             if any(form.startswith(text[start:]) for form in self._forms):
@@ -88,14 +88,14 @@ class SecretMasker:
 
 
 class StreamMasker:
-    """Masks a text that comes in pieces; a secret that is cut by a border between pieces stays hidden too."""
+    """Masks a text that arrives in pieces, including secrets that span two pieces."""
 
     def __init__(self, masker: SecretMasker) -> None:
         self._masker = masker
         self._held = ""
 
     def feed(self, text: str) -> str:
-        """Return what can be shown by now."""
+        """Add a piece and return the masked text that is safe to show."""
         text = self._held + text
         hold = self._masker.held_from(text)
         for match in self._masker.matches(text):
@@ -105,7 +105,7 @@ class StreamMasker:
         return self._masker.mask(text[:hold])
 
     def end(self) -> str:
-        """Return the rest."""
+        """Return the rest of the text, masked."""
         rest, self._held = self._masker.mask(self._held), ""
         return rest
 
@@ -115,12 +115,12 @@ def _forms_of(secret: str) -> set[str]:
     forms = {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], repr(secret)[1:-1]}
     if not any(0xD800 <= ord(character) <= 0xDFFF for character in secret):
         forms |= {quote(secret, safe=""), quote(secret), quote_plus(secret)}
-    # As the words of an error body are written: `code`, `type` and `param` of a refusal.
+    # The form in which words of an error body (`code`, `type` and `param`) are recorded.
     word = _NO_WORD.sub("_", secret)
     if sum(character.isalnum() for character in word) >= SHORTEST_SECRET:
         forms.add(word)
     for shift, skipped in ((0, 0), (1, 2), (2, 3)):
-        # What a neighbour's bits can change is cut off, so that the form is found inside a longer text's base64.
+        # Characters that depend on neighbouring bytes are cut off, so that the form is found inside longer base64 text.
         whole = base64.b64encode(b"\0" * shift + raw).decode()
         core = whole[skipped : (shift + len(raw)) * 8 // 6]
         if len(core) >= _SHORTEST_BASE64:

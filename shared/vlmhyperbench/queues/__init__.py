@@ -1,1 +1,1 @@
-"""Celery as routing and doorbell: a message says "look", carries an id, and may be lost, doubled or late."""
+"""Celery as a notification channel: a message carries only a job's id and may be lost, duplicated or late."""

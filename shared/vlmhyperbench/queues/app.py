@@ -1,4 +1,4 @@
-"""The Celery app, for who rings and for who listens, with the settings that make losing a message harmless."""
+"""The Celery app of senders and receivers, with settings under which a lost message does no harm."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SOCKET_S = 5.0
 
 
 def make_app(redis_url: str) -> Celery:
-    """Make an app on a broker; nothing is connected yet. Ids only, JSON only, no results, no events, no retries."""
+    """Create an app for a broker without connecting. Messages are ids in JSON; no results, events or retries."""
     app = Celery("vlmhyperbench", broker=redis_url, set_as_current=False)
     app.conf.update(
         accept_content=["json"],

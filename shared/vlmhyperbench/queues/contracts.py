@@ -1,17 +1,17 @@
-"""What travels through the broker: the name of the ring, its argument, and which queue is whose."""
+"""Contract of the broker: the message's name, its argument, and the queue of each worker."""
 
 from __future__ import annotations
 
 RING = "vlmhyperbench.ring"
-"""The only message there is; its one argument is a job's id."""
+"""Name of the only message; its one argument is a job's id."""
 
 KEY_PREFIX = "vlmhb:queue:"
-"""Every key of the broker begins so, which keeps them apart from the bus."""
+"""Prefix of every key of the broker, which separates them from the bus."""
 
 DOORBELL_URL = "VLMHB_DOORBELL_REDIS_URL"
-"""Environment variable that gives a doorbell the broker's URL; it forgets it at once."""
+"""Environment variable that passes the broker's URL to a doorbell, which removes it at once."""
 
 
 def queue_of(worker_kind: str, worker_name: str) -> str:
-    """Return the private queue of a worker; the next boot of the same worker takes it over."""
+    """Return the private queue of a worker; it stays the same across restarts of the worker."""
     return f"worker.{worker_kind}.{worker_name}"

@@ -1,4 +1,4 @@
-"""Ring workers: best effort, never in the way. Workers look by themselves when no ring comes."""
+"""Notify workers of new assignments, best effort: workers also poll, so a lost message only delays them."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from vlmhyperbench.queues.app import make_app
 from vlmhyperbench.queues.contracts import RING
 
 REST_S = 5.0
-"""After a failure the broker is left alone for so long."""
+"""After a failure nothing is sent for this long."""
 
 _LOG = structlog.get_logger(__name__)
 
 
 class Bell:
-    """One process's way to ring; a broker that is down costs at most one short attempt every few seconds."""
+    """Sends notifications to workers; a broker that is down costs one short attempt every few seconds."""
 
     def __init__(self, redis_url: str) -> None:
         self._app = make_app(redis_url)
         self._silent_until = float("-inf")
 
     async def ring(self, rings: Iterable[tuple[str, UUID]]) -> int:
-        """Send (queue, job id) pairs in a thread and return how many went out."""
+        """Send (queue, job id) pairs in a thread and return how many were sent."""
         wanted = list(rings)
         if not wanted or time.monotonic() < self._silent_until:
             return 0

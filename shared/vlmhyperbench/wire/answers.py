@@ -1,4 +1,4 @@
-"""Bodies of `/answers` and of a run that takes its answers from there."""
+"""Bodies of `/answers`, and of a request to create a run from uploaded answers."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from vlmhyperbench.wire.runs import Priority
 
 
 class Answers(Output):
-    """A file of answers in the neutral form, checked and kept."""
+    """An uploaded file of answers in the neutral format, after its validation."""
 
     sha256: Sha256
     format: str
-    """What it was read from: `lm-eval`, `inspect` …"""
+    """Format of the original file: `lm-eval`, `inspect` …"""
     tool: str | None
     model: str | None
     task: str | None
     decoding: dict[str, JsonValue]
     answers: int
     samples: int
-    """Distinct samples."""
+    """Number of distinct samples."""
     repeats: int
-    """The most answers of one sample."""
+    """Maximum number of answers per sample."""
     referenced: int
-    """Answers whose references the file knows."""
+    """Number of answers whose references are in the file."""
     reported: list[str]
-    """Scores that the file reports of its answers."""
+    """Names of the scores that the file reports for its answers."""
 
 
 class RunImport(Choices):
-    """Ask for a run whose answers come from a file."""
+    """Request to create a run from the answers of an uploaded file."""
 
     answers: Sha256
     name: Label | None = None

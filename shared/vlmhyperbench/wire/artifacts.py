@@ -1,4 +1,4 @@
-"""Artifacts and reports as the API shows them; the bytes come from `/artifacts/{id}/content`."""
+"""Response bodies of artifacts and reports; an artifact's bytes are served by `/artifacts/{id}/content`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Artifact(Output):
     name: str
     media_type: str
     storage_key: str
-    """Where it lies in the storage: who has that at hand needs no download."""
+    """Key of the file in storage; clients with access to the storage need no download."""
     size_bytes: int
     sha256: str
     created_at: datetime
 
 
 class Report(Output):
-    """The newest report of a run or experiment: its files, and its headline."""
+    """The newest report of a run or experiment: its files and its headline."""
 
     scope: Literal["run", "experiment"]
     id: UUID

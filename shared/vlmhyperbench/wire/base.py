@@ -1,4 +1,4 @@
-"""What every body has in common: frozen, strict where it comes in, tolerant where an older client reads it."""
+"""Base classes of all bodies: frozen, strict on input, tolerant of unknown fields on output."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ def _shown(text: str) -> str:
 
 
 Label = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_shown)]
-"""A name that a person gives; what would hide in a list or a terminal is refused."""
+"""A name chosen by a user; characters that lists or terminals do not show are refused."""
 
 
 class Input(StrictNumbers):
-    """A body that a caller sends: unknown fields are refused."""
+    """A request body: unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Output(BaseModel):
-    """A body that the API answers: a client ignores fields that it does not know yet."""
+    """A response body: clients ignore unknown fields, so that fields can be added."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
 class Page(Output, Generic[Item]):
-    """A keyset page; `next` is the cursor of the page after it, or None on the last."""
+    """A page of keyset pagination; `next` is the cursor of the next page, or None on the last page."""
 
     items: list[Item]
     next: str | None = None

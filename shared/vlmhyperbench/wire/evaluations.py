@@ -1,4 +1,4 @@
-"""What decides a quality number, behind its short id."""
+"""Response body of an evaluation identity: everything that determines a quality number."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from vlmhyperbench.wire.base import Output
 
 
 class Evaluation(Output):
-    """An evaluation identity."""
+    """An evaluation identity: everything that determines a quality number, under a short id."""
 
     id: str
     components: dict[str, JsonValue]
     """`weights, engine, prompt, dataset, decoding, extractor, metric, judge`."""
     run_id: UUID
-    """The newest run that has a number with it."""
+    """The newest run that has a score with this identity."""

@@ -1,4 +1,4 @@
-"""Bodies of `/health` and `/ready`."""
+"""Response bodies of `/health` and `/ready`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from vlmhyperbench.wire.base import Output
 
 
 class Health(Output):
-    """The process answers."""
+    """The API process is alive."""
 
     status: Literal["ok"] = "ok"
     version: str
 
 
 class Ready(Output):
-    """Whether runs are accepted; without the bus they are, only later."""
+    """Whether the API accepts runs; without the bus it does, but they start later."""
 
     status: Literal["ready", "not_ready"]
     checks: dict[str, bool]

@@ -1,4 +1,4 @@
-"""What an id stands for."""
+"""Response body of an id lookup."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vlmhyperbench.wire.base import Output
 
 
 class Identified(Output):
-    """The one run, experiment or artifact whose id begins with the digits that were given."""
+    """The unique run, experiment or artifact whose id begins with the given digits."""
 
     kind: NamedKind
     id: UUID

@@ -1,7 +1,7 @@
 """Messages of the WebSocket `/api/v1/live`: a cursor per stream, a snapshot, then events and progress.
 
-The client sends `Subscribe` (again at any time, to follow more); the server answers each stream with one `Snapshot`,
-every event after the cursor in order, exactly once, and conflated `LiveProgress` in between.
+The client sends `Subscribe`, at any time again to follow more streams. For each stream the server sends one
+`Snapshot`, then every event after the cursor exactly once and in order, and conflated `LiveProgress` in between.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from vlmhyperbench.wire.base import Input, Output
 
 LARGEST_SEQ = 2**63 - 1
 SLOW_CLIENT = 4408
-"""Close code: the client did not read in time; it comes back with its cursor."""
+"""Close code: the client did not read in time; it may reconnect with its cursors."""
 BAD_MESSAGE = 4400
-"""Close code: the client sent what is not a `Subscribe`."""
+"""Close code: the client sent a message that is not a valid `Subscribe`."""
 UNAUTHORISED = 4401
-"""Close code: no valid key, or a foreign origin."""
+"""Close code: the key is missing or not valid, or the request comes from another origin."""
 
 
 class Cursor(Input):
-    """A run or experiment to follow, and the last event already known of it."""
+    """A run or experiment to follow, with the sequence number of its last known event."""
 
     stream: UUID
     since: Annotated[int, Field(ge=0, le=LARGEST_SEQ)] = 0
@@ -37,7 +37,7 @@ class Subscribe(Input):
 
 
 class Speeds(Output):
-    """How fast answers come, so far, of the worker that said so last; percentiles are within 0.5 %."""
+    """Speeds so far, as last reported by a worker; percentiles are accurate to 0.5 %."""
 
     in_flight: int | None = None
     output_tokens_per_s: float | None = None
@@ -48,12 +48,12 @@ class Speeds(Output):
 
 
 class Resources(Output):
-    """What the engine and its machine take now, as the worker that asks it sampled last; None of what it lacks."""
+    """Current resource use of the engine and its machine: the worker's last sample; None where not measured."""
 
     cpu_util_percent: float
-    """Of all cores, the load generator's and the worker's included."""
+    """Of all cores, including those of the load generator and the worker."""
     memory_used_bytes: int
-    """Of the machine."""
+    """Of the whole machine."""
     engine_rss_bytes: int | None = None
     accelerator_memory_used_bytes: int | None = None
     accelerator_util_percent: float | None = None
@@ -61,7 +61,7 @@ class Resources(Output):
 
 
 class Progress(Output):
-    """How far a stage of a run is; conflated, never a fact."""
+    """Progress of a run's stage; conflated, and never a durable record."""
 
     run_id: UUID
     stage: str
@@ -73,12 +73,12 @@ class Progress(Output):
     speeds: Speeds | None = None
     resources: Resources | None = None
     waits_for: str | None = None
-    """Why nothing happens, where that is so."""
+    """What the run waits for; None while it makes progress."""
     at: datetime | None = None
 
 
 class Snapshot(Output):
-    """The present state of a stream; events up to `seq` are in it."""
+    """The current state of a stream, including its events up to `seq`."""
 
     type: Literal["snapshot"] = "snapshot"
     stream: UUID
@@ -90,7 +90,7 @@ class Snapshot(Output):
 
 
 class LiveEvent(Output):
-    """One durable event, in the envelope of the event log."""
+    """A durable event in the envelope of the event log."""
 
     type: Literal["event"] = "event"
     stream: UUID
@@ -100,7 +100,7 @@ class LiveEvent(Output):
 
 
 class LiveProgress(Output):
-    """A newer progress of a run that is followed."""
+    """New progress of a followed run."""
 
     type: Literal["progress"] = "progress"
     stream: UUID
@@ -108,7 +108,7 @@ class LiveProgress(Output):
 
 
 class LiveRefusal(Output):
-    """A stream that does not exist (or that the caller may not know of)."""
+    """A stream that does not exist, or that the caller has no access to."""
 
     type: Literal["refused"] = "refused"
     stream: UUID

@@ -1,4 +1,4 @@
-"""The body of every refusal: problem+json (RFC 9457) with a stable code, a message and a cure."""
+"""Body of every error response: problem+json (RFC 9457) with a stable code, a message and a cure."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from vlmhyperbench.wire.base import Output
 
 
 class ProblemItem(Output):
-    """One of several things that are wrong."""
+    """One of several errors in a request."""
 
     message: str
     field: str | None = None
-    """Where in the body or entry, dotted: `run.target.model`."""
+    """Dotted path in the body or registry entry: `run.target.model`."""
     file: str | None = None
     line: int | None = None
     cure: str = ""
 
 
 class Problem(Output):
-    """What is wrong, where, and how to cure it."""
+    """An error: what is wrong, where, and how to fix it."""
 
     type: str = "about:blank"
     title: str
     status: int
     code: str
-    """Stable: clients branch on it."""
+    """Stable identifier of the error for clients to branch on."""
     message: str
     cure: str = ""
     errors: list[ProblemItem] = Field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Registry entries as the API shows them."""
+"""Response bodies of registry entries."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from vlmhyperbench.wire.base import Output
 
 
 class RegistrySummary(Output):
-    """One entry in a list."""
+    """A registry entry in a list."""
 
     kind: str
     name: str
     version: str
     description: str = ""
     problem: str | None = None
-    """Why it cannot be used, with file and line; version and description are not known then."""
+    """Why the entry cannot be used, with file and line; version and description are unknown then."""
 
 
 class RegistryEntry(RegistrySummary):
-    """One entry, whole."""
+    """A complete registry entry."""
 
     entry: JsonValue
     file: str | None = None
-    """Where it was read: relative to the registries that came with the product, or a whole path."""
+    """File of the entry: relative to the registries shipped with the product, or an absolute path."""

@@ -1,4 +1,4 @@
-"""One answered sample as the API shows it: no images and no base64 in lists."""
+"""Response body of a per-sample result; images are given by hash, so that lists hold no base64."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from pydantic import JsonValue
 from vlmhyperbench.wire.base import Output
 
 SampleOutcome = Literal["answered", "model_failure", "infrastructure_failure"]
-"""Of a request: answered (and so scored), failed by the model, or by what carries it (never scored zero)."""
+"""Outcome of a request: answered (and therefore scored), failed by the model, or by infrastructure (never scored 0)."""
 
 
 class MeasureValue(Output):
-    """What one metric says of one answer: a value, or why there is none."""
+    """Per-sample score of one metric: a value, or the reason why there is none."""
 
     metric: str
     profile: str = ""
     extractor: str = ""
-    """What read the answer for it."""
+    """Extractor that parsed the answer for the metric."""
     evaluation_id: str | None = None
-    """Short id of everything that decides the number."""
+    """Short id of the evaluation identity: everything that determines the number."""
     value: float | None
     outcome: str
     reason: str | None = None
@@ -29,7 +29,7 @@ class MeasureValue(Output):
 
 
 class Result(Output):
-    """A fact, its sample, its answer and its measures."""
+    """A request record with its sample, answer and scores."""
 
     run_id: UUID
     phase: int
@@ -42,7 +42,7 @@ class Result(Output):
     group: dict[str, JsonValue]
     """Group columns of the sample manifest: `doc_class`, `question_type`, …"""
     images: list[str]
-    """SHA-256 of each."""
+    """SHA-256 of each image."""
     status: Literal["ok", "error", "quarantined"]
     outcome: SampleOutcome
     error_code: str | None
@@ -53,7 +53,7 @@ class Result(Output):
     prompt_tokens: int | None
     completion_tokens: int | None
     ttft_ms: float | None
-    """From the scheduled instant, as latency."""
+    """Time to first token, measured from the scheduled instant, as latency is."""
     tpot_ms: float | None
     latency_ms: float | None
     measures: list[MeasureValue]

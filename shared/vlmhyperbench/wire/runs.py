@@ -1,4 +1,4 @@
-"""Bodies of `/runs` and `/experiments`."""
+"""Request and response bodies of `/runs` and `/experiments`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ExperimentRef = Annotated[
 
 
 class RunCreate(Input):
-    """Ask for a run: the name of a registry entry, or the entry itself."""
+    """Request to create a run from the name of a registry entry, or from an entry."""
 
     run: RunRef
     name: Label | None = None
@@ -35,27 +35,27 @@ class RunCreate(Input):
 
 
 class RunRescore(EvaluationChoices):
-    """Ask for a run that evaluates another's answers anew, without asking a model."""
+    """Request to create a run that re-scores the stored answers of another run without requests to a model."""
 
     name: Label | None = None
     priority: Priority = 0
 
 
 class RunRerun(Input):
-    """Ask for a run again: as it was, or as `run` says; what has not changed is kept."""
+    """Request to repeat a run in a new run, unchanged or with the spec `run`; unchanged rows are reused."""
 
     run: RunRef | None = None
-    """What it is now; by default what it was."""
+    """The new run entry; by default that of the original run."""
     force: Literal["index", "inference", "evaluation", "report"] | None = None
-    """The first stage that runs anew whatever is the same; those after it do too. Evaluation and report always do."""
+    """First stage that is repeated even if nothing changed, as are those after it. Evaluation and report always are."""
     retry_failed: bool = False
-    """Refuse where no row failed: there is nothing to try again."""
+    """Refuse the request if no row failed, since there is nothing to retry."""
     name: Label | None = None
     priority: Priority = 0
 
 
 class ExperimentCreate(Input):
-    """Ask for an experiment: the name of a registry entry, or the entry itself."""
+    """Request to create an experiment from the name of a registry entry, or from an entry."""
 
     experiment: ExperimentRef
     name: Label | None = None
@@ -63,7 +63,7 @@ class ExperimentCreate(Input):
 
 
 class Phase(Output):
-    """A part of a run whose requests count, or are void, together."""
+    """A part of a run whose requests are counted or voided together."""
 
     no: int
     kind: str
@@ -74,7 +74,7 @@ class Phase(Output):
 
 
 class Job(Output):
-    """One unit of work with one lease."""
+    """A unit of work that a worker owns by a lease."""
 
     id: UUID
     kind: StepKind
@@ -91,29 +91,29 @@ class Job(Output):
 
 
 class MetricScore(Output):
-    """What one metric says of a run's answers."""
+    """Score of one metric over a run's answers."""
 
     metric: str
     value: float | None
     ci_low: float | None = None
-    """Ends of the 95 % interval."""
+    """Bounds of the 95 % interval: `ci_low` and `ci_high`."""
     ci_high: float | None = None
     n: int
-    """Answers that have a value."""
+    """Number of answers that have a value."""
     n_without_value: int = 0
     unscored: int = 0
-    """Of these, answers that the metric gives no number."""
+    """Of those without a value, the number of answers that the metric could not score."""
     invalid: int = 0
-    """Answers out of which nothing could be read, with a value by policy or without."""
+    """Number of answers that could not be parsed, whether or not the policy gives them a value."""
     lower: float | None = None
-    """What the value would be at least, and at most, if the answers without a value had one."""
+    """Bounds of the value, `lower` and `upper`, over all values that the answers without one could have."""
     upper: float | None = None
     evaluation_id: str | None = None
-    """Short id of everything that decides the number."""
+    """Short id of the evaluation identity: everything that determines the number."""
 
 
 class Headline(Output):
-    """What the report says of a run in a few numbers; the metrics in the task's order, the primary one first."""
+    """Key figures of a run's report; metrics in the task's order, the primary metric first."""
 
     scores: list[MetricScore] = Field(default_factory=list)
     requested: int | None = None
@@ -121,7 +121,7 @@ class Headline(Output):
     model_failures: int | None = None
     infrastructure_failures: int | None = None
     validity: str | None = None
-    """Whether the speeds count: `valid`, or why they are no measure; None where nothing was timed."""
+    """Whether the speeds count as measurements: `valid`, or the reason why not; None if nothing was timed."""
     latency_p50_ms: float | None = None
     latency_p99_ms: float | None = None
     ttft_p50_ms: float | None = None
@@ -132,25 +132,25 @@ class Headline(Output):
     peak_memory_bytes: float | None = None
     peak_memory_of: str | None = None
     cost_total: float | None = None
-    """What the answers cost by the target's prices, in `cost_currency`; None where `cost_unknown` says why."""
+    """Cost of the answers by the target's prices, in `cost_currency`; None if `cost_unknown` gives a reason."""
     cost_per_answer: float | None = None
     cost_per_million_tokens: float | None = None
-    """Of prompt and completion together."""
+    """Per million tokens of prompt and completion together."""
     cost_currency: str | None = None
     cost_unknown: str | None = None
 
 
 class WaitsFor(Output):
-    """Why nothing happens to an open run now."""
+    """Why an open run makes no progress now."""
 
     code: WaitCode
     message: str
     run_id: UUID | None = None
-    """The run that is in the way."""
+    """The run that blocks it."""
 
 
 class Run(Output):
-    """One target, one task, one scenario."""
+    """A run: one target, one task, one scenario."""
 
     id: UUID
     experiment_id: UUID | None
@@ -167,15 +167,15 @@ class Run(Output):
     is_paused: bool
     is_cancelling: bool
     stopping: dict[str, JsonValue] | None
-    """What its stop rule found, once it was certain: `{rule, state, samples, of, low, high …}`."""
+    """Decision of its stop rule, once it is certain: `{rule, state, samples, of, low, high …}`."""
     total: int | None
-    """Requests that count; known once the run is INDEXED."""
+    """Number of counted requests; known once the run is INDEXED."""
     done: int
     failed: int
     headline: Headline | None = None
-    """Scores and speeds; None until there is a report."""
+    """Scores and speeds; None until a report exists."""
     waits_for: WaitsFor | None = None
-    """None while it is worked on, and once it has ended."""
+    """None while the run makes progress and after it has ended."""
     event_seq: int
     created_by: str
     created_at: datetime
@@ -184,48 +184,48 @@ class Run(Output):
 
 
 class RequestError(Output):
-    """What requests of a run failed with; those whose messages differ in numbers only are counted together."""
+    """An error of a run's requests; errors whose messages differ only in numbers are counted together."""
 
     message: str
-    """What the server said, bounded, without secrets and control characters."""
+    """The server's message, truncated, without secrets and control characters."""
     code: str
-    """The server's own code or type of the error; else the load generator's, such as `timeout`."""
+    """The server's error code or type; else that of the load generator, such as `timeout`."""
     http_status: int | None
     rule: str
-    """Row of the table of causes."""
+    """Matching row of the table of causes."""
     cause: Cause
     """`configuration` and `infrastructure` never count against the model; `sample` and `model` do, by policy."""
     count: int
 
 
 class RunDetail(Run):
-    """A run with its pinned spec, phases, jobs and present progress."""
+    """A run with its pinned spec, phases, jobs and current progress."""
 
     spec: RunSpec
     phases: list[Phase]
     jobs: list[Job]
     quality: list[QualityScore] = Field(default_factory=list)
-    """Every metric with its groups, of the stored summary; empty until there is a report."""
+    """Every metric with its groups, from the stored summary; empty until a report exists."""
     performance: Performance | None = None
-    """Of the stored summary; None until there is a report."""
+    """From the stored summary; None until a report exists."""
     errors: list[RequestError] = Field(default_factory=list)
-    """What its requests failed with, the most frequent first; at most 100."""
+    """Errors of its requests, most frequent first; at most 100."""
     progress: Progress | None = None
     warnings: list[str] = Field(default_factory=list)
-    """Said once, where it is submitted: what is allowed and rarely meant."""
+    """Warnings about valid but unusual input; only in the response to the submission."""
 
 
 class Experiment(Output):
-    """A matrix that expanded to runs."""
+    """An experiment: a matrix that was expanded into runs."""
 
     id: UUID
     name: str
     state: ExperimentState
     is_paused: bool = False
-    """It has open runs, and every one of them is paused."""
+    """Whether it has open runs and all of them are paused."""
     is_cancelling: bool
     run_states: dict[str, int]
-    """How many runs are in each state."""
+    """Number of runs per state."""
     event_seq: int
     created_by: str
     created_at: datetime
@@ -233,8 +233,8 @@ class Experiment(Output):
 
 
 class ExperimentDetail(Experiment):
-    """An experiment with its runs, the baseline first."""
+    """An experiment with its runs, baseline first."""
 
     runs: list[Run]
     warnings: list[str] = Field(default_factory=list)
-    """Said once, where it is submitted: what is allowed and rarely meant."""
+    """Warnings about valid but unusual input; only in the response to the submission."""

@@ -1,4 +1,4 @@
-"""What the summary of a run says, as the API shows it: quality by metric and group, and speeds."""
+"""Response bodies from a run's summary: quality by metric and group, and speeds."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ from vlmhyperbench.wire.base import Output
 
 
 class GroupScore(Output):
-    """One metric over one group of answers."""
+    """Score of one metric over one group of answers."""
 
     group: list[str]
     """Values of the group columns."""
     value: float | None
     ci_low: float | None
-    """Ends of the 95 % interval."""
+    """Bounds of the 95 % interval: `ci_low` and `ci_high`."""
     ci_high: float | None
     n: int
-    """Answers that have a value."""
+    """Number of answers that have a value."""
     n_without_value: int
     lower: float | None
-    """What the value would be at least, and at most, if the answers without a value had one."""
+    """Bounds of the value, `lower` and `upper`, over all values that the answers without one could have."""
     upper: float | None
 
 
 class QualityScore(GroupScore):
-    """One metric over all answers of a run, and by each group column that its report shows."""
+    """Score of one metric over all answers of a run, and by each group column of its report."""
 
     metric: str
-    """As the headline names it."""
+    """Name of the metric in the headline."""
     label: str
     profile: str
     version: str
     extractor: str
-    """What read the answers."""
+    """Extractor that parsed the answers."""
     evaluation_id: str
     direction: str | None
-    """Which end is good: `higher`, `lower`, or None where nobody says."""
+    """Which values are better: `higher` or `lower`; None if not declared."""
     groups: dict[str, list[GroupScore]] = Field(default_factory=dict)
 
 
 class Spread(Output):
-    """A kind of time over the requests that were answered, in milliseconds."""
+    """Distribution of a time over the answered requests, in milliseconds."""
 
     n: int
     mean: float | None
@@ -52,19 +52,19 @@ class Spread(Output):
 
 
 class SpeedGate(Output):
-    """A condition without which no speed of the run counts as a measurement."""
+    """A condition that must hold for the run's speeds to count as measurements."""
 
     name: str
     ok: bool
     value: float | None
-    """None where nobody recorded it, which voids nothing."""
+    """None if it was not recorded, which does not void the measurement."""
     limit: float
     is_least: bool
-    """The limit is the smallest value that is allowed, not the largest."""
+    """Whether the limit is a minimum instead of a maximum."""
 
 
 class Performance(Output):
-    """What the requests that a run asked itself say of speed; None where it was not measured."""
+    """Speeds over the requests that the run itself sent; None where not measured."""
 
     validity: str | None
     """Whether the speeds count: `valid`, or why they are no measure; None where nothing was timed."""
@@ -77,9 +77,9 @@ class Performance(Output):
     output_tokens: int | None
     goodput_per_s: float | None
     goodput_share: float | None
-    """Of all requests, those that kept every limit of the scenario's SLO."""
+    """Share of all requests that met every limit of the scenario's SLO."""
     parts: int
-    """Claims that measured it."""
+    """Number of claims that measured it."""
     is_interrupted: bool
     is_partial: bool
     peak_memory_bytes: int | None

@@ -1,4 +1,4 @@
-"""A ticket for a browser."""
+"""Response body of a browser ticket."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from vlmhyperbench.wire.base import Output
 
 
 class BrowserTicket(Output):
-    """An address that opens the stack's page in one browser, once."""
+    """A one-time URL that opens the stack's web page in one browser."""
 
     path: str
-    """Path and query, to be put behind the API's address."""
+    """Path and query, to be appended to the API's base URL."""
     expires_at: datetime

@@ -1,4 +1,4 @@
-"""Workers as the API shows them."""
+"""Response bodies of workers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Device(Output):
 
 
 class Worker(Output):
-    """A worker: one supervisor and its doorbell."""
+    """A worker: one supervisor process and its doorbell."""
 
     id: UUID
     name: str
@@ -31,11 +31,11 @@ class Worker(Output):
     pid: int
     state: str
     is_stale: bool
-    """Its heartbeat is overdue."""
+    """Whether its heartbeat is overdue."""
     slots: int
     version: str
     resident: list[str] = Field(default_factory=list)
-    """Target digests that are loaded now."""
+    """Digests of the targets that are loaded now."""
     devices: list[Device] = Field(default_factory=list)
     registered_at: datetime
     last_seen_at: datetime
