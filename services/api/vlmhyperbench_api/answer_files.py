@@ -1,4 +1,4 @@
-"""Files of answers that clients have sent: checked in a bounded process, stored by content, described from there."""
+"""Uploaded files of answers: validated in a bounded child process, stored by content hash, and described."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from vlmhyperbench.wire.answers import Answers
 
 MEDIA_TYPE: Final = "application/x-ndjson"
 MAX_READERS: Final = 2
-"""Files that are read at once, each in a process of its own; the others wait."""
+"""Maximum number of files that are read at the same time, each in its own process; others wait."""
 MAX_REMEMBERED: Final = 256
-"""Descriptions that are kept in memory; any other is made from its file again."""
+"""Maximum number of cached descriptions; others are computed again from their files."""
 
 
 class AnswerFiles:
-    """What each file holds is derived from its content, so it is remembered by the content's hash."""
+    """Stores and describes uploaded files. Descriptions depend on content only, so they are cached by its hash."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -29,10 +29,10 @@ class AnswerFiles:
         self._known: OrderedDict[str, Answers] = OrderedDict()
 
     async def keep(self, project_id: str, path: Path, *, sha256: str) -> Answers:
-        """Check a file and store it for a project; the same file again changes nothing.
+        """Validate a file and store it for a project; storing the same file again has no effect.
 
         Raises:
-            InvalidInput: it is no file of answers.
+            InvalidInput: it is not a valid file of answers.
             Unavailable: it cannot be stored.
         """
         found = await self._described(path, sha256)
@@ -40,11 +40,11 @@ class AnswerFiles:
         return found
 
     async def describe(self, project_id: str, sha256: str) -> Answers:
-        """Say what a file holds that somebody of the project sent.
+        """Describe a file that was uploaded to the project.
 
         Raises:
-            NotFound: nobody sent it.
-            Damaged: storage holds something else in its place.
+            NotFound: it was not uploaded to the project.
+            Damaged: the stored content does not match the hash.
         """
         key = answers_key(project_id, sha256)
         if not await self._storage.exists(key):

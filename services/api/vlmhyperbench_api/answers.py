@@ -1,4 +1,4 @@
-"""`/answers`: files of other tools' answers, sent in the neutral form, checked, and kept for runs to take them from."""
+"""`/answers`: upload answers from other tools in the neutral format, for runs that import them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BODY = {"requestBody": {"required": True, "content": {MEDIA_TYPE: {"schema": {"
 
 @router.post("", status_code=201, openapi_extra=_BODY)
 async def upload_answers(request: Request, principal: Writer, answer_files: AnswerFilesOf) -> Answers:
-    """Keep a file of answers; the same file again is the same entry."""
+    """Upload a file of answers; uploading the same file again returns the same entry."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != MEDIA_TYPE:
         raise UnsupportedMedia(f"The body is {kind or 'of no type'}.", cure=f"Send Content-Type: {MEDIA_TYPE}.")

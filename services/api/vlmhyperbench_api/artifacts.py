@@ -36,9 +36,9 @@ Reader = Annotated[Principal, requires("artifact:read")]
 REPORT_POLICY = (
     "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 )
-"""A report that is opened from the API runs in an origin of its own, and loads nothing."""
+"""Content security policy of reports: a report opened from the API has its own origin and loads nothing."""
 REPORT_FILES = frozenset({"report", "summary", "table", "resources", "reuse"})
-"""Kinds of artifacts that are shown as a run's or an experiment's report."""
+"""Kinds of artifacts that belong to the report of a run or an experiment."""
 
 
 @router.get("")
@@ -50,7 +50,7 @@ async def list_artifacts(
     limit: PageLimit = 50,
     cursor: CursorText = None,
 ) -> Page[Artifact]:
-    """List the files of a run or of an experiment, or all of the project, the newest first."""
+    """List the files of a run, an experiment or the whole project, newest first."""
     if run_id is not None and experiment_id is not None:
         raise InvalidInput("Ask for a run or for an experiment, not for both.", cure="Leave one of the two out.")
     if run_id is not None:

@@ -1,4 +1,4 @@
-"""The run that a stop rule compares with: looked up when a run is submitted, so that a wrong one is refused at once."""
+"""The baseline run of a stop rule: checked at submission, so that an invalid baseline is refused at once."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _CURE = "Name a run of the same task and samples, asked equally often, that was 
 async def pin_baseline(
     session: AsyncSession, spec: RunSpec, *, project_id: str, experiment_id: UUID | None = None
 ) -> RunSpec:
-    """Return the spec of a run that is submitted by itself, with the baseline of its stop rule.
+    """Return the spec of a run that is submitted without an experiment, with the baseline of its stop rule pinned.
 
-    `experiment_id` is that of the run which it repeats: the baseline stays the same.
+    `experiment_id` is the experiment of the run that this one repeats; the baseline is then taken from there.
 
     Raises:
-        InvalidInput: the rule names no baseline, or one that cannot be compared with.
+        InvalidInput: the rule names no baseline, or a run that cannot serve as one.
     """
     if spec.stop is None:
         return spec
@@ -40,7 +40,7 @@ async def pin_baseline(
 
 
 def _check_metric(spec: RunSpec, wanted: str) -> None:
-    """Refuse to run again what was re-scored in the meantime by metrics that its rule cannot work with."""
+    """Refuse a stop rule whose metric the run lacks, which happens when the parent was re-scored by other metrics."""
     labels = [metric.label for metric in spec.metrics]
     if wanted not in labels or any(map(is_judge, spec.metrics)):
         raise InvalidInput(
@@ -50,10 +50,10 @@ def _check_metric(spec: RunSpec, wanted: str) -> None:
 
 
 async def check_baseline(session: AsyncSession, spec: RunSpec, *, project_id: str) -> None:
-    """Check that the run which a stop rule names can be compared with.
+    """Check that the run named by a stop rule can serve as its baseline.
 
     Raises:
-        InvalidInput: it does not exist in the project, has no answers, or asked something else.
+        InvalidInput: it does not exist in the project, lacks answers, or has other samples or repeats.
     """
     if spec.stop is None or spec.stop.baseline is None:
         return

@@ -1,4 +1,4 @@
-"""Strict JSON at the door: what pydantic cannot see, or the database cannot hold, is refused before anything reads it.
+"""Strict parsing of JSON bodies: refuses what pydantic does not see or the database cannot store.
 
 Covered: duplicate keys, NaN and infinities, integers beyond 64 bits, nesting beyond 32 levels, NUL and lone surrogates.
 """
@@ -22,7 +22,7 @@ _DIGITS = 20
 
 
 class StrictRoute(APIRoute):
-    """A route whose JSON body is checked before the framework parses it."""
+    """A route that validates its JSON body before the framework parses it."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -45,10 +45,10 @@ def _check_media_type(given: str) -> None:
 
 
 def parse(body: bytes) -> JsonValue:
-    """Parse a JSON body and refuse what no honest client sends.
+    """Parse a JSON body and refuse everything that this module's docstring lists.
 
     Raises:
-        InvalidInput: it is not JSON, or holds something that is not accepted; the message says where.
+        InvalidInput: it is not JSON, or holds something that is refused; the message says where.
     """
     try:
         value: JsonValue = json.loads(
@@ -65,7 +65,7 @@ def parse(body: bytes) -> JsonValue:
 
 
 def check_text(text: str, where: str) -> None:
-    """Refuse text that no database column and no UTF-8 file can hold.
+    """Refuse text that neither a database column nor a UTF-8 file can hold.
 
     Raises:
         InvalidInput: it has a NUL or a lone surrogate.

@@ -1,4 +1,4 @@
-"""The registry files as the API serves them: read again only when one of them has changed."""
+"""A cached catalogue of the registry files, which are read again only when a file has changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Fingerprint = tuple[tuple[str, int, int], ...]
 
 
 class Registries:
-    """Folders of registry files, the later laid over the earlier."""
+    """Reads folders of registry files; entries of later folders replace those of earlier ones."""
 
     def __init__(self, roots: Sequence[Path], *, run_mode: str) -> None:
         self._roots = roots
@@ -21,7 +21,7 @@ class Registries:
         self._loaded: tuple[Fingerprint, Catalogue] | None = None
 
     async def catalogue(self) -> Catalogue:
-        """Return the catalogue of the files as they are now; what is wrong with some of them stands in it."""
+        """Return the catalogue of the current files, including the problems of invalid ones."""
         async with self._lock:
             fingerprint = await asyncio.to_thread(self._fingerprint)
             if self._loaded is None or self._loaded[0] != fingerprint:

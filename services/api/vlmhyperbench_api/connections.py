@@ -1,8 +1,8 @@
-"""Connections that end: whoever sends half a request does not hold a socket for ever.
+"""Timeouts of connections, so that a client cannot hold a socket for ever with an incomplete request.
 
-uvicorn itself only ends connections on which nothing is under way. Here a head has its time from the connection, or
-from its first byte on one that is used again, however slowly it trickles in; what is left of a body when its answer is
-out has its time, too. A body that is still read is bounded where it is read, in `limits`.
+uvicorn itself only closes idle connections. Here a request's head has a timeout, which begins with the connection, or
+with the head's first byte on a reused connection, and which further bytes do not extend. The unread rest of a body has
+the same timeout once the response is complete. A body that is still being read is bounded in `limits`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _TIMEOUT = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length
 
 
 class BoundedProtocol(H11Protocol):
-    """uvicorn's protocol, with a time in which what the client sends must be whole."""
+    """uvicorn's protocol with a timeout for incomplete requests."""
 
     request_s: ClassVar[float]
     _deadline: asyncio.TimerHandle | None = None
@@ -39,15 +39,15 @@ class BoundedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def _watch(self) -> None:
-        """Let the time run while the client owes something, and else stop it; more bytes win no time."""
+        """Start the timeout if the client owes data, else cancel it; further data does not extend it."""
         is_ours = self.transport.get_protocol() is self and not self.transport.is_closing()
-        if not is_ours or not self._owes():  # a WebSocket has its own protocol, which pings
+        if not is_ours or not self._owes():  # a WebSocket has its own protocol, which sends pings
             self._forget()
         elif self._deadline is None:
             self._deadline = self.loop.call_later(self.request_s, self._end)
 
     def _owes(self) -> bool:
-        """Say whether a head is awaited that the keep-alive time does not cover, or a body that nobody reads."""
+        """Return whether a head is awaited outside the keep-alive timeout, or an unread body remains."""
         if self.conn.their_state is h11.IDLE:
             return self.timeout_keep_alive_task is None
         is_answered = self.cycle is not None and self.cycle.response_complete
@@ -63,9 +63,9 @@ class BoundedProtocol(H11Protocol):
         if self.conn.their_state is h11.IDLE:
             self.transport.write(_TIMEOUT)
         self.transport.close()
-        self.loop.call_later(1, self.transport.abort)  # a client that reads nothing holds the close, too
+        self.loop.call_later(1, self.transport.abort)  # a client that does not read delays the close, too
 
 
 def bounded_protocol(request_s: float) -> type[BoundedProtocol]:
-    """Return the protocol with its time set, as uvicorn makes one per connection."""
+    """Return the protocol class with its timeout; uvicorn creates an instance per connection."""
     return type("BoundedProtocol", (BoundedProtocol,), {"request_s": request_s})

@@ -1,4 +1,4 @@
-"""What routes are given: the runtime, the catalogue, checked ids, and cursors of pages."""
+"""Dependencies of routes: the runtime, the catalogue, validated parameters and page cursors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Key = TypeVar("Key", bound=BaseModel)
 
 
 def _digits(text: object) -> object:
-    """Pydantic would read `1_0`, `+10` and digits of other scripts as 10."""
+    """Accept ASCII digits only: Pydantic would also read `1_0`, `+10` and digits of other scripts as 10."""
     if isinstance(text, str) and not re.fullmatch(r"-?[0-9]{1,19}", text):
         raise Refused("Input should be a whole number", cure="Write a whole number in digits.")
     return text
@@ -40,25 +40,25 @@ CursorText = Annotated[
 
 
 def any_case(*values: str) -> BeforeValidator:
-    """Take one of these words in any case: what an answer says in capitals may be asked for in small letters."""
+    """Accept these words in any case, so that a value can be written as in responses or in lower case."""
     known = {value.casefold(): value for value in values}
     return BeforeValidator(lambda given: known.get(given.casefold(), given) if isinstance(given, str) else given)
 
 
 def runtime_of(connection: HTTPConnection) -> Runtime:
-    """Return the runtime that the application opened."""
+    """Return the application's runtime."""
     runtime: Runtime = connection.app.state.runtime
     return runtime
 
 
 def registries_of(connection: HTTPConnection) -> Registries:
-    """Return the registry files that the application reads."""
+    """Return the application's registry files."""
     registries: Registries = connection.app.state.registries
     return registries
 
 
 def answer_files_of(connection: HTTPConnection) -> AnswerFiles:
-    """Return the files of answers that clients have sent."""
+    """Return the uploaded files of answers."""
     answer_files: AnswerFiles = connection.app.state.answer_files
     return answer_files
 
@@ -72,19 +72,19 @@ RuntimeOf = Annotated[Runtime, Depends(runtime_of)]
 RegistriesOf = Annotated[Registries, Depends(registries_of)]
 AnswerFilesOf = Annotated[AnswerFiles, Depends(answer_files_of)]
 Session = Annotated[AsyncSession, Depends(_session, scope="function")]
-"""One transaction for the route's function, ended before the answer is sent."""
+"""One transaction for the route's function, which ends before the response is sent."""
 
 
 def write_cursor(key: BaseModel) -> str:
-    """Write the place after which the next page begins."""
+    """Encode the position after which the next page begins."""
     return base64.urlsafe_b64encode(key.model_dump_json().encode()).decode()
 
 
 def read_cursor(text: str | None, model: type[Key]) -> Key | None:
-    """Read a cursor; None on the first page.
+    """Decode a cursor; None for the first page.
 
     Raises:
-        InvalidInput: it is none of ours.
+        InvalidInput: the text is not a cursor of this API.
     """
     if not text:
         return None
@@ -95,7 +95,7 @@ def read_cursor(text: str | None, model: type[Key]) -> Key | None:
 
 
 class After(BaseModel):
-    """The last row of a page that is listed newest first."""
+    """Position of the last row of a page that is listed newest first."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -1,14 +1,14 @@
-"""The one table from error class to HTTP status, and the problem+json body of every refusal.
+"""The mapping from error classes to HTTP statuses, and the problem+json body of every error response.
 
     Denied
-    ├── Unauthorised              401: no key, or one that is not valid
+    ├── Unauthorised              401: the key is missing or not valid
     └── Forbidden                 403: the key lacks a scope
     InvalidInput
-    ├── TooSlow                   408: the body does not arrive
-    ├── TooLarge                  413: the body is over the limit
-    └── UnsupportedMedia          415: the body is no JSON by its own account
+    ├── TooSlow                   408: the body does not arrive in time
+    ├── TooLarge                  413: the body exceeds the size limit
+    └── UnsupportedMedia          415: the body's Content-Type is not JSON
 
-Domain errors do not know HTTP; this table alone does.
+Domain errors are independent of HTTP; only this module knows the statuses.
 """
 
 from __future__ import annotations
@@ -47,31 +47,31 @@ MEDIA_TYPE = "application/problem+json"
 
 
 class Unauthorised(Denied):
-    """No key, or one that is not valid."""
+    """The key is missing or not valid."""
 
     code = "unauthorised"
 
 
 class Forbidden(Denied):
-    """The key is valid and lacks the scope that this needs."""
+    """The key is valid but lacks the required scope."""
 
     code = "forbidden"
 
 
 class TooLarge(InvalidInput):
-    """The body is over the limit."""
+    """The body exceeds the size limit."""
 
     code = "too_large"
 
 
 class TooSlow(InvalidInput):
-    """The body does not arrive in its time."""
+    """The body does not arrive in time."""
 
     code = "too_slow"
 
 
 class UnsupportedMedia(InvalidInput):
-    """The body says of itself that it is no JSON."""
+    """The body's Content-Type is not JSON."""
 
     code = "unsupported_media_type"
 
@@ -91,7 +91,7 @@ STATUS_OF: dict[type[VlmHyperBenchError], int] = {
     UnsupportedMedia: 415,
     VlmHyperBenchError: 500,
 }
-"""The nearest class in the error's own order of inheritance decides."""
+"""The first class of the error's method resolution order that is listed decides."""
 
 _CLIENT_LEFT = 499
 _CODE_OF_STATUS = {404: "not_found", 405: "method_not_allowed"}
@@ -108,7 +108,7 @@ def status_of(error: VlmHyperBenchError) -> int:
 
 
 def problem_of(error: VlmHyperBenchError) -> Problem:
-    """Write an error as the body that a client reads; an error that carries several lists each."""
+    """Convert an error into a problem body; an error with several parts lists each of them."""
     status = status_of(error)
     parts: Sequence[object] = getattr(error, "errors", ())
     items = [_item(part) for part in parts]
@@ -123,13 +123,13 @@ def problem_of(error: VlmHyperBenchError) -> Problem:
 
 
 def respond(problem: Problem) -> Response:
-    """Answer with problem+json."""
+    """Return a problem+json response."""
     headers = {"WWW-Authenticate": "X-API-Key"} if problem.status == HTTPStatus.UNAUTHORIZED else None
     return JSONResponse(problem.model_dump(mode="json"), problem.status, headers=headers, media_type=MEDIA_TYPE)
 
 
 def install(app: FastAPI) -> None:
-    """Make every way in which a request can fail answer with problem+json."""
+    """Install handlers, so that every failed request gets a problem+json response."""
     app.add_exception_handler(VlmHyperBenchError, _on_error)
     app.add_exception_handler(RequestValidationError, _on_validation)
     app.add_exception_handler(HTTPException, _on_http)
@@ -153,13 +153,13 @@ def _item(part: object) -> ProblemItem:
 
 
 async def _on_error(_: HTTPConnection, error: Exception) -> Response:
-    """Answer a request, or deny a WebSocket that was not accepted yet: the framework sends either."""
+    """Respond to a request, or deny a WebSocket that is not yet accepted; the framework sends either response."""
     assert isinstance(error, VlmHyperBenchError)  # noqa: S101 - narrows the type for the table
     return respond(problem_of(error))
 
 
 async def _on_gone(_: HTTPConnection, error: Exception) -> Response:
-    """Nobody hears the answer to a client that left in the middle of its body, and no log needs to know."""
+    """Handle a client that disconnected while it sent its body: no response can reach it, and no log line is needed."""
     log.debug("A client left: %s", error)
     return Response(status_code=_CLIENT_LEFT)
 
@@ -182,7 +182,7 @@ async def _on_validation(request: Request, error: Exception) -> Response:
 
 
 def _items(request: Request, error: RequestValidationError) -> Iterator[ProblemItem]:
-    """Name what is wrong by the fields that the caller wrote, each with the nearest name where one is unknown."""
+    """Yield each error with the field as the caller wrote it, and with the nearest known name for an unknown field."""
     field = getattr(request.scope.get("route"), "body_field", None)
     model = field.field_info.annotation if field is not None else None
     in_body = [part for part in error.errors() if part["loc"][:1] == ("body",)]

@@ -1,4 +1,4 @@
-"""`/evaluations`: what decides a quality number, by the short id that stands beside it."""
+"""`/evaluations`: evaluation identities (everything that determines a quality number) by their short ids."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EvaluationId = Annotated[str, Path(pattern="^e[0-9a-f]{12}$")]
 
 @router.get("/{evaluation_id}")
 async def get_evaluation(evaluation_id: EvaluationId, principal: Reader, session: Session) -> Evaluation:
-    """Read the components of an evaluation identity."""
+    """Return the components of an evaluation identity."""
     found = await measures.of_evaluation(session, evaluation_id, project_id=principal.project_id)
     if found is None:
         raise NotFound(f"There is no evaluation {evaluation_id}.", cure="Take an id from a report, or from a result.")

@@ -41,7 +41,7 @@ Writer = Annotated[Principal, requires("run:write")]
 async def create_experiment(
     body: ExperimentCreate, principal: Writer, runtime: RuntimeOf, registries: RegistriesOf, key: IdempotencyKey = None
 ) -> ExperimentDetail:
-    """Submit an experiment: its runs are created with it."""
+    """Submit an experiment; its runs are created with it."""
     catalogue = await registries.catalogue()
     return await submit_experiment(
         Submission(body=body, principal=principal, key=key, catalogue=catalogue, runtime=runtime)
@@ -56,7 +56,7 @@ async def list_experiments(
     limit: PageLimit = 50,
     cursor: CursorText = None,
 ) -> Page[Experiment]:
-    """List experiments, the newest first."""
+    """List experiments, newest first."""
     after = read_cursor(cursor, After)
     found = await rows.page(
         session, project_id=principal.project_id, after=after.key if after else None, limit=limit, state=state
@@ -77,30 +77,30 @@ async def list_experiments(
 async def get_experiment(
     experiment_id: ExperimentId, principal: Reader, session: Session, runtime: RuntimeOf
 ) -> ExperimentDetail:
-    """Read one experiment, with its runs."""
+    """Return one experiment with its runs."""
     stale_s = runtime.settings.timers.stale_worker_s
     return await read_experiment(session, experiment_id, project_id=principal.project_id, stale_s=stale_s)
 
 
 @router.post("/{experiment_id}/cancel")
 async def cancel_experiment(experiment_id: ExperimentId, principal: Writer, runtime: RuntimeOf) -> ExperimentDetail:
-    """Ask for the end of an experiment and of its open runs."""
+    """Request the cancellation of an experiment and its open runs."""
     async with runtime.database.transaction() as session:
         await read_experiment(session, experiment_id, project_id=principal.project_id)
         await rows.request_cancel(session, experiment_id)
         found = await read_experiment(session, experiment_id, project_id=principal.project_id)
-    return await _tell(runtime, found)
+    return await _publish(runtime, found)
 
 
 @router.post("/{experiment_id}/pause")
 async def pause_experiment(experiment_id: ExperimentId, principal: Writer, runtime: RuntimeOf) -> ExperimentDetail:
-    """Stop assigning the jobs of an experiment's open runs; running ones drain."""
+    """Pause the open runs of an experiment: no more of their jobs are assigned, and running jobs drain."""
     return await _set_paused(experiment_id, principal, runtime, is_paused=True)
 
 
 @router.post("/{experiment_id}/resume")
 async def resume_experiment(experiment_id: ExperimentId, principal: Writer, runtime: RuntimeOf) -> ExperimentDetail:
-    """Let the paused runs of an experiment go on."""
+    """Resume the paused runs of an experiment."""
     return await _set_paused(experiment_id, principal, runtime, is_paused=False)
 
 
@@ -111,11 +111,11 @@ async def _set_paused(
         await read_experiment(session, experiment_id, project_id=principal.project_id)
         await rows.set_paused(session, experiment_id, is_paused=is_paused)
         found = await read_experiment(session, experiment_id, project_id=principal.project_id)
-    return await _tell(runtime, found)
+    return await _publish(runtime, found)
 
 
-async def _tell(runtime: RuntimeOf, experiment: ExperimentDetail) -> ExperimentDetail:
-    """After the commit: wake the scheduler, then say that there are events."""
+async def _publish(runtime: RuntimeOf, experiment: ExperimentDetail) -> ExperimentDetail:
+    """After the commit, wake the scheduler and publish that there are new events."""
     await runtime.bus.push_wake()
     await publish_all(runtime, experiment)
     return experiment

@@ -1,4 +1,4 @@
-"""The process's one ear for hints: how far streams go, by Redis or, while that is silent, by looking."""
+"""The process's one source of notifications about streams: a Redis subscription, with polling as a fallback."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from vlmhyperbench_api.presenting import progress_of
 log = logging.getLogger(__name__)
 
 POLL_S = 2.0
-"""How often streams are looked at while Redis is silent."""
-_ANYWAY = 5
-"""Every so many times they are looked at although Redis speaks: a single hint may be lost."""
+"""Polling interval while Redis delivers nothing."""
+_POLL_ALWAYS_EVERY = 5
+"""While Redis delivers messages, only every n-th poll is made; it covers single lost notifications."""
 
 
 class Follower:
-    """What one connection follows: how far it was told, which streams may have more, and its newest progress."""
+    """State of one connection: the last event sent per stream, streams with possible new events, unsent progress."""
 
     def __init__(self) -> None:
         self.sent: dict[UUID, int] = {}
-        """Stream → number of the last event that was sent."""
+        """Stream → sequence number of the last event that was sent."""
         self.due: set[UUID] = set()
-        """Streams that are to be read again. A hint only marks them: how far they go is for the database to say."""
+        """Streams to read again. A hint only marks a stream; which events exist is read from the database."""
         self.progress: dict[tuple[UUID, str], Progress] = {}
-        """The newest of each run and stage that was not sent yet: older ones are dropped."""
+        """The newest unsent progress of each run and stage; older progress is dropped."""
         self.is_due = asyncio.Event()
 
     def hint(self, stream: UUID, seq: int) -> None:
-        """Learn that a stream goes as far as `seq`."""
+        """Note that a stream has events up to `seq`."""
         if seq > self.sent.get(stream, 0):
             self.due.add(stream)
             self.is_due.set()
@@ -50,7 +50,7 @@ class Follower:
 
 
 class Feed:
-    """Hints for every follower of the process."""
+    """Distributes notifications to all followers of the process."""
 
     def __init__(self, runtime: Runtime, *, poll_s: float = POLL_S) -> None:
         self._runtime = runtime
@@ -61,14 +61,14 @@ class Feed:
         self._waits: dict[UUID, str] = {}
 
     async def run(self) -> None:
-        """Listen and look until cancelled."""
+        """Subscribe and poll until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._listen())
-            group.create_task(self._look())
+            group.create_task(self._poll())
 
     @contextmanager
     def following(self, follower: Follower) -> Iterator[None]:
-        """Forget a follower's streams when its connection ends."""
+        """Remove a follower from its streams when the block, and with it the connection, ends."""
         try:
             yield
         finally:
@@ -76,7 +76,7 @@ class Feed:
                 self._leave(stream, follower)
 
     def join(self, stream: UUID, follower: Follower) -> None:
-        """Tell a follower about a stream from now on."""
+        """Add a follower to a stream."""
         self._followers.setdefault(stream, set()).add(follower)
 
     def _leave(self, stream: UUID, follower: Follower) -> None:
@@ -94,22 +94,22 @@ class Feed:
                 case StreamAdvanced(stream_id=stream, seq=seq):
                     self._hint(stream, seq)
                 case ProgressMade(progress=progress):
-                    self._tell(progress_of(progress))
+                    self._send_progress(progress_of(progress))
 
-    async def _look(self) -> None:
+    async def _poll(self) -> None:
         for count in itertools.count(1):
             await asyncio.sleep(self._poll_s)
             is_silent = time.monotonic() - self._heard_at >= self._poll_s
             if not self._followers:
                 continue
             try:
-                await self._look_for_waits(list(self._followers))
-                if is_silent or count % _ANYWAY == 0:
-                    await self._look_once(list(self._followers))
+                await self._poll_waits(list(self._followers))
+                if is_silent or count % _POLL_ALWAYS_EVERY == 0:
+                    await self._poll_events(list(self._followers))
             except Unavailable as error:
-                log.warning("The live feed cannot look for events: %s", error)
+                log.warning("The live feed cannot poll for events: %s", error)
 
-    async def _look_once(self, streams: list[UUID]) -> None:
+    async def _poll_events(self, streams: list[UUID]) -> None:
         async with self._runtime.database.transaction() as session:
             heads = await tallies.heads(session, streams)
             counts = await tallies.of_runs(session, [stream for stream, head in heads.items() if head.is_open])
@@ -119,27 +119,29 @@ class Feed:
             if self._shown.get(run_id) != tally.done:
                 self._shown[run_id] = tally.done
                 total = heads[run_id].total
-                self._tell(
+                self._send_progress(
                     Progress(run_id=run_id, stage="inference", done=tally.done, total=total, failed=tally.failed)
                 )
 
-    async def _look_for_waits(self, streams: list[UUID]) -> None:
-        """Tell what runs wait for when that has changed: no event says so."""
+    async def _poll_waits(self, streams: list[UUID]) -> None:
+        """Send what runs wait for when it has changed, since no event reports it."""
         async with self._runtime.database.transaction() as session:
             found = await runs.of_ids(session, streams)
             stale_s = self._runtime.settings.timers.stale_worker_s
             waiting = await waits.of_runs(session, found, stale_s=stale_s)
         for run in found:
             wait = waiting.get(run.id)
-            message = wait.message if wait is not None and wait.code != "scheduler" else ""  # that passes by itself
+            message = wait.message if wait is not None and wait.code != "scheduler" else ""  # that wait ends by itself
             if message and self._waits.get(run.id) != message:
-                self._tell(Progress(run_id=run.id, stage="waiting", done=0, total=run.total, waits_for=message))
+                self._send_progress(
+                    Progress(run_id=run.id, stage="waiting", done=0, total=run.total, waits_for=message)
+                )
             self._waits[run.id] = message
 
     def _hint(self, stream: UUID, seq: int) -> None:
         for follower in self._followers.get(stream, ()):
             follower.hint(stream, seq)
 
-    def _tell(self, progress: Progress) -> None:
+    def _send_progress(self, progress: Progress) -> None:
         for follower in self._followers.get(progress.run_id, ()):
             follower.add_progress(progress)

@@ -1,4 +1,4 @@
-"""`/health` and `/ready`: the only routes that need no key, and they say nothing else."""
+"""`/health` and `/ready`: the only routes that need no key; they disclose nothing else."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ router = APIRouter(tags=["health"], route_class=StrictRoute)
 
 @router.get("/health", dependencies=[PUBLIC])
 async def health() -> Health:
-    """Say that the process answers."""
+    """Report that the API process is alive."""
     return Health(version=version("vlmhyperbench-api"))
 
 
 @router.get("/ready", dependencies=[PUBLIC], responses={503: {"model": Ready}})
 async def ready(runtime: RuntimeOf, response: Response) -> Ready:
-    """Say whether runs are accepted: with the database; without the bus they only start later."""
+    """Report whether runs are accepted, which needs the database; without the bus they only start later."""
     try:
         await runtime.database.check()
         has_database = True

@@ -1,4 +1,4 @@
-"""Ids of routes: whole, or as many of their first digits as stand for one thing alone."""
+"""Ids in routes: full, or abbreviated to first digits that are unambiguous."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ async def identify(
     connection: HTTPConnection,
     principal: Annotated[Principal, requires("run:read")],
 ) -> Identified:
-    """Say which run, experiment or artifact an id stands for."""
+    """Look up the run, experiment or artifact that an id stands for."""
     found = await _find(connection, principal, given, ids.KINDS)
     return Identified(kind=found.kind, id=found.id, name=found.name)
 
 
 async def resolve(connection: HTTPConnection, given: str, *kinds: NamedKind) -> UUID:
-    """Return the id that its digits stand for; a whole one is not looked up.
+    """Return the full id that its first digits stand for; a full id is not looked up.
 
     Raises:
-        InvalidInput: that is no id, or the beginning of several.
-        NotFound: nothing has such an id.
+        InvalidInput: the text is not an id, or the digits are ambiguous.
+        NotFound: no id begins with these digits.
     """
     first, last = ids_from(given)
     if first == last:

@@ -1,4 +1,4 @@
-"""`/runs/…/images`: the images that a run asked about, as they are stored."""
+"""`/runs/…/images`: the images of a run's samples, as stored."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "private, max-age=31536000, immutable",
 }
-"""What a stranger sent is shown as an image or not at all; its name is its content."""
+"""Headers of images, whose content is untrusted: shown as an image or not at all; the name is the content's hash."""
 
 
 @router.get("/{run_id}/images/{sha256}", response_class=FileResponse)
@@ -50,8 +50,8 @@ async def get_image(
 async def image_of_runs(
     session: AsyncSession, runtime: Runtime, asking: Iterable[RunView], sha256: str
 ) -> FileResponse | None:
-    """Answer with an image that one of these runs asks about; None where none of them does."""
-    from vlmhyperbench_api.samples import media_type_of  # polars is loaded by the first request that needs it
+    """Return an image that belongs to a sample of one of these runs, or None."""
+    from vlmhyperbench_api.samples import media_type_of  # imports polars on first use
 
     for manifest_id in dict.fromkeys(run.manifest_id for run in asking if run.manifest_id):
         manifest = await manifests.get(session, manifest_id)

@@ -1,4 +1,4 @@
-"""What is refused before a request is read, or while it is: bodies over the limit or too slow, NUL in an address."""
+"""Limits on requests, applied before or while they are read: body size, body timeout, and NUL in URLs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ MIN_BYTES_PER_S = 64 * 1024
 
 
 class Limits:
-    """ASGI middleware: 413 by the announced length without reading, and by the counted one where none is announced.
+    """ASGI middleware: responds 413 by Content-Length before reading, or by the bytes counted while reading.
 
-    A body has `body_s` seconds, and a second more for every `MIN_BYTES_PER_S`; then it is 408.
+    A body that takes longer than `body_s` seconds, plus a second for every `MIN_BYTES_PER_S` received, gets a 408.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Limits:
         max_body_bytes: int = MAX_BODY_BYTES,
         larger: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """`larger`: paths whose bodies are streamed, with limits of their own."""
+        """Set the limits; `larger` maps paths with streamed bodies to their own size limits."""
         self._app = app
         self._body_s = body_s
         self._max = max_body_bytes
@@ -61,7 +61,7 @@ class Limits:
 
         async def counted() -> Message:
             nonlocal seen, reading_s, is_whole
-            if is_whole:  # what comes next is that the client leaves
+            if is_whole:  # the next message is the client's disconnect
                 return await receive()
             begun = time.monotonic()
             allowed_s = self._body_s + seen / MIN_BYTES_PER_S - reading_s
@@ -70,7 +70,7 @@ class Limits:
                     message = await receive()
             except TimeoutError as error:
                 raise TooSlow("The body does not arrive.", cure="Send the whole body, and faster.") from error
-            reading_s += time.monotonic() - begun  # only while the application waits for the client
+            reading_s += time.monotonic() - begun  # counts only the time that the application waits for the client
             is_whole = message["type"] != "http.request" or not message.get("more_body", False)
             if message["type"] == "http.request":
                 seen += len(message.get("body", b""))

@@ -1,7 +1,7 @@
-"""`/live`: the WebSocket that follows runs and experiments, each with a cursor of its own.
+"""`/live`: the WebSocket that follows runs and experiments, each by its own cursor.
 
-Postgres holds the events; what comes over Redis only says that there are more. One subscription serves the whole
-process; while it is silent, the streams that somebody follows are looked at every two seconds.
+Events are read from Postgres; Redis only notifies that there are new ones. One Redis subscription serves the whole
+process; while it delivers nothing, the followed streams are polled every two seconds.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ BATCH_EVENTS = 256
 MAX_STREAMS = 256
 MAX_MESSAGE_CHARACTERS = 64 * 1024
 _RETRY_S = 1.0
-"""Pause before the database is asked again."""
+"""Pause before a failed database query is retried."""
 _TRY_AGAIN = 1013
-"""Close code of the protocol itself: the server cannot serve now."""
+"""Standard WebSocket close code "try again later"."""
 
 router = APIRouter(tags=["live"])
 
@@ -62,7 +62,7 @@ async def live(websocket: WebSocket, principal: Reader, runtime: RuntimeOf) -> N
 
 
 class Connection:
-    """One client: what it follows, and the two tasks that read from and write to it."""
+    """A client's connection: its cursors, and the two tasks that read from and write to it."""
 
     def __init__(
         self, websocket: WebSocket, runtime: Runtime, feed: Feed, principal: Principal, *, send_s: float = SEND_S
@@ -78,18 +78,18 @@ class Connection:
         self._ending: _Ended | None = None
 
     async def serve(self) -> None:
-        """Serve until the client leaves, is too slow, or says what is not understood."""
+        """Serve until the client disconnects, is too slow, or sends an invalid message."""
         with self._feed.following(self._follower):
             async with asyncio.TaskGroup() as group:
                 self._tasks = [group.create_task(self._until_end(part)) for part in (self._read, self._write)]
         code = self._ending.code if self._ending is not None else None
         if self._ending is not None and code is not None:
-            with suppress(RuntimeError, TimeoutError):  # the client may be gone, or not read even this
+            with suppress(RuntimeError, TimeoutError):  # the client may be gone or not read the close
                 async with asyncio.timeout(self._send_s):
                     await self._websocket.close(code, self._ending.reason)
 
     async def _until_end(self, part: Callable[[], Awaitable[None]]) -> None:
-        """Run one of the two parts; when it ends, so does the other."""
+        """Run one of the two tasks; when it ends the connection, cancel the other."""
         try:
             await part()
         except _Ended as ending:
@@ -99,17 +99,17 @@ class Connection:
                     task.cancel()
 
     async def _read(self) -> None:
-        """Take subscriptions until the client leaves."""
+        """Handle subscriptions until the client disconnects."""
         while True:
             try:
                 message = await self._websocket.receive_text()
-            except (WebSocketDisconnect, KeyError) as error:  # KeyError: bytes where text was asked for
+            except (WebSocketDisconnect, KeyError) as error:  # KeyError: a binary message instead of text
                 raise _Ended(None if isinstance(error, WebSocketDisconnect) else BAD_MESSAGE, "Send text.") from error
             for cursor in _parse(message):
                 await self._subscribe(cursor)
 
     async def _subscribe(self, cursor: Cursor) -> None:
-        """Send a snapshot, then read once whatever may have happened before hints arrive."""
+        """Send a snapshot, then read the stream once for events that came before the first hint."""
         stream = cursor.stream
         if stream not in self._follower.sent and len(self._follower.sent) >= MAX_STREAMS:
             raise _Ended(BAD_MESSAGE, f"More than {MAX_STREAMS} streams on one connection.")
@@ -139,7 +139,7 @@ class Connection:
             return Snapshot(stream=stream, seq=found.event_seq, kind="experiment", data=data, progress=shown)
 
     async def _write(self) -> None:
-        """Send what is new whenever there is something: events from the database, then the newest progress."""
+        """Whenever the follower is due, send new events from the database, then the newest progress."""
         follower = self._follower
         while True:
             await follower.is_due.wait()
@@ -151,7 +151,7 @@ class Connection:
                 await self._send(LiveProgress(stream=stream, progress=progress))
 
     async def _catch_up(self, stream: UUID) -> None:
-        """Send every event after the last one that was sent, in order."""
+        """Send every event after the last sent one, in order."""
         follower = self._follower
         while True:
             try:
@@ -172,13 +172,13 @@ class Connection:
             async with asyncio.timeout(self._send_s), self._sending:
                 await self._websocket.send_text(message.model_dump_json())
         except TimeoutError as error:
-            raise _Ended(SLOW_CLIENT, "Too slow; come back with your cursor.") from error
+            raise _Ended(SLOW_CLIENT, "Too slow; reconnect with your cursors.") from error
         except (RuntimeError, WebSocketDisconnect) as error:
             raise _Ended(None, "") from error
 
 
 class _Ended(Exception):
-    """The connection ends: with a code that the client is told, or because the client is gone."""
+    """Ends the connection with a close code, or without one because the client has disconnected."""
 
     def __init__(self, code: int | None, reason: str) -> None:
         super().__init__(reason)
@@ -196,18 +196,18 @@ def _parse(message: str) -> list[Cursor]:
 
 
 def _check_origin(websocket: WebSocket) -> None:
-    """Refuse pages of other sites: a browser names the page's origin, other clients name none.
+    """Refuse web pages of other origins; browsers send the page's origin, other clients send none.
 
     Raises:
-        Forbidden: the origin is not this API's own.
+        Forbidden: the origin is not this API.
     """
     origin = websocket.headers.get("origin")
-    if origin is not None and _place_of(origin) != websocket.headers.get("host"):
+    if origin is not None and _host_of(origin) != websocket.headers.get("host"):
         raise Forbidden("Pages of another origin may not follow runs.", cure="Open the API's own address.")
 
 
-def _place_of(origin: str) -> str | None:
-    """Return host and port of an origin, or None where it is no address."""
+def _host_of(origin: str) -> str | None:
+    """Return host and port of an origin, or None if it is not a valid URL."""
     try:
         return urlsplit(origin).netloc
     except ValueError:

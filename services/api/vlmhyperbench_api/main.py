@@ -1,4 +1,4 @@
-"""The application: routers, limits, errors, and what it opens when it starts."""
+"""The application: routers, limits, error handlers, and the resources opened at start-up."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _ROUTERS = (
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """Assemble the application; nothing is opened before it starts.
+    """Create the application; its resources are opened only at start-up.
 
     Raises:
         RuntimeError: a route declares no policy.
@@ -110,7 +110,7 @@ def main() -> int:
 
 
 def serve(settings: Settings) -> int:
-    """Serve until a signal ends it; return the exit code."""
+    """Serve until a signal arrives; return the exit code."""
     raise_open_files()
     server = uvicorn.Server(server_config(settings))
     server.run()
@@ -118,7 +118,7 @@ def serve(settings: Settings) -> int:
 
 
 def server_config(settings: Settings) -> uvicorn.Config:
-    """Say how the application is served."""
+    """Return uvicorn's configuration of the application."""
     return uvicorn.Config(
         create_app(settings),
         host=settings.api_host,

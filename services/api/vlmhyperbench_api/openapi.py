@@ -1,4 +1,4 @@
-"""`python -m vlmhyperbench_api.openapi [PATH]`: the description of the API that is committed and compared."""
+"""`python -m vlmhyperbench_api.openapi [PATH]`: write the OpenAPI document, which a test compares with the code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def description() -> str:
 
 
 def _describe_keys(document: dict[str, JsonValue]) -> None:
-    """Say which routes need a key: all but those of health."""
+    """Declare which routes need a key: all except those of health."""
     components, paths = document.setdefault("components", {}), document["paths"]
     assert isinstance(components, dict) and isinstance(paths, dict)  # noqa: S101, PT018 - the standard says so
     components["securitySchemes"] = {"ApiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key"}}

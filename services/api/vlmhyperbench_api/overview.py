@@ -1,4 +1,4 @@
-"""Write the stack's page: values in, HTML out; every text is escaped, and nothing runs in it."""
+"""Render the stack's web page to HTML without I/O; all text is escaped, and the page has no scripts."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _TONES = {"SUCCEEDED": "good", "DONE": "good", "FAILED": "bad", "CANCELLED": "of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLine:
-    """A run, and how far its present stage is."""
+    """A run with the progress of its current stage."""
 
     run: Run
     progress: Progress | None = None
 
     @property
     def share(self) -> float | None:
-        """How much of the present stage, or of the answers, is done, from 0 to 1; None where the total is unknown."""
+        """Completed share of the current stage, or else of the answers, from 0 to 1; None if the total is unknown."""
         done, total = (self.progress.done, self.progress.total) if self.progress else (self.run.done, self.run.total)
         return min(1.0, done / total) if total else None
 
     @property
     def doing(self) -> str:
-        """What happens to it now, in a few words."""
+        """Short text on the current stage, or on what the run waits for."""
         if self.progress is None:
             return self.run.waits_for.message if self.run.waits_for else ""
         rate = f", {self.progress.rate_per_s:.1f}/s" if self.progress.rate_per_s else ""
@@ -57,35 +57,35 @@ class RunLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """What the page shows, the newest first."""
+    """Content of the page, newest first."""
 
     experiments: Sequence[tuple[ExperimentDetail, Sequence[RunLine]]]
     runs: Sequence[RunLine]
 
     @property
     def is_moving(self) -> bool:
-        """Whether anything may change soon."""
+        """Whether any run is still open, so that the page may change."""
         lines = [*self.runs, *(line for _, own in self.experiments for line in own)]
         return any(not line.run.state.is_terminal for line in lines)
 
 
 def overview_page(overview: Overview) -> str:
-    """Return the page of what runs; it loads itself anew while something does."""
+    """Return the page of runs and experiments; it reloads itself while a run is open."""
     return _write("overview.html.j2", overview=overview, refresh_s=REFRESH_S if overview.is_moving else None)
 
 
 def files_page(name: str, shown: Sequence[ArtifactView]) -> str:
-    """Return the page of what lies beside a report that has no page of its own."""
+    """Return the page that lists the files of a report without an HTML page."""
     return _write("files.html.j2", name=name, files=shown)
 
 
 def message_page(message: str, cure: str) -> str:
-    """Return a page that says what is wrong, and what to do."""
+    """Return an error page with a message and its cure."""
     return _write("message.html.j2", message=message, cure=cure)
 
 
 def page_policy() -> str:
-    """Return the policy of these pages: one style sheet, nothing else."""
+    """Return the content security policy of these pages: one inline style sheet and nothing else."""
     return (
         f"default-src 'none'; style-src 'sha256-{_style()[1]}'; base-uri 'none'; form-action 'none'; "
         "frame-ancestors 'none'"
@@ -93,7 +93,7 @@ def page_policy() -> str:
 
 
 def number(value: int) -> str:
-    """Write a count with thin group separators."""
+    """Format a count with narrow spaces as group separators."""
     return f"{value:,}".replace(",", "\u202f")
 
 

@@ -1,4 +1,4 @@
-"""The stack's page in a browser: what runs, and the way to its reports. HTML without scripts, behind a session."""
+"""The stack's web page: runs, experiments and their reports, as HTML without scripts; it needs a session."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ FileReader = Annotated[Principal, Depends(PagePolicy("artifact:read"))]
 
 
 class PageRoute(APIRoute):
-    """A route whose refusals are pages, too."""
+    """A route whose errors are rendered as HTML pages."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -65,7 +65,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @router.get("/")
 async def show_overview(principal: Reader, session: Session, runtime: RuntimeOf) -> Response:
-    """Show what runs and what has run, the newest first."""
+    """Show experiments and runs, newest first."""
     stale_s = runtime.settings.timers.stale_worker_s
     project_id = principal.project_id
     found = await experiments.page(session, project_id=project_id, limit=MAX_EXPERIMENTS)
@@ -97,7 +97,7 @@ async def show_overview(principal: Reader, session: Session, runtime: RuntimeOf)
 
 @router.get(SIGN_IN, dependencies=[PUBLIC])
 async def sign_in(request: Request, ticket: Annotated[str, Query(max_length=300)] = "") -> Response:
-    """Turn a ticket into a session."""
+    """Exchange a ticket for a session."""
     cookie = await open_session(request, ticket)
     response = RedirectResponse("/", status_code=303)
     response.set_cookie(
@@ -105,7 +105,7 @@ async def sign_in(request: Request, ticket: Annotated[str, Query(max_length=300)
         cookie,
         max_age=SESSION_S,
         httponly=True,
-        samesite="lax",  # a report is an origin of its own: its links to pages of documents come from elsewhere
+        samesite="lax",  # reports have their own origin, so their links to document pages are cross-site
         secure=request.url.scheme == "https",
     )
     return response
@@ -113,7 +113,7 @@ async def sign_in(request: Request, ticket: Annotated[str, Query(max_length=300)
 
 @router.get("/reports/{scope_id}")
 async def show_report(scope_id: UUID, principal: FileReader, runtime: RuntimeOf) -> Response:
-    """Show the newest report of a run or an experiment, or else its files."""
+    """Show the newest report of a run or an experiment, or its files if it has no HTML page."""
     async with runtime.database.transaction() as session:
         name, files = await _files(session, scope_id, principal)
     page = next((file for file in files if file.name == "report.html"), None)
@@ -140,7 +140,7 @@ async def download(artifact_id: UUID, principal: FileReader, runtime: RuntimeOf)
 async def show_image(
     scope_id: UUID, sha256: Sha256, principal: FileReader, session: Session, runtime: RuntimeOf
 ) -> Response:
-    """Show a page of a document that the run, or a run of the experiment, asked about."""
+    """Show a document page from the samples of the run, or of a run of the experiment."""
     run = await runs.get(session, scope_id, project_id=principal.project_id)
     members = [run] if run is not None else []
     if not members and await experiments.get(session, scope_id, project_id=principal.project_id) is not None:

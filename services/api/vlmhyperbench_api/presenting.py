@@ -1,4 +1,4 @@
-"""Turn what repositories return into what the API answers."""
+"""Convert values from repositories into response bodies."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _JSON: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
 
 
 def json_of(value: JsonObject) -> dict[str, JsonValue]:
-    """Copy a JSON column into the type that bodies have."""
+    """Copy a JSON column into the JSON type of response bodies."""
     return _JSON.validate_python(value)
 
 
 def run_of(view: RunView, tally: Tally, wait: Wait | None = None) -> Run:
-    """Show a run in a list."""
+    """Convert a run, as shown in lists."""
     return Run.model_validate(_run_fields(view, tally, wait))
 
 
@@ -42,7 +42,7 @@ def run_detail_of(
     progress: BusProgress | None,
     wait: Wait | None = None,
 ) -> RunDetail:
-    """Show a run with its spec, phases and jobs."""
+    """Convert a run with its spec, phases and jobs."""
     return RunDetail.model_validate(
         {
             **_run_fields(view, tally, wait),
@@ -56,19 +56,19 @@ def run_detail_of(
 
 
 def errors_of(counts: FailureCounts) -> list[RequestError]:
-    """Show what requests failed with, the most frequent first."""
+    """Convert the errors of requests, most frequent first."""
     groups = group_failures([(group.failed, group.failure, group.count) for group in counts.failures], ok=counts.ok)
     return [RequestError.model_validate(group, from_attributes=True) for group in groups]
 
 
 def _job_errors(jobs: Sequence[JobView]) -> list[RequestError]:
-    """Show what ended a job before a row was written."""
+    """Convert the error that ended a job before it wrote a row."""
     found = [job.outcome.get("error") for job in jobs if job.outcome and job.state is JobState.FAILED]
     return [RequestError.model_validate(error) for error in found if error]
 
 
 def experiment_of(view: ExperimentView, run_states: Mapping[str, int], *, is_paused: bool) -> Experiment:
-    """Show an experiment in a list."""
+    """Convert an experiment, as shown in lists."""
     return Experiment.model_validate(_experiment_fields(view, run_states, is_paused))
 
 
@@ -79,7 +79,7 @@ def experiment_detail_of(
     tallies: Mapping[UUID, Tally],
     waits: Mapping[UUID, Wait],
 ) -> ExperimentDetail:
-    """Show an experiment with its runs, the baseline first."""
+    """Convert an experiment with its runs, baseline first."""
     shown = [run_of(run, tallies.get(run.id, Tally()), waits.get(run.id)) for run in runs]
     open_runs = [run for run in runs if not run.state.is_terminal]
     is_paused = bool(open_runs) and all(run.is_paused for run in open_runs)
@@ -87,12 +87,12 @@ def experiment_detail_of(
 
 
 def progress_of(progress: BusProgress) -> Progress:
-    """Show a progress."""
+    """Convert a progress."""
     return Progress.model_validate(progress.model_dump())
 
 
 def artifact_of(view: ArtifactView) -> Artifact:
-    """Show a file without its content."""
+    """Convert a file's metadata."""
     return Artifact.model_validate(view, from_attributes=True)
 
 

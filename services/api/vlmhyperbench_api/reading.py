@@ -1,4 +1,4 @@
-"""Read one run or experiment whole, for the routes and the live feed alike."""
+"""Read complete runs and experiments, for the routes and the live feed."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ async def read_run(
     progress: Progress | None = None,
     stale_s: float | None = None,
 ) -> RunDetail:
-    """Read a run; what it waits for only where it is said when a worker counts as gone.
+    """Read a run. What it waits for is included only if `stale_s` (when a worker counts as stale) is given.
 
     Raises:
-        NotFound: there is none in this project.
+        NotFound: it does not exist in this project.
     """
     view = await runs.get(session, run_id, project_id=project_id)
     if view is None:
@@ -48,7 +48,7 @@ async def read_experiment(
     """Read an experiment with its runs, as `read_run` reads them.
 
     Raises:
-        NotFound: there is none in this project.
+        NotFound: it does not exist in this project.
     """
     view = await experiments.get(session, experiment_id, project_id=project_id)
     if view is None:

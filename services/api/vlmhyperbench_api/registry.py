@@ -1,4 +1,4 @@
-"""`/registry`: what runs and experiments may name."""
+"""`/registry`: the registry entries that runs and experiments may name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EntryName = Annotated[str, Path(max_length=200)]
 async def list_registry(
     _: Reader, registries: RegistriesOf, kind: Annotated[str | None, Query(max_length=50), any_case(*KINDS)] = None
 ) -> Page[RegistrySummary]:
-    """List entries of one kind, or of all; those that cannot be used come last, with their problem."""
+    """List the entries of one kind, or of all kinds; unusable entries come last, with their problem."""
     catalogue = await registries.catalogue()
     kinds = list(KINDS) if kind is None else [kind]
     items = [
@@ -42,7 +42,7 @@ async def list_registry(
 
 @router.get("/{kind}/{name}")
 async def get_registry_entry(kind: KindName, name: EntryName, _: Reader, registries: RegistriesOf) -> RegistryEntry:
-    """Read one entry, with where it was written."""
+    """Return one entry with the location of its file."""
     catalogue = await registries.catalogue()
     entry = catalogue.get(kind, name)
     place = catalogue.location_of(kind, name)

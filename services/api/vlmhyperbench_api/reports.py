@@ -1,4 +1,4 @@
-"""`/reports`: the newest report of a run or experiment, with its headline, whatever formats were asked for."""
+"""`/reports`: the newest report of a run or experiment, with its headline and its files in all requested formats."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Reader = Annotated[Principal, requires("artifact:read")]
 async def list_reports(
     principal: Reader, session: Session, limit: PageLimit = 50, cursor: CursorText = None
 ) -> Page[Artifact]:
-    """List the files of all reports, the newest first."""
+    """List the files of all reports, newest first."""
     after = read_cursor(cursor, After)
     found = await artifacts.page(
         session, project_id=principal.project_id, after=after.key if after else None, limit=limit
@@ -56,7 +56,7 @@ async def list_reports(
 
 @router.get("/{scope_id}")
 async def get_report(scope_id: ScopeId, principal: Reader, session: Session, runtime: RuntimeOf) -> Report:
-    """Read the newest report of a run or of an experiment."""
+    """Return the newest report of a run or experiment."""
     scope, has_ended, files, stored = await _files(session, scope_id, principal)
     shown = [file for file in files if file.kind in REPORT_FILES]
     if not any(file.kind == "report" for file in shown):
@@ -83,7 +83,7 @@ async def _files(
 
 
 def _row_of(stored: JsonObject) -> JsonValue:
-    """Return a run's headline as `report.json` has it: its metrics by their names."""
+    """Return a run's headline in the form of `report.json`: metrics by their names."""
     row = json_of({name: value for name, value in stored.items() if name != "scores"})
     scores = json_of(stored).get("scores")
     found = [score for score in scores if isinstance(score, dict)] if isinstance(scores, list) else []

@@ -1,4 +1,4 @@
-"""`/results`: the answered samples of a run, in their order, with filters."""
+"""`/results`: the request records of a run with answers and scores, in order, with filters."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ Reader = Annotated[Principal, requires("run:read")]
 GroupValue = Annotated[str | None, Query(max_length=200)]
 
 
-class _Place(BaseModel):
-    """The last row of a page."""
+class _Position(BaseModel):
+    """Position of the last row of a page."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -54,8 +54,8 @@ async def list_results(
     limit: PageLimit = 50,
     cursor: CursorText = None,
 ) -> Page[Result]:
-    """List the samples of a run that count, with question, answer, timing and measures."""
-    after = read_cursor(cursor, _Place)
+    """List the counted requests of a run with question, answer, timing and scores."""
+    after = read_cursor(cursor, _Position)
     async with runtime.database.transaction() as session:
         run = await runs.get(session, run_id, project_id=principal.project_id)
         if run is None:
@@ -78,17 +78,17 @@ async def list_results(
     items = await _joined(runtime.storage, run_id, found, samples_path, files) if found else []
     last = found[-1] if len(found) == limit else None
     return Page[Result](
-        items=items, next=write_cursor(_Place(phase=last.phase, ordinal=last.ordinal)) if last else None
+        items=items, next=write_cursor(_Position(phase=last.phase, ordinal=last.ordinal)) if last else None
     )
 
 
 async def _samples(samples_path: Path | None, filters: dict[str, str]) -> list[int] | None:
-    """Return the samples that the filters leave, or None where there is no filter."""
+    """Return the indices of samples that pass the filters, or None without filters."""
     if not filters:
         return None
     if samples_path is None:
         return []
-    from vlmhyperbench_api.samples import samples_where  # polars is loaded by the first request that needs it
+    from vlmhyperbench_api.samples import samples_where  # imports polars on first use
 
     return await asyncio.to_thread(samples_where, samples_path, filters)
 
@@ -100,7 +100,7 @@ async def _joined(
     samples_path: Path | None,
     files: Sequence[MeasureManifestView],
 ) -> list[Result]:
-    """Join rows with their payloads and measures; a chunk that storage has no more leaves its rows without payload."""
+    """Join rows with their payloads and scores; rows of a chunk that storage no longer has get no payload."""
     hashes = {row.storage_key: row.chunk_sha256 for row in found if row.storage_key and row.chunk_sha256}
     present = [(key, sha256) for key, sha256 in hashes.items() if await storage.exists(key)]
     chunks = dict(zip((key for key, _ in present), await storage.open_all(present), strict=True))
@@ -116,7 +116,7 @@ def _join(
     chunks: Mapping[str, Path],
     measured: Sequence[tuple[MeasureManifestView, Path]],
 ) -> list[Result]:
-    from vlmhyperbench_api import samples  # polars is loaded by the first request that needs it
+    from vlmhyperbench_api import samples  # imports polars on first use
 
     asked = samples.asked(samples_path, [row.sample for row in found]) if samples_path else {}
     scores = samples.measures(measured, found)

@@ -68,7 +68,7 @@ async def rescore_run(
     registries: RegistriesOf,
     key: IdempotencyKey = None,
 ) -> RunDetail:
-    """Evaluate the answers of a run that has ended anew: a new run, which asks no model."""
+    """Re-score a finished run: a new run evaluates its stored answers and sends no requests to a model."""
     catalogue = await registries.catalogue()
     return await submit_rescoring(
         Submission(body=body, principal=principal, key=key, catalogue=catalogue, runtime=runtime, parent_id=run_id)
@@ -84,7 +84,7 @@ async def rerun_run(
     registries: RegistriesOf,
     key: IdempotencyKey = None,
 ) -> RunDetail:
-    """Run again: a new run, which keeps the rows of the old one that are ok and answer the same requests."""
+    """Repeat a run in a new run, which reuses rows of the old one that are ok and belong to the same requests."""
     catalogue = await registries.catalogue()
     return await submit_rerun(
         Submission(body=body, principal=principal, key=key, catalogue=catalogue, runtime=runtime, parent_id=run_id)
@@ -100,7 +100,7 @@ async def import_run(
     answer_files: AnswerFilesOf,
     key: IdempotencyKey = None,
 ) -> RunDetail:
-    """Evaluate answers that another tool asked for: a run that takes them from a file which was sent before."""
+    """Submit a run that evaluates the answers of an uploaded file, produced by another tool."""
     catalogue = await registries.catalogue()
     return await submit_import(
         Submission(body=body, principal=principal, key=key, catalogue=catalogue, runtime=runtime), answer_files
@@ -117,7 +117,7 @@ async def list_runs(
     limit: PageLimit = 50,
     cursor: CursorText = None,
 ) -> Page[Run]:
-    """List runs, the newest first."""
+    """List runs, newest first."""
     after = read_cursor(cursor, After)
     found = await rows.page(
         session,
@@ -138,7 +138,7 @@ async def list_runs(
 
 @router.get("/{run_id}")
 async def get_run(run_id: RunId, principal: Reader, session: Session, runtime: RuntimeOf) -> RunDetail:
-    """Read one run, with its spec, phases, jobs, present progress, and what its summary says."""
+    """Return one run with its spec, phases, jobs, current progress, and quality and performance of its summary."""
     progress = await runtime.bus.progress(run_id)
     run = await read_run(
         session,
@@ -152,23 +152,23 @@ async def get_run(run_id: RunId, principal: Reader, session: Session, runtime: R
 
 @router.post("/{run_id}/cancel")
 async def cancel_run(run_id: RunId, principal: Writer, runtime: RuntimeOf) -> RunDetail:
-    """Ask for a run's end; the rows that it has stay."""
+    """Request the cancellation of a run; its stored rows are kept."""
     async with runtime.database.transaction() as session:
         await read_run(session, run_id, project_id=principal.project_id)
         await rows.request_cancel(session, run_id)
         run = await read_run(session, run_id, project_id=principal.project_id)
-    return await _tell(runtime, run)
+    return await _publish(runtime, run)
 
 
 @router.post("/{run_id}/pause")
 async def pause_run(run_id: RunId, principal: Writer, runtime: RuntimeOf) -> RunDetail:
-    """Stop assigning a run's jobs; running ones drain."""
+    """Pause a run: no more of its jobs are assigned, and running jobs drain."""
     return await _set_paused(run_id, principal, runtime, is_paused=True)
 
 
 @router.post("/{run_id}/resume")
 async def resume_run(run_id: RunId, principal: Writer, runtime: RuntimeOf) -> RunDetail:
-    """Let a paused run go on."""
+    """Resume a paused run."""
     return await _set_paused(run_id, principal, runtime, is_paused=False)
 
 
@@ -177,11 +177,11 @@ async def _set_paused(run_id: UUID, principal: Principal, runtime: RuntimeOf, *,
         await read_run(session, run_id, project_id=principal.project_id)
         await rows.set_paused(session, run_id, is_paused=is_paused)
         run = await read_run(session, run_id, project_id=principal.project_id)
-    return await _tell(runtime, run)
+    return await _publish(runtime, run)
 
 
-async def _tell(runtime: RuntimeOf, run: RunDetail) -> RunDetail:
-    """After the commit: wake the scheduler, then say that there are events."""
+async def _publish(runtime: RuntimeOf, run: RunDetail) -> RunDetail:
+    """After the commit, wake the scheduler and publish that there are new events."""
     await runtime.bus.push_wake()
     await runtime.bus.publish(run.id, run.event_seq)
     return run

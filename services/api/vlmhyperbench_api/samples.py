@@ -1,4 +1,4 @@
-"""What a page of results needs from files: questions of the sample manifest, payloads of chunks, measures."""
+"""Read the parts of results that are stored in files: sample manifests, payloads of chunks, per-sample scores."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MEASURE = ("phase", "ordinal", "extractor", "value", "outcome", "reason", "fiel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What was asked: one row of the sample manifest."""
+    """A sample: one row of the sample manifest."""
 
     key: str
     question: str
@@ -32,7 +32,7 @@ class Asked:
 
 
 def samples_where(samples: Path, filters: Mapping[str, str]) -> list[int]:
-    """Return the indices of the samples whose group columns have these values; a column that is missing has none."""
+    """Return the indices of samples whose group columns have these values; a missing column matches no sample."""
     frame = _manifest(samples)
     for name, value in filters.items():
         column = manifest.GROUP_PREFIX + name
@@ -44,7 +44,7 @@ def samples_where(samples: Path, filters: Mapping[str, str]) -> list[int]:
 
 
 def asked(samples: Path, indices: Sequence[int]) -> dict[int, Asked]:
-    """Read some rows of a sample manifest."""
+    """Read the rows of a sample manifest with these indices."""
     frame = _manifest(samples).filter(pl.col("index").is_in(list(set(indices))))
     groups = [column for column in frame.columns if column.startswith(manifest.GROUP_PREFIX)]
     return {
@@ -60,14 +60,14 @@ def asked(samples: Path, indices: Sequence[int]) -> dict[int, Asked]:
 
 
 def media_type_of(samples: Path, sha256: str) -> str | None:
-    """Return the type of an image, where one of the samples has it."""
+    """Return the media type of an image, or None if no sample has it."""
     images = _manifest(samples).select(pl.col("images").explode()).unnest("images")
     found = images.filter(pl.col("sha256") == sha256)
     return str(found["media_type"][0]) if found.height else None
 
 
 def payloads(chunks: Mapping[str, Path], rows: Sequence[ResultRow]) -> list[dict[str, str | None]]:
-    """Read text, reasoning and error of each row; a row whose chunk is not among these by its key has none."""
+    """Read text, reasoning and error of each row; a row whose chunk is not in `chunks` gets None for each."""
     frames = {key: pl.read_parquet(path, columns=list(_PAYLOAD), glob=False) for key, path in chunks.items()}
     found = []
     for row in rows:
@@ -80,14 +80,14 @@ def payloads(chunks: Mapping[str, Path], rows: Sequence[ResultRow]) -> list[dict
 def measures(
     files: Sequence[tuple[MeasureManifestView, Path]], rows: Sequence[ResultRow]
 ) -> dict[tuple[int, int], list[MeasureValue]]:
-    """Read what every metric says of these rows, by (phase, ordinal)."""
+    """Read the scores of these rows by every metric, keyed by (phase, ordinal)."""
     found: dict[tuple[int, int], list[MeasureValue]] = {}
     wanted = pl.DataFrame(
         {"phase": [row.phase for row in rows], "ordinal": [row.ordinal for row in rows]},
         schema={"phase": pl.Int32, "ordinal": pl.Int64},
     )
     for file, path in files:
-        frame = pl.read_parquet(path, columns=list(_MEASURE), glob=False)  # without the statistics
+        frame = pl.read_parquet(path, columns=list(_MEASURE), glob=False)  # the columns of statistics are not needed
         identity = file.metrics[0] if file.metrics else {}
         for row in frame.join(wanted, on=["phase", "ordinal"], how="semi").iter_rows(named=True):
             found.setdefault((row["phase"], row["ordinal"]), []).append(_measure(row, identity, file.evaluation_id))
@@ -109,5 +109,5 @@ def _measure(row: dict[str, Any], identity: JsonObject, evaluation_id: str | Non
 
 @lru_cache(maxsize=4)
 def _manifest(path: Path) -> pl.DataFrame:
-    """Manifests are stored by content: what was read once stays right."""
+    """Read a manifest; the cache never becomes stale, because manifests are stored by content hash."""
     return manifest.read(path)

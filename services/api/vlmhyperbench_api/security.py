@@ -1,4 +1,4 @@
-"""Who may do what: a key for everything but health, a policy on every route, and no route without one.
+"""Authentication and authorisation: every route has a policy, and all except health need an API key.
 
 `requires("run:read")` is the policy of a route; `PUBLIC` says that none is needed. `check_policies` refuses to start
 an application in which a route declares neither.
@@ -26,19 +26,19 @@ _NOBODY = "0" * 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """Who sent a request, and for which project."""
+    """The authenticated sender of a request, with its project and scopes."""
 
     name: str
     project_id: str
     scopes: frozenset[str]
 
     def may(self, scope: str) -> bool:
-        """Say whether the key has a scope."""
+        """Return whether the key has a scope."""
         return scope in self.scopes or ALL_SCOPES in self.scopes
 
 
 class Policy:
-    """What a route asks for; called by the framework before the route's function."""
+    """A route's authorisation policy; the framework calls it before the route's function."""
 
     def __init__(self, scope: str) -> None:
         if scope not in SCOPES:
@@ -46,10 +46,10 @@ class Policy:
         self.scope = scope
 
     async def __call__(self, connection: HTTPConnection) -> Principal:
-        """Return who asks.
+        """Return the sender of the request.
 
         Raises:
-            Unauthorised: no key, or one that is unknown, revoked or expired.
+            Unauthorised: the key is missing, unknown, revoked or expired.
             Forbidden: the key lacks the scope.
         """
         principal = await self.principal(connection)
@@ -58,31 +58,31 @@ class Policy:
         return principal
 
     async def principal(self, connection: HTTPConnection) -> Principal:
-        """Find who asks: the owner of the key.
+        """Return the owner of the request's key.
 
         Raises:
-            Unauthorised: no key, or one that is not valid.
+            Unauthorised: the key is missing or not valid.
         """
         return await authenticate(connection)
 
 
 class _Public:
-    """The policy of a route that anybody may call."""
+    """The policy of a route without authentication."""
 
     async def __call__(self) -> None:
-        """Let everybody in."""
+        """Accept every request."""
 
 
 PUBLIC = Depends(_Public())
 
 
 def requires(scope: str) -> Any:
-    """Declare that a route needs a key with a scope; gives the route its `Principal`."""
+    """Declare that a route needs a key with this scope; the route receives its `Principal`."""
     return Depends(Policy(scope))
 
 
 async def authenticate(connection: HTTPConnection) -> Principal:
-    """Find who sent a key; every failure looks and lasts alike.
+    """Return the owner of a key; all failures have the same message and take the same time.
 
     Raises:
         Unauthorised: the key is missing, unknown, revoked or expired.

@@ -1,6 +1,6 @@
-"""Browsers: a key buys a ticket, a ticket opens one session, and a session may read what its key may read.
+"""Browser sessions: an API key creates a ticket, a ticket opens one session, a session may read what its key may read.
 
-A ticket goes into an address, so it is good once and for ten minutes; the session is a cookie that no script sees.
+A ticket is part of a URL, so it is valid once and for ten minutes; the session is an HttpOnly cookie.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ router = APIRouter(prefix="/tickets", tags=["browser"], route_class=StrictRoute)
 
 SIGN_IN = "/sign-in"
 _SCOPES = frozenset({"run:read", "artifact:read"})
-"""What a session may do at most."""
+"""Maximum scopes of a session."""
 _CURE = "Run `vlmhyperbench status` on the stack's machine, and open the address that it prints."
 
 
 class PagePolicy(Policy):
-    """What a page asks for: a session whose key has a scope."""
+    """The policy of a web page: a session whose key has the required scope."""
 
     async def principal(self, connection: HTTPConnection) -> Principal:
-        """Find whose session it is; every failure looks alike.
+        """Return the owner of the session; all failures have the same message.
 
         Raises:
-            Unauthorised: there is no session, or it or its key has ended.
+            Unauthorised: there is no session, or it has expired, or its key is no longer valid.
         """
         session = read_ticket(connection.cookies.get(cookie_name(connection), ""))
         found = await _key_of(connection, session, "session")
@@ -54,7 +54,7 @@ class PagePolicy(Policy):
 async def create_ticket(
     connection: HTTPConnection, runtime: RuntimeOf, principal: Annotated[Principal, requires("run:read")]
 ) -> BrowserTicket:
-    """Make an address that opens the stack's page in one browser, once, within ten minutes."""
+    """Create a one-time URL, valid for ten minutes, that opens the stack's web page in one browser."""
     prefix = prefix_of(connection.headers["x-api-key"]) or ""
     async with runtime.database.transaction() as session:
         key = await api_keys.valid(session, prefix)
@@ -66,11 +66,11 @@ async def create_ticket(
 
 
 async def open_session(connection: HTTPConnection, text: str) -> str:
-    """Take a ticket, and return the session's cookie.
+    """Redeem a ticket and return the session's cookie.
 
     Raises:
-        Unauthorised: it is none, has ended, or was used.
-        Unavailable: nobody knows whether it was used.
+        Unauthorised: the ticket is not valid, has expired, or was already used.
+        Unavailable: Valkey does not respond, so it is unknown whether the ticket was used.
     """
     runtime = runtime_of(connection)
     ticket = read_ticket(text)
@@ -86,7 +86,7 @@ async def open_session(connection: HTTPConnection, text: str) -> str:
 
 
 def cookie_name(connection: HTTPConnection) -> str:
-    """Name the cookie by the API's port: browsers do not keep ports apart, and two stacks may share a machine."""
+    """Return a cookie name that holds the API's port, since browsers share a host's cookies across ports."""
     return f"vlmhyperbench-{runtime_of(connection).settings.api_port}"
 
 
@@ -102,7 +102,7 @@ def _write(purpose: Purpose, key: ApiKeyView, expires_at: int, pepper: str) -> s
 
 
 async def _key_of(connection: HTTPConnection, ticket: Ticket | None, purpose: Purpose) -> ApiKeyView | None:
-    """Return the key that a ticket or a session stands for; None where it is not valid."""
+    """Return the key of a ticket or session, or None if it is not valid."""
     if ticket is None:
         return None
     runtime = runtime_of(connection)

@@ -1,4 +1,4 @@
-"""Read the summary that the reporter stored of a run, and show it."""
+"""Read a run's stored summary and add it to the response."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 async def with_summary(session: AsyncSession, runtime: Runtime, run: RunDetail) -> RunDetail:
-    """Add quality and performance to a run; one of before there were summaries, or of another version, has none."""
+    """Add quality and performance to a run; a run without a summary of the current version gets neither."""
     summary = await _stored(session, runtime, run.id)
     if summary is None:
         return run
@@ -41,7 +41,7 @@ async def _stored(session: AsyncSession, runtime: Runtime, run_id: UUID) -> RunS
 
 
 def _read(path: Path) -> RunSummary:
-    from vlmhyperbench.summaries.codec import from_json  # numpy is loaded by the first request that needs it
+    from vlmhyperbench.summaries.codec import from_json  # imports numpy on first use
 
     return from_json(path.read_bytes())
 

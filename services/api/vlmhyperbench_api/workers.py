@@ -1,4 +1,4 @@
-"""`/workers`: who is there, with their devices."""
+"""`/workers`: the workers with their devices."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ router = APIRouter(prefix="/workers", tags=["workers"], route_class=StrictRoute)
 Reader = Annotated[Principal, requires("worker:read")]
 
 
-class _Place(BaseModel):
-    """The last worker of a page."""
+class _Position(BaseModel):
+    """Position of the last worker of a page."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -40,8 +40,8 @@ async def list_workers(
     limit: PageLimit = 100,
     cursor: CursorText = None,
 ) -> Page[Worker]:
-    """List workers by name: those that are there, or all that ever were."""
-    after = read_cursor(cursor, _Place)
+    """List workers by name: the present ones, or also those that are gone."""
+    after = read_cursor(cursor, _Position)
     found = await rows.page(
         session, after=(after.name, after.id) if after else None, limit=limit, is_present=not include_gone
     )
@@ -50,7 +50,7 @@ async def list_workers(
     last = found[-1] if len(found) == limit else None
     return Page[Worker](
         items=[_shown(worker, devices, stale_before) for worker in found],
-        next=write_cursor(_Place(name=last.name, id=last.id)) if last else None,
+        next=write_cursor(_Position(name=last.name, id=last.id)) if last else None,
     )
 
 

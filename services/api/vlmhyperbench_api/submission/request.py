@@ -1,4 +1,4 @@
-"""A submission: what is to be created, who asks for it, and whether the same was asked before."""
+"""A submission: the body of a creation request, its sender, and its idempotency key."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ Body = TypeVar("Body", bound=RunCreate | RunImport | RunRescore | RunRerun | Exp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission(Generic[Body]):
-    """One request to create a run or an experiment."""
+    """A request to create a run or an experiment."""
 
     body: Body
     principal: Principal
     key: str | None
-    """The idempotency key: the same key and body stand for what was created first."""
+    """The idempotency key: a repeated request with the same key and body returns what the first one created."""
     catalogue: Catalogue
     runtime: Runtime
     parent_id: UUID | None = None
-    """The run that the new one starts from."""
+    """The run that the new run re-scores or repeats."""
 
     @property
     def project_id(self) -> str:
-        """The project that what is created belongs to."""
+        """The project of the new run or experiment."""
         return self.principal.project_id
 
     @property
     def plugins(self) -> InstalledPlugins:
-        """What names of plugins are looked up in."""
+        """The installed plugins, in which names are looked up."""
         return InstalledPlugins(adapters=self.runtime.settings.engine_environment.adapters)
 
     @property
     def resource(self) -> Literal["run", "experiment"]:
-        """What is to be created."""
+        """The type of resource to create."""
         return "experiment" if isinstance(self.body, ExperimentCreate) else "run"
 
     async def known(self) -> UUID | None:
-        """Return what the key stands for already; None where nothing was created for it.
+        """Return the id of what was already created with the key, or None.
 
         Raises:
             Conflict: the key was used with another body.
@@ -59,7 +59,7 @@ class Submission(Generic[Body]):
             return await idempotency.known(session, principal=self._owner, key=self.key, body_sha256=self._digest)
 
     async def claim(self, session: AsyncSession, resource_id: UUID) -> UUID:
-        """Take the key for what this transaction creates; return that, or what another has created meanwhile.
+        """Claim the key for `resource_id`; return this id, or that of a concurrent request that claimed the key first.
 
         Raises:
             Conflict: the key was used with another body.
@@ -77,7 +77,7 @@ class Submission(Generic[Body]):
 
     @property
     def _owner(self) -> str:
-        """Whose keys are told apart from those of others."""
+        """Namespace of the idempotency keys: one per project and principal."""
         return f"{self.project_id}/{self.principal.name}"
 
     @property

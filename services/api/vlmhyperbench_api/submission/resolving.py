@@ -1,4 +1,4 @@
-"""From the names in a body to pinned specs. Reads registry files and looks up plugins: call it in a thread."""
+"""Resolve the names in a body to pinned specs. Reads registry files and looks up plugins, so call it in a thread."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from vlmhyperbench_api.submission.request import Submission
 
 
 def pin_run(submission: Submission[RunCreate]) -> tuple[str, RunSpec]:
-    """Return the name and the spec of a run.
+    """Return the name and spec of a new run.
 
     Raises:
-        InvalidInput: names that do not exist, or that do not go together; all errors at once.
+        InvalidInput: names are unknown or incompatible; lists all errors.
     """
     body = submission.body
     return _name(body.name, body.run), _pin_entry(submission, body.run)
 
 
 def pin_import(submission: Submission[RunImport], found: Answers) -> tuple[str, RunSpec]:
-    """Return the name and the spec of a run that takes its answers from a file; `found` is what the file holds.
+    """Return the name and spec of a run that imports answers; `found` describes the uploaded file.
 
     Raises:
-        InvalidInput: names that do not exist.
+        InvalidInput: names are unknown.
     """
     body = submission.body
     path = f"{STORAGE_SCHEME}{answers_key(submission.project_id, found.sha256)}"
@@ -43,10 +43,10 @@ def pin_import(submission: Submission[RunImport], found: Answers) -> tuple[str, 
 
 
 def pin_rescoring(submission: Submission[RunRescore], parent: RunView) -> tuple[str, RunSpec]:
-    """Return the name and the spec of a run that evaluates the answers of another anew.
+    """Return the name and spec of a run that re-scores the answers of `parent`.
 
     Raises:
-        InvalidInput: a metric or an extractor cannot be had.
+        InvalidInput: a metric or an extractor is not available.
     """
     body = submission.body
     spec = resolve_rescoring(submission.catalogue, parent.pinned_spec(), body, plugins=submission.plugins)
@@ -54,10 +54,10 @@ def pin_rescoring(submission: Submission[RunRescore], parent: RunView) -> tuple[
 
 
 def pin_rerun(submission: Submission[RunRerun], parent: RunView) -> tuple[str, RunSpec]:
-    """Return the name and the spec of a run that asks again what has changed of another.
+    """Return the name and spec of a run that repeats `parent` and reuses what has not changed.
 
     Raises:
-        InvalidInput: names that do not exist, or a backend that is not installed any more.
+        InvalidInput: names are unknown, or the backend is no longer installed.
     """
     body, spec = submission.body, parent.pinned_spec()
     if body.run is not None:
@@ -66,7 +66,7 @@ def pin_rerun(submission: Submission[RunRerun], parent: RunView) -> tuple[str, R
         problem = submission.plugins.problem_with("backends", spec.target.backend_class)
         if problem is not None:
             raise InvalidInput(f"The run cannot be asked again: {problem[0]}", cure=problem[1])
-    with names_are_input():  # said before anything is asked, not when it is scored
+    with names_are_input():  # report a missing extractor now instead of at scoring
         for extractor in spec.extractors:
             open_extractor(extractor)
     kept = "cache" if spec.reuse == "cache" else "equal"
@@ -76,10 +76,10 @@ def pin_rerun(submission: Submission[RunRerun], parent: RunView) -> tuple[str, R
 
 
 def pin_experiment(submission: Submission[ExperimentCreate]) -> tuple[str, list[tuple[str, RunSpec]]]:
-    """Return the name of an experiment, and name and spec of each of its runs.
+    """Return the name of a new experiment, and the name and spec of each of its runs.
 
     Raises:
-        InvalidInput: names that do not exist, or that do not go together; all errors at once.
+        InvalidInput: names are unknown or incompatible; lists all errors.
     """
     catalogue, body = submission.catalogue, submission.body
     wanted = body.experiment
@@ -89,7 +89,7 @@ def pin_experiment(submission: Submission[ExperimentCreate]) -> tuple[str, list[
 
 
 def warnings_of(submission: Submission[RunCreate] | Submission[ExperimentCreate]) -> list[str]:
-    """Say which data of the entry another layer of the registry has replaced."""
+    """Return a warning for each task of the entry that is run on another dataset than its own."""
     body = submission.body
     kind, wanted = ("runs", body.run) if isinstance(body, RunCreate) else ("experiments", body.experiment)
     entry = submission.catalogue.of(kind).get(wanted) if isinstance(wanted, str) else wanted
@@ -98,7 +98,7 @@ def warnings_of(submission: Submission[RunCreate] | Submission[ExperimentCreate]
 
 @contextmanager
 def names_are_input() -> Iterator[None]:
-    """A name in a body that does not exist makes the body wrong; it is not the address that was not found."""
+    """Turn `NotFound` for a name in a body into `InvalidInput`: the body is wrong (422), the URL exists (no 404)."""
     try:
         yield
     except NotFound as error:

@@ -1,4 +1,4 @@
-"""The five ways to submit: each resolves while no transaction is open, and then writes in one."""
+"""The five kinds of submission: each resolves names outside transactions, then writes in one transaction."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ from vlmhyperbench_api.submission.writing import add_experiment, add_rescoring, 
 RunBody = TypeVar("RunBody", RunCreate, RunImport, RunRescore, RunRerun)
 Detail = TypeVar("Detail", RunDetail, ExperimentDetail)
 Write: TypeAlias = Callable[[AsyncSession, UUID], Awaitable[None]]
-"""Writes what was resolved, under a new id."""
+"""Writes the resolved run or experiment under a new id."""
 Resolve: TypeAlias = Callable[[], Awaitable[Write]]
-"""Reads files and looks names up; no transaction is open meanwhile."""
+"""Reads files and looks up names, outside any transaction."""
 
 
 async def submit_run(submission: Submission[RunCreate]) -> RunDetail:
-    """Create a run with its first job and event, or return the one that the key stands for.
+    """Create a run with its first job and event, or return the run that was already created with the key.
 
     Raises:
-        InvalidInput: names that do not exist, or that do not go together; all errors at once.
+        InvalidInput: names are unknown or incompatible; lists all errors.
         Conflict: the key was used with another body.
     """
 
@@ -57,10 +57,10 @@ async def submit_run(submission: Submission[RunCreate]) -> RunDetail:
 
 
 async def submit_import(submission: Submission[RunImport], answer_files: AnswerFiles) -> RunDetail:
-    """Create a run that takes its answers from a file, or return the one that the key stands for.
+    """Create a run that imports the answers of a file, or return the run that was already created with the key.
 
     Raises:
-        InvalidInput: the file was not sent; names that do not exist.
+        InvalidInput: the file was not uploaded, or names are unknown.
         Conflict: the key was used with another body.
     """
 
@@ -74,11 +74,11 @@ async def submit_import(submission: Submission[RunImport], answer_files: AnswerF
 
 
 async def submit_rescoring(submission: Submission[RunRescore]) -> RunDetail:
-    """Create a run that keeps the answers of another, or return the one that the key stands for.
+    """Create a run that re-scores another, or return the run that was already created with the key.
 
     Raises:
-        NotFound: there is no such run in this project.
-        InvalidInput: a metric or an extractor cannot be had.
+        NotFound: the other run does not exist in this project.
+        InvalidInput: a metric or an extractor is not available.
         Conflict: the run has not ended, or has no answers; or the key was used with another body.
     """
 
@@ -95,12 +95,13 @@ async def submit_rescoring(submission: Submission[RunRescore]) -> RunDetail:
 
 
 async def submit_rerun(submission: Submission[RunRerun]) -> RunDetail:
-    """Create a run that keeps of another what has not changed, or return the one that the key stands for.
+    """Create a run that repeats another and reuses what has not changed, or return the one created with the key.
 
     Raises:
-        NotFound: there is no such run in this project.
-        InvalidInput: names that do not exist.
-        Conflict: the run has not ended, or nothing of it failed; or the key was used with another body.
+        NotFound: the other run does not exist in this project.
+        InvalidInput: names are unknown.
+        Conflict: the other run has not ended, or with `retry_failed` nothing of it failed; or the key was used with
+            another body.
     """
 
     async def resolve() -> Write:
@@ -117,10 +118,10 @@ async def submit_rerun(submission: Submission[RunRerun]) -> RunDetail:
 
 
 async def submit_experiment(submission: Submission[ExperimentCreate]) -> ExperimentDetail:
-    """Create an experiment with its runs, jobs and events, or return the one that the key stands for.
+    """Create an experiment with its runs, jobs and events, or return the one already created with the key.
 
     Raises:
-        InvalidInput: names that do not exist, or that do not go together; all errors at once.
+        InvalidInput: names are unknown or incompatible; lists all errors.
         Conflict: the key was used with another body.
     """
 
@@ -141,7 +142,7 @@ async def submit_experiment(submission: Submission[ExperimentCreate]) -> Experim
 
 
 async def publish_all(runtime: Runtime, experiment: ExperimentDetail) -> None:
-    """Say that an experiment's stream and those of its runs have events; call it after the commit."""
+    """Publish that the streams of an experiment and of its runs have new events; call it after the commit."""
     await runtime.bus.publish(experiment.id, experiment.event_seq)
     for run in experiment.runs:
         await runtime.bus.publish(run.id, run.event_seq)
@@ -157,9 +158,9 @@ async def _submit_run(submission: Submission[RunBody], resolve: Resolve) -> RunD
 async def _submit(
     submission: Submission[Body], resolve: Resolve, read: Callable[[AsyncSession, UUID], Awaitable[Detail]]
 ) -> tuple[Detail, bool]:
-    """Return what was created, or what the key stands for, and whether it is new.
+    """Return the created resource, or the one already created with the key, and whether it is new.
 
-    A key that is known is answered before anything is resolved: what it stands for does not depend on today's names.
+    A known key is handled before names are resolved: what it created does not depend on the current registry.
     """
     database, new_id = submission.runtime.database, uuid4()
     known = await submission.known()
@@ -185,7 +186,7 @@ def _write_fresh(
     parent: RunView | None = None,
     is_fresh: bool = False,
 ) -> Write:
-    """Write a run that asks its samples; `is_fresh` indexes its dataset anew."""
+    """Return the function that writes a run with requests to send; `is_fresh` indexes its dataset again."""
 
     async def write(session: AsyncSession, run_id: UUID) -> None:
         pinned = await pin_baseline(
@@ -201,10 +202,10 @@ def _write_fresh(
 
 
 async def _read_parent(submission: Submission[RunRescore] | Submission[RunRerun]) -> tuple[RunView, int]:
-    """Read the run that the new one starts from, and how many of its requests failed.
+    """Read the parent run and the number of its failed requests.
 
     Raises:
-        NotFound: there is none in this project.
+        NotFound: it does not exist in this project.
     """
     assert submission.parent_id is not None, "a child's address names its parent"  # noqa: S101
     async with submission.runtime.database.transaction() as session:

@@ -1,4 +1,4 @@
-"""Write what was resolved: runs and experiments with their jobs and first events. The caller opens the transaction."""
+"""Write resolved runs and experiments with their jobs and first events, in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def add_run(
     experiment_id: UUID | None = None,
     position: int = 0,
 ) -> RunView:
-    """Add a run with its first jobs and its event; `position` is its place among the runs of its experiment."""
+    """Add a run with its first jobs and event; `position` is its index among the runs of its experiment."""
     run = await runs.add(
         session,
         project_id=submission.project_id,
@@ -65,7 +65,7 @@ async def add_rescoring(
     name: str,
     spec: RunSpec,
 ) -> None:
-    """Add a run that starts with the answers of its parent.
+    """Add a run that re-scores the answers of its parent.
 
     Raises:
         Conflict: the parent has not ended, or has no answers.
@@ -92,10 +92,10 @@ async def add_experiment(
     experiment_id: UUID,
     name: str,
 ) -> None:
-    """Add an experiment with its runs, which are given by name and spec.
+    """Add an experiment with its runs, given by name and spec.
 
     Raises:
-        InvalidInput: a run's baseline cannot be compared with.
+        InvalidInput: a run's baseline cannot serve as one.
     """
     project_id, priority = submission.project_id, submission.body.priority
     for _, spec in specs:
