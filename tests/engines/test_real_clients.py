@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.loadgen_conformance.clients import SglangBench, VllmBench, Workload
+from benchmarks.loadgen_conformance.clients import ClientLoad, SglangBench, VllmBench
 from benchmarks.loadgen_conformance.running import ClientFailed, run_client
 from tests.shared.cli.measuring import measured
 from vlmhyperbench_sdk.gateway import LoadRequest
@@ -23,7 +23,7 @@ from vlmhyperbench_tiny_doc_vlm import path
 MODEL = "simulated"
 """Under which the clients ask, whatever serves them."""
 
-WORKLOAD = Workload(requests=8, streams=2, tokens=12)
+LOAD = ClientLoad(requests=8, streams=2, tokens=12)
 CLIENTS = {"vllm": (VllmBench(), ("--ignore-eos",)), "sglang": (SglangBench(), ())}
 """Client, and what makes its answers as long as it asks: sglang-bench does so unasked."""
 
@@ -54,11 +54,11 @@ def test_a_real_client_gets_every_answer_at_the_length_that_it_asked_for(
 ) -> None:
     _need(name)
     client, more = CLIENTS[name]
-    argv = client.argv(f"http://127.0.0.1:{gateway.port}", WORKLOAD, tmp_path)
+    argv = client.argv(f"http://127.0.0.1:{gateway.port}", LOAD, tmp_path)
     assert argv is not None
     run_client([*argv, *more], env={**client.env, "OPENAI_API_KEY": KEY}, statuses={0}, log=tmp_path / "log")
     found = client.read(tmp_path)
-    assert (found.completed, found.tokens) == (WORKLOAD.requests, WORKLOAD.requests * WORKLOAD.tokens)
+    assert (found.completed, found.tokens) == (LOAD.requests, LOAD.requests * LOAD.tokens)
     assert all(found.texts)
     assert all(ttft_ms > 0 for ttft_ms in found.ttft_ms)
 
@@ -66,7 +66,7 @@ def test_a_real_client_gets_every_answer_at_the_length_that_it_asked_for(
 def test_a_real_client_without_the_key_gets_nothing(gateway: GatewayProcess, tmp_path: Path) -> None:
     _need("sglang")
     client, _ = CLIENTS["sglang"]
-    argv = client.argv(f"http://127.0.0.1:{gateway.port}", replace(WORKLOAD, requests=1, streams=1), tmp_path)
+    argv = client.argv(f"http://127.0.0.1:{gateway.port}", replace(LOAD, requests=1, streams=1), tmp_path)
     assert argv is not None
     try:
         run_client(argv, env={**client.env, "OPENAI_API_KEY": "wrong"}, statuses={0}, log=tmp_path / "log")
@@ -79,9 +79,9 @@ def test_our_own_client_gets_the_same_lengths(
     gateway: GatewayProcess, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("THE_KEY", KEY)
-    asked = {"requests": WORKLOAD.requests, "concurrency": WORKLOAD.streams, "output_tokens": WORKLOAD.tokens}
+    asked = {"requests": LOAD.requests, "concurrency": LOAD.streams, "output_tokens": LOAD.tokens}
     data = measured(
         capsys, f"http://127.0.0.1:{gateway.port}", model=MODEL, api_key_env="THE_KEY", ignore_eos=True, **asked
     )
-    assert data["requests"]["ok"] == WORKLOAD.requests
-    assert data["tokens"]["completion"] == WORKLOAD.requests * WORKLOAD.tokens
+    assert data["requests"]["ok"] == LOAD.requests
+    assert data["tokens"]["completion"] == LOAD.requests * LOAD.tokens
