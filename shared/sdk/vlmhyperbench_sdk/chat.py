@@ -1,4 +1,4 @@
-"""Check and translate OpenAI chat requests: what every adapter's `to_engine` begins with."""
+"""Validate and translate OpenAI chat requests: the first step of every adapter's `to_engine`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NUMBERS: Mapping[str, tuple[float, float]] = {
     "presence_penalty": (-2, 2),
 }
 MAX_CHOICES = 128
-"""As many as OpenAI takes for `n`."""
+"""OpenAI's maximum of `n`."""
 
 _INTEGERS: Mapping[str, tuple[int, int]] = {
     "max_tokens": (1, 1_000_000),
@@ -41,10 +41,10 @@ _KNOWN = frozenset((*_OWN, *_NUMBERS, *_INTEGERS, *_BOOLEANS, *_PASSED_ON))
 
 
 Optional = Literal["n", "ignore_eos", "min_tokens"]
-"""Fields that not every engine can do: several choices, going on after the end, a least length."""
+"""Fields that only some engines support: several choices, ignoring the end-of-sequence token, a minimum length."""
 
 _ASKS_FOR_NOTHING: Mapping[str, JsonValue] = {"n": 1, "ignore_eos": False, "min_tokens": 0}
-"""With these values an optional field asks for what happens anyway."""
+"""Default values of optional fields: with them a field requests nothing special."""
 
 
 def translate(
@@ -55,17 +55,17 @@ def translate(
     optional: Collection[Optional] = (),
     vendor: Collection[str] | Literal["any"] = (),
 ) -> dict[str, JsonValue]:
-    """Check a chat request and return a copy in which `model_params` are fields of the body.
+    """Validate a chat request and return a copy in which `model_params` are fields of the body.
 
     Args:
-        request: The request as it came.
-        formats: What the engine can answer in.
-        model_params: What it takes in `model_params`.
-        optional: Which of the fields that not every engine can do it can.
-        vendor: Fields beyond OpenAI's that the engine is known to take, or `any` where it says itself what it refuses.
+        request: The request as received.
+        formats: Response formats that the engine supports.
+        model_params: Names that it accepts in `model_params`.
+        optional: Optional fields that it supports.
+        vendor: Fields beyond OpenAI's that the engine accepts, or `any` if the engine itself refuses unknown fields.
 
     Raises:
-        InvalidInput: the request is malformed, or asks for what the engine cannot do (code `unsupported`).
+        InvalidInput: the request is malformed, or needs a feature that the engine lacks (code `unsupported`).
     """
     check_chat(request, vendor=vendor)
     wanted = request.get("response_format")
@@ -92,17 +92,17 @@ def translate(
 
 
 def asked_choices(request: JsonObject) -> int:
-    """Return how many choices a checked request asks for."""
+    """Return the number of choices that a valid request asks for."""
     asked = request.get("n")
     return asked if isinstance(asked, int) else 1
 
 
 def check_chat(request: JsonObject, *, vendor: Collection[str] | Literal["any"] = ()) -> None:
-    """Refuse a chat request that no engine could read; the message names the field.
+    """Refuse a chat request that is malformed for every engine; the message names the field.
 
     Args:
-        request: The request as it came.
-        vendor: Fields beyond OpenAI's that may be in it, `any` for whatever it holds; their values are the engine's.
+        request: The request as received.
+        vendor: Allowed fields beyond OpenAI's, or `any` for all; the engine validates their values.
 
     Raises:
         InvalidInput: a field is unknown, missing, of the wrong type or out of range.
@@ -178,10 +178,12 @@ def _check_sampling(request: JsonObject) -> None:
             isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high
         ):
             raise InvalidInput(f"{name} must be a number between {low} and {high}.")
-    for name, (least, most) in _INTEGERS.items():
+    for name, (minimum, maximum) in _INTEGERS.items():
         value = request.get(name)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most):
-            raise InvalidInput(f"{name} must be a whole number between {least} and {most}.")
+        if value is not None and (
+            isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum
+        ):
+            raise InvalidInput(f"{name} must be a whole number between {minimum} and {maximum}.")
     for name in _BOOLEANS:
         if not isinstance(request.get(name, False), (bool, type(None))):
             raise InvalidInput(f"{name} must be true or false.")

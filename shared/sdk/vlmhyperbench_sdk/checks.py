@@ -1,4 +1,4 @@
-"""What is wrong with a prompt or a report that a plugin returned: asked by the platform, and by the test suites."""
+"""Validation of prompts and reports that plugins return, for the platform and the conformance suites."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MEDIA_TYPE: Final = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/[a-z0-9][a-z0-
 
 
 def problem_with_prompt(prompt: object) -> str | None:
-    """Say why a prompt cannot be sent; None where it can."""
+    """Return why a prompt cannot be sent, or None if it can."""
     if not isinstance(prompt, Prompt):
         return f"render returns {type(prompt).__name__} and not a Prompt"
     for name, text in (("user", prompt.user), ("system", prompt.system)):
@@ -31,7 +31,7 @@ def problem_with_prompt(prompt: object) -> str | None:
 
 
 def problem_with_report(written: object) -> str | None:
-    """Say why a written report cannot be stored; None where it can."""
+    """Return why a written report cannot be stored, or None if it can."""
     if not isinstance(written, WrittenReport):
         return f"write returns {type(written).__name__} and not a WrittenReport"
     if not isinstance(written.content, bytes):

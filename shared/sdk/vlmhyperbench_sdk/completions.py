@@ -1,8 +1,8 @@
-"""What counts as an answer in OpenAI's chat completions: the one rule of load generator, gateway and import; pure.
+"""Rules for parsing OpenAI chat completions, shared by load generator, gateway and import; no I/O.
 
-An answer is the choice that was asked for: that with index 0, or with the indexes below `n`. What another choice says,
-and what follows a choice's finish_reason, is left out. What breaks the protocol is a `BadAnswer`, never an empty
-answer. Counts of usage that cannot be true are unknown. `docs/answers.md` has the table.
+The answer is the requested choice: index 0, or all indexes below `n`. Other choices, and whatever follows a choice's
+finish_reason, are ignored. A violation of the protocol is a `BadAnswer`, never an empty answer. Impossible token counts
+in usage are treated as unknown. `docs/answers.md` has the table.
 """
 
 from __future__ import annotations
@@ -15,44 +15,44 @@ from typing import Any, Literal, NamedTuple
 Part = Literal["delta", "message"]
 
 CODE = "bad_answer"
-"""Code of the error wherever an answer breaks the protocol."""
+"""Error code of answers that violate the protocol."""
 
 BOM = b"\xef\xbb\xbf"
-"""May stand before a stream or a document, and means nothing."""
+"""Byte order mark, ignored at the start of a stream or a document."""
 
 MAX_TOKENS = 100_000_000
-"""More tokens than any engine's context holds: a larger count is none."""
+"""Maximum plausible token count, above every engine's context; larger counts are treated as unknown."""
 
 BROKEN_OFF = frozenset({"abort", "aborted", "cancelled", "error"})
-"""What servers give as `finish_reason` where they gave an answer up: vLLM, SGLang and routers of several providers."""
+"""Values of `finish_reason` for aborted answers, as sent by vLLM, SGLang and routers of several providers."""
 
 COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
 _MAX_DIGITS = 20
 
 
 class BadAnswer(Exception):
-    """What came is no answer; the text says why, in a clause."""
+    """The response violates the protocol; the text states the reason as a clause."""
 
 
 class Said(NamedTuple):
-    """What a message says, or one delta of it."""
+    """The content of a message, or of one delta of it."""
 
     text: str = ""
-    """Content; where there is none, the refusal."""
+    """Content, or the refusal if there is no content."""
     reasoning: str = ""
     call_characters: int = 0
-    """Length of its tool calls as written; 0: there are none."""
+    """Length of its tool calls as text, in characters; 0 without tool calls."""
     has_role: bool = False
     finish_reason: str | None = None
 
     @property
     def bears_tokens(self) -> bool:
-        """Whether the model said something with it."""
+        """Whether it contains generated text, reasoning or tool calls."""
         return bool(self.text or self.reasoning or self.call_characters)
 
 
 class ChoiceStream:
-    """Follows the choices that were asked for from event to event of a stream."""
+    """Tracks the requested choices over the events of a stream."""
 
     __slots__ = ("_asked", "_begun", "_spoken", "finish_reasons")
 
@@ -61,18 +61,18 @@ class ChoiceStream:
         self._begun: set[int] = set()
         self._spoken: set[int] = set()
         self.finish_reasons: dict[int, str] = {}
-        """Index of each choice that has ended → why it ended."""
+        """Index of each finished choice → its finish_reason."""
 
     @property
     def have_ended(self) -> bool:
-        """Whether every choice that was asked for has said why it ended."""
+        """Whether every requested choice has a finish_reason."""
         return len(self.finish_reasons) == self._asked
 
     def take(self, event: Mapping[str, Any]) -> dict[int, Said]:
-        """Return what an event says of choices that were asked for and have not ended, by index.
+        """Return the content of an event for requested choices that have not finished, by index.
 
         Raises:
-            BadAnswer: it breaks the protocol.
+            BadAnswer: the event violates the protocol.
         """
         said: dict[int, Said] = {}
         for index, choice in _asked_choices(event, self._asked).items():
@@ -90,10 +90,10 @@ class ChoiceStream:
         return said
 
     def check_end(self) -> None:
-        """See at the end of a stream that every choice that was asked for has been answered.
+        """Check at the end of a stream that every requested choice was answered.
 
         Raises:
-            BadAnswer: one never came, or said nothing and not why it ended.
+            BadAnswer: a choice is missing, or is empty without a finish_reason.
         """
         for index in range(self._asked):
             _check_answered(
@@ -102,10 +102,10 @@ class ChoiceStream:
 
 
 def read_completion(document: Mapping[str, Any], asked: int = 1) -> list[Said]:
-    """Return what each choice that was asked for says in a whole answer, in order of their indexes.
+    """Return the content of each requested choice in a non-streamed response, ordered by index.
 
     Raises:
-        BadAnswer: it breaks the protocol.
+        BadAnswer: the response violates the protocol.
     """
     found = _asked_choices(document, asked)
     answers = []
@@ -120,7 +120,7 @@ def read_completion(document: Mapping[str, Any], asked: int = 1) -> list[Said]:
 
 
 def only_asked(document: Mapping[str, Any], indexes: Mapping[int, object] | range) -> dict[str, Any]:
-    """Return a document without its other choices, and with null for every count of its usage that is none."""
+    """Return a copy with only the choices in `indexes`, and with null for every impossible token count in usage."""
     chosen = dict(document)
     if isinstance(document.get("choices"), list):
         chosen["choices"] = [choice for index, choice in _indexed(document) if index in indexes]
@@ -131,10 +131,10 @@ def only_asked(document: Mapping[str, Any], indexes: Mapping[int, object] | rang
 
 
 def count_choices(document: Mapping[str, Any]) -> int:
-    """Return how many choices were asked for, where only the answer tells: those from index 0 on without a gap.
+    """Return the number of requested choices, inferred from a response: consecutive indexes from 0 on, at least 1.
 
     Raises:
-        BadAnswer: it breaks the protocol.
+        BadAnswer: the response violates the protocol.
     """
     indexes = {index for index, _ in _indexed(document)}
     count = 0
@@ -144,7 +144,7 @@ def count_choices(document: Mapping[str, Any]) -> int:
 
 
 def usage_counts(document: Mapping[str, Any]) -> dict[str, int | None]:
-    """Return the counts of tokens that a document states, by name; one that cannot be true is None."""
+    """Return the token counts of a document's usage, by name; None for an impossible count."""
     usage = document.get("usage")
     if not isinstance(usage, dict):
         return {}
@@ -152,21 +152,21 @@ def usage_counts(document: Mapping[str, Any]) -> dict[str, int | None]:
 
 
 def hidden_tokens(document: Mapping[str, Any]) -> int | None:
-    """Return how many tokens of reasoning a document's usage states, where it does."""
+    """Return the number of reasoning tokens in a document's usage, or None."""
     usage = document.get("usage")
     details = usage.get("completion_tokens_details") if isinstance(usage, dict) else None
     return token_count(details.get("reasoning_tokens")) if isinstance(details, dict) else None
 
 
 def cached_tokens(document: Mapping[str, Any]) -> int | None:
-    """Return how many of the prompt's tokens a document's usage states to have come from a cache, where it does."""
+    """Return the number of cached prompt tokens in a document's usage, or None."""
     usage = document.get("usage")
     details = usage.get("prompt_tokens_details") if isinstance(usage, dict) else None
     return token_count(details.get("cached_tokens")) if isinstance(details, dict) else None
 
 
 def token_count(value: object) -> int | None:
-    """Return a count of tokens, or None where it cannot be one."""
+    """Return a token count, or None if the value cannot be one."""
     return value if type(value) is int and 0 <= value <= MAX_TOKENS else None
 
 
@@ -175,16 +175,17 @@ class Parsed(NamedTuple):
 
     document: dict[str, Any]
     is_exact: bool
-    """Nothing in it stands for something else."""
+    """Whether no part of the document was replaced while parsing."""
 
 
 def parse_document(data: bytes) -> Parsed:
-    """Parse what a server sent as a JSON object.
+    """Parse a server's response as a JSON object.
 
-    What is no Unicode comes with U+FFFD in its place; NaN, infinities and numbers beyond all measure come as null.
+    Invalid Unicode is replaced by U+FFFD; NaN, infinities, numbers out of range and integers of more than 20 characters
+    become null.
 
     Raises:
-        BadAnswer: it is not one JSON object, or nested too deeply to be read.
+        BadAnswer: it is not one JSON object, or nested too deeply to be parsed.
     """
     data = data.removeprefix(BOM)
     text = data.decode("utf-8", "replace")
@@ -206,7 +207,7 @@ def parse_document(data: bytes) -> Parsed:
     try:
         document = json.loads(text, parse_constant=replaced.append, parse_float=to_float, parse_int=to_int)
         if b"\\ud" in data or b"\\uD" in data:
-            # An escape of half a surrogate pair is JSON, and no Unicode.
+            # An escaped lone surrogate is valid JSON, but not valid Unicode.
             written = json.dumps(document, ensure_ascii=False)
             whole = written.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
             if whole != written:
@@ -222,10 +223,10 @@ def parse_document(data: bytes) -> Parsed:
 
 
 def as_document(parsed: object) -> dict[str, Any]:
-    """Return parsed JSON that is an object.
+    """Return parsed JSON, which must be an object.
 
     Raises:
-        BadAnswer: it is none.
+        BadAnswer: it is not an object.
     """
     if not isinstance(parsed, dict):
         raise BadAnswer("it is not an object")
@@ -233,19 +234,19 @@ def as_document(parsed: object) -> dict[str, Any]:
 
 
 def _indexed(document: Mapping[str, Any]) -> list[tuple[int, dict[str, Any]]]:
-    """Return the choices with their indexes; one without an index has that of its place."""
+    """Return the choices with their indexes; a choice without an index gets its position in the list."""
     choices = document.get("choices")
     if choices is None:
         return []
     if not isinstance(choices, list):
         raise BadAnswer("its choices are no list")
     found: list[tuple[int, dict[str, Any]]] = []
-    for place, choice in enumerate(choices):
+    for position, choice in enumerate(choices):
         if not isinstance(choice, dict):
             raise BadAnswer("a choice is no object")
         index = choice.get("index")
         if index is None:
-            index = place
+            index = position
         elif type(index) is not int:
             raise BadAnswer("the index of a choice is no whole number")
         found.append((index, choice))
@@ -263,7 +264,7 @@ def _asked_choices(document: Mapping[str, Any], asked: int) -> dict[int, dict[st
 
 
 def _part_of(choice: Mapping[str, Any], part: Part) -> Mapping[str, Any] | None:
-    """Return the message or delta of a choice; of a plain completion, its text as one. None: the choice has neither."""
+    """Return the message or delta of a choice, or the text of a plain completion in that form; None without either."""
     found = choice.get(part)
     if found is None:
         text = choice.get("text")
@@ -278,7 +279,7 @@ def _said(part: Mapping[str, Any], reason: str | None) -> Said:
     reasoning = part.get("reasoning_content") or part.get("reasoning")
     return Said(
         content,
-        # No field of the protocol: what is no text says nothing.
+        # The field is not part of the protocol, so a value that is not text is ignored.
         reasoning if isinstance(reasoning, str) else "",
         _call_characters(part),
         bool(part.get("role")),
@@ -306,10 +307,10 @@ def _call_characters(part: Mapping[str, Any]) -> int:
 
 
 def _finish_reason(choice: Mapping[str, Any]) -> str | None:
-    """Return why a choice ended; what is no text, or an empty one, says nothing.
+    """Return the finish_reason of a choice; None if it is not text or empty.
 
     Raises:
-        BadAnswer: the server gave it up, so that what came is a piece of an answer.
+        BadAnswer: the server aborted the answer, so that it is incomplete.
     """
     reason = choice.get("finish_reason")
     if not isinstance(reason, str) or not reason:

@@ -1,6 +1,6 @@
 """Find plugins by entry point: `vlmhyperbench.metrics`, `.datasets`, `.prompts`, `.backends`, `.reports`.
 
-Two packages that register one name by the same door are an error; a name that nobody registers is refused with the
+Two packages that register the same name in a group are an error; an unknown name is refused with the
 nearest ones. Nothing is imported before it is asked for.
 """
 
@@ -22,7 +22,7 @@ Group = Literal["metrics", "datasets", "prompts", "backends", "reports"]
 
 
 def names(group: Group) -> list[str]:
-    """Every registered name of a group, sorted."""
+    """Return all registered names of a group, sorted."""
     return sorted(entry_points(group=f"vlmhyperbench.{group}").names)
 
 
@@ -30,7 +30,7 @@ def load(group: Group, name: str) -> type:
     """Import the plugin class behind a registered name, or behind a dotted path `package.module:Class`.
 
     Raises:
-        NotFound: nobody registers the name; the nearest are offered.
+        NotFound: no distribution registers the name; the message suggests similar names.
         Conflict: two distributions register it.
         PluginFailure: importing it failed.
         InvalidInput: a dotted path without a class.
@@ -47,10 +47,10 @@ def load(group: Group, name: str) -> type:
 
 
 def construct(group: Group, name: str, params: Mapping[str, JsonValue], *, called: str) -> object:
-    """Import a plugin class and call it with keyword params; `called` is the name in complaints.
+    """Import a plugin class and call it with keyword params; `called` is the plugin's name in error messages.
 
     Raises:
-        NotFound: nobody registers the name.
+        NotFound: no distribution registers the name.
         InvalidInput: the plugin refuses its params.
         Conflict: two distributions register the name.
         PluginFailure: importing or constructing it failed.
@@ -69,7 +69,7 @@ def construct(group: Group, name: str, params: Mapping[str, JsonValue], *, calle
 
 
 def _check_flags(found: type, params: Mapping[str, JsonValue], what: str) -> None:
-    """Refuse a text where the default is true or false: Python would take every text for true."""
+    """Refuse text for a param whose default is a boolean, because Python treats every non-empty text as true."""
     for param, value in params.items():
         known = inspect.signature(found).parameters.get(param)
         if known is not None and isinstance(known.default, bool) and not isinstance(value, bool):
@@ -83,7 +83,7 @@ def _known_params(found: type) -> str:
 
 
 def owners(group: Group, name: str) -> frozenset[str]:
-    """Distributions behind a registered name, or the top package of a dotted path, in their normalised form."""
+    """Return the normalised names of a registered name's distributions, or of a dotted path's top package."""
     if "." in name or ":" in name:
         return frozenset({normalise(re.split(r"[.:]", name, maxsplit=1)[0])})
     points = _by_name(group).get(name, [])
@@ -91,7 +91,7 @@ def owners(group: Group, name: str) -> frozenset[str]:
 
 
 def normalise(distribution: str) -> str:
-    """Write the name of a distribution in the one form that compares (PEP 503)."""
+    """Return the normalised name of a distribution (PEP 503)."""
     return re.sub(r"[-_.]+", "-", distribution).lower()
 
 

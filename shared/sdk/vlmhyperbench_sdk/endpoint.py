@@ -1,8 +1,8 @@
-"""How requests to an OpenAI-compatible endpoint depart from the usual: headers, names of fields, fields of a vendor's.
+"""Options of an OpenAI-compatible endpoint: extra headers, field names, omitted fields and vendor fields.
 
-They are `engine_params` of the target, so they are part of its digest and of what a report shows. Secrets stand in them
-by name only. What the platform itself owns (`model`, `messages`, `stream`, everything that `decoding` says) cannot be
-overridden: a run whose record says one thing and whose requests say another would prove nothing.
+They are `engine_params` of the target, so they are part of its digest and are shown in reports. They hold secrets by
+name only. Fields that the platform sets (`model`, `messages`, `stream`, everything in `decoding`) cannot be overridden:
+otherwise a run's requests could contradict its record.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 OPTIONS: Final = ("headers", "max_tokens_field", "omit", "extra_body")
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
-"""Names of the field that bounds the length of an answer."""
+"""Names of the field that limits the length of an answer."""
 MAX_TOKENS_FIELDS: Final = get_args(MaxTokensField)
 OMITTABLE: Final = (
     "max_tokens",
@@ -56,14 +56,14 @@ _OWNED_HEADERS: Final = frozenset(
 )
 _HEADER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,99}")
 NAMES_OF_SECRETS: Final = r"[A-Za-z_][A-Za-z0-9_]{0,99}"
-"""Pattern of the names by which secrets are asked for."""
+"""Pattern of valid names of secrets."""
 _CONFIDENTIAL: Final = re.compile(r"auth|key|token|secret|cookie|passw|credential|session", re.IGNORECASE)
 _CREDENTIAL: Final = re.compile(r"(bearer|basic|token)\s|sk-", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionProblem:
-    """One thing that is wrong with the options: where, what, and the cure."""
+    """An error in the options: where, what, and the cure."""
 
     path: tuple[str, ...]
     message: str
@@ -75,18 +75,18 @@ class EndpointOptions:
     """The options of one endpoint."""
 
     headers: Mapping[str, str] = field(default_factory=dict)
-    """Header → value, of headers that anybody may read."""
+    """Header → value, of headers that are not secret."""
     secret_headers: Mapping[str, str] = field(default_factory=dict)
-    """Header → name of the secret that is its value."""
+    """Header → name of the secret that holds its value."""
     max_tokens_field: str = "max_tokens"
-    """What the bound of an answer's length is called."""
+    """Name of the field that limits the length of an answer."""
     omit: tuple[str, ...] = ()
-    """Fields that are not sent."""
+    """Fields that are removed from requests."""
     extra_body: JsonObject = field(default_factory=dict)
-    """Fields that are sent besides."""
+    """Fields that are added to requests."""
 
     def fit(self, request: JsonObject) -> dict[str, JsonValue]:
-        """Return a chat request as this endpoint wants it."""
+        """Return a chat request adapted to this endpoint."""
         fitted = {name: value for name, value in request.items() if name not in self.omit}
         if "max_tokens" in fitted and self.max_tokens_field != "max_tokens":
             fitted[self.max_tokens_field] = fitted.pop("max_tokens")
@@ -94,10 +94,10 @@ class EndpointOptions:
 
 
 def read_options(params: JsonObject) -> EndpointOptions:
-    """Read the options among the engine's parameters.
+    """Parse the options among the engine's parameters.
 
     Raises:
-        InvalidInput: one of them is wrong.
+        InvalidInput: an option is invalid.
     """
     for problem in problems_with(params):
         raise InvalidInput(f"{'.'.join(problem.path)}: {problem.message}", cure=problem.cure)
@@ -115,7 +115,7 @@ def read_options(params: JsonObject) -> EndpointOptions:
 
 
 def problems_with(params: JsonObject) -> Iterator[OptionProblem]:
-    """Say everything that is wrong with the options among the engine's parameters."""
+    """Yield every error in the options among the engine's parameters."""
     yield from _headers(params.get("headers", {}))
     yield from _fields(params)
     yield from _extra_body(params.get("extra_body", {}))

@@ -1,23 +1,23 @@
 """The root of the error tree: every error the product raises on purpose descends from here.
 
     VlmHyperBenchError            code, message, cure
-    ├── InvalidInput              the caller's data is wrong; repeating it cannot help
+    ├── InvalidInput              the caller's data is wrong; retrying unchanged cannot help
     ├── NotFound                  a name or id that does not exist
-    ├── NotReady                  right request, wrong moment (no model loaded, still starting)
-    ├── Conflict                  the state of the thing forbids it
-    ├── Unavailable               a part that is needed does not answer; repeating may help
-    └── PluginFailure             code of a plugin broke its contract
+    ├── NotReady                  valid request at the wrong time (no model loaded, still starting)
+    ├── Conflict                  the state of the resource does not allow it
+    ├── Unavailable               a required part does not respond; retrying may help
+    └── PluginFailure             code of a plugin violated its contract
 
-Errors do not know HTTP: the API owns one table from class to status.
+Errors are independent of HTTP: the API maps classes to statuses in one table.
 """
 
 from __future__ import annotations
 
 
 class VlmHyperBenchError(Exception):
-    """Say what is wrong, where, and how to cure it.
+    """An error of the product: what is wrong, where, and how to fix it.
 
-    `code` is stable API; `message` names the thing and the place; `cure` is one imperative sentence or empty.
+    `code` is stable API; `message` names the subject and the location; `cure` is one imperative sentence or empty.
     """
 
     code = "error"
@@ -34,36 +34,36 @@ class VlmHyperBenchError(Exception):
 
 
 class InvalidInput(VlmHyperBenchError):
-    """The caller's data is wrong; repeating it unchanged cannot help."""
+    """The caller's data is wrong; retrying it unchanged cannot help."""
 
     code = "invalid_input"
 
 
 class NotFound(VlmHyperBenchError):
-    """A name or id that does not exist (or that the caller may not know of)."""
+    """A name or id that does not exist, or that the caller has no access to."""
 
     code = "not_found"
 
 
 class NotReady(VlmHyperBenchError):
-    """The request is right, the moment is not."""
+    """The request is valid, but cannot be served yet or any more."""
 
     code = "not_ready"
 
 
 class Conflict(VlmHyperBenchError):
-    """The state of the thing forbids what was asked."""
+    """The state of the resource does not allow the request."""
 
     code = "conflict"
 
 
 class Unavailable(VlmHyperBenchError):
-    """A part that is needed does not answer; repeating later may help."""
+    """A required part does not respond; retrying later may help."""
 
     code = "unavailable"
 
 
 class PluginFailure(VlmHyperBenchError):
-    """Code of a plugin broke its contract."""
+    """Code of a plugin violated its contract."""
 
     code = "plugin_failure"

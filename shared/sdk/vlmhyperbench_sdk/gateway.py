@@ -1,4 +1,4 @@
-"""The gateway's control bodies: what the inference worker and the gateway say to each other."""
+"""Request and response bodies of the gateway's control API, which the inference worker calls."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ from vlmhyperbench_sdk.types import JsonObject
 ModelState = Literal["unloaded", "loading", "ready", "unloading", "error"]
 
 SECRET_MASK = "********"  # noqa: S105
-"""What stands in place of a secret's value wherever it would be shown."""
+"""Text shown in place of a secret's value."""
 
 KEY_PARAM = "api_key_secret"
-"""The one of `LoadRequest.engine_params` that names the key of an endpoint."""
+"""Name of the entry of `LoadRequest.engine_params` that names the secret used as an endpoint's API key."""
 
 
 FIRST_PARTY_ADAPTERS = ("vlmhyperbench-llamacpp", "vlmhyperbench-openai", "vlmhyperbench-simulated")
-"""Distributions whose adapters may always be imported; a setting of the operator allows others."""
+"""Distributions whose adapters may always be imported; the operator allows others by a setting."""
 
 ENVIRONMENT_VARIABLE = "VLMHB_ENGINE_ENVIRONMENT"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineEnvironment:
-    """Where engines run and whose adapters drive them: made once, and given whole to every process that needs it.
+    """Where engines run and which adapters may drive them: created once and passed to every process that needs it.
 
-    Whoever starts a gateway or the child that writes bodies hands it over as JSON in `VLMHB_ENGINE_ENVIRONMENT`. A
-    process that is started without that variable uses the defaults.
+    It is passed to a gateway, and to the child that writes bodies, as JSON in `VLMHB_ENGINE_ENVIRONMENT`. A process
+    started without that variable uses the defaults.
     """
 
     python: str = sys.executable
-    """Interpreter for engines that are Python programs."""
+    """Python interpreter of engines that are Python programs."""
     adapters: tuple[str, ...] = FIRST_PARTY_ADAPTERS
-    """Every distribution whose adapters may be imported."""
+    """All distributions whose adapters may be imported."""
     variables: Mapping[str, str] = field(default_factory=dict)
-    """Environment variables that gateway, engine and body writer get; none of them is secret."""
+    """Environment variables for gateway, engine and body writer; none is secret."""
 
     def to_variables(self) -> dict[str, str]:
-        """Return the environment variables that a child is started with."""
+        """Return the environment variables for a child process."""
         values = {"python": self.python, "adapters": self.adapters, "variables": dict(self.variables)}
         return {**self.variables, ENVIRONMENT_VARIABLE: json.dumps(values)}
 
     @classmethod
     def take(cls, environ: MutableMapping[str, str]) -> EngineEnvironment:
-        """Take the value out of this process's environment, so that no other child inherits it.
+        """Read the value and remove it from this process's environment, so that no child inherits it by accident.
 
         Raises:
             InvalidInput: it is malformed.
@@ -69,30 +69,30 @@ class EngineEnvironment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadRequest:
-    """Body of `POST /v1/model/load`. `env` holds secret values: it lives in memory and leaves with unload."""
+    """Body of `POST /v1/model/load`. `env` holds secret values: it is kept in memory only and dropped at unload."""
 
     model: str
     """The served name, as in the registry."""
     backend_class: str
     """Entry-point name of the adapter (group `vlmhyperbench.backends`)."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """Role → absolute path (`weights`, `mmproj`); verified by whoever asks."""
+    """Role (`weights`, `mmproj`) → absolute path; the caller has verified the files."""
     engine_params: JsonObject = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     load_timeout_s: float = 300.0
     replace: bool = False
-    """Unload whatever is loaded first; without it a second load is refused with 409."""
+    """Whether to unload a loaded model first; otherwise a second load is refused with 409."""
 
 
 def key_name(load: LoadRequest) -> str | None:
-    """Return which entry of `env` an endpoint is shown as its key; None where it is asked without one.
+    """Return the name of the entry of `env` that is an endpoint's API key; None if requests carry no key.
 
-    It is the one that `api_key_secret` names, else the only one that is no header's. Whoever sends requests asks here,
-    so that no other secret ever leaves.
+    It is the entry named by `api_key_secret`, else the only entry that no header uses. Every sender of requests uses
+    this function, so that no other secret is ever sent.
 
     Raises:
-        InvalidInput: there are several, and which one it is is not said.
-        NotFound: the one that is named was not given.
+        InvalidInput: several entries are possible and none is named.
+        NotFound: the named entry is missing.
     """
     name = load.engine_params.get(KEY_PARAM)
     if name is None:
@@ -111,18 +111,18 @@ def key_name(load: LoadRequest) -> str | None:
 
 
 def header_secrets(params: JsonObject) -> dict[str, str]:
-    """Return header → name of its secret, of an endpoint's `headers`."""
+    """Return header → name of its secret, for the secret ones among an endpoint's `headers`."""
     headers = params.get("headers")
     found = headers.items() if isinstance(headers, Mapping) else ()
     return {name: str(value["secret"]) for name, value in found if isinstance(value, Mapping) and "secret" in value}
 
 
 def request_headers(load: LoadRequest) -> dict[str, str]:
-    """Return header → value of what goes with every request to an endpoint: its key, and its own headers.
+    """Return the headers (name → value) of every request to an endpoint: its API key and its own headers.
 
     Raises:
-        InvalidInput: see `key_name` and `read_options`; or the key has two places.
-        NotFound: a secret was not given.
+        InvalidInput: see `key_name` and `read_options`; or both a header and a secret set the key.
+        NotFound: a secret is missing.
     """
     options, key = read_options(load.engine_params), key_name(load)
     if missing := sorted(set(options.secret_headers.values()) - set(load.env)):
@@ -139,30 +139,30 @@ def request_headers(load: LoadRequest) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineIdentity:
-    """What cannot be recovered later: recorded once per claim."""
+    """Identity of the running engine, recorded once per claim because it cannot be determined later."""
 
     name: str
     version: str
     argv: tuple[str, ...]
-    """Secrets masked; empty for a remote engine."""
+    """Command line with secrets masked; empty for a remote engine."""
     pid: int | None = None
     packages: Mapping[str, str] = field(default_factory=dict)
     """Distribution → version in the engine's environment."""
     weights_sha256: Mapping[str, str] = field(default_factory=dict)
-    """Role → hash of the file that was loaded."""
+    """Role → hash of the loaded file."""
     properties: JsonObject = field(default_factory=dict)
-    """What the engine says of itself (`/props`, `/v1/models`)."""
+    """What the engine reports about itself (`/props`, `/v1/models`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelStatus:
-    """Answer of `GET /v1/model/status`, `load` and `unload`."""
+    """Response body of `GET /v1/model/status`, `load` and `unload`."""
 
     state: ModelState
     model: str | None = None
     backend_class: str | None = None
     engine_url: str | None = None
-    """Where the load generator measures when `measured_at` is `engine`."""
+    """URL that the load generator measures if `measured_at` is `engine`."""
     measured_at: Literal["engine", "gateway"] = "engine"
     engine: EngineIdentity | None = None
     error: str | None = None

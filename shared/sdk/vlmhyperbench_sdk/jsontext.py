@@ -1,6 +1,6 @@
-"""Read JSON that strangers wrote: RFC 8259 to the letter, or a reason why not; repaired only where that is declared.
+"""Parse untrusted JSON strictly by RFC 8259; repairs are made only where they are declared.
 
-A key that appears twice is refused: RFC 8259 leaves open which value counts, and a number must not hang on that.
+A duplicate key is refused, because RFC 8259 leaves open which value counts and scores must not depend on that.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from vlmhyperbench_sdk.types import JsonValue
 
 MAX_DEPTH = 64
 MAX_VALUES = 2_000_000
-"""Maximum number of values in one text: an empty list takes thirty times the memory of its brackets."""
+"""Maximum number of values in one text: a parsed empty list takes thirty times the memory of its brackets."""
 
 Repair = Literal["fence", "first_object"]
-"""`fence`: what stands inside the first code fence. `first_object`: the first balanced object or array in it."""
+"""`fence`: the content of the first code fence. `first_object`: the first balanced object or array in the text."""
 
 _FENCE = re.compile(r"```[ \t]*[A-Za-z0-9_+-]*[ \t]*\r?\n?(.*?)(?:```|\Z)", re.DOTALL)
 _STRINGS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _NO_BRACKETS = re.compile(r"[^\[\]{}]+")
 _LONG_CHARS = 1024 * 1024
-"""Shorter texts are parsed at once: they hold little, however they are nested."""
+"""Shorter texts are parsed without `check_structure`: they need little memory, however they are nested."""
 _STRUCTURE = re.compile(r'\\.|[{}\[\]"]', re.DOTALL)
 
 
 class NumberText(str):
-    """A number as it stands in JSON, digit by digit: `12.50`."""
+    """A number in its JSON notation, with all its digits: `12.50`."""
 
     __slots__ = ()
 
@@ -42,13 +42,13 @@ def parse_json(
     any_text: bool = False,
     exact: bool = False,
 ) -> JsonValue:
-    """Parse JSON without duplicate keys, NaN, infinities, NUL or lone surrogates, at most `max_depth` deep.
+    """Parse JSON of at most `max_depth` levels; refuse duplicate keys, NaN, infinities, NUL and lone surrogates.
 
-    `any_text` lets NUL and lone surrogates pass: what is only measured may hold them, what is stored may not. With
-    `exact`, numbers come as `NumberText`.
+    `any_text` accepts NUL and lone surrogates, which text that is only measured may hold but stored text may not. With
+    `exact`, numbers are returned as `NumberText`.
 
     Raises:
-        InvalidInput: it is not such a text; the message begins with `what`.
+        InvalidInput: the text is not valid; the message begins with `what`.
     """
     try:
         if len(text) > _LONG_CHARS:
@@ -70,21 +70,21 @@ def parse_json(
 
 
 def decoded(text: str | bytes) -> str:
-    """Return the text that bytes hold, as the standard parser finds out.
+    """Decode bytes with the encoding that the standard parser detects.
 
     Raises:
-        UnicodeDecodeError: they hold none.
+        UnicodeDecodeError: the bytes are not valid text.
     """
     return text if isinstance(text, str) else text.decode(json.detect_encoding(text), "surrogatepass")
 
 
 def check_structure(text: str, *, what: str, max_depth: int, max_values: int | None = None) -> None:
-    """Refuse what is nested too deeply or holds too many values, before it is parsed and takes their memory.
+    """Refuse text that is nested too deeply or holds too many values, before parsing allocates memory for them.
 
     Raises:
-        InvalidInput: it is so; the message begins with `what`.
+        InvalidInput: a limit is exceeded; the message begins with `what`.
     """
-    texts = (text.count('"') - text.count('\\"')) // 2  # keys and values, before they are taken out one by one
+    texts = (text.count('"') - text.count('\\"')) // 2  # a cheap estimate, before strings are removed
     bare = _STRINGS.sub("", text) if max_values is None or texts <= 2 * max_values else "," * (max_values + 1)
     if max_values is not None and bare.count(",") + bare.count("[") + bare.count("{") > max_values:
         raise InvalidInput(f"{what} holds more than {max_values} values.")
@@ -92,7 +92,7 @@ def check_structure(text: str, *, what: str, max_depth: int, max_values: int | N
     for _ in range(max_depth):
         left = brackets.replace("[]", "").replace("{}", "")
         if len(left) == len(brackets):
-            break  # none is left, or they do not match: the parser says so
+            break  # no bracket is left, or they do not match, which the parser will report
         brackets = left
     else:
         if "[]" in brackets or "{}" in brackets:
@@ -102,7 +102,7 @@ def check_structure(text: str, *, what: str, max_depth: int, max_values: int | N
 def parse_object(
     text: str | bytes, *, what: str = "The text", max_depth: int = MAX_DEPTH, any_text: bool = False
 ) -> dict[str, JsonValue]:
-    """Parse JSON whose outermost value is an object; arguments as of `parse_json`.
+    """Parse JSON whose top-level value is an object; arguments are those of `parse_json`.
 
     Raises:
         InvalidInput: it is not JSON, or not an object.
@@ -114,9 +114,9 @@ def parse_object(
 
 
 def compact_json(value: JsonValue) -> str:
-    """Write JSON with sorted keys and without white space; a `NumberText` stands as it is.
+    """Serialise JSON with sorted keys and without white space; a `NumberText` is written unchanged.
 
-    Lone surrogates stay what they are: the text may not be valid Unicode.
+    Lone surrogates are kept, so the text may not be valid Unicode.
     """
     if isinstance(value, NumberText):
         return value
@@ -128,10 +128,10 @@ def compact_json(value: JsonValue) -> str:
 
 
 def repair_json(text: str, *, opening: Literal["{", "["] = "{") -> tuple[str, tuple[Repair, ...]]:
-    """Return the part of an answer that is meant as JSON, and which declared repairs found it.
+    """Return the JSON part of an answer, with the declared repairs that were needed to find it.
 
-    A text that is JSON as it stands comes back as it is, without repairs; one in which nothing is found too. No
-    character inside the JSON is ever changed. Linear in the text's length.
+    Text that is already JSON is returned unchanged and without repairs. No character inside the JSON is ever changed.
+    The time is linear in the text's length.
     """
     if _is_json(text):
         return text, ()
@@ -155,7 +155,7 @@ def _is_json(text: str) -> bool:
 
 
 def _first_balanced(text: str, opening: str) -> str | None:
-    """Cut from the first opening bracket to the one that closes it; brackets inside strings do not count."""
+    """Return the text from the first `opening` bracket to its closing one, ignoring brackets in strings, or None."""
     start = text.find(opening)
     if start < 0:
         return None
@@ -171,10 +171,10 @@ def _first_balanced(text: str, opening: str) -> str | None:
 
 
 def unique_members(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
-    """Make an object of its members, as `object_pairs_hook` of the standard parser.
+    """Build an object from its members; an `object_pairs_hook` for the standard parser.
 
     Raises:
-        ValueError: a key appears twice.
+        ValueError: a key is duplicated.
     """
     made = dict(pairs)
     if len(made) < len(pairs):
@@ -203,7 +203,7 @@ def _finite_text(text: str) -> NumberText:
 
 
 def _whole_text(text: str) -> NumberText:
-    int(text)  # as many digits as Python reads
+    int(text)  # refuses more digits than Python's limit
     return NumberText(text)
 
 

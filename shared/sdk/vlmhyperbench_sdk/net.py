@@ -1,8 +1,8 @@
-"""The policy for every URL that a user gives: parse strictly, resolve once, connect to the address that was checked.
+"""Policy for URLs given by users: parse strictly, resolve once, and connect to the checked address.
 
-Public addresses over https are allowed. Everything else (loopback, private networks, plain http) only where whoever
-runs the process says so: `UrlPolicy`. Cloud metadata and addresses that hide another one (NAT64, 6to4, Teredo) are
-never allowed.
+Public addresses over https are allowed. Everything else (loopback, private networks, plain http) must be allowed by the
+operator's `UrlPolicy`. Cloud metadata services and addresses that embed another address (NAT64, 6to4, Teredo) are never
+allowed.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def _networks(*texts: str) -> tuple[Network, ...]:
     return tuple(ipaddress.ip_network(text) for text in texts)
 
 
-# `ipaddress.is_global` is not asked: what it says depends on the patch version of Python, and it calls addresses
+# `ipaddress.is_global` is not used: its result depends on the patch version of Python, and it treats addresses as
 # public that IANA's registries of special-purpose addresses do not. Both tables name their sources.
 _NEVER = _networks(
-    "168.63.129.16/32",  # Azure's wire server: a public address that is not one
+    "168.63.129.16/32",  # Azure's wire server: not public although its address is in a public range
     "100.100.100.200/32",  # metadata of Alibaba Cloud
     "169.254.0.0/16",  # link-local, RFC 3927; metadata of most clouds
     "192.0.0.0/24",  # IETF protocol assignments, RFC 6890; 192.0.0.192 is metadata of Oracle Cloud
@@ -44,7 +44,7 @@ _NEVER = _networks(
     "fe80::/10",  # link-local, RFC 4291
     "ff00::/8",  # multicast, RFC 4291
 )
-"""Metadata of clouds, one link, many receivers, and IPv6 addresses that hide an IPv4 address."""
+"""Cloud metadata, link-local, multicast, and IPv6 addresses that embed an IPv4 address."""
 _NOT_PUBLIC = _networks(
     "0.0.0.0/8",  # this network, RFC 791
     "10.0.0.0/8",  # private, RFC 1918
@@ -61,11 +61,11 @@ _NOT_PUBLIC = _networks(
     "3fff::/20",  # documentation, RFC 9637
 )
 _PUBLIC_IPV6 = ipaddress.IPv6Network("2000::/3")
-"""Global unicast, RFC 4291 section 2.4: nothing else was assigned to the public, neither fec0::/10 nor 5f00::/16."""
+"""Global unicast, RFC 4291 section 2.4: the only public IPv6 range; fec0::/10 and 5f00::/16 are not in it."""
 _HIDES_IPV4 = ipaddress.IPv6Network("::/96")
-"""IPv4-compatible, RFC 4291 section 2.5.5.1, deprecated; `::` and `::1` lie in it too."""
+"""IPv4-compatible, RFC 4291 section 2.5.5.1, deprecated; `::` and `::1` are also in this range."""
 _ISATAP = frozenset({0x00005EFE, 0x02005EFE})
-"""Upper half of the interface identifier of an address that hides an IPv4 address, RFC 5214 section 6.1."""
+"""Upper half of the interface identifier of an address that embeds an IPv4 address, RFC 5214 section 6.1."""
 
 _HOST = re.compile(r"^(?=.{1,253}$)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?$")
 _MAX_URL = 2000
@@ -74,25 +74,25 @@ _WRITE = "Write https://host or http://host:port, with a path where there is one
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrlPolicy:
-    """What is allowed beyond public addresses over https."""
+    """Exceptions to "public addresses over https only"."""
 
     allow_loopback: bool = False
-    """The embedded stack: endpoints on this machine, by http or https, on any port."""
+    """Allow endpoints on this machine, by http or https, on any port; the embedded stack sets it."""
     allow_hosts: frozenset[str] = frozenset()
-    """Private hosts, exact names in lower case, that an administrator allows, by http or https, on any port."""
+    """Private hosts that an administrator allows, by http or https, on any port; exact names in lower case."""
     ports: frozenset[int] = frozenset({443, 8443})
-    """Ports of public hosts."""
+    """Allowed ports of public hosts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Url:
-    """A URL that was parsed strictly; nothing is resolved yet."""
+    """A strictly parsed URL, before its host is resolved."""
 
     scheme: str
     host: str
     port: int
     path: str
-    """Without a trailing slash; empty or starting with one."""
+    """Path without a trailing slash; empty, or beginning with a slash."""
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -101,10 +101,11 @@ class Url:
 
 
 def parse_url(text: str) -> Url:
-    """Parse `http://host[:port][/path]` or https, and refuse whatever different parsers read differently.
+    """Parse `http://host[:port][/path]` or https; refuse everything that parsers may interpret differently.
 
     Raises:
-        InvalidInput: user info, query, fragment, control or other odd characters, a host or port that is none.
+        InvalidInput: it has user info, a query, a fragment, control or other unusual characters, or an invalid host or
+            port.
     """
     if len(text) > _MAX_URL or not text.isascii() or re.search(r"[\x00-\x20\x7f\\<>\"^`{|}]", text):
         raise InvalidInput(
@@ -131,7 +132,7 @@ def parse_url(text: str) -> Url:
 
 
 def resolve(url: Url, policy: UrlPolicy) -> tuple[Address, ...]:
-    """Resolve a host once and return its addresses, all of them allowed: connect to these, never to the name again.
+    """Resolve a host once and return its addresses, all allowed. Connect to these, and do not resolve the name again.
 
     Raises:
         InvalidInput: scheme, port or one of the addresses is not allowed.

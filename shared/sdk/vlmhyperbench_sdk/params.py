@@ -1,4 +1,4 @@
-"""Check the params that a plugin is given: an unknown choice must never silently be the default."""
+"""Validate params of plugins, so that an unknown choice never silently means the default."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from vlmhyperbench_sdk.errors import InvalidInput
 
 
 def check_profile(metric: str, profile: str, known: Collection[str]) -> str:
-    """Return the profile.
+    """Return a metric's profile.
 
     Raises:
         InvalidInput: the metric has no such profile.
@@ -21,10 +21,10 @@ def check_profile(metric: str, profile: str, known: Collection[str]) -> str:
 
 
 def check_choice(name: str, value: str, known: Collection[str]) -> str:
-    """Return what a param chooses.
+    """Return the value of a param with fixed choices.
 
     Raises:
-        InvalidInput: it is none of the known ones.
+        InvalidInput: it is not one of the choices.
     """
     if value not in known:
         raise InvalidInput(f"The param {name!r} is {value!r}.", cure=f"Give one of: {', '.join(known)}.")
@@ -32,7 +32,7 @@ def check_choice(name: str, value: str, known: Collection[str]) -> str:
 
 
 def check_flag(name: str, value: object) -> bool:
-    """Return a yes or no: text such as "false" would otherwise count as yes.
+    """Return the value of a boolean param; text is refused, since text such as "false" would count as true.
 
     Raises:
         InvalidInput: it is neither true nor false.

@@ -1,4 +1,4 @@
-"""What a plugin implements: Dataset, PromptStrategy, Metric, Backend, ReportWriter. `discovery` finds them."""
+"""Protocols that plugins implement: Dataset, PromptStrategy, Metric, Backend, ReportWriter; found by `discovery`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from vlmhyperbench_sdk.types import JsonObject, JsonValue, Measures, Prompt, Sam
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetSource:
-    """Where and how a dataset is to be read."""
+    """Where and how to read a dataset."""
 
     path: Path | None = None
-    """The local folder or file, already synced; None for datasets that are generated."""
+    """The local folder or file, already synced; None for generated datasets."""
     split: str | None = None
     revision: str | None = None
     seed: int = 0
@@ -25,7 +25,7 @@ class DatasetSource:
 
 @runtime_checkable
 class Dataset(Protocol):
-    """Yields samples in a stable order; limits, filters and sampling are the platform's work.
+    """Yields samples in a stable order; the platform applies limits, filters and sampling.
 
     The class is called with one `DatasetSource`; it raises `InvalidInput` for wrong params, `NotFound` for missing
     files.
@@ -38,16 +38,16 @@ class Dataset(Protocol):
 
 @runtime_checkable
 class PromptStrategy(Protocol):
-    """Makes the prompt of a sample; pure: the same sample gives the same prompt, whatever was rendered before it.
+    """Renders the prompt of a sample; pure: the prompt depends on the sample only, not on earlier samples.
 
     The class is called with keyword params of the prompt's registry entry (none by default).
     """
 
     def render(self, sample: Sample) -> Prompt:
-        """Return the texts that are sent for a sample; its images are sent with them as they are.
+        """Return the texts to send for a sample; its images are sent with them unchanged.
 
-        The sample has key, question and metadata. Its references and images are left out: a prompt that could see the
-        accepted answers could give them away.
+        The sample has key, question and metadata. Its references and images are removed: a prompt that could read the
+        accepted answers could leak them.
 
         Raises:
             InvalidInput: the sample lacks what the prompt needs.
@@ -56,43 +56,43 @@ class PromptStrategy(Protocol):
 
 
 INVALID_ANSWER = "invalid_json"
-"""How a metric that reads answers itself begins its reason where it cannot read one."""
+"""Prefix of the reason that a metric which parses answers itself gives for an answer that it cannot parse."""
 INVALID_STATISTIC = "invalid"
-"""The statistic by which it says so where it gives such an answer a value all the same."""
+"""Statistic by which such a metric marks an unparsable answer to which it still gives a value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricDescription:
-    """What a number means: shown beside it, stored with it, served as machine-readable documentation."""
+    """Definition of a metric: shown and stored with its values, and served as machine-readable documentation."""
 
     name: str
     profile: str
     version: str
-    """Semantic version of the definition; another result for the same input is another version."""
+    """Semantic version of the definition; it changes whenever the same input gives another result."""
     title: str
     kind: Literal["text", "document", "classification", "ordering", "structure", "judge"]
     unit: str
     """`1` for a share."""
     range: tuple[float | None, float | None]
     direction: Literal["higher", "lower"] | None
-    """Which end is good; None where nobody says, so that no difference is better or worse."""
+    """Which values are better; None if undefined, so that no difference counts as better or worse."""
     aggregation: Literal["mean", "pooled"]
-    """`mean`: the combined value is the mean of the samples' values; `pooled`: it follows from the sums only."""
+    """`mean`: the combined value is the mean of the per-sample values; `pooled`: it is computed from the sums."""
     proportion: bool
-    """Every value is 0 or 1, so that the interval is Wilson's."""
+    """Whether every value is 0 or 1, so that the Wilson interval is used."""
     normaliser: str
-    """What is done to the strings before they are compared, in one phrase."""
+    """Normalisation of the strings before they are compared, in one phrase."""
     formula: str
     source: str
-    """Paper with equation or section, or the official script."""
+    """Paper with equation or section, or the official implementation."""
 
 
 @runtime_checkable
 class Metric(Protocol):
-    """Scores a batch of any size at once; what it returns for a sample does not depend on the rest.
+    """Scores a batch of any size; a sample's score does not depend on the rest of the batch.
 
     The class is called with keyword params of the metric's registry entry (none by default). Where it has several
-    profiles, its class attribute `profiles` maps each to what it does, the default first.
+    profiles, its class attribute `profiles` maps each to its description, the default profile first.
     """
 
     @property
@@ -107,18 +107,18 @@ class Metric(Protocol):
     ) -> Measures:
         """Score predictions against their accepted answers; all three of shape (samples,).
 
-        Raises nothing for any text: what cannot be scored is unscored with a reason.
+        It never raises for any text: a prediction that cannot be scored is unscored, with a reason.
         """
         ...
 
     def combine(self, sums: Mapping[str, float]) -> float | None:
-        """The exact value of any group, from the sums of the samples' statistics; None where it is undefined."""
+        """Return the exact value of a group from the sums of its samples' statistics; None if undefined."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineLaunch:
-    """How to start an engine's server as a child: the gateway runs it, waits for `ready_path` and ends it."""
+    """How to start an engine's server as a child process; the gateway runs it, waits for `ready_path` and ends it."""
 
     argv: tuple[str, ...]
     url: str
@@ -128,14 +128,14 @@ class EngineLaunch:
     engine: str = ""
     """Name of the engine, as in manifests."""
     distribution: str = ""
-    """The distribution in the engine's environment whose version is the engine's."""
+    """Distribution in the engine's environment whose version is recorded as the engine's version."""
     warmup: JsonObject | None = None
-    """A chat body that is sent once before the engine is called ready."""
+    """A chat body that is sent once before the engine counts as ready."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteEngine:
-    """An engine that somebody else runs: nothing to start, its URL is measured."""
+    """An engine that runs elsewhere: nothing is started, and its URL is measured."""
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -145,7 +145,7 @@ class RemoteEngine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryEstimate:
-    """What a model will need, with its source; the margin is the caller's."""
+    """Estimated memory of a model with its source; the caller adds a margin."""
 
     device_bytes: int
     host_bytes: int
@@ -154,17 +154,17 @@ class MemoryEstimate:
 
 @runtime_checkable
 class Backend(Protocol):
-    """An adapter: turns the platform's requests into one engine's. Constructed without arguments; holds no state."""
+    """An adapter: translates the platform's requests for one engine. Constructed without arguments; stateless."""
 
     @property
     def measured_at(self) -> Literal["engine", "gateway"]:
-        """`engine`: the engine's own URL is measured; `gateway`: the engine needs the gateway's help on the way."""
+        """`engine`: the engine's own URL is measured; `gateway`: requests must pass through the gateway."""
         ...
 
     def plan_engine(self, load: LoadRequest, *, port: int, python: str) -> EngineLaunch | RemoteEngine:
-        """Say how the engine is started; pure.
+        """Return how to start or reach the engine; pure.
 
-        `port` is free on loopback; `python` is the interpreter of the engine's own environment.
+        `port` is a free loopback port; `python` is the interpreter of the engine's own environment.
 
         Raises:
             InvalidInput: a parameter is unknown or out of range.
@@ -173,46 +173,46 @@ class Backend(Protocol):
         ...
 
     def to_engine(self, request: JsonObject) -> dict[str, JsonValue]:
-        """Translate an OpenAI chat request into the body that this engine gets; pure and total.
+        """Translate an OpenAI chat request into the body for this engine; pure and total.
 
-        A field that is neither OpenAI's nor one that the engine is known to take is refused by name, unless the adapter
-        passes everything on to an engine that refuses by itself: `chat.translate` does either.
+        A field that neither OpenAI defines nor the engine is known to accept is refused by name, unless the adapter
+        passes all fields on to an engine that refuses unknown ones itself; `chat.translate` supports both.
 
         Raises:
-            InvalidInput: the engine cannot do what the request asks (an unsupported `response_format`, say).
+            InvalidInput: the engine does not support the request (such as an unsupported `response_format`).
         """
         ...
 
     def estimate_memory(self, load: LoadRequest) -> MemoryEstimate | None:
-        """Estimate what the model will need, or None where nothing is known.
+        """Estimate the memory that the model needs; None if unknown.
 
-        Used by placement by memory once there is one; until then only the adapters' own tests call it.
+        It is meant for a later placement by memory; until then only the adapters' own tests call it.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenReport:
-    """The one file that a report writer makes."""
+    """The file that a report writer produces."""
 
     content: bytes
     suffix: str
-    """How the file's name ends, `.xml`; the platform puts `report.` and the name of the writer's entry before it."""
+    """Suffix of the file name, such as `.xml`; it follows `report.` and the name of the writer's registry entry."""
     media_type: str
-    """`application/xml`."""
+    """Media type, such as `application/xml`."""
 
 
 @runtime_checkable
 class ReportWriter(Protocol):
-    """Writes a finished report in a form of its own; pure: the same report gives the same bytes.
+    """Writes a finished report in another format; pure: the same report gives the same bytes.
 
     The class is called with keyword params of the report's registry entry (none by default).
     """
 
     def write(self, report: JsonObject) -> WrittenReport:
-        """Write what `report.json` holds: its `schema` says which version it is, its `scope` is `run` or `experiment`.
+        """Write the content of `report.json`, whose `schema` is its version and whose `scope` is `run` or `experiment`.
 
         Raises:
-            InvalidInput: the writer cannot write such a report.
+            InvalidInput: the writer does not support this report.
         """
         ...

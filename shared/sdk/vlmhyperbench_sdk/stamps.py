@@ -1,4 +1,4 @@
-"""Kernel receive stamps: when bytes reached this machine, on the wall clock, whatever their reader was doing then."""
+"""Kernel receive timestamps: the wall-clock time at which bytes arrived, independent of when they are read."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ import time
 from typing import NamedTuple
 
 _SO_TIMESTAMPNS = 35
-"""Linux; Python has no name for it."""
+"""Linux constant that Python's `socket` does not define."""
 
 _TIMESPEC = struct.Struct("@ll")
 STAMP_SPACE = socket.CMSG_SPACE(_TIMESPEC.size) if hasattr(socket, "CMSG_SPACE") else 0
-"""Room for one stamp beside the bytes that `recvmsg` reads."""
+"""Size of the ancillary buffer of `recvmsg` for one timestamp."""
 
 _READINGS = 5
 _GOOD_READING_NS = 2_000
 
 
 class Reading(NamedTuple):
-    """Both clocks at one instant."""
+    """Monotonic and wall clock at one instant."""
 
     monotonic_ns: int
     offset_ns: int
-    """Wall minus monotonic."""
+    """Wall clock minus monotonic clock."""
 
 
 def read_clocks() -> Reading:
-    """Read both clocks; where a reading was interrupted, the best of a few counts."""
+    """Read both clocks up to five times, until a reading took less than 2 µs; return the shortest reading."""
     best_ns, best = 1 << 62, Reading(0, 0)
     for _ in range(_READINGS):
         before_ns = time.monotonic_ns()
@@ -42,17 +42,17 @@ def read_clocks() -> Reading:
     return best
 
 
-def stamp_of(said: list[tuple[int, int, bytes]]) -> int:
-    """Return the wall clock's ns in what `recvmsg` got beside its bytes; 0 where there is no stamp."""
-    if not said:
+def stamp_of(ancillary: list[tuple[int, int, bytes]]) -> int:
+    """Return the timestamp (wall clock, ns) in the ancillary data of `recvmsg`; 0 without one."""
+    if not ancillary:
         return 0
-    seconds, nanoseconds = _TIMESPEC.unpack(said[0][2])
+    seconds, nanoseconds = _TIMESPEC.unpack(ancillary[0][2])
     stamped_ns: int = seconds * 1_000_000_000 + nanoseconds
     return stamped_ns
 
 
 def ask_for_stamps(sock: socket.socket) -> bool:
-    """Ask the kernel to stamp what a TCP socket receives; say whether it will."""
+    """Enable receive timestamps on a TCP socket; return whether the kernel supports them."""
     if sys.platform != "linux":
         return False
     try:

@@ -1,6 +1,6 @@
-"""Wake up at absolute monotonic instants: Linux's `timerfd`, which Python has of its own only from 3.13 on.
+"""Timers at absolute monotonic instants: Linux's `timerfd`, which Python's standard library has only since 3.13.
 
-Epoll's own time-outs are whole milliseconds; a timer's instant is exact to some tens of microseconds.
+Timeouts of epoll are whole milliseconds; a timer is accurate to some tens of microseconds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class _Itimerspec(ctypes.Structure):
 
 
 class Timer:
-    """One timer, a file descriptor that becomes readable at its instant.
+    """A timer: a file descriptor that becomes readable at its instant.
 
     Raises:
         OSError: the process has too many files open.
@@ -35,26 +35,26 @@ class Timer:
         self._reference = ctypes.byref(self._setting)
         self.fd = self._check(self._libc.timerfd_create(_CLOCK_MONOTONIC, _NONBLOCK_CLOEXEC))
         self.armed_ns = 0
-        """0: not armed."""
+        """Armed instant in monotonic ns; 0 if not armed."""
 
     def arm(self, instant_ns: int) -> None:
-        """Become readable at `time.monotonic_ns() == instant_ns`; 0 never, and what has passed at once."""
+        """Arm the timer for `time.monotonic_ns() == instant_ns`; a past instant fires at once, 0 disarms it."""
         value = self._setting.value
         value.seconds, value.nanoseconds = divmod(instant_ns, 1_000_000_000)
         self._check(self._libc.timerfd_settime(self.fd, _ABSOLUTE, self._reference, None))
         self.armed_ns = instant_ns
 
     def acknowledge(self) -> None:
-        """Take note that the instant has come."""
+        """Acknowledge that the timer has fired."""
         self.armed_ns = 0
         try:
             os.read(self.fd, 8)
         except BlockingIOError:
-            # It was armed anew after it had become readable.
+            # The timer was armed again after it had fired.
             return
 
     def close(self) -> None:
-        """Free the descriptor."""
+        """Close the descriptor."""
         os.close(self.fd)
 
     @staticmethod

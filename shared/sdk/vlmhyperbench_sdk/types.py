@@ -1,4 +1,4 @@
-"""The nouns that plugins exchange with the platform: samples, prompts, measures."""
+"""Types that plugins exchange with the platform: samples, prompts, measures."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ JsonObject = Mapping[str, JsonValue]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """One picture of a sample: its encoded bytes (PNG, JPEG, WEBP), or the file that holds them.
+    """An image of a sample: its encoded bytes (PNG, JPEG, WEBP), or the file that contains them.
 
-    The platform reads, hashes, checks and stores the bytes; a plugin never has to decode them.
+    The platform reads, hashes, validates and stores the bytes; a plugin never has to decode them.
     """
 
     data: bytes | None = None
@@ -39,9 +39,9 @@ class Image:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One question: images, text, references (accepted answers) and metadata.
+    """A sample: images, question, references (accepted answers) and metadata.
 
-    `key` is stable across runs, machines and orders of iteration: runs are paired by it.
+    `key` is stable across runs, machines and iteration orders, since runs are paired by it.
     """
 
     key: str
@@ -49,12 +49,12 @@ class Sample:
     images: tuple[Image, ...] = ()
     references: tuple[str, ...] = ()
     metadata: JsonObject = field(default_factory=dict)
-    """Group columns and whatever a prompt or metric needs; `doc_class` and `question_type` where they exist."""
+    """Group columns and data for prompts or metrics; `doc_class` and `question_type` where they exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """A rendered prompt: what is really sent, and kept with every sample."""
+    """A rendered prompt, exactly as sent and stored with every sample."""
 
     user: str
     system: str | None = None
@@ -62,7 +62,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """The score of one sample: a value, or *unscored* with a reason; never 0 or NaN in its place."""
+    """Per-sample score: a value, or *unscored* with a reason; 0 or NaN never stand for a missing value."""
 
     value: float | None
     reason: str | None = None
@@ -70,24 +70,24 @@ class Measure:
 
     @staticmethod
     def unscored(reason: str) -> Measure:
-        """Say that no number can be given, and why."""
+        """Return an unscored measure with its reason."""
         return Measure(value=None, reason=reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measures:
-    """The scores of a batch, by column. Every sequence has one entry per sample, in the batch's order.
+    """The per-sample scores of a batch, by column. Every sequence has one entry per sample, in the batch's order.
 
-    `statistics` are additive: the sum of each over any group, given to `Metric.combine`, is the exact pooled value of
-    that group. A sample that is unscored (value None, with a reason) has 0 in every statistic.
+    `statistics` are additive: from their sums over any group, `Metric.combine` computes the exact pooled value of that
+    group. An unscored sample (value None, with a reason) has 0 in every statistic.
     """
 
     values: Sequence[float | None]
     """Shape: (samples,)."""
     reasons: Sequence[str | None]
-    """Why a value is None. Shape: (samples,)."""
+    """Reason why a value is None. Shape: (samples,)."""
     statistics: Mapping[str, Sequence[float]]
-    """Named additive statistics. Each of shape (samples,)."""
+    """Name → additive statistic of shape (samples,)."""
 
     def __len__(self) -> int:
         return len(self.values)

@@ -1,1 +1,1 @@
-"""What people write: YAML entries by kind, loaded strictly and resolved into pinned specs."""
+"""The registry: YAML entries by kind, written by users, loaded strictly and resolved into pinned specs."""

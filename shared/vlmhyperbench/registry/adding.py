@@ -1,4 +1,4 @@
-"""Entries that commands write for their user: a model's file, a CSV of questions, a metric, each as one YAML file.
+"""Write registry entries for commands: a model's file, a CSV of questions, a metric, each as one YAML file.
 
 They go into one's own root. What a person wrote into such a file since stays, save what the command finds out anew.
 """
@@ -25,26 +25,26 @@ from vlmhyperbench.registry.loading import SUFFIX
 
 GGUF_MAGIC: Final = b"GGUF"
 SCENARIOS: Final = ("offline", "single-stream", "multi-stream", "server", "interactive")
-"""What a task that a command makes may be driven by."""
+"""Scenarios that a generated task allows."""
 PLAIN_PROMPT: Final = "document-qa"
-"""The question as it is."""
+"""Prompt that consists of the question, unchanged."""
 _NO_SLUG: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Added:
-    """An entry that stands in one's own root now."""
+    """An entry of the user's own root after a command."""
 
     kind: str
     name: str
     file: Path
     is_new: bool
-    """False where the file already said the same."""
+    """Whether the file was changed; False if it already held the same content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shelf:
-    """Where a command adds entries: one's own root, and what is known already."""
+    """Target of added entries: the user's own root and the existing catalogue."""
 
     root: Path
     catalogue: Catalogue
@@ -57,7 +57,7 @@ class Shelf:
         Raises:
             NotFound: a file does not exist.
             InvalidInput: a file is no GGUF.
-            Conflict: the name stands for something else.
+            Conflict: the name is taken by another entry.
         """
         files = {"weights": weights, **({"mmproj": mmproj} if mmproj is not None else {})}
         paths = {role: _existing(path) for role, path in files.items()}
@@ -71,22 +71,22 @@ class Shelf:
         return self._add("models", name or slug_of(weights.stem), found, same=("path", "files"))
 
     def add_dataset(self, csv: Path, *, name: str | None = None) -> Added:
-        """Add a CSV of questions; whether its lines are right is said when it is read.
+        """Add a CSV of questions; its lines are validated only when it is read.
 
         Raises:
             NotFound: the file does not exist.
-            Conflict: the name stands for something else.
+            Conflict: the name is taken by another entry.
         """
         found: dict[str, JsonValue] = {"type": "annotation_csv", "path": str(_existing(csv))}
         return self._add("datasets", name or slug_of(csv.stem), found, same=("type", "path"))
 
     def add_task(self, dataset: str, metrics: Sequence[str], *, name: str | None = None, prompt: str | None) -> Added:
-        """Add a task that asks a data set's questions and scores the answers by these metrics.
+        """Add a task that sends a dataset's questions and scores the answers by these metrics.
 
         Raises:
             InvalidInput: there is no metric, and no such task either; or a metric has no such profile.
             NotFound: a metric is not registered. Nothing is written then: a task that was right stays so.
-            Conflict: the name stands for something else.
+            Conflict: the name is taken by another entry.
         """
         wanted = name or dataset
         for metric in metrics:
@@ -115,7 +115,7 @@ class Shelf:
         """Add a metric by the name of its entry point, or by its dotted path.
 
         Raises:
-            Conflict: the name stands for something else.
+            Conflict: the name is taken by another entry.
         """
         found: dict[str, JsonValue] = {"class_path": class_path, "profile": profile, "version": version}
         return self._add("metrics", name, found, same=("class_path",))
@@ -143,10 +143,10 @@ class Shelf:
 
 
 def slug_of(text: str) -> str:
-    """Make a name of an entry out of a file's.
+    """Derive an entry's name from a file name.
 
     Raises:
-        InvalidInput: nothing of it can stand in one.
+        InvalidInput: no character of it is allowed in a name.
     """
     name = _NO_SLUG.sub("-", text).strip("._-")[:100]
     if not name:

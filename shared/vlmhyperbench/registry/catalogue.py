@@ -1,4 +1,4 @@
-"""All entries as one value: what names are looked up in."""
+"""The catalogue: all registry entries as one value, in which names are looked up."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ SINGULAR: Final = {kind: kind.removesuffix("s") for kind in KINDS}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue:
-    """Entries by kind and name, with where each was written."""
+    """Entries by kind and name, with the location of each."""
 
     roots: tuple[Path, ...]
-    """The folders that were read, in the order of rising precedence."""
+    """The folders that were read, in order of increasing precedence."""
     packages: Mapping[str, PackageEntry] = field(default_factory=dict)
     models: Mapping[str, ModelEntry] = field(default_factory=dict)
     backends: Mapping[str, BackendEntry] = field(default_factory=dict)
@@ -49,17 +49,17 @@ class Catalogue:
     runs: Mapping[str, RunEntry] = field(default_factory=dict)
     experiments: Mapping[str, ExperimentEntry] = field(default_factory=dict)
     documents: Mapping[tuple[str, str], Document] = field(default_factory=dict)
-    """(kind, name) → the data it was read from, with every value's place."""
+    """(kind, name) → the parsed data of the entry, with the location of every value."""
     origins: Mapping[tuple[str, str], tuple[Path, ...]] = field(default_factory=dict)
-    """(kind, name) → the roots that hold such an entry; the last is where it was read, the others are overridden."""
+    """(kind, name) → the roots that contain the entry; the last one is used, the others are overridden."""
     broken: Mapping[tuple[str, str], tuple[RegistryError, ...]] = field(default_factory=dict)
-    """(kind, name) of entries that exist and cannot be used → what is wrong with each. They are in no other mapping."""
+    """(kind, name) of invalid entries → their errors. These entries are in no other mapping."""
     errors: tuple[RegistryError, ...] = ()
-    """Everything that is wrong, that of no single entry too."""
+    """All errors, including those that belong to no single entry."""
     warnings: tuple[str, ...] = ()
 
     def of(self, kind: str) -> Mapping[str, Entry]:
-        """Every entry of a kind, by name.
+        """Return all entries of a kind, by name.
 
         Raises:
             NotFound: there is no such kind.
@@ -70,20 +70,20 @@ class Catalogue:
         return entries
 
     def get(self, kind: str, name: str) -> Entry:
-        """One entry.
+        """Return an entry.
 
         Raises:
-            NotFound: there is no such kind or no such entry; the nearest names are offered.
-            RegistryErrors: there is one, and it cannot be used.
+            NotFound: there is no such kind or entry; the message suggests similar names.
+            RegistryErrors: the entry exists but is invalid.
         """
         return self.look_up(self.of(kind), kind, name)
 
     def look_up(self, entries: Mapping[str, E], kind: str, name: str) -> E:
-        """Return the entry of a name; `entries` are the catalogue's own of that kind.
+        """Return the entry with a name; `entries` are the catalogue's entries of that kind.
 
         Raises:
-            NotFound: there is none; the nearest names are offered.
-            RegistryErrors: there is one, and it cannot be used.
+            NotFound: there is no such entry; the message suggests similar names.
+            RegistryErrors: the entry exists but is invalid.
         """
         if (kind, name) in self.broken:
             raise RegistryErrors(self.broken[kind, name])
@@ -92,10 +92,10 @@ class Catalogue:
         return entries[name]
 
     def folder_of(self, kind: str, name: str) -> Path:
-        """Return the root that holds an entry: relative paths inside the entry start there."""
+        """Return the root that contains an entry; relative paths in the entry start there."""
         return self.origins.get((kind, name), self.roots[:1])[-1]
 
     def location_of(self, kind: str, name: str, *path: str | int) -> SourceLocation | None:
-        """Where a value of an entry was written, or None for an entry that came by another way than a file."""
+        """Return the location of a value of an entry, or None for an entry that does not come from a file."""
         document = self.documents.get((kind, name))
         return document.location_of(path) if document else None

@@ -1,4 +1,4 @@
-"""Cross-validation: every name in every entry exists and fits, before anything runs; all errors at once."""
+"""Cross-validation of entries: all references must exist and be compatible; all errors are collected."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was found."""
+    """The result of the checks."""
 
     broken: dict[tuple[str, str], tuple[RegistryError, ...]] = field(default_factory=dict)
-    """(kind, name) of entries that cannot be used → what is wrong with each."""
+    """(kind, name) of invalid entries → their errors."""
     warnings: list[str] = field(default_factory=list)
 
 
 def check_catalogue(
     catalogue: Catalogue, *, run_mode: RunMode, broken: Iterable[tuple[str, str]], plugins: Plugins
 ) -> Checked:
-    """Check every entry against the others; an error is reported where it is made, not again where it is used."""
+    """Check every entry against the others; an error is reported at its cause only, not again at its uses."""
     checked = Checked()
     bad = set(broken)
     checks: tuple[tuple[str, Callable[[References, str], None]], ...] = (
@@ -191,4 +191,4 @@ def _at_their_locations(references: References, kind: str, name: str) -> Iterabl
 
 
 def _ignore(value: object) -> None:
-    """The problems are what is wanted, not the value."""
+    """Run a step for its problems; its value is not needed."""

@@ -1,4 +1,4 @@
-"""What an entry may choose: by the name of another entry, or written out with values of its own."""
+"""Choices in entries: the name of another entry, or an inline definition with its own values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from vlmhyperbench.registry.values import (
 
 
 def name_tag(value: object) -> str:
-    """Tell a name from what is written out, for a union's errors."""
+    """Distinguish a name from an inline definition, for a union's errors."""
     return "a name" if isinstance(value, str) else "written out"
 
 
@@ -41,7 +41,7 @@ ExtractorRef = Annotated[
 MetricRefs = Annotated[tuple[MetricRef, ...], Field(min_length=1, max_length=100)]
 ReportNames = Annotated[tuple[Slug, ...], Field(max_length=20)]
 Columns = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=200)], ...], Field(max_length=20)]
-"""Of metadata."""
+"""Names of metadata fields."""
 Labels = Annotated[tuple[Annotated[str, Field(max_length=200)], ...], Field(max_length=1000)]
 ResponseFormat = Annotated[Params, AfterValidator(check_response_format)]
 Extractors = Annotated[tuple[ExtractorRef, ...], Field(min_length=1, max_length=10)]
@@ -54,22 +54,22 @@ class ModelChoice(Strict):
     backend: Slug | None = None
     engine_params: Params = Field(default_factory=dict)
     prices: PricesChoice | None = None
-    """Instead of the model's and the backend's."""
+    """Prices that replace those of the model and the backend."""
 
 
 class EndpointChoice(Strict):
-    """An OpenAI-compatible URL that somebody else runs."""
+    """An OpenAI-compatible endpoint that runs elsewhere."""
 
     endpoint: Annotated[str, Field(max_length=2000)]
     model_name: Annotated[str, Field(min_length=1, max_length=200)]
     backend_class: PluginName = "openai"
     engine_params: Params = Field(default_factory=dict)
     prices: PricesChoice | None = None
-    """By default the backend's, else those that genai-prices lists for the provider of the URL."""
+    """Prices; by default the backend's, else those that genai-prices lists for the provider of the URL."""
 
 
 class DatasetChoice(Strict):
-    """A registered dataset with some values of its own."""
+    """A registered dataset with some values overridden."""
 
     name: Slug
     split: str | None = None
@@ -81,7 +81,7 @@ class DatasetChoice(Strict):
 
 
 class ScenarioChoice(Strict):
-    """A registered scenario with some values of its own; or, with `kind`, a scenario of one's own."""
+    """A registered scenario with some values overridden; or, with `kind`, a new scenario."""
 
     name: Slug
     kind: ScenarioKind | None = None
@@ -114,22 +114,22 @@ ScenarioRef = Annotated[
 
 
 class StopChoice(Strict):
-    """When enough is known: the gain over a baseline is certain, and nothing more is asked."""
+    """A statistical stop rule: no more requests are sent once the comparison with a baseline is certain."""
 
     rule: Literal["better", "worse", "not_worse", "equivalent"]
     margin: Annotated[float, Field(ge=0)] = 0.0
-    """In the metric's unit; `not_worse` and `equivalent` need one."""
+    """Margin in the metric's unit; required by `not_worse` and `equivalent`."""
     metric: MetricRef | None = None
-    """One of the run's metrics, a mean of values between two ends; by default the first."""
+    """One of the run's metrics, a mean of bounded values; by default the first."""
     baseline: UUID | None = None
-    """A run that asked the same samples; in an experiment by default its first run that does."""
+    """A run over the same samples; in an experiment by default its first run over them."""
     alpha: Annotated[float, Field(ge=1e-6, lt=1)] = 0.05
     min_samples: Annotated[int, Field(ge=1)] = 30
     seed: int = 0
 
 
 class EvaluationChoices(Strict):
-    """What a re-scoring run may choose instead of what the run did whose answers it keeps."""
+    """Choices of a re-scoring run, which replace those of the run whose answers it re-scores."""
 
     metrics: MetricRefs | None = None
     extractors: Extractors | None = None
@@ -139,27 +139,27 @@ class EvaluationChoices(Strict):
 
 
 class ImportChoices(Strict):
-    """What a run may choose whose answers come from a file."""
+    """Choices of a run whose answers are imported from a file."""
 
     model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    """Who answered, where the file does not say or should not be believed."""
+    """Model that gave the answers, if the file does not name it or should not be trusted."""
     task: Slug | None = None
-    """Whose metrics, extractors, groups and policies hold where they are not chosen."""
+    """Task whose metrics, extractors, groups and policies apply unless they are chosen."""
     dataset: DatasetRef | None = None
-    """Whose questions and references they are: samples are matched by their key. By default the file's own."""
+    """Dataset of the questions and references, matched by the samples' keys. By default those of the file."""
 
 
 class RunChoices(Strict):
-    """What a run may choose instead of what its task says."""
+    """Choices of a run, which replace those of its task."""
 
     prompt: Slug | None = None
     decoding: Decoding | None = None
-    """What is written goes over the task's, key by key."""
+    """Overrides the task's decoding, key by key."""
     scenario: ScenarioRef | None = None
     dataset: DatasetRef | None = None
-    """Instead of the task's; whoever only wants fewer samples of the task's own writes `limit`."""
+    """Dataset that replaces the task's; to use only fewer samples of the task's dataset, set `limit`."""
     limit: Annotated[int, Field(ge=1)] | None = None
-    """At most so many samples of the data set, the first in its order."""
+    """Maximum number of samples: the first ones in the dataset's order."""
     metrics: MetricRefs | None = None
     extractors: Extractors | None = None
     reports: ReportNames | None = None
@@ -167,9 +167,9 @@ class RunChoices(Strict):
     on_model_failure: Literal["zero", "exclude"] | None = None
     on_invalid: Literal["zero", "exclude"] | None = None
     reuse: Literal["equal", "nothing", "cache"] | None = None
-    """`cache` takes answers that any run of the project got to the same requests, of the same target and engine."""
+    """`cache` reuses answers of any run of the project to the same requests, from the same target and engine."""
     stop: StopChoice | None = None
-    """Ask in random order, and no longer than it takes to know."""
+    """Stop rule: samples are requested in random order, and only until the result is certain."""
     response_format: ResponseFormat | None = None
     limits: Limits = Limits()
     secrets: Annotated[tuple[SecretName, ...], Field(max_length=32), AfterValidator(without_repeats)] = ()

@@ -1,4 +1,4 @@
-"""Whether a dotted path leads to a class, told from the source: nothing of a plugin is imported to know it."""
+"""Check by source code whether a dotted path names a class, without importing the plugin."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vlmhyperbench.registry.errors import did_you_mean
 
 
 def problem_with_class(path: str) -> tuple[str, str] | None:
-    """Say why `package.module:Class` cannot be there, and the cure; None where it is, or where only a binary knows."""
+    """Return why `package.module:Class` cannot exist, with the cure; None if it exists or has no source to read."""
     module, _, attribute = path.partition(":") if ":" in path else path.rpartition(".")
     parts = module.split(".")
     try:
@@ -37,7 +37,7 @@ def problem_with_class(path: str) -> tuple[str, str] | None:
 
 
 def _source_of(roots: list[Path], parts: list[str]) -> Path | None:
-    """Return the file of a module inside a package, or None where there is none."""
+    """Return the source file of a module inside a package, or None."""
     for root in roots:
         location = root.joinpath(*parts)
         for source in (location.with_name(f"{location.name}.py"), location / "__init__.py"):
@@ -50,7 +50,7 @@ def _source_of(roots: list[Path], parts: list[str]) -> Path | None:
 
 @lru_cache(maxsize=256)
 def _names_in(source: Path) -> frozenset[str] | None:
-    """Names that a module defines or imports; None where it makes them as it runs."""
+    """Return the names that a module defines or imports; None if it creates names dynamically."""
     try:
         tree = ast.parse(source.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""How each kind of mistake that Pydantic finds is cured: one imperative sentence, never none."""
+"""Cures for each type of Pydantic error: one imperative sentence each, never empty."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _CURES: Final[Mapping[str, str | Callable[[Mapping[str, Any]], str]]] = {
 
 
 def cure_of(details: ErrorDetails) -> str:
-    """Say how what Pydantic found is cured; a check of our own says so itself (`domain.base.Refused`)."""
+    """Return the cure of a Pydantic error; our own checks carry their cure (`domain.base.Refused`)."""
     said = details.get("ctx", {})
     own = getattr(said.get("error"), "cure", "")
     if own:

@@ -1,4 +1,4 @@
-"""Strict reading of one YAML file: plain data with the place of every value, or all that is wrong with it.
+"""Strict parsing of a YAML file: plain data with the location of every value, or all of its errors.
 
 Only the JSON subset of YAML 1.2's core schema is read: no aliases, no tags, no duplicate keys, no dates, `yes` is text.
 Size and depth are bounded before anything is built.
@@ -32,7 +32,7 @@ _NOT_FINITE: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
-    """Where a value was written."""
+    """The location of a value in a file."""
 
     file: str
     line: int
@@ -40,13 +40,13 @@ class SourceLocation:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A mapping, and the place of every value in it by its path."""
+    """A mapping with the location of every value, by its path."""
 
     value: dict[str, JsonValue]
     locations: dict[Path, SourceLocation] = field(default_factory=dict)
 
     def location_of(self, path: Path) -> SourceLocation:
-        """Return the place of the nearest value that was written, from the path up."""
+        """Return the location of the value at a path, or of its nearest written ancestor."""
         for length in range(len(path), -1, -1):
             if path[:length] in self.locations:
                 return self.locations[path[:length]]
@@ -54,19 +54,19 @@ class Document:
 
 
 class _Mark(Protocol):
-    """PyYAML's two kinds of marks, one of them written in C."""
+    """Common interface of PyYAML's two classes of marks, one of which is written in C."""
 
     line: int
 
 
 class _Loader(yaml.SafeLoader):
-    """Resolves nothing by itself: what a plain scalar means is decided here."""
+    """A loader without implicit resolution: this module decides what a plain scalar means."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML's own name
 
 
 def read_document(path: FilePath, shown: str) -> tuple[Document | None, list[RegistryError]]:
-    """Read a file that is called `shown` in errors."""
+    """Parse a file; errors call it `shown`."""
     try:
         if not path.exists():
             return None, [RegistryError(file=shown, message="There is no such file.", cure="Correct the path.")]
@@ -89,7 +89,7 @@ def read_document(path: FilePath, shown: str) -> tuple[Document | None, list[Reg
 
 
 def parse_document(text: str, shown: str) -> tuple[Document | None, list[RegistryError]]:
-    """Read the text of a file that is called `shown` in errors."""
+    """Parse the text of a file; errors call it `shown`."""
     errors = list(_structure(text, shown))
     if errors:
         return None, errors
@@ -105,7 +105,7 @@ def parse_document(text: str, shown: str) -> tuple[Document | None, list[Registr
 
 
 def _structure(text: str, shown: str) -> Iterator[RegistryError]:
-    """Refuse what is malformed, too deep, or refers to itself, without building anything."""
+    """Refuse text that is malformed, nested too deeply or uses aliases, before any data is built."""
     depth = documents = 0
     try:
         for event in yaml.parse(text, Loader=_Loader):
@@ -141,7 +141,7 @@ def _line(mark: _Mark | None) -> int:
 
 
 class _Builder:
-    """Turns nodes into plain data and keeps their places."""
+    """Converts YAML nodes into plain data and records their locations."""
 
     def __init__(self, shown: str) -> None:
         self.errors: list[RegistryError] = []
@@ -201,7 +201,7 @@ def _is_text(text: str) -> bool:
 
 
 def _plain(text: str) -> str | int | float | bool | None:
-    """Say what a plain scalar means."""
+    """Return the value of a plain scalar."""
     if text in _NULL:
         return None
     if text in _BOOLEANS:

@@ -1,4 +1,4 @@
-"""All that is wrong with registry entries, at once: where it is, what it is, how it is cured."""
+"""Errors in registry entries, all collected: location, message and cure of each."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from vlmhyperbench.errors import InvalidInput
 
 Path = tuple[str | int, ...]
-"""Keys and positions from the top of an entry to a value."""
+"""Keys and list positions from an entry's top level to a value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Something wrong at a place inside one entry, before anybody knows in which file that is."""
+    """An error at a path inside an entry, before it is mapped to a file."""
 
     path: Path
     message: str
@@ -23,12 +23,12 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class RegistryError:
-    """One error. An entry that came by another way than a file has no file and no line."""
+    """An error; entries that do not come from a file have no file and no line."""
 
     file: str | None = None
     line: int | None = None
     field: str = ""
-    """Dotted path inside the entry, `matrix.targets.0.model`."""
+    """Dotted path inside the entry, such as `matrix.targets.0.model`."""
     message: str = ""
     cure: str = ""
 
@@ -39,7 +39,7 @@ class RegistryError:
 
 
 class RegistryErrors(InvalidInput):
-    """Registry entries are wrong; `errors` holds every one of them, by file and line."""
+    """Registry entries are invalid; `errors` lists all errors, ordered by file and line."""
 
     code = "registry_errors"
 
@@ -50,12 +50,12 @@ class RegistryErrors(InvalidInput):
 
 
 def field_of(path: Path) -> str:
-    """Write a path with dots."""
+    """Return a path in dotted form."""
     return ".".join(map(str, path))
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Offer the nearest names, or all there are where none is near."""
+    """Suggest similar names, or list all names if none is similar."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
     if near:

@@ -1,4 +1,4 @@
-"""Pin a run whose answers come from a file: whose questions they are, and how they are evaluated."""
+"""Resolve a run with imported answers into a pinned spec: its dataset, and how the answers are evaluated."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import Entry, TaskEntry
 from vlmhyperbench.scoring.reported import reported_metric
 
-"""Takes the samples from the file itself."""
+"""Dataset class that reads the samples from the imported file itself."""
 MOST_REPORTED = 32
-"""Of the scores that a file reports, the most frequent become metrics."""
+"""Maximum number of scores reported by a file that become metrics: the most frequent ones."""
 
 
 class Answers(Protocol):
-    """What a stored file of answers is, and holds."""
+    """Description of a stored file of answers."""
 
     @property
     def sha256(self) -> str: ...
@@ -46,7 +46,7 @@ class Answers(Protocol):
 
 
 class Choices(EvaluationChoices, ImportChoices):
-    """What an import may choose."""
+    """Choices of an import."""
 
 
 def resolve_import(
@@ -57,10 +57,10 @@ def resolve_import(
     storage_path: str,
     plugins: Plugins | None = None,
 ) -> RunSpec:
-    """Pin such a run; `storage_path` says where the file lies, as `DatasetSpec.path` names it.
+    """Return the pinned spec of an import; `storage_path` locates the file in the form of `DatasetSpec.path`.
 
     Raises:
-        RegistryErrors: names that do not exist; no metrics, or no references to measure against.
+        RegistryErrors: names are unknown; or there are no metrics, or no references to score against.
     """
     references = References(catalogue=catalogue, plugins=plugins or InstalledPlugins())
     task = None

@@ -1,4 +1,4 @@
-"""Older spellings of keys, read with a warning."""
+"""Deprecated names of keys, which are accepted with a warning."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ SPELLINGS: Final[dict[str, dict[str, str]]] = {
     "tasks": {"ml_task": "category"},
     "runs": {"ml_task": "task", "generation": "decoding"},
 }
-"""Kind → older key → key."""
+"""Kind → deprecated key → current key."""
 
 
 def modernise(kind: str, document: Document) -> tuple[Document, list[str], list[RegistryError]]:
-    """Rename older keys at the top of an entry; return warnings, and errors where both spellings are written."""
+    """Rename deprecated top-level keys of an entry; return warnings, and errors where both names are present."""
     warnings: list[str] = []
     errors: list[RegistryError] = []
     value: dict[str, JsonValue] = {}

@@ -1,4 +1,4 @@
-"""Read folders of YAML files into a catalogue; everything that is wrong is reported at once."""
+"""Load folders of YAML files into a catalogue; all errors are collected."""
 
 from __future__ import annotations
 
@@ -28,37 +28,37 @@ Key = tuple[str, str]
 SUFFIX: Final = ".yaml"
 OVERLAY: Final = ".dev"
 OTHER_FOLDERS: Final = frozenset({"schemas", "pipelines", "lenses"})
-"""Folders beside the kinds: generated schemas, and kinds that nothing reads yet."""
+"""Folders that are skipped: generated schemas, and kinds that nothing reads yet."""
 _STEM: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 @dataclass(slots=True)
 class _Loading:
-    """What has been found so far in one root."""
+    """The files found so far in one root."""
 
     root: FilePath
     mode: RunMode
     is_lowest: bool
-    """Files of the lowest root are shown relative to it, those that are laid over it with their whole path."""
+    """Whether it is the lowest root: errors show its files relative to it, those of other roots by absolute path."""
     errors: list[RegistryError] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     documents: dict[Key, Document] = field(default_factory=dict)
     entries: dict[Key, Entry] = field(default_factory=dict)
     broken: dict[Key, tuple[RegistryError, ...]] = field(default_factory=dict)
-    """Entries that exist but could not be read."""
+    """Entries that exist but could not be parsed."""
 
     def shown(self, file: FilePath) -> str:
-        """Return how errors call a file."""
+        """Return a file's name for error messages."""
         return str(file.relative_to(self.root) if self.is_lowest else file)
 
 
 def load_catalogue(path: FilePath, run_mode: str = "prod", *, plugins: Plugins | None = None) -> Catalogue:
-    """Read one folder, all of which has to be right.
+    """Load one folder, in which every entry must be valid.
 
     Raises:
         NotFound: there is no such folder.
         InvalidInput: `run_mode` is neither `prod` nor `dev`.
-        RegistryErrors: entries are malformed or refer to what does not exist; every error, by file and line.
+        RegistryErrors: entries are malformed or refer to unknown names; lists every error by file and line.
     """
     catalogue = read_catalogue([path], run_mode, plugins=plugins)
     if catalogue.errors:
@@ -67,10 +67,10 @@ def load_catalogue(path: FilePath, run_mode: str = "prod", *, plugins: Plugins |
 
 
 def read_catalogue(roots: Sequence[FilePath], run_mode: str = "prod", *, plugins: Plugins | None = None) -> Catalogue:
-    """Read every `<kind>/<name>.yaml` of some folders, the later laid over the earlier, and check all references.
+    """Load every `<kind>/<name>.yaml` of some folders and check all references; later folders override earlier ones.
 
-    What is wrong stops nothing: an entry that cannot be used is in `broken`, and `errors` holds every error. Only the
-    first folder has to exist.
+    Errors do not stop loading: invalid entries are in `broken`, and `errors` lists every error. Only the first folder
+    must exist.
 
     Raises:
         NotFound: there is no such folder.
@@ -171,7 +171,7 @@ def _files(loading: _Loading, kind: str) -> dict[str, FilePath]:
 def _leads_out(file: FilePath, root: FilePath) -> bool:
     try:
         return not file.resolve().is_relative_to(root.resolve())
-    except RuntimeError:  # links that go round in a circle: reading says so
+    except RuntimeError:  # a loop of links, which reading will report
         return False
 
 

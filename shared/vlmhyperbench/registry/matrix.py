@@ -1,4 +1,4 @@
-"""From a matrix to its combinations, each a run with a name and with the places of what it is made of; pure."""
+"""Expand a matrix into named runs that record the locations of their parts; pure."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from vlmhyperbench.registry.schemas import (
 )
 
 Axis = tuple[str, int]
-"""Key in the matrix, and position."""
+"""Key of the matrix and position in its list."""
 _ALWAYS = 2
-"""Parts that every name has, so that it stays when targets or tasks are added: the target and the task."""
+"""Parts of every name, the target and the task, so that names do not change when targets or tasks are added."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Combination:
-    """One run of an experiment."""
+    """A run of an experiment."""
 
     name: str
     run: RunEntry
     locations: Mapping[Path, Path]
-    """Path inside the run's entry → path inside the experiment's, for whatever is written there; `()` always is."""
+    """Path in the run's entry → path in the experiment's, for each value written there; `()` is always present."""
     is_whole: bool = False
-    """The run is named: everything inside it is written at that name."""
+    """Whether the run is given by name, so that all its values are located at the name."""
 
     def written_at(self, path: Path) -> Path:
-        """Say where in the experiment's entry a value of the run was written."""
+        """Return the path in the experiment's entry of a value of the run."""
         known = next(length for length in range(len(path), -1, -1) if path[:length] in self.locations)
         location = self.locations[path[:known]]
         return location if self.is_whole else (*location, *path[known:])
 
 
 def combine(matrix: Matrix, exclude: Sequence[Exclusion], defaults: RunChoices) -> list[Combination]:
-    """Every combination that no exclusion matches, the first target with the first of everything else first."""
+    """Return all combinations that no exclusion matches, in matrix order."""
     scenarios, prompts, decodings = _or_none(matrix.scenarios), _or_none(matrix.prompts), _or_none(matrix.decodings)
     chosen: list[tuple[RunEntry, dict[Path, Path]]] = []
     axes = (matrix.tasks, scenarios, prompts, decodings, matrix.targets)
@@ -70,7 +70,7 @@ def combine(matrix: Matrix, exclude: Sequence[Exclusion], defaults: RunChoices) 
 
 
 def unused_exclusions(matrix: Matrix, exclude: Sequence[Exclusion], defaults: RunChoices) -> list[int]:
-    """Positions of exclusions that match no combination: whoever wrote them expects runs to be missing."""
+    """Return the positions of exclusions that match no combination, which are probably mistakes."""
     if not exclude:
         return []
     runs = [combination.run for combination in combine(matrix, (), defaults)]
@@ -93,7 +93,7 @@ def _matches(exclusion: Exclusion, run: RunEntry) -> bool:
 
 
 def names_of(runs: Sequence[RunEntry]) -> list[str]:
-    """Name each run by target and task, and by what else differs between them; equal names are numbered."""
+    """Name each run by target, task and whatever else differs between the runs; equal names are numbered."""
     parts = [_parts(run) for run in runs]
     varying = [len({part[no] for part in parts}) > 1 for no in range(len(parts[0]))] if parts else []
     names = [

@@ -1,4 +1,4 @@
-"""The metrics of a run, pinned; a judge with the target, the prompt and the extractor that its entry names."""
+"""Pin the metrics of a run, including the target, prompt and extractor of judges."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ def _yes_or_no() -> dict[str, Worth]:
 
 
 class JudgeParams(Strict):
-    """Who judges, what it is asked, and what its verdicts are worth."""
+    """Params of a judge: its target, its prompt and the values of its verdicts."""
 
     target: TargetChoice
     prompt: Slug
     decoding: Decoding | None = None
-    """`n` asks for each verdict so often; a verdict has 64 tokens at most, unless it says otherwise."""
+    """Decoding of verdicts: `n` is the number of verdicts per answer; the default limit is 64 tokens per verdict."""
     labels: Annotated[dict[str, Worth], Field(min_length=1)] = Field(default_factory=_yes_or_no)
     extractor: ExtractorRef = "text"
     swap: bool = True
     images: bool = False
     in_flight: Annotated[int, Field(ge=1, le=4096)] = 4
     prices: PricesChoice | None = None
-    """By default those of the target."""
+    """Prices; by default those of the target."""
     title: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    """By default the name of the entry."""
+    """Title; by default the name of the entry."""
 
 
 def pin_metrics(
     references: References, chosen: Sequence[str], task: TaskEntry | None, path: Path
 ) -> list[MetricSpec | None]:
-    """Pin metrics; None in the place of one that cannot be had."""
+    """Pin metrics; None replaces a metric that cannot be resolved."""
     metrics: list[MetricSpec | None] = []
     for no, reference in enumerate(chosen):
         location = (*path, no) if path[-1] == "metrics" else path
@@ -63,7 +63,7 @@ def pin_metrics(
 
 
 def pin_judge(references: References, name: str, params: Params, path: Path) -> dict[str, JsonValue] | None:
-    """Pin a judge's params, or say what is wrong with them."""
+    """Pin a judge's params, or report their problems."""
     written, problems = validate(JudgeParams, params)
     for problem in problems:
         references.say((*path, *problem.path), problem.message, problem.cure)

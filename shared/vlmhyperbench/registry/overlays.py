@@ -1,4 +1,4 @@
-"""Overlays: `<name>.dev.yaml` over `<name>.yaml` where the run mode is `dev`; every value keeps its place of origin."""
+"""Overlays: in run mode `dev`, `<name>.dev.yaml` overrides `<name>.yaml`; every value keeps its original location."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ RunMode = Literal["prod", "dev"]
 
 MERGE_KEY: Final = "$merge"
 WHOLE: Final = frozenset({"source"})
-"""Keys whose value is always replaced whole: half of one source and half of another is none."""
+"""Keys whose value is always replaced as a whole, because two merged sources would not be a valid one."""
 
 
 def check_run_mode(mode: str) -> RunMode:
-    """Return a run mode that is one.
+    """Return a valid run mode.
 
     Raises:
         InvalidInput: it is neither `prod` nor `dev`.
@@ -32,7 +32,7 @@ def check_run_mode(mode: str) -> RunMode:
 
 
 def overlay(base: Document, over: Document) -> tuple[Document, list[RegistryError]]:
-    """Put a document over another, top-level key by top-level key; `$merge: deep` merges mappings inside as well."""
+    """Override a document by another, per top-level key; `$merge: deep` also merges nested mappings."""
     errors = list(_check(base, over))
     is_deep = over.value.get(MERGE_KEY) == "deep"
     value, locations = dict(base.value), dict(base.locations)

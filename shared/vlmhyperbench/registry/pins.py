@@ -1,4 +1,4 @@
-"""The parts of a run spec, pinned one by one; what cannot be had becomes a problem, with its place."""
+"""Pin the parts of a run spec one by one; unresolved names become problems with their locations."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ T = TypeVar("T")
 def pin_dataset(
     references: References, choice: str | DatasetChoice, path: Path, *, required_fields: tuple[str, ...] = ()
 ) -> DatasetSpec | None:
-    """Pin a dataset with what the choice says over its entry."""
+    """Pin a dataset, with the choice's values overriding those of its entry."""
     chosen = DatasetChoice(name=choice) if isinstance(choice, str) else choice
     entry = references.find(references.catalogue.datasets, "datasets", chosen.name, path)
     if entry is None:
@@ -55,7 +55,7 @@ def pin_dataset(
 
 
 def pin_prompt(references: References, name: str, path: Path) -> AnyPrompt | None:
-    """Pin a prompt: its templates, or the plugin that makes it."""
+    """Pin a prompt: its templates, or its prompt plugin."""
     entry = references.find(references.catalogue.prompts, "prompts", name, path)
     if entry is None:
         return None
@@ -71,7 +71,7 @@ def pin_prompt(references: References, name: str, path: Path) -> AnyPrompt | Non
 
 
 def templates_of(name: str, entry: PromptEntry) -> PromptSpec:
-    """Return the templates of an entry."""
+    """Return the templates of a prompt entry."""
     values = entry.model_dump(include=set(PromptSpec.model_fields) - {"name"})
     return PromptSpec.model_validate({"name": name, **values})
 
@@ -79,7 +79,7 @@ def templates_of(name: str, entry: PromptEntry) -> PromptSpec:
 def pin_extractors(
     references: References, chosen: Sequence[str | ExtractorChoice], path: Path
 ) -> list[ExtractorSpec | None]:
-    """Pin extractors; None in the place of one that cannot be had."""
+    """Pin extractors; None replaces an extractor that cannot be resolved."""
     extractors: list[ExtractorSpec | None] = []
     for no, reference in enumerate(chosen):
         location = (*path, no) if path[-1] == "extractors" else path
@@ -93,7 +93,7 @@ def pin_extractors(
 def pin_scenario(
     references: References, choice: str | ScenarioChoice, task: TaskEntry, path: Path
 ) -> ScenarioSpec | None:
-    """Pin a scenario: a registered one, or one of the choice's own kind."""
+    """Pin a scenario: a registered one, or one defined inline by `kind`."""
     chosen = ScenarioChoice(name=choice) if isinstance(choice, str) else choice
     own, written = chosen.model_dump(mode="json", exclude_none=True), {}
     if chosen.kind is None or chosen.name in references.catalogue.scenarios:
@@ -101,7 +101,7 @@ def pin_scenario(
         if entry is None:
             return None
         check_supported(references, "scenario", chosen.name, task.scenarios, task, path)
-        # A bound of the choice's own stands in place of either of the entry's.
+        # A bound in the choice replaces both bounds of the entry.
         replaced = {"requests", "duration_s"} if own.keys() & {"requests", "duration_s"} else set()
         written = entry.model_dump(mode="json", exclude={"description", "name", *replaced})
         if chosen.arrivals is not None:
@@ -142,7 +142,7 @@ def pin_stop(
 def pin_reports(
     references: References, names: Sequence[str], task: TaskEntry, path: Path
 ) -> tuple[str | ReportWriterSpec, ...]:
-    """Pin the reports that exist and that the task supports: ours by their form, any other with its plugin."""
+    """Pin the reports that exist and that the task supports: built-in ones by format, others with their plugin."""
     pinned: list[str | ReportWriterSpec] = []
     for no, name in enumerate(names):
         location = (*path, no) if path[-1] == "reports" else path
@@ -162,26 +162,26 @@ def pin_reports(
 def check_supported(
     references: References, what: str, name: str, supported: Sequence[str], task: TaskEntry, path: Path
 ) -> None:
-    """Check that a task which names what it supports names this."""
+    """Check that a task supports this, if it lists what it supports."""
     if supported and name not in supported:
         cure = did_you_mean(name, supported)
         references.say(path, f"the task {task.name!r} does not support the {what} {name!r}.", cure)
 
 
 def merge_decoding(default: Decoding, own: Decoding | None) -> Decoding:
-    """Lay what is written over the task's decoding, key by key."""
+    """Override the task's decoding by explicit values, key by key."""
     if own is None:
         return default
     return default.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
 
 
 def given(own: T | None, default: T) -> T:
-    """Return the own value where there is one."""
+    """Return the explicit value, or else the default."""
     return default if own is None else own
 
 
 def errors_of(references: References, kind: str, entry: Entry) -> RegistryErrors:
-    """Turn problems into errors, with file and line where the entry is registered."""
+    """Convert problems into errors, with file and line if the entry comes from a file."""
     catalogue = references.catalogue
     is_registered = bool(entry.name) and catalogue.of(kind).get(entry.name) is entry
     errors = []

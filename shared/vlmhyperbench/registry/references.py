@@ -1,4 +1,4 @@
-"""Names inside entries, looked up: what is found, and what is not as problems with the nearest names."""
+"""Look up names in entries; unknown names become problems that suggest similar names."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ E = TypeVar("E", bound=Entry)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class References:
-    """Looks names up in a catalogue and collects what is wrong."""
+    """Looks up names in a catalogue and collects problems."""
 
     catalogue: Catalogue
     plugins: Plugins
     broken: Collection[tuple[str, str]] = ()
-    """(kind, name) of entries whose errors are reported already: referring to one is no second error."""
+    """(kind, name) of entries whose errors are already reported; a reference to one is not reported again."""
     problems: list[Problem] = field(default_factory=list)
 
     def say(self, path: Path, message: str, cure: str = "") -> None:
-        """Add a problem, once."""
+        """Add a problem unless it was already added."""
         problem = Problem(path=path, message=message, cure=cure)
         if problem not in self.problems:
             self.problems.append(problem)
 
     def find(self, entries: Mapping[str, E], kind: str, name: str, path: Path) -> E | None:
-        """Return the entry of a name, or None where there is none or it is broken."""
+        """Return the entry with a name, or None if it is unknown or broken."""
         if (kind, name) in self.broken:
             return None
         try:
@@ -52,7 +52,7 @@ class References:
     def plugin(
         self, group: Group, name: str, package: str | None, path: Path, *, package_key: str = "package"
     ) -> PackageRef | None:
-        """Check that a plugin can be used, and that it comes from the package that the entry names in `package_key`."""
+        """Check that a plugin is usable and comes from the package that the entry names in `package_key`."""
         problem = self.plugins.problem_with(group, name)
         if problem is not None:
             self.say(path, *problem)

@@ -1,4 +1,4 @@
-"""Names to pins: a run entry becomes a `RunSpec`, an experiment entry a list of named ones; all errors at once."""
+"""Resolve entries to pinned specs: a run to a `RunSpec`, an experiment to named ones; all errors are collected."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from vlmhyperbench.registry.targets import pin_prices, resolve_target
 from vlmhyperbench.scoring.reported import is_reported
 
 Where = Callable[[Path], Path]
-"""From a path inside a run's entry to the path at which that value was written."""
+"""Maps a path in a run's entry to the path at which the value was written."""
 
 
 def resolve_run(catalogue: Catalogue, entry: RunEntry, *, plugins: Plugins | None = None) -> RunSpec:
-    """Pin a run.
+    """Resolve a run to its pinned spec.
 
     Raises:
-        RegistryErrors: it refers to what does not exist or does not fit together; every error, nearest names offered.
+        RegistryErrors: it refers to unknown names or combines incompatible parts; lists every error.
     """
     references = References(catalogue=catalogue, plugins=plugins or InstalledPlugins())
     spec = pin_run(references, entry)
@@ -57,10 +57,10 @@ def resolve_run(catalogue: Catalogue, entry: RunEntry, *, plugins: Plugins | Non
 def resolve_rescoring(
     catalogue: Catalogue, spec: RunSpec, choices: EvaluationChoices, *, plugins: Plugins | None = None
 ) -> RunSpec:
-    """Pin how the answers of a run are evaluated anew; what is not chosen stays, in the versions of now.
+    """Resolve a re-scoring to its pinned spec; choices that are not given are those of the run, in current versions.
 
     Raises:
-        RegistryErrors: a metric or an extractor cannot be had.
+        RegistryErrors: a metric or an extractor is not available.
     """
     references = References(catalogue=catalogue, plugins=plugins or InstalledPlugins())
     own = [metric for metric in spec.metrics if not is_reported(metric)]
@@ -85,7 +85,7 @@ def resolve_rescoring(
 def resolve_experiment(
     catalogue: Catalogue, entry: ExperimentEntry, *, plugins: Plugins | None = None
 ) -> list[tuple[str, RunSpec]]:
-    """Expand an experiment to its runs, each with a name of its own, the baseline first.
+    """Expand an experiment into runs with unique names, baseline first.
 
     Raises:
         RegistryErrors: see `resolve_run`.
@@ -98,7 +98,7 @@ def resolve_experiment(
 
 
 def pin_experiment(references: References, entry: ExperimentEntry) -> list[tuple[str, RunSpec]]:
-    """Pin every run of an experiment, or say what is wrong with them."""
+    """Pin every run of an experiment, or report their problems."""
     combinations = _combinations(references, entry)
     if entry.matrix is not None and not combinations:
         references.say(("exclude",), "every combination is excluded.", "Exclude less.")
@@ -113,7 +113,7 @@ def pin_experiment(references: References, entry: ExperimentEntry) -> list[tuple
 
 
 def _without_own_rule(spec: RunSpec, earlier: Sequence[RunSpec]) -> RunSpec:
-    """Let a run that others of its experiment are compared with ask every sample."""
+    """Remove the stop rule of a run that is a baseline of its experiment, so that it requests every sample."""
     is_baseline = not any(are_paired(spec, other) for other in earlier)
     if spec.stop is None or spec.stop.baseline is not None or not is_baseline:
         return spec
@@ -121,7 +121,7 @@ def _without_own_rule(spec: RunSpec, earlier: Sequence[RunSpec]) -> RunSpec:
 
 
 def pin_run(references: References, entry: RunEntry, where: Where = lambda path: path) -> RunSpec | None:
-    """Pin one run, or say what is wrong with it."""
+    """Pin a run, or report its problems."""
     catalogue = references.catalogue
     task = references.find(catalogue.tasks, "tasks", entry.task, where(("task",)))
     target = resolve_target(references, entry.target, task, where(("target",)))
@@ -174,9 +174,9 @@ def pin_run(references: References, entry: RunEntry, where: Where = lambda path:
 
 
 def replaced_data(catalogue: Catalogue, entry: RunEntry | ExperimentEntry) -> list[str]:
-    """Say which tasks of a run or an experiment are asked about another data set than their own.
+    """Return a warning for each task of a run or an experiment that is used with another dataset than its own.
 
-    That is allowed, and rarely what somebody wants who writes it into the defaults of a matrix.
+    That is allowed, but it is rarely intended where it is written into the defaults of a matrix.
     """
     references = References(catalogue=catalogue, plugins=InstalledPlugins())
     runs = (
@@ -220,7 +220,7 @@ def _combinations(references: References, entry: ExperimentEntry) -> list[Combin
 
 
 def _check_choices(references: References, entry: RunChoices, where: Where) -> None:
-    """Check what a run chooses by itself where its task is unknown."""
+    """Check a run's own choices even if its task is unknown."""
     catalogue = references.catalogue
     if entry.prompt is not None:
         references.find(catalogue.prompts, "prompts", entry.prompt, where(("prompt",)))
@@ -232,5 +232,5 @@ def _check_choices(references: References, entry: RunChoices, where: Where) -> N
 
 
 def _path(entry: RunEntry, field: str, where: Where) -> Path:
-    """Where a choice was written: in the run, or else by naming the task."""
+    """Return the path of a choice: in the run itself, or else of the task's name."""
     return where((field,)) if getattr(entry, field) is not None else where(("task",))

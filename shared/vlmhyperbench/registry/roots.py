@@ -1,4 +1,4 @@
-"""Which folders of registry files are read, and which of two entries with one name is meant."""
+"""The folders of registry files and their precedence."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ FOLDER = "registries"
 
 
 def registry_roots(named: Path | None, home: Path) -> tuple[Path, ...]:
-    """Return the folders in the order of rising precedence: an entry of a later one stands in place of an earlier one.
+    """Return the folders in order of increasing precedence: an entry of a later folder replaces one of an earlier.
 
-    The first is the named folder (`VLMHB_REGISTRIES`), else the one that came with the product. The last is
-    `<home>/registries`, where one's own entries are; it need not exist.
+    The first is the named folder (`VLMHB_REGISTRIES`), else the one shipped with the product. The last is
+    `<home>/registries` with the user's own entries; it need not exist.
 
     Raises:
-        NotFound: the first is no folder.
+        NotFound: the first does not exist or is not a folder.
     """
     locations = [named] if named is not None else builtin_locations()
     found = next((location for location in locations if _is_dir(location)), None)
@@ -31,12 +31,12 @@ def registry_roots(named: Path | None, home: Path) -> tuple[Path, ...]:
 
 
 def own_root(home: Path) -> Path:
-    """Return the folder of one's own entries."""
+    """Return the folder of the user's own entries."""
     return (home / FOLDER).absolute()
 
 
 def builtin_locations() -> list[Path]:
-    """Return where the product's own entries may be: inside the installed package, or beside its checkout."""
+    """Return possible locations of the shipped entries: in the installed package, or in its source checkout."""
     room = Path(__file__).resolve().parent
     return [room / "builtin", room.parents[2] / FOLDER]
 
@@ -44,5 +44,5 @@ def builtin_locations() -> list[Path]:
 def _is_dir(location: Path) -> bool:
     try:
         return location.is_dir()
-    except OSError:  # a name that is too long, or a folder that may not be read
+    except OSError:  # the name is too long, or the folder may not be read
         return False

@@ -1,4 +1,4 @@
-"""What people write in `registries/<kind>/<name>.yaml`: one Pydantic model per kind, and their JSON Schemas.
+"""Models of `registries/<kind>/<name>.yaml`: one Pydantic model per kind, and their JSON Schemas.
 
 `python -m vlmhyperbench.registry.schemas OUT` writes the JSON Schemas. `registry.resolution` turns entries into specs.
 """
@@ -35,7 +35,7 @@ from vlmhyperbench.registry.values import Params, PluginName, RelativePath, Semv
 
 
 class Entry(Strict):
-    """What every kind has. The key of an entry is the stem of its file; `name`, where it is written, says the same."""
+    """Fields of every kind. The key of an entry is the stem of its file; `name`, if present, must be equal to it."""
 
     name: Slug | Literal[""] = ""
     version: Semver = "1.0.0"
@@ -50,7 +50,7 @@ class LocalSource(Strict):
 
 
 class GitSource(Strict):
-    """A git repository; a `ref` that is no commit is warned of."""
+    """A git repository; a `ref` that is not a commit gives a warning."""
 
     type: Literal["git"]
     url: Annotated[str, AfterValidator(check_git_url)]
@@ -58,7 +58,7 @@ class GitSource(Strict):
 
     @property
     def is_local(self) -> bool:
-        """The repository is a folder of this machine."""
+        """Whether the repository is a local folder."""
         return self.url.startswith("file://")
 
 
@@ -86,12 +86,12 @@ class ModelEntry(Entry):
     backends: Annotated[tuple[Slug, ...], Field(min_length=1)]
     family: str | None = None
     license: str | None = None
-    """As reports show it in the provenance."""
+    """Shown in the provenance of reports."""
     quantization: str | None = None
     path: str | None = None
     """Folder of the files, absolute or relative to the registries."""
     package: Slug | None = None
-    """Distribution whose package data the files are."""
+    """Distribution that contains the files as package data."""
     files: dict[Slug, RelativePath] = Field(default_factory=dict)
     """Role (`weights`, `mmproj`) → path inside the folder or the package."""
     sha256: dict[Slug, Sha256] = Field(default_factory=dict)
@@ -123,16 +123,16 @@ class ModelEntry(Entry):
 
 
 class SpecializedAdapter(Strict):
-    """An adapter for some models of a backend only."""
+    """An adapter for only some models of a backend."""
 
     match_models: Annotated[tuple[str, ...], Field(min_length=1)]
-    """Patterns of names or families, `deepseek-ocr*`."""
+    """Patterns of names or families, such as `deepseek-ocr*`."""
     backend_class: PluginName
     package: Slug | None = None
 
 
 class BackendEntry(Entry):
-    """An engine behind an adapter."""
+    """A backend: an engine with its adapter."""
 
     default_backend_class: PluginName | None = None
     """Registered name or dotted path of the adapter; the entry's own name by default."""
@@ -140,13 +140,13 @@ class BackendEntry(Entry):
     """Distribution that must register the adapter, an entry of `packages`."""
     specialized_adapters: tuple[SpecializedAdapter, ...] = ()
     engine_params: Params = Field(default_factory=dict)
-    """Defaults under a model's or an endpoint's own."""
+    """Defaults, which a model or an endpoint overrides."""
     prices: PricesChoice | None = None
-    """Of models and endpoints that say nothing else: what an hour of the machine costs, for instance."""
+    """Default prices of models and endpoints, such as the price of an hour of the machine."""
 
 
 class DatasetEntry(Entry):
-    """A dataset: a registered iterator and what it is given."""
+    """A dataset: a registered iterator and its arguments."""
 
     type: PluginName
     """Registered name or dotted path."""
@@ -163,7 +163,7 @@ class DatasetEntry(Entry):
 
 
 class PromptEntry(Entry):
-    """Templates, or the class of a plugin that makes the prompts.
+    """A prompt: templates, or the class of a prompt plugin.
 
     Per field of templates: fixed > mapping by `metadata.doc_type` or `metadata.doc_class` > default.
     """
@@ -176,7 +176,7 @@ class PromptEntry(Entry):
     class_path: PluginName | None = None
     """Registered name or dotted path of a prompt strategy."""
     params: Params = Field(default_factory=dict)
-    """Of the strategy."""
+    """Params of the prompt strategy."""
     package: Slug | None = None
 
     @model_validator(mode="after")
@@ -191,24 +191,24 @@ class PromptEntry(Entry):
 
 
 class MetricEntry(Entry):
-    """A metric: a registered class, its default profile, and what other profiles are made of."""
+    """A metric: a registered class, its default profile, and the params of other profiles."""
 
     class_path: PluginName
     """Registered name or dotted path."""
     profile: Slug
     profiles: dict[Slug, Params] = Field(default_factory=dict)
-    """Other profile → params that make it, over `params`."""
+    """Other profile → its params, which override `params`."""
     params: Params = Field(default_factory=dict)
     package: Slug | None = None
 
 
 class ReportEntry(Entry):
-    """A form in which results are written: one of our own, or a plugin's."""
+    """A report format: a built-in one, or a plugin's."""
 
     class_path: PluginName
     """Registered name or dotted path."""
     params: Params = Field(default_factory=dict)
-    """Of a plugin's writer."""
+    """Params of a plugin's writer."""
     package: Slug | None = None
 
     @model_validator(mode="after")
@@ -219,51 +219,51 @@ class ReportEntry(Entry):
 
 
 class ScenarioEntry(Entry, ScenarioFields):
-    """How requests are driven."""
+    """A scenario: how requests are scheduled and sent."""
 
     kind: ScenarioKind
 
 
 class TaskEntry(Entry):
-    """What a model is asked to do: a dataset, a prompt, metrics, and what a run of it may choose."""
+    """A task: a dataset, a prompt, metrics, and the choices that its runs allow."""
 
     category: str | None = None
-    """What kind of task it is, as reports show it beside its name."""
+    """Category of the task, shown next to its name in reports."""
     dataset: Slug
     prompt: Slug
     metrics: MetricRefs
     extractors: Extractors = ("text",)
-    """How parsed answers are read; every metric is measured with each, and the first is the one that counts."""
+    """How answers are parsed; every metric is computed with each extractor, and the first one counts."""
     reports: ReportNames = ("markdown", "html", "json", "csv")
     scenarios: Annotated[tuple[Slug, ...], Field(min_length=1)] = ("offline",)
-    """The first is the default; a run may choose only among these."""
+    """Allowed scenarios; the first is the default."""
     supported_metrics: tuple[Slug, ...] = ()
-    """What a run may choose; empty means all."""
+    """Metrics that a run may choose; empty: all."""
     supported_reports: tuple[Slug, ...] = ()
     supported_backends: tuple[Slug, ...] = ()
     required_fields: Columns = ()
-    """Metadata that every sample must have."""
+    """Metadata keys that every sample must have."""
     group_by: Columns = ()
     decoding: Decoding = Decoding()
     response_format: ResponseFormat | None = None
     on_model_failure: Literal["zero", "exclude"] = "zero"
     on_invalid: Literal["zero", "exclude"] = "exclude"
-    """What an answer counts as in which nothing can be read."""
+    """How an answer counts that cannot be parsed."""
 
 
 class RunEntry(Entry, RunChoices):
-    """One target, one task, one scenario."""
+    """A run: one target, one task, one scenario."""
 
     target: TargetChoice
     task: Slug
 
 
 MOST_RUNS = 1000
-"""Of one experiment; a longer matrix is a slip, and would be expanded inside of one request."""
+"""Maximum runs of an experiment: a larger matrix is probably a mistake, and it is expanded within one request."""
 
 
 class Matrix(Strict):
-    """Every combination of these is a run."""
+    """A matrix: every combination of its values is a run."""
 
     targets: Annotated[tuple[TargetChoice, ...], Field(min_length=1)]
     tasks: Annotated[tuple[Slug, ...], Field(min_length=1)]
@@ -282,10 +282,10 @@ class Matrix(Strict):
 
 
 class Exclusion(Strict):
-    """Combinations that are left out: those that agree with everything that is written here."""
+    """An exclusion: combinations that match all values given here are left out."""
 
     target: str | None = None
-    """A model, or an endpoint's model name."""
+    """Name of a model, or the model name of an endpoint."""
     task: Slug | None = None
     scenario: Slug | None = None
     prompt: Slug | None = None
@@ -295,14 +295,14 @@ RunRef = Annotated[Annotated[Slug, Tag("a name")] | Annotated[RunEntry, Tag("wri
 
 
 class ExperimentEntry(Entry):
-    """Runs that are compared with each other, the first as the baseline: listed, or the combinations of a matrix."""
+    """Runs to compare, listed or as the combinations of a matrix; the first is the baseline."""
 
     runs: tuple[RunRef, ...] = ()
-    """Names of registered runs, or runs written here."""
+    """Names of registered runs, or inline runs."""
     matrix: Matrix | None = None
     exclude: tuple[Exclusion, ...] = ()
     defaults: RunChoices = RunChoices()
-    """For every run of the matrix."""
+    """Values that apply to every run of the matrix."""
 
     @model_validator(mode="after")
     def _has_runs(self) -> ExperimentEntry:
@@ -327,7 +327,7 @@ KINDS: Final[dict[str, type[Entry]]] = {
     "runs": RunEntry,
     "experiments": ExperimentEntry,
 }
-"""Folder → what its files hold."""
+"""Folder → model of its files."""
 
 
 def json_schemas() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Where packages come from, checked before an installer is called: git runs programs that an address or a ref names."""
+"""Validate sources of packages before an installer sees them: git can run programs named in a URL or a ref."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _REF: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/+-]{0,199}")
 
 
 def check_git_url(url: str) -> str:
-    """Return an address that git only fetches from.
+    """Return a URL from which git only fetches.
 
     Raises:
-        Refused: it names another transport (`ext::` runs a command), reads as an option, or holds a password.
+        Refused: it uses another transport (`ext::` runs a command), looks like an option, or contains a password.
     """
     if len(url) > 2000 or not (_URL.fullmatch(url) or _SCP.fullmatch(url)):
         message = f"{url[:80]!r} is no address of a git repository"
@@ -37,7 +37,7 @@ def check_git_ref(ref: str) -> str:
     """Return a branch, a tag or a commit.
 
     Raises:
-        Refused: it reads as an option (`--upload-pack=…` runs a command), or git has no such names.
+        Refused: it looks like an option (`--upload-pack=…` runs a command), or is not a valid git name.
     """
     if not _REF.fullmatch(ref) or ".." in ref or ref.endswith((".lock", "/", ".")):
         raise Refused(f"{ref[:80]!r} is no git ref", cure="Write a commit, a tag or a branch.")

@@ -1,4 +1,4 @@
-"""From a target's choice to a pinned target: model, backend, adapter, files with hashes; or an endpoint."""
+"""Resolve a target to its pinned form: model, backend, adapter and files with hashes; or an endpoint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from vlmhyperbench_sdk.net import parse_url
 def resolve_target(
     references: References, choice: ModelChoice | EndpointChoice, task: TaskEntry | None, path: Path
 ) -> ModelTarget | EndpointTarget | None:
-    """Pin a target, or say what is wrong with it."""
+    """Pin a target, or report its problems."""
     if isinstance(choice, EndpointChoice):
         return _endpoint(references, choice, task, path)
     catalogue = references.catalogue
@@ -51,7 +51,7 @@ def resolve_target(
 
 
 def adapter_class(model_name: str, model: ModelEntry, backend_name: str, backend: BackendEntry) -> str:
-    """Choose the adapter: the model's own, else one that is made for such models, else the backend's."""
+    """Choose the adapter: the model's own, else the backend's adapter for such models, else the backend's default."""
     if model.backend_class is not None:
         return model.backend_class
     for special in backend.specialized_adapters:

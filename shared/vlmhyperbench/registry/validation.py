@@ -1,4 +1,4 @@
-"""From plain data to an entry: Pydantic's errors as problems with a place, and the nearest key for an unknown one."""
+"""Validate data as an entry: Pydantic's errors become problems with paths, and unknown keys get a suggestion."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def validate(model: type[M], value: JsonValue) -> tuple[M | None, list[Problem]]:
-    """Make a model of data, or say everything that is wrong with it."""
+    """Validate data as a model; return it, or all problems."""
     try:
         return model.model_validate(value), []
     except ValidationError as error:
@@ -25,12 +25,12 @@ def validate(model: type[M], value: JsonValue) -> tuple[M | None, list[Problem]]
 
 
 def problems_of(model: type[BaseModel], value: JsonValue, found: Sequence[ErrorDetails]) -> list[Problem]:
-    """Say what Pydantic found as people wrote it: without tags of unions, with the nearest key."""
+    """Convert Pydantic's errors to paths as written by the user (without union tags), with suggestions for keys."""
     return [_problem(model, value, details) for details in found if not _is_echo(details, found)]
 
 
 def _is_echo(details: ErrorDetails, found: Sequence[ErrorDetails]) -> bool:
-    """Pydantic also calls a list too short whose items are all wrong."""
+    """Drop Pydantic's "too short" error of a list whose items are all invalid."""
     location = details["loc"]
     return details["type"] == "too_short" and any(
         other["loc"][: len(location)] == location and len(other["loc"]) > len(location) for other in found
@@ -57,7 +57,7 @@ def _problem(model: type[BaseModel], value: JsonValue, details: ErrorDetails) ->
 
 
 def _path(value: JsonValue, location: tuple[int | str, ...], *, keep_last: bool) -> Path:
-    """Leave out what stands in Pydantic's location but not in the data: the tags of unions."""
+    """Remove the parts of a Pydantic location that are not in the data: the tags of unions."""
     path: list[int | str] = []
     for position, step in enumerate(location):
         inner = _step(value, step)
@@ -70,7 +70,7 @@ def _path(value: JsonValue, location: tuple[int | str, ...], *, keep_last: bool)
 
 
 def _step(value: JsonValue, step: int | str) -> tuple[JsonValue] | None:
-    """Go one step into data, or say that there is no such step."""
+    """Follow one step of a path into data, or report that it does not exist."""
     if isinstance(value, dict) and isinstance(step, str) and step in value:
         return (value[step],)
     if isinstance(value, list) and isinstance(step, int) and step < len(value):
@@ -79,7 +79,7 @@ def _step(value: JsonValue, step: int | str) -> tuple[JsonValue] | None:
 
 
 def _known_keys(model: type[BaseModel], location: tuple[int | str, ...]) -> set[str]:
-    """Keys of whatever may stand at a place; positions, keys of mappings and tags of unions change nothing."""
+    """Return the keys allowed at a path; list positions, mapping keys and union tags are skipped."""
     candidates = {model}
     for step in location:
         fields = [candidate.model_fields[step] for candidate in candidates if step in candidate.model_fields]

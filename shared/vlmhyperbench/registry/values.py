@@ -1,4 +1,4 @@
-"""The small values that entries are made of: names, references, versions, and the strict base of everything."""
+"""Basic types of entries: names, references, versions, and their strict base class."""
 
 from __future__ import annotations
 
@@ -54,18 +54,18 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
 
 
 def sentence_of(pattern: str) -> tuple[str, str] | None:
-    """Return what to say of a text that does not match a pattern, and the cure."""
+    """Return message and cure for text that does not match a pattern."""
     return next((SENTENCES[name] for name, known in _PATTERNS.items() if known == pattern), None)
 
 
 class Strict(StrictNumbers):
-    """Base of everything in an entry: immutable, and unknown keys are errors."""
+    """Base of all models of entries: immutable; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 def without_repeats(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Refuse a name that stands in a list twice."""
+    """Refuse a list with duplicate names."""
     for no, name in enumerate(names):
         if name in names[:no]:
             raise Refused(f"{name!r} is named twice", cure="Remove one.")

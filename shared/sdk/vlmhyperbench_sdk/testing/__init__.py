@@ -1,1 +1,1 @@
-"""Conformance suites: what every plugin of a kind must hold, for its author's own tests; standard library only."""
+"""Conformance suites, one per kind of plugin, for the authors' own tests; standard library only."""

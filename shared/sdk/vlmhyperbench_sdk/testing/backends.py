@@ -1,4 +1,4 @@
-"""Conformance of backends: what any adapter must hold, by itself and behind a real gateway.
+"""Conformance suite of backends: checks of an adapter by itself and behind a real gateway.
 
 A plugin's test is `check_translation(MyAdapter())` and `check_backend(BackendCase(load=…, bad_loads=…))`.
 """
@@ -27,29 +27,29 @@ _PERFORMANCE = ("latency_ms", "ttft_ms", "tpot_ms", "queue_ms", "vram_before_mb"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendCase:
-    """One adapter with what is needed to try it."""
+    """An adapter with the inputs of its checks."""
 
     load: LoadRequest
-    """Must become ready."""
+    """A load request that must become ready."""
     bad_loads: Mapping[str, LoadRequest] = field(default_factory=dict)
-    """What is wrong with it → a load that must fail and leave nothing behind."""
+    """Description of the error → a load request that must fail and leave no process or state behind."""
     prompt: str = "Hello"
     gateway_arguments: tuple[str, ...] = ()
-    """Further arguments of the gateway, as `--allow-loopback`."""
+    """Further arguments of the gateway, such as `--allow-loopback`."""
     passes_on: bool = False
-    """The adapter passes fields that it does not know on to its engine; any other refuses them by name."""
+    """Whether the adapter passes unknown fields on to its engine; otherwise it must refuse them by name."""
 
     def request(self, **more: JsonValue) -> dict[str, JsonValue]:
-        """Write a small chat request."""
+        """Return a small chat request."""
         messages: JsonValue = [{"role": "user", "content": self.prompt}]
         return {"model": self.load.model, "messages": messages, "max_tokens": 8, "temperature": 0, **more}
 
 
 def check_backend(case: BackendCase) -> None:
-    """Run every check behind one gateway process.
+    """Run all checks behind one gateway process.
 
     Raises:
-        PluginFailure: the adapter breaks the contract; the message says where.
+        PluginFailure: the adapter violates the contract; the message says where.
     """
     with GatewayProcess(*case.gateway_arguments) as gateway:
         for check in (
@@ -68,10 +68,10 @@ def check_backend(case: BackendCase) -> None:
 
 
 def check_translation(backend: Backend) -> None:
-    """Check that `to_engine` is pure and total: a body or `InvalidInput` for whatever JSON object comes.
+    """Check that `to_engine` is pure and total: for any JSON object it returns a body or raises `InvalidInput`.
 
     Raises:
-        PluginFailure: it is not.
+        PluginFailure: it is not pure or not total.
     """
     message: JsonValue = {"role": "user", "content": [{"type": "text", "text": "Hi"}, _image(PIXEL)]}
     good: dict[str, JsonValue] = {"model": "m", "messages": [message], "max_tokens": 8}

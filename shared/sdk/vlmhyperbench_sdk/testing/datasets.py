@@ -1,4 +1,4 @@
-"""The conformance suite of a dataset: what every sample must look like, and what must not change between two readings.
+"""Conformance suite of datasets: checks of every sample and of repeatability between readings.
 
 Covered: unique stable keys, the same samples in the same order on every reading, JSON metadata, encodable text, images
 that look like images, refusal of unknown params. Not covered: whether references are right, and how much memory is
@@ -18,7 +18,7 @@ from vlmhyperbench_sdk.types import Image, Sample
 
 LONGEST_KEY = 500
 MAGIC = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"RIFF")
-"""How PNG, JPEG and WEBP files begin."""
+"""First bytes of PNG, JPEG and WEBP files."""
 
 
 def check_dataset(dataset: type[Dataset], source: DatasetSource, *, most: int = 1000) -> int:

@@ -1,4 +1,4 @@
-"""Start a gateway as a process and speak to it, for the tests of adapters; needs `vlmhyperbench-gateway` installed."""
+"""Run a gateway process and send requests to it, for tests of adapters; needs `vlmhyperbench-gateway` installed."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ CALL_SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What the gateway answered; names of headers in lower case."""
+    """A response of the gateway; header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
 
     def json(self) -> dict[str, JsonValue]:
-        """Parse the body as an object."""
+        """Parse the body as a JSON object."""
         return cast("dict[str, JsonValue]", json.loads(self.body))
 
     def error_code(self) -> str | None:
-        """Read `error.code`, if the body is an error."""
+        """Return `error.code` if the body is an error."""
         error = self.json().get("error")
         return str(error["code"]) if isinstance(error, dict) and "code" in error else None
 
     def events(self) -> list[str]:
-        """Cut a stream into the data of its events."""
+        """Return the data of each event of a stream."""
         blocks = self.body.decode().split("\n\n")
         return [block.removeprefix("data: ") for block in blocks if block.startswith("data: ")]
 
@@ -56,7 +56,7 @@ class GatewayProcess:
 
     @property
     def pid(self) -> int:
-        """Id of the gateway's process."""
+        """Process id of the gateway."""
         assert self._process is not None  # noqa: S101
         return self._process.pid
 
@@ -68,7 +68,7 @@ class GatewayProcess:
         *,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """Send one request; with the right key unless `headers` are given."""
+        """Send a request, with the valid key unless `headers` are given."""
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=CALL_SECONDS)
         try:
@@ -80,23 +80,23 @@ class GatewayProcess:
             connection.close()
 
     def load(self, request: LoadRequest) -> Answer:
-        """Ask for a load and wait for its end."""
+        """Request a load and wait until it has ended."""
         return self.call("POST", "/v1/model/load", dataclasses.asdict(request))
 
     def unload(self) -> Answer:
-        """Ask for an unload and wait for its end."""
+        """Request an unload and wait until it has ended."""
         return self.call("POST", "/v1/model/unload", {})
 
     def status(self) -> dict[str, JsonValue]:
-        """Ask what is loaded."""
+        """Return the status of the loaded model."""
         return self.call("GET", "/v1/model/status").json()
 
     def chat(self, request: JsonObject) -> Answer:
-        """Ask for a chat completion."""
+        """Request a chat completion."""
         return self.call("POST", "/v1/chat/completions", request)
 
     def stop(self) -> int:
-        """End the gateway as its worker would, and return its exit status."""
+        """Stop the gateway in the way its worker does, and return its exit status."""
         process = self._process
         assert process is not None  # noqa: S101
         process.terminate()

@@ -1,4 +1,4 @@
-"""Conformance of metrics: batches, additivity, hostile text, unscored samples.
+"""Conformance suite of metrics: batches, additivity, hostile text, unscored samples.
 
 A plugin's test is one line, `check_metric(MyMetric())`; a metric that needs samples of its own kind gives `cases`.
 """
@@ -19,7 +19,7 @@ _TOLERANCE = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricCase:
-    """One sample as a metric sees it."""
+    """One sample as passed to a metric."""
 
     prediction: str
     references: tuple[str, ...]
@@ -36,7 +36,7 @@ PLAIN_CASES: tuple[MetricCase, ...] = (
     MetricCase(prediction="wholly different", references=("x", "y", "z")),
     MetricCase(prediction="an answer", references=()),
 )
-"""Right, nearly right, wrong, empty on either side, several references, none."""
+"""Correct, nearly correct, wrong, empty on either side, several references, no reference."""
 
 HOSTILE_CASES: tuple[MetricCase, ...] = tuple(
     MetricCase(prediction=text, references=references)
@@ -57,18 +57,18 @@ HOSTILE_CASES: tuple[MetricCase, ...] = tuple(
     )
     for references in (("plain",), (text, ""), ())
 )
-"""Text that models and attackers really send: no metric may raise on it."""
+"""Text that models and attackers really send, on which no metric may raise."""
 
 
 def check_metric(metric: Metric, *, cases: Sequence[MetricCase] = ()) -> None:
-    """Check that a metric keeps its contract.
+    """Check that a metric fulfils its contract.
 
     Args:
-        metric: an instance, as the platform would construct it.
-        cases: samples of the metric's own kind, checked beside the general ones.
+        metric: an instance, constructed as by the platform.
+        cases: further samples, specific to the metric, in addition to the general ones.
 
     Raises:
-        PluginFailure: it breaks the contract; the message lists every breach.
+        PluginFailure: it violates the contract; the message lists every violation.
     """
     breaches = list(breaches_of(metric, cases=cases))
     if breaches:
@@ -76,15 +76,15 @@ def check_metric(metric: Metric, *, cases: Sequence[MetricCase] = ()) -> None:
 
 
 def names_of(distribution: str) -> list[str]:
-    """Return the metrics that a distribution registers, so that its test covers a new one by itself."""
+    """Return the metrics that a distribution registers, so that its test covers new ones automatically."""
     return [name for name in discovery.names("metrics") if distribution in discovery.owners("metrics", name)]
 
 
 def in_every_profile(names: Iterable[str]) -> list[Metric]:
-    """Construct metrics in each profile that their class says it has, or once where it says none.
+    """Construct metrics in each profile that their class declares, or once if it declares none.
 
     Raises:
-        PluginFailure: a metric calls itself otherwise than it is registered, or than its profile.
+        PluginFailure: a metric's description has another name than its registration, or another profile.
     """
     made: list[Metric] = []
     for name in names:
@@ -102,7 +102,7 @@ def in_every_profile(names: Iterable[str]) -> list[Metric]:
 
 
 def breaches_of(metric: Metric, *, cases: Sequence[MetricCase] = ()) -> Iterator[str]:
-    """Say, one by one, how a metric breaks its contract; nothing where it keeps it."""
+    """Yield a description of every violation of the metric contract."""
     yield from _description(metric.description)
     everything = [*PLAIN_CASES, *HOSTILE_CASES, *cases]
     whole = _run(metric, everything)
@@ -174,7 +174,7 @@ def _row(measures: Measures, index: int, description: MetricDescription) -> Iter
 
 
 def _splits(metric: Metric, cases: Sequence[MetricCase], whole: Measures) -> Iterator[str]:
-    """A sample's measure does not depend on the rest of its batch, and an empty batch is a batch."""
+    """Check that a sample's score does not depend on its batch, and that an empty batch is accepted."""
     for size in (1, 3, len(cases) // 2):
         for start in range(0, len(cases), size):
             part = _run(metric, cases[start : start + size])
@@ -199,7 +199,7 @@ def _compare(part: Measures | str, whole: Measures, places: Sequence[int], how: 
 
 
 def _equal(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
-    """Compare statistics; one that a batch does not mention is 0."""
+    """Compare statistics; a missing statistic counts as 0."""
     return all(one.get(name, 0.0) == other.get(name, 0.0) for name in {*one, *other})
 
 
@@ -210,7 +210,7 @@ def _scored(metric: Metric, cases: Sequence[MetricCase], whole: Measures) -> Ite
 
 
 def _additivity(metric: Metric, cases: Sequence[MetricCase], whole: Measures) -> Iterator[str]:
-    """Sums of statistics make the value of any group, and `combine` changes nothing that it is given."""
+    """Check that sums of statistics give the value of any group, and that `combine` does not modify its argument."""
     for step in (1, 2, 3):
         group = [index for index in range(0, len(cases), step) if whole.values[index] is not None]
         if not group:

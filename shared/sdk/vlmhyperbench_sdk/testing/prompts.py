@@ -1,4 +1,4 @@
-"""Conformance of prompt strategies: a plugin's test is one line, `check_prompt_strategy(MyStrategy())`.
+"""Conformance suite of prompt strategies: a plugin's test is one line, `check_prompt_strategy(MyStrategy())`.
 
 Covered: prompts that can be sent, the same prompt whenever a sample is rendered, no reliance on references or images,
 hostile text in questions. Not covered: whether a model answers better.
@@ -24,14 +24,14 @@ PLAIN_SAMPLES: tuple[Sample, ...] = (
 
 
 def check_prompt_strategy(strategy: PromptStrategy, *, samples: Sequence[Sample] = ()) -> None:
-    """Check that a prompt strategy keeps its contract.
+    """Check that a prompt strategy fulfils its contract.
 
     Args:
-        strategy: an instance, as the platform would construct it.
+        strategy: an instance, constructed as by the platform.
         samples: samples with the metadata that the strategy needs, none of which it may refuse.
 
     Raises:
-        PluginFailure: it breaks the contract; the message lists every breach.
+        PluginFailure: it violates the contract; the message lists every violation.
     """
     breaches = [*_breaches(strategy, PLAIN_SAMPLES, may_refuse=True), *_breaches(strategy, samples, may_refuse=False)]
     if not breaches and all(_render(strategy, sample) is None for sample in (*PLAIN_SAMPLES, *samples)):
@@ -54,7 +54,7 @@ def _breaches(strategy: PromptStrategy, samples: Sequence[Sample], *, may_refuse
 
 
 def _render(strategy: PromptStrategy, sample: Sample) -> Prompt | str | None:
-    """Return the prompt, None where the sample is refused, or what is wrong."""
+    """Return the prompt, None if the sample is refused, or a description of the violation."""
     try:
         prompt = strategy.render(sample)
     except InvalidInput:

@@ -1,4 +1,4 @@
-"""Conformance of report writers: a plugin's test is one line, `check_report_writer(MyWriter())`.
+"""Conformance suite of report writers: a plugin's test is one line, `check_report_writer(MyWriter())`.
 
 Covered: a file that can be stored, the same bytes for the same report, a report that stays as it was, hostile text in
 names. Not covered: whether the form that is written is valid; hand real reports over in `reports`.
@@ -45,14 +45,14 @@ SMALL_REPORTS: tuple[JsonObject, ...] = (
 
 
 def check_report_writer(writer: ReportWriter, *, reports: Sequence[JsonObject] = ()) -> None:
-    """Check that a report writer keeps its contract.
+    """Check that a report writer fulfils its contract.
 
     Args:
-        writer: an instance, as the platform would construct it.
+        writer: an instance, constructed as by the platform.
         reports: what real files report.json hold, checked beside the small ones.
 
     Raises:
-        PluginFailure: it breaks the contract; the message lists every breach.
+        PluginFailure: it violates the contract; the message lists every violation.
     """
     breaches = [breach for report in (*SMALL_REPORTS, *reports) for breach in _breaches(writer, report)]
     if breaches:
