@@ -175,7 +175,7 @@ class ReadyLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedLine:
-    """Load generator → worker, first line: the process is up; `monotonic_ns`/`wall_ns` relate its clock to wall time."""
+    """Load generator → worker, first line: the process is up; `monotonic_ns`/`wall_ns` tie its clock to wall time."""
 
     event: Literal["started"]
     pid: int

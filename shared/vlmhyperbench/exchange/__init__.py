@@ -1,1 +1,1 @@
-"""Files of other tools: answers are read from them and written to them. No server, no network."""
+"""Import answers from files of other tools, and export runs in their formats. No server, no network."""

@@ -1,4 +1,4 @@
-"""The one form in which answers of other tools are handed on: JSON Lines, a header and then one line per answer."""
+"""The neutral format of imported answers: JSON Lines with a header and then one line per answer."""
 
 from __future__ import annotations
 
@@ -38,56 +38,56 @@ _ANSWER_EXTRAS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedAnswer:
-    """One answer to one sample, as a file tells it; what nobody knows is None."""
+    """An answer to a sample, as recorded in a file; unknown values are None."""
 
     key: str
-    """The sample's id in that file."""
+    """The sample's id in the file."""
     repeat: int = 0
-    """Epoch, or n-th answer of the same sample, from 0."""
+    """Epoch, or index of the answer among those of the same sample, from 0."""
     question: str | None = None
     references: tuple[str, ...] | None = None
-    """Accepted answers; None where the file does not know them."""
+    """Accepted answers; None if the file does not have them."""
     image_urls: tuple[str, ...] = ()
     """What was asked about: data URLs, `same:` and the name of an earlier one (`pictures`), or what stands there."""
     metadata: JsonObject = field(default_factory=dict)
-    """What can group: class of document, subject …"""
+    """Values by which answers can be grouped: document class, subject …"""
     text: str | None = None
-    """The answer; None is a request that failed, and then `error` says why."""
+    """The answer; None for a failed request, for which `error` gives the reason."""
     reasoning: str | None = None
     error: str | None = None
-    """Why there is no answer, as the file says."""
+    """Reason for a missing answer, as stated in the file."""
     failure: Literal["model", "infrastructure"] | None = None
-    """Whose failure that is, where the file knows; else it is not the model's."""
+    """Cause of the failure, if the file states it; otherwise it does not count against the model."""
     finish_reason: str | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     latency_ms: float | None = None
     reported: Mapping[str, float] = field(default_factory=dict)
-    """Metric → what the file says this answer scores; only finite numbers."""
+    """Metric → score of this answer according to the file; finite numbers only."""
     location: str = ""
-    """`file:line` or `file!entry`, for complaints."""
+    """`file:line` or `file!entry`, for error messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswersFile:
-    """A file's answers, with what it says once of all of them."""
+    """A file's answers, with the metadata that applies to all of them."""
 
     format: str
     """lm-eval | inspect | vlmevalkit | openai-batch | answers-csv | vlmhyperbench-jsonl"""
     tool: str | None
-    """Name and version of the tool, as far as the file says: `lm_eval 0.4.9`."""
+    """Name and version of the tool, as far as the file states them: `lm_eval 0.4.9`."""
     model: str | None
     task: str | None
     decoding: JsonObject
     """What the file says of it, under the names of `domain.specs.Decoding` where they mean the same."""
     answers: Iterator[ImportedAnswer]
-    """Read while they are taken, once."""
+    """An iterator that reads the file lazily and can be consumed once."""
     notes: list[str] = field(default_factory=list)
-    """What whoever imports the file should know; complete once all answers are taken."""
+    """Warnings for the user who imports the file; complete once all answers were consumed."""
 
 
 def answers_key(project_id: str, sha256: str) -> str:
-    """Return where storage keeps a file of answers: a project sees its own alone, whoever knows the hash."""
+    """Return the storage key of a file of answers; it contains the project, so that no project can read another's."""
     return f"answers/{hashlib.sha256(project_id.encode()).hexdigest()[:16]}/{sha256}.jsonl"
 
 
@@ -95,7 +95,7 @@ def write_answers(path: Path, file: AnswersFile) -> int:
     """Write answers at `path` in the neutral form, and return how many; where anything fails, nothing is there.
 
     Raises:
-        InvalidInput: an answer cannot be read, or its text is no Unicode.
+        InvalidInput: an answer cannot be read, or its text is not valid Unicode.
         Unavailable: the file cannot be written.
     """
     header = {name: getattr(file, name) for name in ("format", "tool", "model", "task")}
@@ -141,7 +141,7 @@ def read_answers(path: Path) -> AnswersFile:
 
 
 def only_once(answers: Iterator[ImportedAnswer]) -> Iterator[ImportedAnswer]:
-    """Pass answers on; refuse a key and repeat that came before, and more answers than a file may have.
+    """Yield the answers; refuse a duplicate of key and repeat, and more answers than a file may have.
 
     Raises:
         InvalidInput: one did, and both places are named; or there are too many.
@@ -166,7 +166,7 @@ def only_once(answers: Iterator[ImportedAnswer]) -> Iterator[ImportedAnswer]:
 
 
 def _digest(answer: ImportedAnswer) -> bytes:
-    """Stand for a key and repeat in a few bytes, however long the key is."""
+    """Return a fixed-size digest of key and repeat."""
     return hashlib.blake2b(f"{answer.repeat} {answer.key}".encode(errors="surrogatepass"), digest_size=16).digest()
 
 
@@ -235,7 +235,7 @@ def _model(model: type[Model], line: str, location: str, extras: frozenset[str])
 
 
 def _check_texts(row: JsonObject, location: str) -> None:
-    """Refuse what cannot be stored: half of a surrogate pair anywhere, NUL anywhere but in what the model wrote."""
+    """Refuse text that cannot be stored: lone surrogates anywhere, and NUL except in the model's output."""
     for name, value in row.items():
         wrong = _unfit(value)
         if wrong and not (wrong == "\0" and name in {"text", "reasoning"}):

@@ -21,7 +21,7 @@ from vlmhyperbench.exchange.lines import not_installed, rows_of
 FORMAT: Final = "answers-csv"
 REQUIRED: Final = ("id", "model_answer")
 DISARMED: Final = r"^''*[=+\-@＝＋－＠[[\p{C}\p{Z}]--\x20]]"
-"""The writer's pattern, behind its apostrophe."""
+"""The writer's pattern, after its apostrophe."""
 KNOWN: Final = frozenset(
     {
         *REQUIRED,

@@ -23,10 +23,10 @@ MAX_ENTRY_BYTES: Final = 64 * 1024**2
 MAX_TOTAL_BYTES: Final = 64 * 1024**3
 MAX_RATIO: Final = 1000
 DENSE_BYTES: Final = 1024**2
-"""Smaller entries may be as dense as they like."""
+"""Entries below this size may have any compression ratio."""
 
 DAMAGES: Final = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError)
-"""What zipfile and polars raise where bytes are not what they should be."""
+"""Errors that zipfile and polars raise for corrupt bytes."""
 
 _ENCRYPTED: Final = 0x1
 _METHODS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, ZSTANDARD})
@@ -37,7 +37,7 @@ _SKIPPABLE: Final = 0x184D2A50
 
 
 class Archive:
-    """An open zip; of entries with one name the last counts, as it does for every reader of zips."""
+    """An open zip; of several entries with one name the last one counts, as for every zip reader."""
 
     def __init__(self, path: Path, opened: zipfile.ZipFile, max_entry_bytes: int) -> None:
         self.path = path
@@ -47,12 +47,12 @@ class Archive:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The entries' names, in the order of the directory."""
+        """Names of the entries, in directory order."""
         return tuple(self._entries)
 
     @property
     def replaced(self) -> int:
-        """How many entries a later one of the same name replaces."""
+        """Number of entries that are replaced by a later one of the same name."""
         return len(self._zip.filelist) - len(self._entries)
 
     def read(self, name: str) -> bytes:
@@ -75,7 +75,7 @@ class Archive:
             raise _damaged(location, str(error)) from error
 
     def _raw(self, entry: zipfile.ZipInfo, location: str) -> bytes:
-        """Return an entry as it is stored."""
+        """Return the stored (compressed) bytes of an entry."""
         with self.path.open("rb") as file:
             file.seek(entry.header_offset)
             header = file.read(_LOCAL_HEADER_BYTES)
@@ -89,7 +89,7 @@ class Archive:
 def open_archive(
     path: Path, *, max_entry_bytes: int = MAX_ENTRY_BYTES, max_total_bytes: int = MAX_TOTAL_BYTES
 ) -> Iterator[Archive]:
-    """Open a zip and check what its directory promises.
+    """Open a zip and check the sizes that its directory declares.
 
     Raises:
         NotFound: the file cannot be read.
@@ -137,7 +137,7 @@ def _damaged(location: str, why: str) -> InvalidInput:
 
 
 def _unpacked(raw: bytes, entry: zipfile.ZipInfo, longest: int, location: str) -> bytes:
-    """Unpack Zstandard; what comes out must be what the directory says."""
+    """Decompress Zstandard; the result must match the directory."""
     if _most_bytes(raw, location) > longest + _BLOCK_BYTES:
         raise _bomb(f"{location} holds more than {longest >> 20} MiB")
     try:
@@ -158,7 +158,7 @@ def _unpacked(raw: bytes, entry: zipfile.ZipInfo, longest: int, location: str) -
 
 
 def _most_bytes(raw: bytes, location: str) -> int:
-    """Return how many bytes the frames can hold at most."""
+    """Return the maximum number of bytes that the frames can hold."""
     at = total = 0
     while at < len(raw):
         magic = _number(raw, at, 4, location)

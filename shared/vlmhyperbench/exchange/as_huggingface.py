@@ -21,7 +21,7 @@ from vlmhyperbench.exchange.staging import Staging
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 TASK_TYPE: Final = "image-text-to-text"
-"""The Hub's name of what vision-language models do."""
+"""The Hub's name of the task of vision-language models."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Hub:
     task: str | None = None
     """Id of the task in the benchmark's `eval.yaml`."""
     source: str | None = None
-    """URL at which the results can be looked up."""
+    """URL of the results' source."""
 
 
 def write_huggingface(run: ExportedRun, hub: Hub, *, out: Path, staging: Staging) -> None:

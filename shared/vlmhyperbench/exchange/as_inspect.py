@@ -23,11 +23,11 @@ from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 LOG_VERSION: Final = 2
 METRIC: Final = "value"
-"""What inspect_ai calls the number of a score over all answers."""
+"""inspect_ai's name of a score over all answers."""
 
 _STATUS: Final = {"SUCCEEDED": "success", "PARTIAL": "success", "FAILED": "error", "CANCELLED": "cancelled"}
 _MOMENT: Final = (1980, 1, 1, 0, 0, 0)
-"""Of every file in the zip: equal runs give equal bytes."""
+"""Timestamp of every file in the zip; it is constant, so that equal runs give equal bytes."""
 
 
 def write_inspect(
@@ -65,7 +65,7 @@ def write_inspect(
 
 
 class _Totals:
-    """What the header counts."""
+    """Counts for the log's header."""
 
     def __init__(self) -> None:
         self.answers = 0

@@ -28,7 +28,7 @@ def write_jsonl(run: ExportedRun, samples: Iterable[ExportedSample], *, out: Pat
 
 
 def run_fields(run: ExportedRun) -> JsonObject:
-    """Return everything that is said once of a run."""
+    """Return the header: everything that applies to the whole run."""
     return {**asdict(run), "extractors": list(run.extractors), "headline": [asdict(score) for score in run.headline]}
 
 

@@ -161,7 +161,7 @@ def _results(run: ExportedRun, *, documents: int, task_hash: str) -> JsonObject:
 
 
 def _named(key: str) -> str:
-    """Keep a metric apart from the row's own fields."""
+    """Return a metric's name that differs from the row's own fields."""
     return f"{key}_metric" if key in _FIXED else key
 
 

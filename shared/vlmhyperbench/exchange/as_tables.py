@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     import polars
 
 RUN_KEY: Final = "vlmhyperbench.run"
-"""Under which the Parquet file's metadata has the run as JSON."""
+"""Metadata key of the Parquet file under which the run is stored as JSON."""
 BATCH_ROWS: Final = 2_000
-"""Requests that are held at once."""
+"""Number of requests that are held in memory at once."""
 _GROUP_ROWS: Final = 10_000
-"""Rows of a group in the Parquet file: where none is said, batches pile up in memory on their way to it."""
+"""Rows per row group of the Parquet file; without an explicit number, batches accumulate in memory."""
 
 _GROUPS: Final = ("doc_class", "question_type")
 _OF_SAMPLE: Final = (

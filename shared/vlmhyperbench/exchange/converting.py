@@ -12,7 +12,7 @@ from vlmhyperbench.exchange.reading import AUTO, read
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 BOUNDS: Final = ChildBounds(memory_bytes=3 * 1024**3, cpu_s=3600, wall_s=7200)
-"""What the child may use on the machine that imports; one log of 256 MiB in a single piece takes most of the memory."""
+"""Resource limits of the child on the importing machine; the largest need is a log of 256 MiB in a single piece."""
 
 
 async def convert(
@@ -44,7 +44,7 @@ async def convert(
 
 
 def convert_here(path: str, out: str, form: str, options: dict[str, str | None]) -> list[JsonValue]:
-    """Do it in this process."""
+    """Convert in this process; the entry point of the child."""
     results, requests = (Path(text) if text else None for text in (options["results"], options["requests"]))
     source = read(
         Path(path), form, filter_name=options["filter_name"], key=options["key"], results=results, requests=requests

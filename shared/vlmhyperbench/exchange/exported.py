@@ -1,4 +1,4 @@
-"""The one form in which a finished run leaves the platform: every writer of a format reads it, and nothing else."""
+"""The intermediate form of an exported run, the only input of all format writers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NOT_STORED = "the answer is not stored any more"
 
 
 def failure_text(code: str | None, error: str | None) -> str:
-    """Say a failure with its code, once: what our own load generator says begins with it."""
+    """Return an error's message with its code; messages of our own load generator already begin with it."""
     if code and error and error.startswith(f"{code}:"):
         return error
     return ": ".join(part for part in (code, error) if part)
@@ -19,10 +19,10 @@ def failure_text(code: str | None, error: str | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedScore:
-    """A number of the report's headline, with what stands in its denominator."""
+    """A number of the report's headline, with its denominators."""
 
     key: str
-    """How tables name the metric."""
+    """The metric's name in tables."""
     metric: str
     profile: str
     version: str | None
@@ -30,14 +30,14 @@ class ExportedScore:
     ci_low: float | None
     ci_high: float | None
     n: int | None
-    """Answers that are in the value."""
+    """Number of answers that are part of the value."""
     n_without_value: int | None
-    """Answers that should be in it and have no value."""
+    """Number of answers that should be part of the value but have none."""
     invalid: int | None
-    """Answers out of which nothing could be read."""
+    """Number of answers that could not be parsed."""
     lower: float | None
     upper: float | None
-    """What the value would be at least and at most if the answers without a value had one."""
+    """Bounds of the value over all values that the answers without one could have."""
     evaluation_id: str | None
 
     @property
@@ -49,7 +49,7 @@ class ExportedScore:
 
     @property
     def gap(self) -> str:
-        """Say what is missing in the value; empty where nothing is, or nobody can say that something is."""
+        """Return a text on answers missing in the value; empty if none is missing or it is unknown."""
         parts = []
         if self.n_without_value:
             parts.append(f"answers without a value: {self.n_without_value}{self._reach}")
@@ -60,14 +60,14 @@ class ExportedScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedRun:
-    """What is said once of a run."""
+    """The metadata of an exported run."""
 
     id: str
     name: str
     state: str
     reason: str | None
     spec: JsonObject
-    """The pinned spec; an endpoint's address without user, password and query."""
+    """The pinned spec; an endpoint's URL is given without user, password and query."""
     spec_digest: str
     parent_run_id: str | None
     model: str
@@ -76,36 +76,36 @@ class ExportedRun:
     dataset: str
     decoding: JsonObject
     extractors: tuple[str, ...]
-    """Labels; the first is the one that tables show."""
+    """Labels of the extractors; tables show the first."""
     headline: tuple[ExportedScore, ...]
-    """Empty where the run has no report."""
+    """Empty if the run has no report."""
     requested: int | None
-    """Requests that count."""
+    """Number of counted requests."""
     created_at: str
     started_at: str | None
     finished_at: str | None
-    """ISO 8601, UTC."""
+    """ISO 8601, in UTC."""
     tool: str
-    """Name and version of what exports."""
+    """Name and version of the exporting program."""
 
     @property
     def stamp(self) -> str:
-        """When it ended, fit for a file's name."""
+        """The end time in a form that is valid in file names."""
         return (self.finished_at or self.created_at).partition("+")[0].rstrip("Z").replace(":", "-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedMeasure:
-    """What one metric says of one answer, read by one extractor."""
+    """Per-sample score of one metric with one extractor."""
 
     key: str
-    """How tables name the metric."""
+    """The metric's name in tables."""
     metric: str
     profile: str
     version: str | None
     extractor: str
     field: str | None
-    """Of a document, where the metric measures fields one by one; None is the whole answer."""
+    """Field of a document, if the metric scores fields separately; None for the whole answer."""
     value: float | None
     outcome: str
     reason: str | None
@@ -116,22 +116,22 @@ class ExportedMeasure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedSample:
-    """One request that counts: what was asked, what came back, what it is worth."""
+    """A counted request with its sample, answer and scores."""
 
     phase: int
     ordinal: int
     sample: int
-    """Place of the sample in the dataset."""
+    """Index of the sample in the dataset."""
     repeat: int
     key: str
     question: str | None
     system_prompt: str | None
     user_prompt: str | None
-    """What was sent, as far as it follows from the question alone."""
+    """The prompt that was sent, if it can be derived from the question alone."""
     references: tuple[str, ...]
     metadata: JsonObject
     images: tuple[str, ...]
-    """SHA-256 of each."""
+    """SHA-256 of each image."""
     status: str
     """`ok`, `error` or `quarantined`."""
     outcome: str
@@ -151,18 +151,18 @@ class ExportedSample:
 
     @property
     def failure(self) -> str | None:
-        """Why there is no answer, or None where there is one."""
+        """Reason for a missing answer, or None if there is an answer."""
         if self.status == "ok":
             return None if self.text is not None else NOT_STORED
         return failure_text(self.error_code, self.error) or self.status
 
     @property
     def blamed(self) -> str | None:
-        """Whose failure it is that there is no answer: the `model`'s, or that of the `infrastructure`."""
+        """Cause of a missing answer: `model` or `infrastructure`."""
         if self.failure is None:
             return None
         return "model" if self.outcome == "model_failure" else "infrastructure"
 
     def whole(self, extractor: str) -> tuple[ExportedMeasure, ...]:
-        """Measures of the whole answer, read by this extractor."""
+        """Return the scores of the whole answer with this extractor."""
         return tuple(measure for measure in self.measures if measure.field is None and measure.extractor == extractor)

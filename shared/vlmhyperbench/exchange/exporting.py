@@ -1,4 +1,4 @@
-"""Turn what the API says of a finished run into the exported form, page by page.
+"""Convert a finished run from the API into the exported form, page by page.
 
 Text is made fit for every format here: half of a surrogate pair becomes U+FFFD, and so does NUL, except in what the
 model wrote.
@@ -28,7 +28,7 @@ _TYPED_BY = ("doc_type", "doc_class")
 
 
 def exported_run(run: RunDetail) -> ExportedRun:
-    """Return what is said once of a run.
+    """Return the metadata of a run.
 
     Raises:
         NotReady: the run has not ended.
@@ -88,7 +88,7 @@ def exported_samples(run: RunDetail, pages: Iterable[Sequence[Result]]) -> Itera
 
 
 def clean(text: str) -> str:
-    """Return text that every encoder takes: what is half of a pair becomes U+FFFD, what is a whole pair its letter."""
+    """Return valid Unicode: lone surrogates become U+FFFD, and surrogate pairs the character that they encode."""
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -1,4 +1,4 @@
-"""Make sense of values that other tools wrote: their JSON, their numbers, their lists; what is no number is None."""
+"""Parse values written by other tools: JSON, numbers and lists; a value that is not a number becomes None."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from vlmhyperbench_sdk.jsontext import MAX_VALUES, check_structure, decoded, uni
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 MAX_DEPTH = 500
-"""Maximum depth of what other tools nest: an agent's trajectory has lists in lists."""
+"""Maximum nesting of other tools' JSON; agents' trajectories have nested lists."""
 MAX_GROUP_CHARS = 200
-"""Longer texts are contents, not groups."""
+"""Maximum length of a group value; longer texts are treated as content."""
 
 
 def foreign_object(text: str | bytes, location: str, *, max_values: int | None = MAX_VALUES) -> dict[str, JsonValue]:
@@ -42,29 +42,29 @@ CUT_OFF = "Give the file as its tool wrote it; if it was cut off, copy it again.
 
 
 def object_in(value: JsonValue) -> JsonObject:
-    """Return an object, or an empty one."""
+    """Return the value if it is an object, else an empty object."""
     return value if isinstance(value, Mapping) else {}
 
 
 def list_in(value: JsonValue) -> list[JsonValue]:
-    """Return a list, or an empty one."""
+    """Return the value if it is a list, else an empty list."""
     return value if isinstance(value, list) else []
 
 
 def text_in(value: JsonValue) -> str | None:
-    """Return a text, or None."""
+    """Return the value if it is text, else None."""
     return value if isinstance(value, str) else None
 
 
 def count_in(value: JsonValue) -> int | None:
-    """Return a number of things, or None."""
+    """Return the value if it is a count, else None."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0 or value % 1:
         return None
     return int(value)
 
 
 def number_in(value: JsonValue) -> float | None:
-    """Return a finite number, or None; true and false are 1 and 0."""
+    """Return the value if it is a finite number, else None; true and false are 1 and 0."""
     if not isinstance(value, int | float):
         return None
     try:
@@ -75,7 +75,7 @@ def number_in(value: JsonValue) -> float | None:
 
 
 def number_from(text: str | None) -> float | None:
-    """Return the finite number that a cell holds, or None; `True` and `False` are 1 and 0."""
+    """Return the finite number in a cell, or None; `True` and `False` are 1 and 0."""
     if text is None:
         return None
     plain = text.strip().lower()
@@ -122,7 +122,7 @@ def listed(text: str, *, exact: bool) -> tuple[str, ...]:
 
 
 def groups_in(values: JsonObject, without: Iterable[str] = ()) -> dict[str, JsonValue]:
-    """Return what answers can be grouped by: numbers, truths and short texts."""
+    """Return the values by which answers can be grouped: numbers, booleans and short texts."""
     left_out = set(without)
     return {name: value for name, value in values.items() if name not in left_out and _is_group(value)}
 
@@ -136,7 +136,7 @@ def chat_text(content: JsonValue) -> str:
 
 
 def asked_in(messages: JsonValue) -> str | None:
-    """Return the text of the last message of the user, or None."""
+    """Return the text of the last user message, or None."""
     if isinstance(messages, str):
         return messages
     for message in reversed(list_in(messages)):
@@ -147,7 +147,7 @@ def asked_in(messages: JsonValue) -> str | None:
 
 
 def decoding_in(values: JsonObject, names: Mapping[str, str]) -> dict[str, JsonValue]:
-    """Return the sampling parameters that are set, under our names; `names` maps theirs to ours."""
+    """Return the sampling parameters that are set, under our names; `names` maps the tool's names to ours."""
     found: dict[str, JsonValue] = {}
     for theirs, ours in names.items():
         value = values.get(theirs)

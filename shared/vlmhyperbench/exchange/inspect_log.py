@@ -81,7 +81,7 @@ class _Log:
     odd: Counter[str] = field(default_factory=Counter)
     pictures: Budget = field(default_factory=Budget)
     pictured: set[str] = field(default_factory=set)
-    """Samples whose images an earlier epoch has."""
+    """Samples whose images were already read in an earlier epoch."""
 
     def look_at(self, header: JsonObject, count: int) -> None:
         """Note what the header says of the samples that are there, or not."""
@@ -136,7 +136,7 @@ class _Log:
             self.notes.append(f"Images beyond what a file may hold were left out: {self.pictures.left_out}.")
 
     def answer(self, sample: JsonObject, location: str) -> ImportedAnswer:
-        """Turn a sample into an answer."""
+        """Convert a sample to an answer."""
         epoch = count_in(sample.get("epoch"))
         if "id" not in sample or not epoch:
             raise InvalidInput(f"{location}: this is no sample: it has no id, or no epoch.", cure="Give a whole log.")
@@ -215,7 +215,7 @@ def _is_zip(path: Path) -> bool:
 
 
 def _header(archive: Archive) -> JsonObject:
-    """Return the header, or of a log that was not finished what was known at its start."""
+    """Return the header; for an unfinished log, that written at its start."""
     for name in ("header.json", "_journal/start.json"):
         if name in archive.names:
             found = foreign_object(archive.read(name), f"{archive.path}!{name}")
@@ -249,7 +249,7 @@ def _failure(sample: JsonObject, *, is_answered: bool) -> str | None:
 
 
 def _references(target: JsonValue) -> tuple[str, ...] | None:
-    """Return the targets; inspect_ai writes an empty text where a sample has none."""
+    """Return the targets; inspect_ai writes an empty text for a sample without targets."""
     texts = [target] if isinstance(target, str) else list_in(target)
     found = tuple(text for text in texts if isinstance(text, str))
     return found if any(found) else None
@@ -267,7 +267,7 @@ def _reasoning(content: JsonValue) -> str | None:
 
 
 def _prompt_tokens(usage: JsonObject) -> int | None:
-    """Return all tokens that were asked with: `input_tokens` leaves out those of the cache."""
+    """Return all prompt tokens; `input_tokens` excludes cached ones."""
     read = token_count(usage.get("input_tokens"))
     if read is None:
         return None
@@ -286,7 +286,7 @@ def _resolved(text: str, sample: JsonObject, location: str) -> str:
 
 
 def _images_in(asked: JsonValue) -> Iterator[str]:
-    """Yield the images of all messages of the user, in their order."""
+    """Yield the images of all user messages, in order."""
     for message in map(object_in, list_in(asked)):
         if message.get("role") == "user":
             for part in map(object_in, list_in(message.get("content"))):

@@ -1,4 +1,4 @@
-"""Read text that other tools wrote, line by line: bounded, UTF-8 or refused, and every complaint names the line."""
+"""Read other tools' text files line by line: bounded, strictly UTF-8, with line numbers in all errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vlmhyperbench import extras
 from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
-"""Of a line, and of a row of a table: what is held at once."""
+"""Maximum size of a line and of a table row, which are held in memory as a whole."""
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _BOM = b"\xef\xbb\xbf"
 
@@ -80,12 +80,12 @@ def rows_of(path: Path, delimiter: str) -> Iterator[tuple[int, list[str | None]]
 
 
 def cannot_read(path: Path, error: OSError) -> NotFound:
-    """Say that a file cannot be read."""
+    """Return the error for a file that cannot be read."""
     return NotFound(f"{path} cannot be read: {error.strerror or error}.", cure="Correct the path.")
 
 
 def not_installed(error: ModuleNotFoundError) -> Unavailable:
-    """Say which library reading needs."""
+    """Report a missing library that reading needs."""
     return extras.not_installed(error, "Reading this file", extra="exchange")
 
 
@@ -124,7 +124,7 @@ _QUOTES = "Put such a cell in quotes, and double the quotes inside."
 
 
 def _quoted(row: str, at: int, location: str) -> tuple[str, int]:
-    """Return the text of a quoted cell, and where the row goes on."""
+    """Return the text of a quoted cell, and the position at which the row continues."""
     parts = []
     while True:
         end = row.find('"', at)

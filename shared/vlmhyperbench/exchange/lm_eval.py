@@ -101,7 +101,7 @@ class _Settings:
     version: str | None = None
     model: str | None = None
     samples: int | None = None
-    """How many there should be."""
+    """Expected number of samples."""
 
 
 def _from_results(path: Path, settings: _Settings) -> _Settings:
@@ -238,7 +238,7 @@ def _scores(row: JsonObject) -> dict[str, float]:
 
 
 def _arguments(row: JsonObject) -> list[JsonValue]:
-    """Return what each request was called with, in order; versions write an object or a list."""
+    """Return the arguments of each request, in order; versions of the tool write an object or a list."""
     given = row.get("arguments")
     calls = list(given.values()) if isinstance(given, dict) else list_in(given)
     return [list(call.values()) if isinstance(call, dict) else call for call in calls]

@@ -67,10 +67,10 @@ def read_openai_batch(path: Path, *, requests: Path | None = None) -> AnswersFil
 @dataclass(slots=True, kw_only=True)
 class _Asked:
     first: JsonObject
-    """The first request's body."""
+    """Body of the first request."""
     questions: dict[str, str | None]
     choices: dict[str, int]
-    """How many choices each request asked for, where it asked for several."""
+    """Number of requested choices, for requests with several."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -156,7 +156,7 @@ def _asked(path: Path) -> _Asked:
 
 
 def _failure(row: JsonObject) -> str | None:
-    """Return why a request failed, or None."""
+    """Return the reason for a failed request, or None."""
     error = object_in(row.get("error"))
     response = object_in(row.get("response"))
     status = response.get("status_code", 200)

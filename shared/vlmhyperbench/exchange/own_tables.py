@@ -25,7 +25,7 @@ from vlmhyperbench_sdk.types import JsonObject
 CSV: Final = "vlmhyperbench-csv"
 PARQUET: Final = "vlmhyperbench-parquet"
 KNOWN_BY: Final = frozenset({"run", "id", "repeat", "model_answer", "outcome", "metric", "extractor", "metadata"})
-"""Columns that tell such a CSV from all others."""
+"""Columns that identify such a CSV."""
 _TEXTS: Final = frozenset(
     {"id", "question", "reference", "model_answer", "error", "finish_reason", "reasoning", "field_name"}
 )
@@ -169,7 +169,7 @@ def _of_group(rows: Sequence[dict[str, str | None]], first_extractor: str | None
 
 
 def _reported(rows: Sequence[dict[str, str | None]]) -> dict[str, float]:
-    """Name scores as reports do: a metric that comes in two profiles by both."""
+    """Name scores as in reports: with the profile, if a metric occurs in two profiles."""
     often = Counter(row["metric"] for row in rows)
     named = ((row["metric"] if often[row["metric"]] == 1 else f"{row['metric']}@{row['profile']}", row) for row in rows)
     return {name: value for name, row in named if name is not None and (value := number_from(row["value"])) is not None}

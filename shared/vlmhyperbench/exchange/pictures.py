@@ -1,4 +1,4 @@
-"""Images on their way in and out: data URLs, each written once, and what stands where there is no image."""
+"""Images of imports and exports: data URLs, each written once, and placeholders for missing images."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vlmhyperbench.errors import NotFound
 from vlmhyperbench_sdk.types import Image
 
 SAME: Final = "same:"
-"""Prefix of a reference, by SHA-256, to a data URL that an earlier answer of the file has."""
+"""Prefix of a reference by SHA-256 to a data URL of an earlier answer in the file."""
 MAX_IN_ALL_BYTES: Final = 512 * 1024**2
 """Maximum size of all data URLs of a file, each counted once."""
 MAX_OF_SAMPLE_BYTES: Final = 40 * 1024**2
@@ -26,7 +26,7 @@ _MAGIC: Final = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"RIFF"
 
 
 def data_url(data: bytes) -> str:
-    """Write an image that is stored here as a data URL."""
+    """Encode a stored image as a data URL."""
     kind = next((kind for magic, kind in _MAGIC.items() if data.startswith(magic)), "application/octet-stream")
     return f"{_DATA}{kind};base64,{base64.b64encode(data).decode()}"
 
@@ -45,7 +45,7 @@ class Budget:
         self._known: set[str] = set()
 
     def of(self, urls: list[str]) -> tuple[str, ...]:
-        """Return the images of one answer as the neutral form has them: a data URL once, and then its name."""
+        """Return the images of an answer in the neutral format: a data URL at its first use, then a reference."""
         found, of_sample = [], 0
         for url in urls[: MAX_PER_SAMPLE + 1]:
             if not url.startswith(_DATA):
@@ -105,7 +105,7 @@ class Pictures:
         found: dict[str, str] = {}
         try:
             for sha256 in images if self._left else ():
-                if self._last[0] != sha256:  # questions about one page stand one after the other
+                if self._last[0] != sha256:  # questions about the same page are adjacent
                     self._last = (sha256, data_url(self.fetch(sha256)))
                 found[sha256] = self._last[1]
         except NotFound:

@@ -1,4 +1,4 @@
-"""Read answers out of a file of any tool that we know: find out which by what is in it, and hand them on checked."""
+"""Read answers from a file of any supported tool: detect the format by its content, and validate the answers."""
 
 from __future__ import annotations
 
@@ -103,11 +103,11 @@ def read(
 
 
 def detect(path: Path) -> str:
-    """Say of which format a file is, by its content.
+    """Detect the format of a file by its content.
 
     Raises:
         NotFound: it cannot be read.
-        InvalidInput: it is of none.
+        InvalidInput: it has none of the supported formats.
     """
     head = head_of(path, _HEAD_BYTES)
     if head.startswith(b"PAR1"):
@@ -215,7 +215,7 @@ def _fit(answer: ImportedAnswer) -> ImportedAnswer:
 
 
 def _whole(text: str) -> str:
-    """Join surrogate pairs; what is half of one becomes U+FFFD."""
+    """Join surrogate pairs; lone surrogates become U+FFFD."""
     return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 

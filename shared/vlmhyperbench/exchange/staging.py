@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all: they are written beside their places and renamed together at the end."""
+"""Publish the files of an export atomically: they are written to temporary paths and renamed together at the end."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Staging:
         self._folders: list[Path] = []
 
     def file(self, path: Path) -> Path:
-        """Return where to write what shall lie at `path`; folders are made.
+        """Return a temporary path for the file that will be published at `path`; folders are created.
 
         Raises:
-            InvalidInput: what lies there is no regular file.
+            InvalidInput: the destination is not a regular file.
         """
         self._make_folder(path.parent)
         temporary = temporary_sibling(destination(path))
@@ -30,23 +30,23 @@ class Staging:
         return temporary
 
     def scratch(self, path: Path) -> Path:
-        """Return a place for what is needed only on the way to `path`."""
+        """Return a path for a temporary file that is needed to produce `path`."""
         self._make_folder(path.parent)
         self._scratch.append(temporary_sibling(path))
         return self._scratch[-1]
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """What lies where at the end."""
+        """The published paths."""
         return tuple(self._moves.values())
 
     def publish(self) -> None:
-        """Put every file in its place; an older file of that name is replaced."""
+        """Rename every file to its destination, replacing existing files."""
         for temporary, path in self._moves.items():
             replace(temporary, path)
 
     def clear(self, *, is_published: bool) -> None:
-        """Leave nothing behind but what was published."""
+        """Remove all files that were not published."""
         for temporary in (*self._moves, *self._scratch):
             temporary.unlink(missing_ok=True)
         for folder in reversed(self._folders if not is_published else []):

@@ -1,4 +1,4 @@
-"""Read a file of answers once, and say what is in it: what pins a run that takes its answers from there."""
+"""Summarise a file of answers in one pass, for the pinned spec of a run that imports it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from vlmhyperbench_sdk.types import JsonObject
 
 MOST_REPEATS = 64
 MAX_REPORTED = 1000
-"""Different scores that a file may report."""
+"""Maximum number of distinct scores that a file may report."""
 BOUNDS = ChildBounds(memory_bytes=1024**3, cpu_s=300, wall_s=600)
-"""What the child may use that checks a file which a client has sent."""
+"""Resource limits of the child that validates an uploaded file."""
 
 
 async def summarise(path: Path, *, sha256: str, bounds: ChildBounds = BOUNDS) -> Answers:
@@ -33,7 +33,7 @@ async def summarise(path: Path, *, sha256: str, bounds: ChildBounds = BOUNDS) ->
 
 
 def summarise_here(path: str, sha256: str) -> JsonObject:
-    """Do it in this process, and return what `Answers` says."""
+    """Summarise in this process and return the fields of `Answers`; the entry point of the child."""
     file = read_answers(Path(path))
     samples: set[str] = set()
     reported: Counter[str] = Counter()

@@ -25,11 +25,11 @@ from vlmhyperbench_sdk.types import JsonValue
 FORMAT: Final = "vlmevalkit"
 SCORES: Final = ("hit", "score", "eval_score", "eval_match")
 FAILED: Final = "Failed to obtain answer"
-"""How the kit's `FAIL_MSG` begins."""
+"""Beginning of the kit's `FAIL_MSG`."""
 MAX_CELL_CHARS: Final = 32_767
-"""Of a cell in xlsx; pandas cuts what is longer."""
+"""Maximum characters of an xlsx cell; pandas truncates longer text."""
 MAX_WORKBOOK_BYTES: Final = 512 * 1024**2
-"""Unpacked."""
+"""Maximum unpacked size."""
 
 _NOT_GROUPS: Final = frozenset(
     {
@@ -39,7 +39,7 @@ _NOT_GROUPS: Final = frozenset(
 )
 _OPTION: Final = re.compile(r"[A-Z]")
 _CONTROL: Final = re.compile(r"_x(00[01][0-9A-F])_")
-"""How xlsx writes control characters; openpyxl leaves them so."""
+"""Escapes of control characters in xlsx, which openpyxl does not decode."""
 
 _NO_WORKBOOK: Final = (*DAMAGES, LookupError, TypeError, AttributeError, SyntaxError, AssertionError)
 """What openpyxl raises where the parts of a workbook are not what they should be; parsers of XML raise SyntaxError."""
@@ -68,7 +68,7 @@ def read_vlmevalkit(path: Path) -> AnswersFile:
 
 
 def delimiter_of(header: str) -> str:
-    """Return what separates the cells of a table, by its first line."""
+    """Detect the separator of a table's cells by its first line."""
     return "\t" if "\t" in header else ","
 
 
@@ -166,7 +166,7 @@ def _workbook(path: Path) -> Iterator[tuple[str, Cells]]:
 
 
 def _sheet(path: Path) -> Iterator[tuple[int, tuple[object, ...]]]:
-    """Yield the first sheet's rows as openpyxl reads them, with their numbers."""
+    """Yield the first sheet's rows as read by openpyxl, with their row numbers."""
     try:
         import openpyxl
     except ModuleNotFoundError as error:
@@ -175,7 +175,9 @@ def _sheet(path: Path) -> Iterator[tuple[int, tuple[object, ...]]]:
     try:
         with path.open("rb") as file:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of styles and extensions: values are all that is read
+                warnings.simplefilter(
+                    "ignore"
+                )  # warnings about styles and extensions do not matter: only values are read
                 book = openpyxl.load_workbook(file, read_only=True)
             for no, row in enumerate(book.worksheets[0].iter_rows(), 1):
                 yield no, tuple(map(_written, row))
