@@ -83,7 +83,7 @@ class Cursors:
 def fatal_of(error: Exception) -> VlmHyperBenchError | None:
     """Return the error to raise where reconnecting cannot help, else None."""
     if isinstance(error, InvalidStatus) and error.response.status_code in {401, 403}:
-        return Denied("The live feed refused the API key.", cure="Check VLMHB_API_KEY, or start the stack anew.")
+        return Denied("The live feed refused the API key.", cure="Check VLMHB_API_KEY, or restart the stack.")
     if isinstance(error, ConnectionClosed) and error.rcvd is not None:
         if error.rcvd.code == UNAUTHORISED:
             return Denied("The live feed refused the API key.", cure="Check VLMHB_API_KEY.")

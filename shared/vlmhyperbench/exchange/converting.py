@@ -26,13 +26,13 @@ async def convert(
     key: str | None = None,
     requests: Path | None = None,
 ) -> list[str]:
-    """Write the answers of a file at `out` in the neutral form, and return what is to be noted of them.
+    """Write the answers of a file to `out` in the neutral format, and return the warnings about them.
 
     Arguments are those of `reading.read`.
 
     Raises:
         NotFound: a file cannot be read.
-        InvalidInput: it is not what it should be, or reading it takes more than it may.
+        InvalidInput: the file is malformed, or reading it exceeds a limit.
         Unavailable: the answers cannot be written.
     """
     options = {"filter_name": filter_name, "results": results, "key": key, "requests": requests}

@@ -110,7 +110,7 @@ class ExportedMeasure:
     outcome: str
     reason: str | None
     is_invalid: bool | None
-    """Whether nothing could be read out of the answer; None where the platform does not say so."""
+    """Whether the answer could not be parsed; None if unknown."""
     evaluation_id: str | None
 
 

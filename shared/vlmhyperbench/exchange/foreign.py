@@ -112,7 +112,7 @@ def listed(text: str, *, exact: bool) -> tuple[str, ...]:
         return (text,)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # odd escapes are the text's, not ours
+            warnings.simplefilter("ignore")  # warnings about invalid escapes concern the text, not our code
             value = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return (text,)

@@ -175,9 +175,7 @@ def _sheet(path: Path) -> Iterator[tuple[int, tuple[object, ...]]]:
     try:
         with path.open("rb") as file:
             with warnings.catch_warnings():
-                warnings.simplefilter(
-                    "ignore"
-                )  # warnings about styles and extensions do not matter: only values are read
+                warnings.simplefilter("ignore")  # about styles and extensions: only values are read
                 book = openpyxl.load_workbook(file, read_only=True)
             for no, row in enumerate(book.worksheets[0].iter_rows(), 1):
                 yield no, tuple(map(_written, row))

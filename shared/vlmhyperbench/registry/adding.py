@@ -1,6 +1,7 @@
 """Write registry entries for commands: a model's file, a CSV of questions, a metric, each as one YAML file.
 
-They go into one's own root. What a person wrote into such a file since stays, save what the command finds out anew.
+They are written to the user's own root. Later changes by the user to such a file are kept, except for the values that
+the command determines again.
 """
 
 from __future__ import annotations

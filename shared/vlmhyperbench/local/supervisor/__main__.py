@@ -1,4 +1,4 @@
-"""`python -m vlmhyperbench.local.supervisor`: the supervisor as a process of its own, reporting on a pipe."""
+"""`python -m vlmhyperbench.local.supervisor`: run the supervisor in its own process, with reports on a pipe."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from vlmhyperbench.local.supervisor.supervise import Report, Stack
 log = logging.getLogger(__name__)
 
 ALREADY_RUNS = 10
-"""Exit status: another supervisor holds this home."""
+"""Exit status if another supervisor holds this home's lock."""
 SETUP = 3
 
 
 def main() -> int:
-    """Run the supervisor until SIGTERM or SIGINT; what happens while it starts goes to the pipe `--report-fd`."""
+    """Run the supervisor until SIGTERM or SIGINT; start-up reports are written to the pipe `--report-fd`."""
     parser = argparse.ArgumentParser(prog="vlmhyperbench-supervisor")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8760)
@@ -40,8 +40,8 @@ def main() -> int:
 
 
 def serve(home: Home, *, host: str, port: int, services: Sequence[str] = (), report: Report) -> int:
-    """Hold the home's lock and run its stack; return the exit status."""
-    os.umask(0o077)  # pages and answers are their owner's, also in a folder that everybody may enter
+    """Acquire the home's lock and run its stack; return the exit status."""
+    os.umask(0o077)  # files are private to their owner, even in a folder that everybody may enter
     try:
         home.prepare()
         lock = StackLock(home.lock_file)
@@ -69,7 +69,7 @@ async def _serve(stack: Stack) -> None:
 
 
 def _reporter(fd: int | None) -> Report:
-    """Write one JSON line per report; a reader that has gone is no error."""
+    """Write one JSON line per report; a closed pipe is no error."""
 
     def report(message: Mapping[str, str]) -> None:
         if fd is not None:

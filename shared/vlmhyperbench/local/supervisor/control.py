@@ -1,4 +1,4 @@
-"""Bring the embedded stack up and down, and look at it: what the command line calls."""
+"""Start, stop and describe the embedded stack, for the command line."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ STOP_S = 90.0
 OTHER_READY_S = 180.0
 _POLL_S = 0.05
 _STARTED: dict[int, subprocess.Popen[bytes]] = {}
-"""Supervisors that this process started, until they are collected."""
+"""Supervisors that this process started and has not yet waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessStatus:
-    """One process of the stack, with everything that it started."""
+    """A process of the stack, including its child processes."""
 
     name: str
     pid: int | None
@@ -39,7 +39,7 @@ class ProcessStatus:
     restarts: int
     since: str
     pss_bytes: int | None
-    """Proportional set size of it and of its children that are not listed themselves; None where it cannot be read."""
+    """Proportional set size of it and its children that are not listed themselves; None if it cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class StackStatus:
 
 
 def is_up(home: Home) -> bool:
-    """Say whether a supervisor holds this home."""
+    """Return whether a supervisor holds this home's lock."""
     return holder(home.lock_file) is not None
 
 
@@ -67,7 +67,7 @@ def up(
     is_tied: bool = False,
     tell: Callable[[Mapping[str, str]], None] = lambda _: None,
 ) -> bool:
-    """Start the stack in the background and wait until it is ready; return False where it already runs or starts.
+    """Start the stack in the background and wait until it is ready; return False if it already runs or starts.
 
     `is_tied` stops the stack when the calling process ends, however it ends.
 
@@ -112,7 +112,7 @@ def up(
 
 
 def _await_other(home: Home) -> None:
-    """Wait until the stack that somebody else has started is ready.
+    """Wait until a stack started by another process is ready.
 
     Raises:
         Unavailable: it ended while it was starting, or it takes too long.
@@ -133,7 +133,7 @@ def _await_other(home: Home) -> None:
 
 
 def _said(home: Home) -> dict[str, Any]:
-    """Return what the supervisor has written of itself; nothing where it has not."""
+    """Return the content of the supervisor's status file, or nothing if it has not been written."""
     try:
         found: dict[str, Any] = json.loads(home.processes_file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -142,7 +142,7 @@ def _said(home: Home) -> dict[str, Any]:
 
 
 def down(home: Home, *, stop_s: float = STOP_S) -> bool:
-    """Stop the stack and wait for it; return False where none runs.
+    """Stop the stack and wait until it has ended; return False if none runs.
 
     Raises:
         NotReady: it does not end in time.
@@ -162,7 +162,7 @@ def down(home: Home, *, stop_s: float = STOP_S) -> bool:
 
 
 def kill(home: Home) -> None:
-    """End the stack at once: its processes die with the supervisor."""
+    """Kill the stack: its processes die with the supervisor."""
     pid = holder(home.lock_file)
     if pid is not None:
         with suppress(ProcessLookupError):
@@ -223,7 +223,7 @@ def _process(pid: int) -> Iterator[int]:
 
 
 def _reap(pid: int) -> None:
-    """Collect the supervisor where it is a child of ours."""
+    """Wait for the supervisor's exit status if it is a child of this process."""
     child = _STARTED.pop(pid, None)
     if child is not None:
         child.wait()

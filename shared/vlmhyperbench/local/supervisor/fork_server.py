@@ -1,11 +1,12 @@
-"""`python -m …fork_server`: a process that has imported what the services share, and forks each of them.
+"""`python -m …fork_server`: a process that imports the services' shared modules once, and forks each service.
 
 Importing the database's, the broker's and the worker's libraries costs seconds of CPU, and six processes would do it
-at once when a stack starts. This one does it once, holds nothing else (no thread, no connection, no device), and each
-service goes on from there: it starts in a fraction of the time and shares that memory.
+at once when a stack starts. This process does it once and holds nothing else (no thread, no connection, no device).
+Each service is forked from it, so that it starts in a fraction of the time and shares that memory.
 
-One JSON line on stdin asks for a service, `{"module", "name", "env", "log_file"}`; stdout answers `{"pid"}`, in order,
-and says `{"pid", "status"}` whenever one has ended. It ends when stdin does, and its services with it.
+Each JSON line on stdin requests a service: `{"module", "name", "env", "log_file"}`. On stdout it responds with
+`{"pid"}`, in order, and reports `{"pid", "status"}` whenever a service has ended. It ends when stdin is closed, and its
+services end with it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ SHARED = (
     "vlmhyperbench.runtime",
     "vlmhyperbench.worker.supervisor",
 )
-"""What every service imports. Nothing here may start a thread or open a device: it is forked."""
+"""Modules that every service imports. They must start no thread and open no device, because the process is forked."""
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
@@ -38,7 +39,7 @@ _COMM_BYTES = 15
 
 
 class Request(TypedDict):
-    """Which module to run as `python -m` would, under which name and environment, and where its output goes."""
+    """A service to fork: the module to run as by `python -m`, its name, environment and log file."""
 
     module: str
     name: str
@@ -51,7 +52,7 @@ def main() -> None:
     for name in SHARED:
         import_module(name)
     gc.collect()
-    gc.freeze()  # what is never collected is never copied
+    gc.freeze()  # garbage collection would touch, and so copy, pages shared with the forked services
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # they are for the services; this process ends with its stdin
     request = _serve()
@@ -60,7 +61,7 @@ def main() -> None:
 
 
 def _serve() -> Request | None:
-    """Fork what is asked for and report what has ended; returns the request in the child, None at the end of stdin."""
+    """Fork requested services and report ended ones; return the request in the child, None at the end of stdin."""
     server = os.getpid()
     woken, wake = os.pipe()
     os.set_blocking(woken, False)
@@ -91,13 +92,13 @@ def _serve() -> Request | None:
 
 
 class _Lines:
-    """Whole lines of stdin, without a buffer that a child would inherit half read."""
+    """Reads whole lines of stdin without a shared buffer, which a child would inherit partly read."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def read(self) -> list[bytes] | None:
-        """Return the lines that are complete now; None at the end."""
+        """Return the lines that are complete by now; None at the end of stdin."""
         data = os.read(0, 65536)
         if not data:
             return None
@@ -121,7 +122,7 @@ def _say(**said: int) -> None:
 
 
 def _die_with(server: int) -> None:
-    """Ask for SIGKILL when the fork server ends; the comparison closes the gap in which it ended before that."""
+    """Request SIGKILL for the fork server's end; comparing the parent's pid covers an end before the request."""
     os.setsid()
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -130,7 +131,7 @@ def _die_with(server: int) -> None:
 
 
 def _become(request: Request) -> None:
-    """Be what `python -m MODULE` would have been."""
+    """Run the module in the way of `python -m MODULE`."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -145,7 +146,7 @@ def _become(request: Request) -> None:
 
 
 def _redirect(path: Path) -> None:
-    """Read nothing, and write to the log."""
+    """Redirect stdin to nothing, and stdout and stderr to the log."""
     with open_log(path) as log, Path(os.devnull).open("rb") as nothing:
         for number, source in enumerate((nothing, log, log)):
             os.dup2(source.fileno(), number)

@@ -1,4 +1,4 @@
-"""The supervisor's side of the fork server: ask for a service, wait for its end, stop it."""
+"""Client of the fork server, for the supervisor: start services, wait for their end, stop them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Forked:
         return self.returncode or 0
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send a signal to the whole group, or to the process that has not made its group yet."""
+        """Send a signal to the whole group, or to the process if it has not created its group yet."""
         with suppress(ProcessLookupError):
             try:
                 os.killpg(self.pid, number)
@@ -45,7 +45,7 @@ class Forked:
                     os.kill(self.pid, number)
 
     async def stop(self, *, term_s: float) -> int:
-        """End the service: SIGTERM to the group, `term_s` seconds, SIGKILL to whatever is left of the group."""
+        """Stop the service: send SIGTERM to the group, wait up to `term_s` seconds, then send SIGKILL to the group."""
         if self.returncode is None:
             self.send_signal(signal.SIGTERM)
             with suppress(TimeoutError):
@@ -55,13 +55,13 @@ class Forked:
         return await self.wait()
 
     def ended(self, status: int) -> None:
-        """Note how it ended: said by the fork server, or true because that one is gone."""
+        """Record the exit status, reported by the fork server or implied by the end of the fork server."""
         self.returncode = status
         self._ended.set()
 
 
 class ForkServer:
-    """Starts services from a process that has imported what they share; a server that died is started again."""
+    """Starts services by a fork server, which has imported their shared modules; a server that died is restarted."""
 
     name = "fork-server"
 
@@ -77,7 +77,7 @@ class ForkServer:
 
     @property
     def pid(self) -> int | None:
-        """Process id, or None where none runs."""
+        """Process id of the fork server, or None if none runs."""
         return self._child.pid if self._child is not None and self._child.returncode is None else None
 
     @property
@@ -85,7 +85,7 @@ class ForkServer:
         return "running" if self.pid is not None else "stopped"
 
     async def start(self) -> None:
-        """Begin to import, without waiting for it; does nothing where a server runs."""
+        """Start the fork server without waiting for its imports; does nothing if one runs."""
         async with self._lock:
             if self._reader is not None and not self._reader.done():
                 return
@@ -97,12 +97,12 @@ class ForkServer:
             self._reader = asyncio.create_task(self._read(self._child))
 
     async def fork(self, module: str, *, name: str, env: Mapping[str, str], log_file: Path) -> Forked:
-        """Run a module as `python -m` would, in a session of its own that dies with the fork server.
+        """Run a module as by `python -m`, in its own session, which dies with the fork server.
 
         `env` is added to the scrubbed environment; what the module prints is appended to `log_file`.
 
         Raises:
-            Unavailable: the fork server does not start, or died meanwhile.
+            Unavailable: the fork server does not start, or has died.
         """
         await self.start()
         assert self._child is not None and self._child.stdin is not None  # noqa: PT018, S101
@@ -113,7 +113,7 @@ class ForkServer:
         return await asyncio.shield(asked)
 
     async def stop(self) -> None:
-        """End the server, and with it whatever service still runs."""
+        """Stop the fork server and all services that still run."""
         if self._child is not None and self._child.stdin is not None:
             self._child.stdin.close()
             with suppress(TimeoutError):
@@ -124,7 +124,7 @@ class ForkServer:
             await self._reader
 
     async def _read(self, child: Child) -> None:
-        """Hear which services started and ended, until the server has gone and all of them with it."""
+        """Receive the starts and ends of services, until the server, and all services with it, have ended."""
         assert child.stdout is not None  # noqa: S101
         try:
             while line := await child.stdout.readline():

@@ -1,4 +1,4 @@
-"""Where the embedded stack keeps its files, and whether it can; standard library only: the client reads it too."""
+"""The folder of the embedded stack's files, and its checks; standard library only, because the client uses it too."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pathlib import Path
 from vlmhyperbench.errors import Unavailable
 
 NEEDED_BYTES = 256 * 1024 * 1024
-"""Free space below which the stack is not started: databases that run full lose more than time."""
+"""Minimum free space to start the stack, because a full disk can damage databases."""
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The folder of one embedded stack."""
+    """The folder of an embedded stack."""
 
     root: Path
 
@@ -31,7 +31,7 @@ class Home:
 
     @property
     def run(self) -> Path:
-        """State of the running stack, 0700."""
+        """Folder of the running stack's state, mode 0700."""
         return self.root / "run"
 
     @property
@@ -44,12 +44,12 @@ class Home:
 
     @property
     def settings_file(self) -> Path:
-        """What services read: URLs with passwords, 0600."""
+        """Settings file of the services, which contains URLs with passwords, mode 0600."""
         return self.run / "settings.json"
 
     @property
     def api_key_file(self) -> Path:
-        """The random key that the command line sends, 0600."""
+        """File of the random API key of the command line, mode 0600."""
         return self.run / "api-key"
 
     @property
@@ -58,15 +58,15 @@ class Home:
 
     @property
     def processes_file(self) -> Path:
-        """What the supervisor says of its processes."""
+        """Status file of the supervisor about its processes."""
         return self.run / "processes.json"
 
     def log_of(self, name: str) -> Path:
-        """Return the log of one process."""
+        """Return the log file of a process."""
         return self.logs / f"{name}.log"
 
     def prepare(self) -> None:
-        """Make the folders, and see that they can be written and have room.
+        """Create the folders, and check that they are writable and have enough free space.
 
         Raises:
             Unavailable: the folder cannot be written, or its disk is full.
@@ -95,7 +95,7 @@ class Home:
             )
 
     def api_url(self) -> str | None:
-        """Return where the stack's API is, as the supervisor wrote it; None where it never ran."""
+        """Return the URL of the stack's API as written by the supervisor; None if it never ran."""
         try:
             found = json.loads(self.settings_file.read_text(encoding="utf-8"))
             host, port = found["api_host"], found["api_port"]
@@ -104,7 +104,7 @@ class Home:
         return f"http://[{host}]:{port}" if ":" in str(host) else f"http://{host}:{port}"
 
     def api_key(self) -> str | None:
-        """Return the stack's API key; None where there is none."""
+        """Return the stack's API key, or None."""
         try:
             return self.api_key_file.read_text(encoding="utf-8").strip() or None
         except OSError:

@@ -1,4 +1,4 @@
-"""One supervisor per home: a file lock that the kernel frees however its holder ends, with the holder's pid inside."""
+"""The supervisor's lock file, one per home: it holds the owner's pid; the kernel releases it when the owner ends."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import time
 from pathlib import Path
 
 _PATIENCE_S = 1.0
-"""Somebody who only looks holds the lock for an instant; a supervisor that starts waits that out."""
+"""How long a starting supervisor retries: a process that only checks the lock holds it for an instant."""
 
 
 class StackLock:
-    """Held by the supervisor as long as it lives."""
+    """A lock file that the supervisor holds for its whole life."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._fd: int | None = None
 
     def acquire(self) -> bool:
-        """Take the lock and write our pid into it; say whether it was free."""
+        """Acquire the lock and write this process's pid into it; return whether it was free."""
         fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         deadline = time.monotonic() + _PATIENCE_S
         while not _try(fd, fcntl.LOCK_EX):
@@ -33,7 +33,7 @@ class StackLock:
         return True
 
     def release(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         if self._fd is not None:
             os.ftruncate(self._fd, 0)
             os.close(self._fd)
@@ -41,7 +41,7 @@ class StackLock:
 
 
 def holder(path: Path) -> int | None:
-    """Return the pid of the supervisor that holds the lock, or None where nobody does."""
+    """Return the pid of the supervisor that holds the lock, or None if it is free."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

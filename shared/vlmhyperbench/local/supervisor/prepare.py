@@ -1,4 +1,4 @@
-"""Bring the database to the present schema and register the command line's key; run as a child, then gone."""
+"""Migrate the database to the current schema and register the command line's key, in a short-lived child process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PRINCIPAL = "local"
 
 
 def main() -> int:
-    """Migrate, then register the key; say what failed on one line."""
+    """Migrate, then register the key; print an error on one line."""
     try:
         settings = Settings.load()
         migrations.upgrade(settings.database_url.get_secret_value())

@@ -1,4 +1,4 @@
-"""Which processes make the embedded stack, in the order in which they start."""
+"""The processes of the embedded stack, in the order in which they start."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from vlmhyperbench.errors import InvalidInput
 _OURS = frozenset(
     {"VLMHB_DATABASE_URL", "VLMHB_REDIS_URL", "VLMHB_STORAGE_URL", "VLMHB_KEY_PEPPER", "VLMHB_API_KEY", "VLMHB_API_URL"}
 )
-"""What the embedded stack decides itself, and hands over in a 0600 file rather than in the environment."""
+"""Settings that the embedded stack chooses, passed to services in a 0600 file instead of the environment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """One process that is kept running."""
+    """A process that is kept running."""
 
     name: str
     module: str
     env: Mapping[str, str] = field(default_factory=dict)
     stop_s: float = 10.0
-    """How long it may take to stop by itself; a worker drains first."""
+    """Time between SIGTERM and SIGKILL; a worker drains in it."""
 
 
 STAGES: tuple[tuple[Service, ...], ...] = (
@@ -38,11 +38,11 @@ STAGES: tuple[tuple[Service, ...], ...] = (
         ),
     ),
 )
-"""Stages start one after another and stop in reverse; the services of one stage do both together."""
+"""Stages start in order and stop in reverse order; the services of a stage start and stop together."""
 
 
 def choose(names: Sequence[str]) -> tuple[tuple[Service, ...], ...]:
-    """Return the stages with only these services; all of them where none is named.
+    """Return the stages with only these services, or with all if none is named.
 
     Raises:
         InvalidInput: there is no such service.
@@ -58,7 +58,7 @@ def choose(names: Sequence[str]) -> tuple[tuple[Service, ...], ...]:
 
 
 def environment_of_services(*, home: str, api_port: int) -> dict[str, str]:
-    """Return the variables that every service gets: the user's settings, never a credential."""
+    """Return the environment variables of every service: the user's settings, without credentials."""
     inherited = {
         name: value
         for name, value in os.environ.items()

@@ -31,18 +31,18 @@ from vlmhyperbench.settings import store
 log = logging.getLogger(__name__)
 
 Report = Callable[[Mapping[str, str]], None]
-"""Told what starts: `{event: starting | ready | failed | stopped, …}`."""
+"""Callback for start-up reports: `{event: starting | ready | failed | stopped, …}`."""
 
 READY_S = 90.0
 _PREPARE = "vlmhyperbench.local.supervisor.prepare"
 _PREPARE_S = 120.0
 _WATCH_S = 1.0
 _GIVE_UP_RESTARTS = 3
-"""A service that dies so often before the stack is ready will not become ready."""
+"""Number of restarts of a service during start-up after which starting the stack is given up."""
 
 
 class _Server(Protocol):
-    """What PostgreSQL and Valkey have in common."""
+    """The common interface of PostgreSQL and Valkey."""
 
     log: Path
 
@@ -54,7 +54,7 @@ class _Server(Protocol):
 
 
 class _WatchedServer:
-    """A database server that is watched, and started again where it is found dead."""
+    """A database server that is monitored, and restarted if it has died."""
 
     def __init__(self, name: str, server: _Server, changed: Callable[[], None]) -> None:
         self.name = name
@@ -74,7 +74,7 @@ class _WatchedServer:
         return url
 
     async def watch(self) -> None:
-        """Start the server again whenever it is found dead; ends by cancellation alone."""
+        """Restart the server whenever it has died, until cancelled."""
         pause = FIRST_PAUSE_S
         while True:
             await asyncio.sleep(_WATCH_S)
@@ -102,7 +102,7 @@ class _WatchedServer:
 
 
 class Stack:
-    """The processes of one home; `run` returns when `stop` is set and everything has ended."""
+    """The processes of a home; `run` returns when `stop` is set and all processes have ended."""
 
     def __init__(
         self,
@@ -124,10 +124,10 @@ class Stack:
         self._fork_server = ForkServer(home.log_of("fork-server"))
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Start, keep and stop the stack.
+        """Start the stack, keep it running, and stop it.
 
         Raises:
-            Unavailable: it does not start; whatever had started is stopped again.
+            Unavailable: the stack does not start; the started processes are stopped again.
         """
         self._port = _choose_port(self._host, self._port)
         failure: VlmHyperBenchError | None = None
@@ -136,7 +136,7 @@ class Stack:
             try:
                 await self._start(leaving, stop)
             except VlmHyperBenchError as error:
-                failure = error  # raised once everything has ended, outside the task groups that would wrap it
+                failure = error  # raised after all processes have ended, outside the task groups, which would wrap it
             else:
                 await stop.wait()
             self._report({"event": "stopping"})
@@ -160,7 +160,7 @@ class Stack:
 
     @property
     def url(self) -> str:
-        """Where the API listens."""
+        """Base URL of the API."""
         return f"http://{self._host}:{self._port}"
 
     async def _serve(self, leaving: AsyncExitStack, name: str, server: _Server) -> str:
@@ -187,7 +187,7 @@ class Stack:
             write_private(self._home.api_key_file, f"vlmhb{secrets.token_hex(4)}_{secrets.token_urlsafe(32)}")
 
     async def _prepare(self) -> None:
-        """Migrate the database and register the key in a child: what that imports need not stay in memory."""
+        """Migrate the database and register the key in a child process, so that its imports do not stay in memory."""
         self._report({"event": "starting", "what": "migrations"})
         path = self._home.log_of("prepare")
         path.unlink(missing_ok=True)
@@ -202,7 +202,7 @@ class Stack:
 
     @asynccontextmanager
     async def _keeping(self) -> AsyncIterator[None]:
-        """Start the services stage by stage; on leaving stop them in reverse."""
+        """Start the services stage by stage, and stop them in reverse order on exit."""
         async with asyncio.TaskGroup() as group:
             for stage in self._stages:
                 started = [
@@ -241,7 +241,7 @@ class Stack:
                     await stop.wait()
 
     def _is_ready(self, services: Sequence[SupervisedService]) -> bool:
-        """Whether our own API answers: another stack's may have taken the port since we looked."""
+        """Return whether this stack's own API responds; another stack may have taken the port in the meantime."""
         pid = next((service.pid for service in services if service.name == "api"), None)
         return pid is not None and _answers_ready(self._host, self._port) and _listens(pid, self._port)
 
@@ -273,7 +273,7 @@ class Stack:
 
 @asynccontextmanager
 async def _running(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
-    """Run a coroutine beside the block, and cancel it when the block is left."""
+    """Run a coroutine concurrently with the block, and cancel it on exit."""
     async with asyncio.TaskGroup() as group:
         task = group.create_task(work)
         try:
@@ -283,10 +283,10 @@ async def _running(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
 
 
 def _choose_port(host: str, port: int) -> int:
-    """Return the port, or a free one for 0.
+    """Return the port, or a free port for 0.
 
     Raises:
-        Unavailable: somebody else listens on it.
+        Unavailable: another process listens on it.
     """
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

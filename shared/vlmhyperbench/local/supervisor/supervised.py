@@ -1,4 +1,4 @@
-"""One child that is kept running: started, watched, restarted with a growing pause, stopped on request."""
+"""A child process that is kept running: started, monitored, restarted with back-off, and stopped on request."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ log = logging.getLogger(__name__)
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
 HEALTHY_S = 30.0
-"""A child that lived so long starts again after the first pause."""
+"""Lifetime after which the back-off is reset: the child restarts after the first pause."""
 
 
 class SupervisedService:
-    """A service's present child and how often it had to be started again."""
+    """A service's current child process and its number of restarts."""
 
     def __init__(
         self,
@@ -48,11 +48,11 @@ class SupervisedService:
 
     @property
     def pid(self) -> int | None:
-        """Process id of the child, or None between two."""
+        """Process id of the child, or None between two children."""
         return self._child.pid if self._child is not None and self._child.returncode is None else None
 
     async def keep(self) -> None:
-        """Run the child, again and again, until `stop`."""
+        """Run the child, restarting it until `stop`."""
         pause = FIRST_PAUSE_S
         while not self._stopping.is_set():
             began = asyncio.get_running_loop().time()
@@ -71,7 +71,7 @@ class SupervisedService:
         self._enter("stopped")
 
     async def stop(self) -> None:
-        """End the child and keep it ended."""
+        """Stop the child and do not restart it."""
         self._stopping.set()
         child = self._child
         if child is not None and child.returncode is None:
@@ -91,7 +91,7 @@ class SupervisedService:
             return await child.stop(term_s=self.service.stop_s)
         self._enter("running")
         status = await child.wait()
-        child.send_signal(signal.SIGKILL)  # to what it may have left in its group
+        child.send_signal(signal.SIGKILL)  # to processes that it may have left in its group
         return status
 
     def _enter(self, state: str) -> None:
