@@ -7,6 +7,7 @@ JSON, and the result is parsed as untrusted. Larger data goes through files that
 from __future__ import annotations
 
 import asyncio
+import errno
 import importlib
 import json
 import os
@@ -159,6 +160,11 @@ def _answer(request: _Request) -> dict[str, object]:
     except VlmHyperBenchError as error:
         kind = next((name for name, kind in _KINDS.items() if isinstance(error, kind)), "Unavailable")
         return {"error": {"kind": kind, "code": error.code, "message": error.message, "cure": error.cure}}
+    except OSError as error:
+        if error.errno == errno.EFBIG:  # the limit on the size of files
+            return {"error": TOO_MUCH}
+        code = "storage_full" if error.errno in {errno.ENOSPC, errno.EDQUOT} else None
+        return {"error": {"kind": "Unavailable", "code": code, "message": f"A file cannot be used: {error}."}}
     except Exception as error:  # noqa: BLE001 - every failure must reach the parent over the pipe
         return {"error": {"kind": "PluginFailure", "message": f"Reading failed: {type(error).__name__}: {error}."}}
 

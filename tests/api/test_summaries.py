@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from tests.api.conftest import Served
 from tests.api.test_files_and_workers import _add_file, _run
 from tests.shared.reports.builders import evidence
+from vlmhyperbench.errors import Unavailable
 from vlmhyperbench.summaries.codec import SCHEMA, to_json
 from vlmhyperbench.summaries.summarising import summarise_run
 from vlmhyperbench.summaries.summary import RunSummary
@@ -24,6 +26,18 @@ async def _shown(api: Served, content: bytes | None) -> RunDetail:
     if content is not None:
         await _add_file(api, run_id, "summary.json", content, kind="summary")
     return RunDetail.model_validate((await api.http.get(f"/runs/{run_id}")).json())
+
+
+async def test_a_storage_that_cannot_be_read_costs_a_run_its_summary_only(api: Served, tmp_path: Path) -> None:
+    run_id = await _run(api)
+    await _add_file(api, run_id, "summary.json", to_json(_summary()), kind="summary")
+    (stored,) = (tmp_path / "storage").rglob("summary.json")
+    stored.unlink()
+    stored.symlink_to("/proc/self/mem")  # reading its beginning is an error of the device
+    with pytest.raises(Unavailable):
+        await api.storage.open(str(stored.relative_to(tmp_path / "storage")), "0" * 64)
+    run = RunDetail.model_validate((await api.http.get(f"/runs/{run_id}")).json())
+    assert (run.quality, run.performance) == ([], None)
 
 
 def _summary() -> RunSummary:

@@ -22,7 +22,9 @@ GPUS = [Gpu(no=no, uuid=f"GPU-{letter}{no}00", name="x", memory_bytes=80) for no
         ("1,7,0", [1]),
         ("1,1,0", [1]),
         ("-1", []),
+        ("MIG-7", [2]),
+        ("MIG-8", []),
     ],
 )
 def test_a_worker_offers_what_its_engine_sees(chosen: str | None, left: list[int]) -> None:
-    assert [gpu.no for gpu in visible(GPUS, chosen)] == left
+    assert [gpu.no for gpu in visible(GPUS, chosen, parents={"MIG-7": "GPU-b200"})] == left

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import math
 import operator
 import os
@@ -19,13 +20,18 @@ import pytest
 
 from vlmhyperbench import bounded
 from vlmhyperbench.bounded import TOO_MUCH, ChildBounds, run_bounded
-from vlmhyperbench.errors import InvalidInput, NotFound, PluginFailure, VlmHyperBenchError
+from vlmhyperbench.errors import InvalidInput, NotFound, PluginFailure, Unavailable, VlmHyperBenchError
 
 MIB = 2**20
 
 
 def _run(function: Callable[..., object], *args: object, bounds: ChildBounds | None = None) -> object:
     return asyncio.run(run_bounded(function, *args, what="the file", bounds=bounds))  # type: ignore[arg-type]
+
+
+def fails_with(number: int) -> None:
+    """Fail as a file does that cannot be used."""
+    raise OSError(number, os.strerror(number))
 
 
 def raises(name: str) -> None:
@@ -68,6 +74,23 @@ def test_an_error_that_says_what_is_wrong_comes_back_as_it_was(
     with pytest.raises(kind) as raised:
         _run(raises, name)
     assert (raised.value.message, raised.value.cure, raised.value.code) == ("It is wrong.", "Correct it.", "odd")
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "code"),
+    [
+        (errno.ENOSPC, Unavailable, "storage_full"),
+        (errno.EIO, Unavailable, "unavailable"),
+        (errno.EFBIG, InvalidInput, "too_large"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_no_failure_of_the_plugin(
+    monkeypatch: pytest.MonkeyPatch, number: int, kind: type[VlmHyperBenchError], code: str
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    with pytest.raises(kind) as raised:
+        _run(fails_with, number)
+    assert raised.value.code == code
 
 
 def test_any_other_error_names_itself() -> None:

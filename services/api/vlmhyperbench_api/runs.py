@@ -7,8 +7,8 @@ from uuid import UUID
 
 from fastapi import APIRouter, Header
 
+from vlmhyperbench.db import artifacts, tallies, waits
 from vlmhyperbench.db import runs as rows
-from vlmhyperbench.db import tallies, waits
 from vlmhyperbench.db.tallies import Tally
 from vlmhyperbench.domain.states import RunState
 from vlmhyperbench.wire.answers import RunImport
@@ -137,17 +137,20 @@ async def list_runs(
 
 
 @router.get("/{run_id}")
-async def get_run(run_id: RunId, principal: Reader, session: Session, runtime: RuntimeOf) -> RunDetail:
+async def get_run(run_id: RunId, principal: Reader, runtime: RuntimeOf) -> RunDetail:
     """Return one run with its spec, phases, jobs, current progress, and quality and performance of its summary."""
     progress = await runtime.bus.progress(run_id)
-    run = await read_run(
-        session,
-        run_id,
-        project_id=principal.project_id,
-        progress=progress,
-        stale_s=runtime.settings.timers.stale_worker_s,
-    )
-    return await with_summary(session, runtime, run)
+    async with runtime.database.transaction() as session:
+        run = await read_run(
+            session,
+            run_id,
+            project_id=principal.project_id,
+            progress=progress,
+            stale_s=runtime.settings.timers.stale_worker_s,
+        )
+        files = await artifacts.of_run(session, run.id)
+    # The connection is free again: a slow storage must not hold one for each client that polls.
+    return await with_summary(runtime.storage, run, files)
 
 
 @router.post("/{run_id}/cancel")

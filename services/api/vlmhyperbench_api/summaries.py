@@ -3,40 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-from uuid import UUID
 
-from vlmhyperbench.db import artifacts
-from vlmhyperbench.db.engine import AsyncSession
+from vlmhyperbench.db.views import ArtifactView
 from vlmhyperbench.errors import Damaged
-from vlmhyperbench.runtime import Runtime
+from vlmhyperbench.storage import Storage
 from vlmhyperbench.wire.runs import RunDetail
 from vlmhyperbench.wire.summaries import GroupScore, Performance, QualityScore, SpeedGate, Spread
-from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.errors import InvalidInput, Unavailable
 
 if TYPE_CHECKING:
     from vlmhyperbench.summaries.scores import MetricIdentity, Score
     from vlmhyperbench.summaries.summary import RunSummary
 
 
-async def with_summary(session: AsyncSession, runtime: Runtime, run: RunDetail) -> RunDetail:
-    """Add quality and performance to a run; a run without a summary of the current version gets neither."""
-    summary = await _stored(session, runtime, run.id)
+async def with_summary(storage: Storage, run: RunDetail, files: Sequence[ArtifactView]) -> RunDetail:
+    """Add quality and performance to a run; without a readable summary of the current version it gets neither."""
+    summary = await _stored(storage, files)
     if summary is None:
         return run
     return run.model_copy(update={"quality": _quality(summary), "performance": _performance(summary)})
 
 
-async def _stored(session: AsyncSession, runtime: Runtime, run_id: UUID) -> RunSummary | None:
-    files = await artifacts.of_run(session, run_id)
+async def _stored(storage: Storage, files: Sequence[ArtifactView]) -> RunSummary | None:
     file = next((file for file in files if file.kind == "summary"), None)
     if file is None:
         return None
     try:
-        path = await runtime.storage.open(file.storage_key, file.sha256)
+        path = await storage.open(file.storage_key, file.sha256)
         return await asyncio.to_thread(_read, path)
-    except (Damaged, InvalidInput):
+    except (Damaged, InvalidInput, Unavailable):
         return None
 
 

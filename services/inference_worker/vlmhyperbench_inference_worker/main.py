@@ -24,9 +24,10 @@ from vlmhyperbench_inference_worker.standby import Standby
 
 def devices() -> list[DeviceInfo]:
     """List what an engine of this worker sees: the GPUs that are left to it, or the machine's one CPU slot."""
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     gpus = [
         DeviceInfo(no=gpu.no, kind="gpu", uuid=gpu.uuid, name=gpu.name, memory_bytes=gpu.memory_bytes)
-        for gpu in nvml.visible(nvml.inventory(), os.environ.get("CUDA_VISIBLE_DEVICES"))
+        for gpu in nvml.visible(nvml.inventory(), chosen, parents=nvml.mig_parents(chosen))
     ]
     memory = int(psutil.virtual_memory().total)
     return gpus or [DeviceInfo(no=0, kind="cpu", uuid=f"cpu-{platform.node()}", name="cpu", memory_bytes=memory)]

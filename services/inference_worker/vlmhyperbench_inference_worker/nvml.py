@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 
@@ -38,15 +39,21 @@ def _is_available() -> bool:
     return True
 
 
-def visible(gpus: Sequence[Gpu], chosen: str | None) -> list[Gpu]:
+def visible(gpus: Sequence[Gpu], chosen: str | None, *, parents: Mapping[str, str]) -> list[Gpu]:
     """Return the GPUs that `CUDA_VISIBLE_DEVICES` leaves to this process, by place or beginning of their UUID.
 
-    As CUDA reads it: without a value all, and none from the first entry on that names no GPU.
+    As CUDA reads it: without a value all, and none from the first entry on that names no GPU. A MIG slice stands for
+    the GPU that it is cut from: what NVML says of memory and energy is of that one.
+
+    Args:
+        gpus: every GPU of the machine.
+        chosen: the variable's value.
+        parents: UUID of a MIG slice → UUID of its GPU.
     """
     if chosen is None:
         return list(gpus)
     found: list[Gpu] = []
-    for entry in (part.strip() for part in chosen.split(",")):
+    for entry in (parents.get(part.strip(), part.strip()) for part in chosen.split(",")):
         named = [gpu for gpu in gpus if entry and (str(gpu.no) == entry or gpu.uuid.startswith(entry))]
         if len(named) != 1 or named[0] in found:
             break
@@ -70,6 +77,17 @@ def inventory() -> list[Gpu]:
                 memory_bytes=int(memory.total),
             )
         )
+    return found
+
+
+def mig_parents(chosen: str | None) -> dict[str, str]:
+    """Find the GPUs of the MIG slices that `CUDA_VISIBLE_DEVICES` names: UUID of the slice → UUID of its GPU."""
+    slices = [part.strip() for part in (chosen or "").split(",") if part.strip().startswith("MIG-")]
+    found = {}
+    for uuid in slices if slices and _is_available() else []:
+        with suppress(pynvml.NVMLError):  # it names no slice of this machine, so no GPU either
+            parent = pynvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(pynvml.nvmlDeviceGetHandleByUUID(uuid))
+            found[uuid] = _text(pynvml.nvmlDeviceGetUUID(parent))
     return found
 
 

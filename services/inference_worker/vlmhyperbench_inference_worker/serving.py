@@ -32,7 +32,7 @@ class WantedTarget:
 
     digest: str
     target: ModelTarget | EndpointTarget
-    secrets: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Name → value, as they are now."""
     load_timeout_s: float
 
@@ -44,7 +44,7 @@ class Measured:
     url: str
     headers: Mapping[str, str]
     """Header → name under which `secrets` holds its value."""
-    secrets: Mapping[str, str]
+    secrets: Mapping[str, str] = field(repr=False)
     """Name → value of a header; goes over the load generator's stdin only."""
     through: Literal["engine", "gateway"]
 

@@ -18,7 +18,7 @@ from vlmhyperbench.domain.judging import METRIC
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.domain.steps import STEPS, StepKind
 from vlmhyperbench.domain.units import NS_PER_S
-from vlmhyperbench.errors import NotFound
+from vlmhyperbench.errors import Damaged, NotFound
 from vlmhyperbench.facts.read import read_facts
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.storage import Storage
@@ -106,11 +106,14 @@ async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
 
 
 async def _summary(storage: Storage, files: Sequence[ArtifactView]) -> bytes | None:
-    """Read the summary of the run's newest report."""
+    """Read the summary of the run's newest report; None where there is none that is whole."""
     file = next((file for file in files if file.kind == "summary"), None)
     if file is None:
         return None
-    path = await storage.open(file.storage_key, file.sha256)
+    try:
+        path = await storage.open(file.storage_key, file.sha256)
+    except Damaged:
+        return None  # it is derived: the caller computes it anew
     return await asyncio.to_thread(path.read_bytes)
 
 

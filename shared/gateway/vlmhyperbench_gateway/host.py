@@ -320,15 +320,15 @@ class EngineHost:
 
 def _plan(adapter: Backend, request: LoadRequest, python: str) -> EngineLaunch | RemoteEngine:
     try:
-        return adapter.plan_engine(request, port=_free_port(), python=python)
+        port = _free_port()
+    except OSError as error:
+        raise LoadFailed(f"The engine cannot be started: {error}.") from error
+    try:
+        return adapter.plan_engine(request, port=port, python=python)
     except VlmHyperBenchError:
         raise
     except Exception as error:
         raise PluginFailure(f"The adapter {request.backend_class!r} failed to plan its engine: {error!r}.") from error
-
-
-def _wrap(error: OSError) -> LoadFailed:
-    return LoadFailed(f"The engine cannot be started: {error}.")
 
 
 def _free_port() -> int:

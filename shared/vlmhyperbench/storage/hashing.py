@@ -21,6 +21,8 @@ class _Version(NamedTuple):
     inode: int
     size_bytes: int
     mtime_ns: int
+    ctime_ns: int
+    """Cannot be set back, as a copy that keeps times sets back the modification."""
 
 
 def content_hash(path: Path) -> str:
@@ -30,8 +32,8 @@ def content_hash(path: Path) -> str:
         OSError: the file is not there or cannot be read.
     """
     status = path.stat()
-    version = _Version(path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-    is_settled = time.time_ns() - status.st_mtime_ns > _SETTLED_NS
+    version = _Version(path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    is_settled = time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > _SETTLED_NS
     return _remembered(version) if is_settled else _read(version)
 
 

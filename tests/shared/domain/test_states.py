@@ -12,6 +12,7 @@ from vlmhyperbench.domain.states import (
     ExperimentState,
     JobEvent,
     JobState,
+    PhaseState,
     RunEvent,
     RunState,
     experiment_state,
@@ -34,6 +35,10 @@ def test_a_run_that_has_ended_never_changes(state: RunState, events: list[RunEve
         following = next_run_state(state, event)
         assert following is None or not state.is_terminal
         state = following or state
+
+
+def test_a_phase_is_open_until_it_counts_or_is_void() -> None:
+    assert [state for state in PhaseState if not state.is_terminal] == [PhaseState.OPEN]
 
 
 @pytest.mark.parametrize("state", [state for state in JobState if not state.is_terminal])

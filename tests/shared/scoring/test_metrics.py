@@ -19,6 +19,17 @@ class Broken:
         raise ZeroDivisionError("no weights")
 
 
+class Indescribable:
+    """A class whose description cannot be made."""
+
+    def __init__(self, *, profile: str, known: bool = False) -> None:
+        self._error = InvalidInput("It lacks its table.") if known else ZeroDivisionError("no table")
+
+    @property
+    def description(self) -> None:
+        raise self._error
+
+
 def test_a_registered_metric_is_opened_in_its_profile() -> None:
     anls = open_metric(EXACT.model_copy(update={"name": "anls", "class_path": "anls", "profile": "inclusive"}))
     assert (anls.description.name, anls.description.profile) == ("anls", "inclusive")
@@ -40,6 +51,8 @@ def test_params_are_keywords_and_the_pinned_profile_wins_over_them() -> None:
         ({"params": {"strip_punct": "no"}}, InvalidInput, "strip_punct is true or false, not 'no'"),
         ({"version": "2.0.0"}, Conflict, "pins the metric exact_match 2.0.0, but 1.0.0 is installed"),
         ({"class_path": f"{__name__}:Broken"}, PluginFailure, "cannot be constructed: no weights"),
+        ({"class_path": f"{__name__}:Indescribable"}, PluginFailure, "cannot describe itself: no table"),
+        ({"class_path": f"{__name__}:Indescribable", "params": {"known": True}}, InvalidInput, "lacks its table"),
     ],
 )
 def test_a_metric_that_cannot_be_had_says_why(changes: dict[str, object], error: type[Exception], message: str) -> None:

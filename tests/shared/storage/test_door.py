@@ -55,9 +55,11 @@ def _sha256(content: bytes) -> str:
 
 
 def _settle(path: Path) -> None:
-    """Let a file be older than the tick of a clock."""
+    """Let a file be older than the tick of a clock; the time of its last change cannot be set, so wait for it."""
     written_ns = time.time_ns() - 10_000_000_000
     os.utime(path, ns=(written_ns, written_ns))
+    while time.time_ns() - path.stat().st_ctime_ns <= 150_000_000:
+        time.sleep(0.01)
 
 
 async def test_what_was_stored_is_opened_by_key_and_hash(storage: Storage) -> None:
@@ -109,6 +111,19 @@ async def test_a_file_that_is_put_in_its_place_is_refused_whatever_its_size_and_
     other.write_bytes(b"wrong")
     os.utime(other, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns))
     other.replace(path)
+    with pytest.raises(Damaged):
+        await storage.open("file", stored.sha256)
+
+
+async def test_a_content_of_the_same_size_with_the_times_set_back_is_refused(tmp_path: Path) -> None:
+    storage = open_storage(str(tmp_path))
+    stored = storage.put("file", b"right")
+    path = tmp_path / "file"
+    _settle(path)
+    assert await storage.open("file", stored.sha256)
+    before = path.stat()
+    path.write_bytes(b"wrong")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     with pytest.raises(Damaged):
         await storage.open("file", stored.sha256)
 
