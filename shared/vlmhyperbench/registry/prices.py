@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from decimal import Decimal
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +18,11 @@ from vlmhyperbench.extras import needed_for
 from vlmhyperbench.registry.values import Strict
 
 if TYPE_CHECKING:
-    from genai_prices.types import PriceCalculation, Tier, TieredPrices
+    from genai_prices.types import ModelInfo, ModelPrice, PriceCalculation, Tier, TieredPrices
+
+_PRICED = frozenset({"input_mtok", "output_mtok", "cache_read_mtok"})
+_NEVER_USED = re.compile("cache_write|audio|web_searches|storage_searches")
+"""Listed components that no request of a run uses: none writes a cache by itself, sends audio or searches."""
 
 
 class WrittenPrices(Prices):
@@ -50,7 +55,7 @@ def pinned(choice: WrittenPrices | ListedPrices) -> Prices:
     """Return the prices that an entry names.
 
     Raises:
-        LookupError: the list has none for this provider and model.
+        LookupError: the list has none for this provider and model, or none that a run's tokens determine.
         Unavailable: the list is not installed.
     """
     if isinstance(choice, ListedPrices):
@@ -90,6 +95,10 @@ def _as_prices(found: PriceCalculation, name: str) -> Prices:
     given = (price.input_mtok, price.output_mtok, price.cache_read_mtok)
     if None in given[:2]:
         raise LookupError(f"{name} lists no price by the token for {where}")
+    if unpriced := _components_not_priced(price):
+        raise LookupError(f"{name} lists for {where} what is not priced here: {', '.join(unpriced)}")
+    if _depends_on_the_hour(found.model):
+        raise LookupError(f"{name} lists prices for {where} that depend on the time of day")
     prompt, completion, cached = map(_below_every_tier, given)
     return Prices(
         prompt_per_million=prompt,
@@ -99,6 +108,25 @@ def _as_prices(found: PriceCalculation, name: str) -> Prices:
         source=f"{name}: {where}",
         date=datetime.datetime.now(datetime.UTC).date(),
     )
+
+
+def _components_not_priced(price: ModelPrice) -> list[str]:
+    """Return the components that a run's answers may be charged for beyond their prompt and completion tokens."""
+    listed = {name for name, value in vars(price).items() if value is not None and not name.startswith("_")}
+    return sorted(name for name in listed - _PRICED if not _NEVER_USED.search(name))
+
+
+def _depends_on_the_hour(model: ModelInfo) -> bool:
+    """Whether another price holds at another time of today; the last listed price whose condition is met holds."""
+    from genai_prices.types import TimeOfDateConstraint
+
+    now = datetime.datetime.now(datetime.UTC)
+    for conditional in reversed(model.prices if isinstance(model.prices, list) else []):
+        if isinstance(conditional.constraint, TimeOfDateConstraint):
+            return True
+        if conditional.constraint is None or conditional.constraint.active(now):
+            return False
+    return False
 
 
 def _tiers(price: Decimal | TieredPrices | None) -> list[Tier]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import datetime
 import sys
+from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,6 +39,19 @@ def problems(root: Path, target: dict[str, object]) -> list[str]:
     with pytest.raises(RegistryErrors) as caught:
         pin(root, {}, target)
     return [str(one) for one in caught.value.errors]
+
+
+def listed(monkeypatch: pytest.MonkeyPatch, prices: Callable[[Any, Any], object]) -> None:
+    """List other prices for gpt-4o; `prices` gets the types of the list, and a price by the token to add to."""
+    types = pytest.importorskip("genai_prices.types")
+    found = pytest.importorskip("genai_prices").calc_price(
+        types.Usage(input_tokens=1, output_tokens=1), "gpt-4o", provider_id="openai"
+    )
+
+    def price(**components: Decimal) -> object:
+        return types.ModelPrice(input_mtok=Decimal(1), output_mtok=Decimal(2), **components)
+
+    monkeypatch.setattr(found.model, "prices", prices(types, price))
 
 
 def test_the_most_particular_prices_are_pinned(tmp_path: Path) -> None:
@@ -117,6 +133,66 @@ def test_what_the_list_does_not_know_is_a_problem_where_it_was_asked_for(tmp_pat
     assert "no-such-model" in wrong
     spec = pin(tmp_path, {}, {**LISTED, "model_name": "no-such-model"})
     assert (spec.prices, "no-such-model" in (spec.unpriced or "")) == (None, True)
+
+
+@pytest.mark.parametrize(
+    ("component", "is_priced"),
+    [
+        ("requests_kcount", False),
+        ("input_image_mtok", False),
+        ("output_image_mtok", False),
+        ("output_reasoning_mtok", False),
+        ("output_citation_mtok", False),
+        ("cache_write_mtok", True),
+        ("input_audio_mtok", True),
+        ("web_searches_kcount", True),
+        ("storage_searches_kcount", True),
+    ],
+)
+def test_a_listed_component_that_is_not_priced_makes_the_price_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, component: str, *, is_priced: bool
+) -> None:
+    listed(monkeypatch, lambda types, price: price(**{component: Decimal(1)}))
+    spec = pin(tmp_path, {}, LISTED)
+    assert ((spec.prices is not None), component in (spec.unpriced or "")) == (is_priced, not is_priced)
+    if not is_priced:
+        [wrong] = problems(tmp_path, {"model": "m", "prices": {"provider": "openai", "model": "gpt-4o"}})
+        assert component in wrong
+
+
+def test_a_price_that_depends_on_the_time_of_day_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def by_the_hour(types: Any, price: Any) -> object:
+        noon = types.TimeOfDateConstraint(start_time=datetime.time(0), end_time=datetime.time(12))
+        return [types.ConditionalPrice(prices=price()), types.ConditionalPrice(noon, prices=price())]
+
+    def since(day: datetime.date) -> Callable[[Any, Any], object]:
+        def prices(types: Any, price: Any) -> object:
+            return [
+                *by_the_hour(types, price),  # type: ignore[misc]
+                types.ConditionalPrice(types.StartDateConstraint(day), prices=price()),
+            ]
+
+        return prices
+
+    for prices, is_known in (
+        (by_the_hour, False),
+        (since(datetime.date(9999, 1, 1)), False),
+        (since(datetime.date(2020, 1, 1)), True),
+    ):
+        listed(monkeypatch, prices)
+        spec = pin(tmp_path, {}, LISTED)
+        assert (spec.prices is not None, "time of day" in (spec.unpriced or "")) == (is_known, not is_known)
+
+
+def test_of_prices_by_their_first_day_the_one_of_today_is_pinned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later = datetime.date(9999, 1, 1)
+    listed(
+        monkeypatch,
+        lambda types, price: [types.ConditionalPrice(types.StartDateConstraint(later), prices=price())],
+    )
+    assert pin(tmp_path, {}, LISTED).prices is not None
 
 
 def test_a_list_that_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
