@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from dataclasses import replace
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -57,3 +58,16 @@ async def test_a_run_that_ended_otherwise_since_its_summary_was_made_says_so(
     bundle = await _reported(runtime, cpu, tmp_path)
     assert _row(bundle)["state"] == "PARTIAL"
     assert _row(replace(bundle, state=RunState.CANCELLED))["state"] == "CANCELLED"
+
+
+def _damage(storage: Path) -> None:
+    (summary,) = storage.rglob("summary.json")
+    summary.write_bytes(b"cut short")
+
+
+async def test_a_damaged_summary_is_computed_anew(runtime: Runtime, cpu: CpuChildren, tmp_path: Path) -> None:
+    bundle = await _reported(runtime, cpu, tmp_path)
+    _damage(Path(runtime.settings.storage_url))
+    again = await read_bundle(runtime, UUID(bundle.id))
+    assert again.summary is None
+    assert _row(again) == _row(bundle)
