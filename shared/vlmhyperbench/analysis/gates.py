@@ -283,7 +283,7 @@ def _speed(rule: SpeedRule, baseline: Side, other: Side) -> Check:
         return Check(rule=rule.speed, status="inconclusive", message=why)
     if baseline.is_interrupted or other.is_interrupted:
         return Check(rule=rule.speed, status="inconclusive", message="A run was interrupted, or timed in part.")
-    if not before or after is None:
+    if before is None or after is None:
         return Check(rule=rule.speed, status="inconclusive", message="It was not measured in both runs.")
     if rule.speed == MEMORY and (of := two_kinds_of_memory(baseline.headline, other.headline)):
         return Check(rule=rule.speed, status="inconclusive", message=of)
@@ -293,6 +293,9 @@ def _speed(rule: SpeedRule, baseline: Side, other: Side) -> Check:
     apart = measured_apart(baseline.measurement, other.measurement)
     if apart:
         return Check(rule=rule.speed, status="inconclusive", message=f"The runs differ in {', '.join(apart)}.")
+    if before == 0:
+        message = f"The baseline's is 0, so there is no relative change; the run's is {after:.4g}."
+        return Check(rule=rule.speed, status="inconclusive", message=message)
     change = after / before - 1
     is_over = rule.max_increase is not None and after > before * (1 + rule.max_increase)
     is_under = rule.max_decrease is not None and after < before * (1 - rule.max_decrease)

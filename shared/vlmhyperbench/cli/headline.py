@@ -116,9 +116,16 @@ def _row(
         whose = f" {row.get('peak_memory_of')}" if len(of_memory) > 1 else ""
         cells.append(None if memory is None else f"{memory / 2**20:.0f}{whose}")
     if is_priced:
-        price = row.get("cost_per_answer")
-        cells.append("unknown" if price is None else f"{price:.4g} {row.get('cost_currency')}")
+        cells.append(_cost_per_answer(row))
     return cells
+
+
+def _cost_per_answer(row: dict[str, Any]) -> str:
+    price, validity = row.get("cost_per_answer"), row.get("validity")
+    if price is None:
+        return "unknown"
+    void = f" {_void(validity)}" if row.get("cost_basis") == "hours" and validity in _NO_MEASURES else ""
+    return f"{price:.4g} {row.get('cost_currency')}{void}"
 
 
 def _metric(found: dict[str, Any] | None) -> str | None:
@@ -158,7 +165,9 @@ def _cost(headline: Headline) -> str | None:
     amounts = [(headline.cost_per_answer, "an answer"), (headline.cost_total, "in all")]
     if headline.cost_per_million_tokens is not None:
         amounts.insert(1, (headline.cost_per_million_tokens, "a million tokens"))
-    return f"cost in {headline.cost_currency}: {', '.join(f'{amount:.4g} {what}' for amount, what in amounts)}"
+    is_void = headline.cost_basis == "hours" and headline.validity in _NO_MEASURES
+    void = f" ({_void(headline.validity)}, the report says why)" if is_void else ""
+    return f"cost in {headline.cost_currency}{void}: {', '.join(f'{amount:.4g} {what}' for amount, what in amounts)}"
 
 
 def _headline_row(run: Run) -> dict[str, JsonValue]:

@@ -268,18 +268,52 @@ def _known_costs(comparison: Comparison) -> list[tuple[str, float | None, float 
     return [(name, first, second) for name, first, second in found if first is not None or second is not None]
 
 
+def _is_one_measurement(comparison: Comparison) -> bool:
+    """Whether both runs are whole, valid and measured alike: only then are their speeds compared."""
+    sides = (comparison.baseline, comparison.other)
+    is_void = any(samples.side.is_interrupted or _validity(samples) == "invalid" for samples in sides)
+    return not is_void and not measured_apart(*(samples.side.measurement for samples in sides))
+
+
+def _is_by_the_hour(samples: Samples) -> bool:
+    prices = samples.side.spec.get("prices")
+    return isinstance(prices, Mapping) and prices.get("per_hour") is not None
+
+
 def _costs(comparison: Comparison) -> list[Table]:
-    """Lay the costs beside each other; nothing where neither is known."""
+    """Lay the costs beside each other; nothing where neither is known.
+
+    A cost by the hour is a speed, and a cost in all is that of the samples: each changes only where speeds do.
+    """
     known, headlines = _known_costs(comparison), _headlines(comparison)
+    sides = (comparison.baseline, comparison.other)
+    hourly = [samples for samples in sides if _is_by_the_hour(samples)]
+    void = [samples.name for samples in hourly if _validity(samples) == "invalid"]
+    is_measure = _is_one_measurement(comparison)
     why = why_costs_differ_in_kind(*headlines)
     columns = (Column(title="cost"), *(Column(title=title, kind="number") for title in ("baseline", "other", "change")))
     rows = []
     for name, *amounts in known:
         before, after = amounts
-        change = f"{round(after / before - 1, 2) + 0.0:+.0%}" if not why and before and after is not None else "–"
+        may_be_compared = is_measure or not (hourly or name == "cost_total")
+        change = _change(before, after) if may_be_compared and not why else "–"
         written = (_money(amount, headline) for amount, headline in zip(amounts, headlines, strict=True))
         rows.append((_COSTS[name], *written, change))
-    return [Table(name="costs", title="Cost", columns=columns, rows=tuple(rows), note=why or "")] if rows else []
+    if not rows:
+        return []
+    note = why or ""
+    if not why and not is_measure:
+        withheld = "costs by the hour are" if hourly else "what they cost in all is"
+        note = f"Speeds of the two runs are not compared, and so {withheld} not either."
+    if void:
+        note = f"{INVALID} as measurements: the costs by the hour of {listed(void)}; their reports say why. {note}"
+    title = f"Cost: {INVALID}" if void else "Cost"
+    return [Table(name="costs", title=title, columns=columns, rows=tuple(rows), note=note.rstrip())]
+
+
+def _change(before: float | None, after: float | None) -> str:
+    """Write a relative change; a dash where one is not known, or where the baseline is 0."""
+    return f"{round(after / before - 1, 2) + 0.0:+.0%}" if before and after is not None else "–"
 
 
 def _money(amount: float | None, headline: Mapping[str, JsonValue]) -> str:
@@ -291,11 +325,12 @@ def _speeds(comparison: Comparison) -> Table:
     broken = any(samples.side.is_interrupted for samples in sides)
     void = [samples.name for samples in sides if _validity(samples) == "invalid"]
     apart = _measured_apart(*sides)
+    is_one = _is_one_measurement(comparison)
     of_memory = two_kinds_of_memory(*(samples.side.headline for samples in sides))
     found: list[tuple[Cell, ...]] = []
     for name, before, after in _measured_speeds(comparison):
-        is_measure = not of_memory if name == MEMORY else not (void or broken or apart)
-        change = f"{round(after / before - 1, 2) + 0.0:+.0%}" if is_measure and before and after is not None else "–"
+        is_measure = not of_memory if name == MEMORY else is_one
+        change = _change(before, after) if is_measure else "–"
         unit = 2**20 if name == MEMORY else 1
         before, after = (None if value is None else value / unit for value in (before, after))
         found.append((_SPEEDS[name], write_number(before, 1), write_number(after, 1), change))

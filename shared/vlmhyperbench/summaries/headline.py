@@ -30,6 +30,7 @@ def headline_row(summary: RunSummary) -> dict[str, JsonValue]:
         "cost_total": performance.cost.total,
         "cost_per_answer": performance.cost.per_answer,
         "cost_per_million_tokens": performance.cost.per_million_tokens,
+        "cost_basis": performance.cost.basis,
         "cost_currency": performance.cost.currency,
         "cost_unknown": performance.cost.unknown,
         "goodput_per_s": performance.goodput.per_s if performance.goodput else None,

@@ -136,6 +136,8 @@ class Headline(Output):
     cost_per_answer: float | None = None
     cost_per_million_tokens: float | None = None
     """Per million tokens of prompt and completion together."""
+    cost_basis: str | None = None
+    """`tokens`, or `hours`: a cost by the hour is a speed, and counts as one where `validity` says so."""
     cost_currency: str | None = None
     cost_unknown: str | None = None
 

@@ -331,3 +331,14 @@ def test_a_cost_decides_only_where_both_are_known_in_one_currency() -> None:
     assert status(rule, baseline=costing(1.0), other=costing(1.2)) == "failed"
     assert status(rule, baseline=costing(1.0), other=costing(1.0, "USD")) == "inconclusive"
     assert status(rule, baseline=costing(1.0), other=costing(None)) == "inconclusive"
+
+
+def test_a_baseline_of_0_is_measured_and_has_no_relative_change() -> None:
+    rule = {"speed": "latency_p50_ms", "max_increase": 1}
+    (zero, unknown) = (replace(SIDE, headline={**SIDE.headline, "latency_p50_ms": before}) for before in (0, None))
+    (of_zero,), (of_unknown,) = (run(rule, baseline=baseline) for baseline in (zero, unknown))
+    assert (of_zero.status, of_unknown.status) == ("inconclusive", "inconclusive")
+    assert "is 0" in of_zero.message
+    assert "not measured" not in of_zero.message
+    assert "not measured" in of_unknown.message
+    assert status(rule, other=zero) == "passed"

@@ -196,6 +196,28 @@ def test_a_run_ends_with_its_cost_or_with_why_it_is_unknown(capsys: pytest.Captu
     assert (columns[-1], priced[-1], unknown[-1]) == ("cost per answer", "0.00036 EUR", "unknown")
 
 
+@pytest.mark.parametrize(
+    ("basis", "validity", "mark"),
+    [
+        ("hours", "invalid", "INVALID"),
+        ("hours", "interrupted", "interrupted"),
+        ("hours", "valid", None),
+        ("tokens", "invalid", None),
+    ],
+)
+def test_a_cost_by_the_hour_is_marked_where_the_speeds_are_no_measure(
+    capsys: pytest.CaptureFixture[str], basis: str, validity: str, mark: str | None
+) -> None:
+    cost = {"cost_per_answer": 0.5, "cost_total": 1.0, "cost_currency": "EUR", "cost_basis": basis}
+    run = _shown_run(headline={**HEADLINE, **cost, "validity": validity})
+    print_scores(run)
+    line = capsys.readouterr().out.splitlines()[-1]
+    assert line.startswith(f"cost in EUR ({mark}, the report says why): " if mark else "cost in EUR: ")
+    print_runs([run])
+    _, row = capsys.readouterr().out.splitlines()
+    assert row.split("\t")[-1] == (f"0.5 EUR {mark}" if mark else "0.5 EUR")
+
+
 def test_a_run_without_a_report_prints_no_scores(capsys: pytest.CaptureFixture[str]) -> None:
     print_scores(_shown_run())
     assert capsys.readouterr().out == ""

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from pydantic import JsonValue
 
-from tests.shared.reports.test_comparing import GOOD, run, samples
+from tests.shared.reports.builders import run_spec
+from tests.shared.reports.test_comparing import BASELINE, GOOD, run, samples
+from vlmhyperbench.domain.prices import Prices
+from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.reports.comparing import compare, rows, tables
 from vlmhyperbench.reports.document import Table
+from vlmhyperbench.summaries.evidence import RunEvidence
+from vlmhyperbench_text_metrics import Cer, ExactMatch
 
 
 def test_memory_is_written_in_mib_and_what_did_not_change_has_no_minus() -> None:
@@ -54,3 +60,54 @@ def test_costs_are_compared_where_both_are_known_in_one_currency() -> None:
     assert half.rows[0][2:] == ("unknown", "–")
     assert "nobody wrote prices" in half.note
     assert costs(unknown, unknown) is None
+
+
+TOKENS = Prices(prompt_per_million=2.5, completion_per_million=10.0)
+HOURS = Prices(per_hour=36.0)
+
+
+def priced(of: RunEvidence, prices: Prices) -> RunEvidence:
+    return replace(of, spec=of.spec.model_copy(update={"prices": prices}))
+
+
+def costs_of(baseline: RunEvidence, other: RunEvidence) -> Table:
+    (costs,) = [table for table in tables(compare(samples(baseline), samples(other))) if table.name == "costs"]
+    return costs
+
+
+def changes_of(table: Table) -> dict[object, object]:
+    return {row[0]: row[-1] for row in table.rows}
+
+
+ALIKE = {"per answer": "+0%", "per million tokens": "+0%", "in all": "+0%"}
+NOTHING = dict.fromkeys(ALIKE, "–")
+BUSIER = run_spec(metrics=(ExactMatch(), Cer()), on_invalid="zero", scenario=ScenarioSpec(in_flight=8))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        run("elsewhere", ["yes"] * 6, manifest_id="8" * 64),
+        run("busier", ["yes"] * 6, spec=BUSIER),
+        BASELINE,  # its speeds are INVALID
+    ],
+)
+def test_a_cost_in_all_or_by_the_hour_changes_only_where_speeds_do(other: RunEvidence) -> None:
+    for prices in (TOKENS, HOURS):
+        assert changes_of(costs_of(priced(GOOD, prices), priced(GOOD, prices))) == ALIKE
+    by_token = costs_of(priced(GOOD, TOKENS), priced(other, TOKENS))
+    assert changes_of(by_token) == {**ALIKE, "in all": "–"}
+    by_hour = costs_of(priced(GOOD, HOURS), priced(other, HOURS))
+    assert changes_of(by_hour) == NOTHING
+    mixed = costs_of(priced(GOOD, TOKENS), priced(other, HOURS))
+    assert changes_of(mixed) == NOTHING
+    assert by_token.note
+    assert by_hour.note
+
+
+def test_a_cost_by_the_hour_is_invalid_in_a_comparison_where_the_speeds_are() -> None:
+    by_hour, by_token = (costs_of(priced(BASELINE, prices), priced(GOOD, prices)) for prices in (HOURS, TOKENS))
+    assert by_hour.title == "Cost: INVALID"
+    assert BASELINE.name in by_hour.note
+    assert GOOD.name not in by_hour.note
+    assert by_token.title == "Cost"

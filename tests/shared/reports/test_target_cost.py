@@ -8,7 +8,7 @@ from dataclasses import replace
 import polars
 import pytest
 
-from tests.shared.reports.builders import comparison_of, document_of, evidence, fact, facts_frame, run_spec
+from tests.shared.reports.builders import MS, comparison_of, document_of, evidence, fact, facts_frame, run_spec
 from vlmhyperbench.domain.prices import Prices
 from vlmhyperbench.reports.document import Document, Table
 from vlmhyperbench.summaries.costs import usage_of
@@ -32,13 +32,18 @@ def priced(prices: Prices | None, **changes: object) -> RunEvidence:
     return evidence(ROWS, metrics=(ExactMatch(),), spec=spec)
 
 
-def row_of(document: Document, no: int = 0) -> dict[str, str]:
+def cost_table_of(document: Document) -> Table:
     [table] = [
         block
         for section in document.sections
         for block in section.blocks
         if isinstance(block, Table) and block.name == "cost"
     ]
+    return table
+
+
+def row_of(document: Document, no: int = 0) -> dict[str, str]:
+    table = cost_table_of(document)
     return {column.title: str(cell) for column, cell in zip(table.columns, table.rows[no], strict=True)}
 
 
@@ -57,6 +62,20 @@ def test_an_hour_is_counted_from_the_first_request_to_the_last_answer() -> None:
     window_s = document.data[run.id]["performance"]["window_s"]  # type: ignore[index, call-overload]
     assert document.headline[0]["cost_total"] == pytest.approx(36.0 * window_s / 3600)
     assert "hours" in row_of(document)["how it is known"]
+
+
+def test_a_cost_by_the_hour_is_void_where_the_speeds_are() -> None:
+    for prices, basis, mark in ((HOURS, "hours", "\u00a0· INVALID"), (TOKENS, "tokens", "")):
+        late = priced(prices)
+        late = replace(late, facts=late.facts.with_columns(sent_ns=polars.col("scheduled_ns") + 3 * MS))
+        document = document_of(late)
+        assert (document.headline[0]["cost_basis"], document.headline[0]["validity"]) == (basis, "invalid")
+        [tile] = [tile for tile in document.tiles if tile.label.startswith("cost per answer")]
+        assert (tile.label, tile.tone) == (f"cost per answer{mark}", "bad" if mark else "neutral")
+        assert cost_table_of(document).title == f"Cost{mark}"
+        several = comparison_of("e", "Experiment", "DONE", [late, replace(late, id="other", name="other")])
+        assert cost_table_of(several).title == "Cost"
+        assert row_of(several, 1)["run"] == f"other{mark}"
 
 
 def test_a_report_shows_the_cost_with_source_and_date() -> None:

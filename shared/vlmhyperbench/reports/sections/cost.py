@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from vlmhyperbench.analysis.costs import Cost
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.reports.document import Cell, Column, Table
+from vlmhyperbench.reports.sections.validity import marked
 from vlmhyperbench.reports.sections.wording import write_money
+from vlmhyperbench.summaries.speeds import Performance
 
 _COUNTED = (
     "Of the answers that this run asked for itself. Warm-up, the probe, failed requests and what is kept of other runs "
@@ -23,9 +25,14 @@ def prices_in_words(spec: RunSpec) -> str:
     return f"{spec.prices.in_words} ({spec.prices.origin})"
 
 
-def cost_table(runs: Sequence[tuple[str, Cost]]) -> Table:
+def marked_cost(text: str, performance: Performance) -> str:
+    """Write beside the title of a cost that it is void: one by the hour is void where the speeds are."""
+    return marked(text, performance) if performance.cost.basis == "hours" else text
+
+
+def cost_table(runs: Sequence[tuple[str, Performance]]) -> Table:
     """Lay the cost of one or several runs out, a row each."""
-    costs = [cost for _, cost in runs]
+    costs = [performance.cost for _, performance in runs]
     currencies = {cost.currency for cost in costs if cost.total is not None}
     note = _COUNTED + (_HOURS if any(cost.basis == "hours" for cost in costs) else "")
     if len(currencies) > 1:
@@ -33,7 +40,7 @@ def cost_table(runs: Sequence[tuple[str, Cost]]) -> Table:
     several = len(runs) > 1
     return Table(
         name="cost",
-        title="Cost",
+        title="Cost" if several else marked_cost("Cost", runs[0][1]),
         columns=(
             *((Column(title="run"),) if several else ()),
             *(
@@ -42,7 +49,10 @@ def cost_table(runs: Sequence[tuple[str, Cost]]) -> Table:
             ),
             Column(title="how it is known"),
         ),
-        rows=tuple((*((name,) if several else ()), *_cells(cost)) for name, cost in runs),
+        rows=tuple(
+            (*((marked_cost(name, performance),) if several else ()), *_cells(performance.cost))
+            for name, performance in runs
+        ),
         note=note,
         is_collapsed=not currencies,
     )

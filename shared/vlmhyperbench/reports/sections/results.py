@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vlmhyperbench.reports.document import Section, Tile, write_estimate, write_interval, write_number
+from vlmhyperbench.reports.sections.cost import marked_cost
 from vlmhyperbench.reports.sections.counting import counts_table
 from vlmhyperbench.reports.sections.quality import headline_table, overall
 from vlmhyperbench.reports.sections.validity import marked, tone_of_speed
@@ -41,7 +42,9 @@ def tiles_of(summary: RunSummary) -> tuple[Tile, ...]:
         detail = f"{write_money(cost)} in all"
         if cost.per_million_tokens is not None:
             detail += f", {write_money(cost, cost.per_million_tokens)} per million tokens"
-        tiles.append(Tile(label="cost per answer", value=write_money(cost, cost.per_answer), detail=detail))
+        label, value = marked_cost("cost per answer", performance), write_money(cost, cost.per_answer)
+        tone = tone_of_speed(performance) if cost.basis == "hours" else "neutral"
+        tiles.append(Tile(label=label, value=value, detail=detail, tone=tone))
     failures = counts.model_failures + counts.infrastructure_failures + counts.missing
     stopped = ", then it stopped" if summary.is_stopped else ""
     tiles.append(

@@ -132,7 +132,7 @@ def _chapter(lead: str, runs: Sequence[RunSummary], drawn: Sequence[Block]) -> S
         *([adjusted] if adjusted is not None else []),
         *drawn,
         *([taken] if taken is not None else []),
-        cost_table([(name, speeds.cost) for name, speeds in named]),
+        cost_table(named),
         *([harness_table(harnesses)] if any(harness is not None for _, harness in harnesses) else []),
     ]
     return Section(name="performance", title="Performance", lead=lead, blocks=tuple(blocks))
