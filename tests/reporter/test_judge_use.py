@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-import polars
+from collections.abc import Sequence
 
-from tests.shared.reports.builders import fact, facts_frame
+import polars
+import pytest
+
+from tests.shared.domain.builders_of_jobs import judge_metric
+from tests.shared.reports.builders import claim, fact, facts_frame
+from vlmhyperbench.domain.specs import EndpointTarget
+from vlmhyperbench.summaries.records import ClaimEvidence, JudgeUse
 from vlmhyperbench_reporter.reading import use_of_judge
 
 UNCOUNTED = {"prompt_tokens": None, "completion_tokens": None}
@@ -15,13 +21,20 @@ def _verdicts(*changes: dict[str, object]) -> polars.DataFrame:
     return facts_frame([fact(no, "yes", "yes", **change) for no, change in enumerate(changes)])
 
 
+def _use(verdicts: polars.DataFrame, *, claims: Sequence[ClaimEvidence] = (), **judging: object) -> JudgeUse:
+    """What a judge of two answers took: the first answer is of a page, the second of three."""
+    images = ({"images": ["a"]}, {"images": ["a", "b", "c"]})
+    answers = facts_frame([fact(no, "yes", "yes", **shown) for no, shown in enumerate(images)])
+    return use_of_judge(judge_metric(**judging), verdicts, answers, total=2, claims=claims)
+
+
 def _tokens(*changes: dict[str, object]) -> tuple[int | None, int | None]:
-    use = use_of_judge("judged@v1", _verdicts(*changes))
+    use = _use(_verdicts(*changes))
     return use.prompt_tokens, use.completion_tokens
 
 
 def test_counts_are_summed_up() -> None:
-    use = use_of_judge("judged@v1", _verdicts({}, {}, {"is_kept": True}))
+    use = _use(_verdicts({}, {}, {"is_kept": True}))
     assert (use.metric, use.requests, use.kept, use.failed) == ("judged@v1", 3, 1, 0)
     assert (use.prompt_tokens, use.completion_tokens, use.busy_s) == (200, 22, 0.041)
     assert use.answers == 2
@@ -43,3 +56,22 @@ def test_what_was_known_already_or_failed_or_never_asked_leaves_the_sum_known() 
 def test_a_sum_is_longer_than_its_counts() -> None:
     many = {"prompt_tokens": 2**31 - 1}
     assert _tokens(many, many) == (2**32 - 2, 22)
+
+
+def test_a_judge_is_shown_the_images_of_each_answer_in_every_order_and_repeat() -> None:
+    unlike = {"images": ["x"] * 50}  # of the sample that happens to have the verdict's number
+    assert _use(_verdicts(*[unlike] * 8), repeats=2, images=True).images == 16
+    assert _use(_verdicts(unlike, unlike, unlike), images=True, swap=False, repeats=2).images == 5
+
+
+def test_a_judge_that_sees_no_images_took_none() -> None:
+    assert _use(_verdicts({}, {}, {}, {})).images == 0
+
+
+@pytest.mark.parametrize(("is_endpoint", "seconds"), [(True, 1.0), (False, 2.0)])
+def test_time_of_claims_side_by_side_counts_once_where_one_endpoint_judged(is_endpoint: bool, seconds: float) -> None:
+    times = {"scheduled_ns": 0, "latency_ns": 10**9, "stream_end_ns": 10**9}
+    verdicts = _verdicts({**times, "claim_id": "first"}, {**times, "claim_id": "second"})
+    judging = {"target": EndpointTarget(endpoint="http://judge.example/v1", model_name="wise")} if is_endpoint else {}
+    claims = [claim(id=name, job="JUDGE") for name in ("first", "second")]
+    assert _use(verdicts, claims=claims, **judging).window_s == seconds

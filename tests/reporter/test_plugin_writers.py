@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,13 @@ class Leaves:
     def write(self, report):
         os._exit(0)
 
+class Replaces:
+    def write(self, report):
+        folder, = Path(os.environ["TMPDIR"]).glob("vlmhb-report-*")
+        folder.rename(folder.parent / "moved")
+        folder.symlink_to(folder.parent / "moved")
+        return text(b"x")
+
 class Settings:
     def write(self, report):
         return text(repr(sorted(name for name in os.environ if name.startswith("VLMHB_"))).encode())
@@ -120,7 +128,7 @@ async def test_whoever_fails_fails_alone() -> None:
         ("Header", "plugin_failure"),
         ("Endless", "too_large"),
         ("Greedy", "too_large"),
-        ("Long", "plugin_failure"),
+        ("Long", "too_large"),
     ],
 )
 async def test_a_hostile_writer_costs_its_file_only(name: str, code: str) -> None:
@@ -150,3 +158,18 @@ async def test_another_version_than_the_run_pins_is_not_used() -> None:
 async def test_a_writer_is_given_no_settings_of_the_platform() -> None:
     [file], _ = await write_by_plugins(REPORT, [_spec("Settings")])
     assert file.content == b"[]"
+
+
+async def test_a_folder_that_cannot_be_removed_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    files, failed = await write_by_plugins(REPORT, [_spec("Replaces")])
+    assert ([file.content for file in files], failed) == ([b"x"], [])
+
+
+async def test_a_folder_that_cannot_be_made_costs_the_file_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
+    files, [failed] = await write_by_plugins(REPORT, [_spec("Title")])
+    assert (files, failed.name, failed.code) == ([], "title", "plugin_failure")

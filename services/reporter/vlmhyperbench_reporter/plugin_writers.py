@@ -56,12 +56,15 @@ async def _try(report: bytes, spec: ReportWriterSpec, bounds: ChildBounds) -> Re
         written = await _write(report, spec, bounds)
     except VlmHyperBenchError as error:
         return FailedWriter(name=spec.name, code=error.code, message=clean(str(error), limit=_MAX_MESSAGE_CHARS))
+    except OSError as error:
+        message = clean(f"its files cannot be written or read: {error}", limit=_MAX_MESSAGE_CHARS)
+        return FailedWriter(name=spec.name, code=PluginFailure.code, message=message)
     name = f"report.{spec.name}{written.suffix}"
     return ReportFile(name=name, kind="report", media_type=written.media_type, content=written.content)
 
 
 async def _write(report: bytes, spec: ReportWriterSpec, bounds: ChildBounds) -> WrittenReport:
-    with tempfile.TemporaryDirectory(prefix="vlmhb-report-") as folder:
+    with tempfile.TemporaryDirectory(prefix="vlmhb-report-", ignore_cleanup_errors=True) as folder:
         given, made = Path(folder) / "report.json", Path(folder) / "written"
         await asyncio.to_thread(given.write_bytes, report)
         asked = (spec.model_dump(mode="json"), str(given), str(made))
@@ -70,7 +73,7 @@ async def _write(report: bytes, spec: ReportWriterSpec, bounds: ChildBounds) -> 
         except InvalidInput as error:
             if error.code != TOO_MUCH:
                 raise
-            message = f"The report writer {spec.name!r} needs more time or memory than it may use."
+            message = f"The report writer {spec.name!r} needs more time, memory or bytes of a file than it may use."
             raise PluginFailure(message, code=TOO_MUCH) from error
         return await asyncio.to_thread(_read, made, said)
 

@@ -12,9 +12,10 @@ from uuid import UUID
 import polars
 
 from vlmhyperbench.db import artifacts, evidence, manifests, measures, phases, runs
-from vlmhyperbench.db.views import ArtifactView, PhaseView
+from vlmhyperbench.db.views import ArtifactView, PhaseView, RunView
 from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
-from vlmhyperbench.domain.judging import METRIC
+from vlmhyperbench.domain.judging import METRIC, Judging, judge_of, judging_of, place_of
+from vlmhyperbench.domain.specs import EndpointTarget, MetricSpec
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.domain.steps import STEPS, StepKind
 from vlmhyperbench.domain.units import NS_PER_S
@@ -24,7 +25,7 @@ from vlmhyperbench.runtime import Runtime
 from vlmhyperbench.storage import Storage
 from vlmhyperbench.summaries.costs import usage_of
 from vlmhyperbench.summaries.records import ClaimEvidence, Disturber, JudgeUse, PhaseEvidence
-from vlmhyperbench.summaries.spans import window_s
+from vlmhyperbench.summaries.spans import clock_offsets, window_s
 from vlmhyperbench_reporter.bundles import MeasureFile, RunBundle
 from vlmhyperbench_reporter.events import read_events
 from vlmhyperbench_sdk.types import JsonObject
@@ -64,6 +65,7 @@ async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
     claims += await _behind(runtime, facts, claims)
     recorded = await _recorded(runtime, claims, project_id=run.project_id)
     facts, events = await read_events(runtime, run_id, facts, recorded)
+    answers = _with_samples(facts)
     opened = await runtime.storage.open_all([(manifest.storage_key, manifest.sha256) for manifest in measured])
     contents = await asyncio.to_thread(lambda: [path.read_bytes() for path in opened])
     return RunBundle(
@@ -77,7 +79,7 @@ async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
         manifest_id=run.manifest_id,
         samples=manifest.samples if manifest else None,
         unreadable=manifest.unreadable if manifest else 0,
-        facts=_with_samples(facts),
+        facts=answers,
         measures=tuple(
             MeasureFile(
                 identity=identity, environment=file.environment, evaluation_id=file.evaluation_id, content=content
@@ -96,7 +98,7 @@ async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
         parent_run_id=str(run.parent_run_id) if run.parent_run_id else None,
         left_out=_imported(claims, "answers_of_no_sample"),
         differing=_imported(claims, "answers_of_other_references"),
-        judged=await _judged(runtime, run_id, run_phases),
+        judged=await _judged(runtime, run, run_phases, answers, recorded),
         stopping=run.stop_decision or _stopping(claims),
         platform_version=version("vlmhyperbench"),
         events=events,
@@ -141,29 +143,69 @@ def _outcomes(claims: Sequence[evidence.ClaimOfJob], kind: StepKind) -> list[Jso
     return [data for outcome in outcomes.values() if isinstance(data := outcome.get("data"), dict)]
 
 
-async def _judged(runtime: Runtime, run_id: UUID, found: Sequence[PhaseView]) -> tuple[JudgeUse, ...]:
+async def _judged(
+    runtime: Runtime,
+    run: RunView,
+    found: Sequence[PhaseView],
+    answers: polars.DataFrame,
+    claims: Sequence[ClaimEvidence],
+) -> tuple[JudgeUse, ...]:
     """Sum up what asking each judge took."""
     uses = []
     for phase in found:
         if phase.kind != "judge":
             continue
-        rows = await read_facts(runtime.database, runtime.storage, run_id, phases=[phase.no], payload=_COUNTED)
-        uses.append(use_of_judge(str(phase.params[METRIC]), rows))
+        rows = await read_facts(runtime.database, runtime.storage, run.id, phases=[phase.no], payload=_COUNTED)
+        metric = judge_of(run.pinned_spec(), str(phase.params[METRIC]))
+        uses.append(use_of_judge(metric, rows, answers, total=run.total or answers.height, claims=claims))
     return tuple(uses)
 
 
-def use_of_judge(metric: str, rows: polars.DataFrame) -> JudgeUse:
-    """Sum up the rows of a judge's phase."""
+def use_of_judge(
+    metric: MetricSpec,
+    rows: polars.DataFrame,
+    answers: polars.DataFrame,
+    *,
+    total: int,
+    claims: Sequence[ClaimEvidence],
+) -> JudgeUse:
+    """Sum up the rows of a judge's phase.
+
+    Args:
+        metric: the judge.
+        rows: its verdicts.
+        answers: the rows that it judges, with `images`.
+        total: how many answers the run was to get.
+        claims: what the run's claims recorded.
+    """
+    judging = judging_of(metric)
     rows = rows.filter(polars.col("error_code").ne_missing(UNREADABLE_SAMPLE))  # nothing was asked about these
-    asked = rows.filter(~polars.col("is_kept"))
+    asked = _with_shown_images(rows.filter(~polars.col("is_kept")), answers, judging, total)
+    offsets = clock_offsets(claims) if isinstance(judging.target, EndpointTarget) else None
     return JudgeUse(
-        metric=metric,
+        metric=metric.label,
         requests=rows.height,
         kept=rows.height - asked.height,
         failed=rows.filter(polars.col("status") != "ok").height,
         busy_s=int(asked["latency_ns"].sum()) / NS_PER_S,
-        **asdict(usage_of(asked, window_s=window_s(asked))),
+        **asdict(usage_of(asked, window_s=window_s(asked, offsets))),
     )
+
+
+def _with_shown_images(
+    verdicts: polars.DataFrame, answers: polars.DataFrame, judging: Judging, total: int
+) -> polars.DataFrame:
+    """Give each verdict the images that the judge was shown: those of the answer that it judges, or none."""
+    verdicts = verdicts.drop("images", strict=False)
+    if not judging.images:
+        return verdicts.with_columns(polars.lit([], dtype=polars.List(polars.String)).alias("images"))
+    judged = polars.Series(
+        "judged",
+        [place_of(judging, ordinal, total).answer for ordinal in verdicts["ordinal"].to_list()],
+        dtype=polars.Int64,
+    )
+    images = answers.select(polars.col("ordinal").alias("judged"), "images").unique("judged", keep="last")
+    return verdicts.with_columns(judged).join(images, on="judged", how="left", maintain_order="left")
 
 
 async def _behind(

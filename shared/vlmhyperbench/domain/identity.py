@@ -30,7 +30,7 @@ SCORING = 2
 """Raised where the same answers get other numbers though no metric and no extractor has another version."""
 _NOT_THE_LOAD = {"name", "version", "seed", "slo"}
 """What a scenario is called, and what it should keep, drives nothing; another seed is another draw of the same."""
-_NOT_THE_VERDICT = {"in_flight", "prices"}
+_NOT_THE_VERDICT = {"in_flight", "prices", "unpriced"}
 """What a judge costs, and how many of its requests are under way at once."""
 
 _CUT = {"version", "package", "limit", "doc_classes", "question_types", "required_fields"}
@@ -105,7 +105,7 @@ def identify(
             "name": metric.name,
             "profile": metric.profile,
             "version": metric.version,
-            "params": {**metric.params, "prices": None} if is_judge(metric) else metric.params,
+            "params": _without_costs(metric.params) if is_judge(metric) else metric.params,
             "package": _package(metric.package),
             "environment": environment,
             "on_model_failure": spec.on_model_failure,
@@ -113,6 +113,11 @@ def identify(
         },
         "judge": [f"{name} {version}".strip() for name, version in sorted(set(judges))] if is_judge(metric) else None,
     }
+
+
+def _without_costs(params: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return a judge's params as they were before its costs were recorded, so that ids stay the same."""
+    return {name: value for name, value in params.items() if name != "unpriced"} | {"prices": None}
 
 
 def id_of(components: Mapping[str, JsonValue]) -> str:

@@ -58,6 +58,8 @@ class Judging(Spec):
     in_flight: Annotated[int, Field(ge=1, le=4096)] = 4
     prices: Prices | None = None
     """Of its target."""
+    unpriced: str | None = None
+    """Why there are no prices."""
     title: Name
 
     @field_validator("labels")
@@ -146,7 +148,7 @@ def judging_spec(spec: RunSpec, judging: Judging) -> RunSpec:
             "response_format": None,
             "stop": None,
             "prices": judging.prices,
-            "unpriced": None,
+            "unpriced": judging.unpriced,
             "reuse": "nothing" if spec.reuse == "nothing" else "cache",
         }
     )

@@ -71,7 +71,7 @@ def pin_judge(references: References, name: str, params: Params, path: Path) -> 
         return None
     target = resolve_target(references, written.target, None, (*path, "target"))
     own = (written.prices, (*path, "prices"))
-    prices, _ = pin_prices(references, written.target, (*path, "target"), own=own)
+    prices, unpriced = pin_prices(references, written.target, (*path, "target"), own=own)
     prompt = pin_prompt(references, written.prompt, (*path, "prompt"))
     [extractor] = pin_extractors(references, (written.extractor,), (*path, "extractor"))
     if target is None or prompt is None or extractor is None:
@@ -90,6 +90,7 @@ def pin_judge(references: References, name: str, params: Params, path: Path) -> 
         images=written.images,
         in_flight=written.in_flight,
         prices=prices,
+        unpriced=unpriced,
         title=written.title or name,
     )
     pinned: dict[str, JsonValue] = judging.model_dump(mode="json")

@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.shared.domain.builders_of_jobs import judge_metric
 from tests.shared.reports.builders import run_spec
 from vlmhyperbench.domain.digests import digest_of
-from vlmhyperbench.domain.identity import ABSENT, Difference, differences, id_of, identify
+from vlmhyperbench.domain.identity import ABSENT, Difference, definition_of, differences, id_of, identify
+from vlmhyperbench.domain.prices import Prices
 from vlmhyperbench.domain.specs import (
     DatasetSpec,
     Decoding,
@@ -101,3 +103,13 @@ def test_a_missing_side_is_absent() -> None:
 def test_values_differ_somewhere_exactly_where_their_ids_do(a: object, b: object) -> None:
     found = list(differences(a, b))  # type: ignore[arg-type]
     assert bool(found) == (digest_of(a) != digest_of(b))  # type: ignore[arg-type]
+
+
+def test_what_a_judge_costs_and_why_that_is_unknown_leaves_its_evaluation_and_its_definition_as_they_are() -> None:
+    priced = judge_metric(prices=Prices(per_hour=2.0))
+    unpriced = judge_metric(unpriced="nobody wrote them")
+    before = unpriced.model_copy(
+        update={"params": {name: value for name, value in unpriced.params.items() if name != "unpriced"}}
+    )
+    assert identity(metric=priced) == identity(metric=unpriced) == identity(metric=before)
+    assert definition_of(priced) == definition_of(unpriced) == definition_of(before)

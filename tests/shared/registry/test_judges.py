@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from vlmhyperbench.domain.judging import judging_of
+from vlmhyperbench.domain.judging import judging_of, judging_spec
 from vlmhyperbench.domain.specs import ModelTarget, RunSpec
 from vlmhyperbench.registry.errors import RegistryErrors
 from vlmhyperbench.registry.loading import load_catalogue
@@ -70,3 +70,11 @@ def test_what_is_wrong_with_a_judge_is_said(tmp_path: Path, params: str, message
 def test_a_run_that_may_stop_is_not_judged(tmp_path: Path) -> None:
     with pytest.raises(RegistryErrors, match="is not judged while it runs"):
         resolve(tmp_path, WISE, stop={"rule": "better"})
+
+
+def test_a_judge_without_prices_says_why(tmp_path: Path) -> None:
+    spec = resolve(tmp_path, WISE)
+    judging = judging_of(spec.metrics[1])
+    assert judging.prices is None
+    assert "simulated" in (judging.unpriced or "")
+    assert judging_spec(spec, judging).unpriced == judging.unpriced

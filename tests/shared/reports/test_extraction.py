@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.shared.reports.builders import document_of, evidence, fact, facts_frame, measures, metric_spec, run_spec
 from vlmhyperbench.domain.specs import ExtractorSpec
 from vlmhyperbench.reports.document import Estimate, Table
-from vlmhyperbench.reports.sections.extraction import extraction
+from vlmhyperbench.reports.sections.extraction import extraction, spread
 from vlmhyperbench.summaries.evidence import OpenedMetric, RunEvidence, ScoredMetric, name_metrics
 from vlmhyperbench.summaries.summarising import summarise_run
 from vlmhyperbench_text_metrics import Cer, ExactMatch
@@ -87,3 +89,10 @@ def test_the_report_has_the_chapter_and_says_that_the_score_depends_on_it() -> N
     assert "extraction" in [section.name for section in document.sections]
     points = document.sections[-1].blocks[0]
     assert "The score depends on how answers are read: Exact match from 0.200 to 0.500." in points.items  # type: ignore[union-attr]
+
+
+def test_a_primary_metric_that_other_extractors_lack_has_no_spread() -> None:
+    summary = summarise_run(_run())
+    assert spread(summary) == (0.2, 0.5)
+    others = {label: scores[1:] for label, scores in summary.otherwise.items()}  # as a judge is left out of them
+    assert spread(replace(summary, otherwise=others)) is None

@@ -110,6 +110,12 @@ def test_a_judge_that_counts_no_tokens_costs_nobody_knows_what_and_not_nothing(u
     assert "unknown" not in costs_note(judges_of([judged([1.0] * 4, prices=prices)])[0])
 
 
+def test_the_cost_of_a_judge_without_prices_is_unknown_for_the_reason_that_was_pinned() -> None:
+    section = judges(judged([1.0] * 4, unpriced="nobody wrote them"))
+    assert section is not None
+    assert "nobody wrote them" in costs_note(section)
+
+
 def test_machines_read_null_where_the_tokens_of_a_judge_are_unknown() -> None:
     run = judged([1.0] * 4, use=replace(USE, prompt_tokens=None, completion_tokens=None))
     data = json.loads(json.dumps(document_of(run).data))

@@ -37,9 +37,16 @@ def extraction(summary: RunSummary, run: RunEvidence) -> Section | None:
 
 
 def spread(summary: RunSummary) -> tuple[float, float] | None:
-    """Return the lowest and the highest value of the primary metric over the extractors, where there are several."""
-    values = [found[0].value for _, found in _readings(summary) if found]
-    known = [value for value in values if value is not None]
+    """Return the lowest and the highest value of the primary metric over the extractors, where there are several.
+
+    None too where only one of them has the primary metric: a judge reads answers itself, by no other extractor.
+    """
+    scores = (score for scores in (summary.metrics, *summary.otherwise.values()) for score in scores)
+    known = [
+        score.value
+        for score in scores
+        if summary.primary is not None and score.key == summary.primary.key and score.value is not None
+    ]
     return (min(known), max(known)) if len(known) > 1 else None
 
 

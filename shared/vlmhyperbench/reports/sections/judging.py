@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import polars
 
-from vlmhyperbench.analysis.costs import cost_of
+from vlmhyperbench.analysis.costs import Cost, cost_of
 from vlmhyperbench.domain.judging import Judging, is_judge, judging_of
 from vlmhyperbench.reports.document import Column, Section, Table, write_number
 from vlmhyperbench.reports.sections.wording import listed, percent, plural, write_money
@@ -132,7 +132,7 @@ def _is_share(scored: ScoredMetric) -> bool:
 
 
 def _costs(found: list[tuple[ScoredMetric, JudgeUse]]) -> Table:
-    costs = {judge.label: cost_of(judging_of(judge.spec).prices, use) for judge, use in found}
+    costs = {judge.label: _cost(judging_of(judge.spec), use) for judge, use in found}
     unknown = {label: cost.unknown for label, cost in costs.items() if cost.unknown}
     return Table(
         name="judges-costs",
@@ -163,6 +163,10 @@ def _costs(found: list[tuple[ScoredMetric, JudgeUse]]) -> Table:
         note="Tokens, seconds and cost are of what was asked here."
         + "".join(f" The cost of {label} is unknown: {why}." for label, why in unknown.items()),
     )
+
+
+def _cost(judging: Judging, use: JudgeUse) -> Cost:
+    return cost_of(judging.prices, use, unpriced=judging.unpriced)
 
 
 def _who(judging: Judging) -> str:
