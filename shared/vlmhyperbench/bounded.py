@@ -1,7 +1,9 @@
 """Call a function on untrusted input in a child process with bounded memory, time and files.
 
-The child holds no credentials, is killed with its process group and dies with its parent. Arguments and result are
-JSON, and the result is parsed as untrusted. Larger data goes through files that the caller names, also untrusted.
+The child holds no credentials, is killed with everything that it started and dies with its parent. What it started is
+found by its process group and by a mark in its environment; only a process that leaves both survives.
+Arguments and result are JSON, and the result is parsed as untrusted. Larger data goes through files that the caller
+names, also untrusted.
 """
 
 from __future__ import annotations
@@ -20,9 +22,10 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, TypedDict
+from uuid import uuid4
 
 from vlmhyperbench.errors import Conflict, InvalidInput, NotFound, PluginFailure, Unavailable, VlmHyperBenchError
-from vlmhyperbench.processes import Child, start_child
+from vlmhyperbench.processes import Child, environments, start_child
 from vlmhyperbench_sdk.jsontext import parse_object
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
@@ -32,6 +35,10 @@ _MAX_REPLY_BYTES: Final = 16 * 1024**2
 _KINDS: Final[dict[str, type[VlmHyperBenchError]]] = {
     kind.__name__: kind for kind in (InvalidInput, NotFound, Conflict, Unavailable, PluginFailure)
 }
+_MARK: Final = "BOUNDED_CALL"
+"""Environment variable that the processes of one call share."""
+_MAX_ROUNDS: Final = 100
+"""A process may start another while it is looked for."""
 _PAGE_BYTES: Final = resource.getpagesize()
 
 
@@ -68,7 +75,8 @@ async def run_bounded(
         function=f"{function.__module__}:{function.__qualname__}", args=list(args), bounds=asdict(bounds)
     )
     environment = {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
-    child = await start_child([sys.executable, "-P", "-m", __name__], env=environment, stderr=DEVNULL)
+    mark = uuid4().hex
+    child = await start_child([sys.executable, "-P", "-m", __name__], env={**environment, _MARK: mark}, stderr=DEVNULL)
     try:
         async with asyncio.timeout(bounds.wall_s):
             reply = await _exchange(child, json.dumps(request).encode())
@@ -78,11 +86,24 @@ async def run_bounded(
     finally:
         child.send_signal(signal.SIGKILL)  # the whole group, including processes that the work started
         await child.wait()
+        await asyncio.to_thread(_kill_marked, mark)
     if status == -signal.SIGXCPU:
         raise _exceeded(what, f"{bounds.cpu_s} s of a processor")
     if status != 0:
         raise _exceeded(what, f"{bounds.memory_bytes >> 20} MiB of memory")
     return _result(parse_object(reply, what=f"The reader's reply on {what}", any_text=True), what, bounds)
+
+
+def _kill_marked(mark: str) -> None:
+    """Kill what the work started in sessions of its own, until a look around finds none of it."""
+    wanted = f"{_MARK}={mark}".encode()
+    for _ in range(_MAX_ROUNDS):
+        found = [pid for pid, variables in environments() if wanted in variables]
+        if not found:
+            return
+        for pid in found:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
 
 
 async def _exchange(child: Child, request: bytes) -> bytes:

@@ -14,7 +14,7 @@ import shutil
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Self
@@ -60,6 +60,16 @@ def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """
     kept = {name: value for name, value in os.environ.items() if not _CREDENTIALS.match(name)}
     return kept | dict(extra or {})
+
+
+def environments(proc: Path = Path("/proc")) -> Iterator[tuple[int, frozenset[bytes]]]:
+    """Yield the id of each process and the `name=value` pairs that it was started with.
+
+    Processes of other users are left out; on systems without `/proc`, all are.
+    """
+    for folder in proc.glob("[0-9]*"):
+        with suppress(OSError):
+            yield int(folder.name), frozenset((folder / "environ").read_bytes().split(b"\0"))
 
 
 def tied(argv: Sequence[str], *, death_signal: signal.Signals = signal.SIGKILL) -> list[str]:

@@ -138,6 +138,38 @@ def test_who_stops_waiting_ends_the_child() -> None:
     assert _readers() == []
 
 
+def starts_a_session() -> int:
+    """Start a process in a session of its own, which waits for ever, and return its id."""
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    return subprocess.Popen(["sleep", "600"], start_new_session=True, **streams).pid
+
+
+def starts_a_session_and_waits(written: str) -> None:
+    """Start such a process, write its id, and wait with it."""
+    Path(written).write_text(str(starts_a_session()))
+    time.sleep(600)
+
+
+def test_what_the_work_started_in_a_session_of_its_own_ends_with_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    assert _has_ended(_run(starts_a_session))
+    with pytest.raises(InvalidInput):
+        _run(starts_a_session_and_waits, str(tmp_path / "pid"), bounds=ChildBounds(wall_s=10))
+    assert _has_ended(int((tmp_path / "pid").read_text()))
+
+
+def test_a_call_leaves_the_processes_of_another_alone() -> None:
+    async def go() -> None:
+        other = asyncio.ensure_future(run_bounded(time.sleep, 3, what="it"))
+        await asyncio.to_thread(_until, _readers)
+        assert await run_bounded(operator.mul, 2, 3, what="it") == 6
+        assert await other is None
+
+    asyncio.run(go())
+
+
 def test_a_limit_of_the_system_that_is_lower_stays() -> None:
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     assert hard == resource.RLIM_INFINITY or hard > 0
@@ -147,6 +179,17 @@ def test_a_limit_of_the_system_that_is_lower_stays() -> None:
         "print(r.getrlimit(r.RLIMIT_FSIZE))"
     )
     assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == "(1000, 1000)"
+
+
+def _has_ended(pid: object) -> bool:
+    assert isinstance(pid, int)
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+            return True
+        time.sleep(0.01)
+    os.kill(pid, signal.SIGKILL)
+    return False
 
 
 def _readers(parent: int | None = None) -> list[psutil.Process]:

@@ -8,6 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
+from vlmhyperbench.processes import environments
+
 WORKER = "VLMHB_LABEL_WORKER"
 BOOT = "VLMHB_LABEL_BOOT"
 
@@ -22,10 +24,9 @@ def kill_orphans(own: dict[str, str], *, proc: Path = Path("/proc")) -> list[int
     worker = f"{WORKER}={own[WORKER]}".encode()
     boot = f"{BOOT}={own[BOOT]}".encode()
     killed = []
-    for folder in proc.glob("[0-9]*"):
-        with suppress(OSError):
-            variables = (folder / "environ").read_bytes().split(b"\0")
-            if worker in variables and boot not in variables:
-                os.kill(int(folder.name), signal.SIGKILL)
-                killed.append(int(folder.name))
+    for pid, variables in environments(proc):
+        if worker in variables and boot not in variables:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
     return killed
