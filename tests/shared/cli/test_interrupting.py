@@ -25,7 +25,8 @@ def _environment(home: Home) -> dict[str, str]:
 
 def _interrupted(home: Home, *arguments: str, after: str, number: signal.Signals) -> tuple[int, str]:
     """Run a command, send it a signal once it has said something, and return its exit code and stderr."""
-    command = [sys.executable, "-m", "vlmhyperbench.cli.main", *arguments]
+    # Whatever started the tests may ignore the signal, and a child inherits that.
+    command = ["env", "--default-signal", sys.executable, "-m", "vlmhyperbench.cli.main", *arguments]
     with subprocess.Popen(
         command, env=_environment(home), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as running:
