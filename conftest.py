@@ -5,7 +5,7 @@ from uuid import uuid4
 
 from hypothesis import settings
 
-pytest_plugins = ["tests.support.servers", "tests.support.stack"]
+pytest_plugins = ["tests.support.servers", "tests.support.stack", "tests.support.wording"]
 
 settings.register_profile("house", deadline=None)
 settings.load_profile("house")

@@ -6,6 +6,7 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy import text
 
+from tests.support.wording import Wording
 from vlmhyperbench.errors import NotReady
 from vlmhyperbench.runtime import open_runtime
 from vlmhyperbench.settings import Settings
@@ -26,7 +27,8 @@ async def test_a_runtime_is_opened_from_settings(database_url: str, redis_url: s
     assert (tmp_path / "storage" / "key").read_bytes() == b"1"
 
 
-async def test_without_a_stack_the_cure_is_named(tmp_path: Path) -> None:
-    with pytest.raises(NotReady, match="vlmhyperbench up"):
+async def test_without_a_stack_the_cure_is_named(tmp_path: Path, wording: Wording) -> None:
+    with pytest.raises(NotReady) as refused:
         async with open_runtime(Settings(home=tmp_path)):
             pass
+    wording(refused.value)
