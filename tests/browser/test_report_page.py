@@ -13,13 +13,14 @@ from vlmhyperbench.reports.writers.html import to_html
 from vlmhyperbench.reports.writers.plots import to_svg
 
 SAMPLES = 100
+QUESTION = "What stands in field {}?"
 WIDTHS = (390, 1280)
 
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     rows = [
-        fact(i, "no" if i % 4 == 0 else "yes", "yes", question=f"What stands in field {i}?", completion_tokens=i)
+        fact(i, "no" if i % 4 == 0 else "yes", "yes", question=QUESTION.format(i), completion_tokens=i)
         for i in range(SAMPLES)
     ]
     document = document_of(evidence(rows))
@@ -99,11 +100,11 @@ def test_a_fold_is_opened_by_the_keyboard(page: Page, address: str) -> None:
 
 def test_every_sample_is_reached_by_its_pages(page: Page, address: str) -> None:
     _open(page, address)
-    found = _rows(page)
+    rows = _rows(page)
     while page.get_by_role("button", name="Next").is_enabled():
         page.get_by_role("button", name="Next").click()
-        found += _rows(page)
-    assert found == [f"What stands in field {i}?" for i in range(SAMPLES)]
+        rows += _rows(page)
+    assert rows == [QUESTION.format(i) for i in range(SAMPLES)]
 
 
 def test_samples_are_searched_filtered_and_sorted(page: Page, address: str) -> None:
@@ -111,9 +112,9 @@ def test_samples_are_searched_filtered_and_sorted(page: Page, address: str) -> N
     page.get_by_role("searchbox").fill("field 4")
     assert page.locator(".found").inner_text() == f"19 of {SAMPLES} samples", "every word is found somewhere"
     page.get_by_label("Outcome").select_option("something else")
-    assert _rows(page) == [f"What stands in field {i}?" for i in (4, 24, 40, 44, 48, 64, 84)]
+    assert _rows(page) == [QUESTION.format(i) for i in (4, 24, 40, 44, 48, 64, 84)]
     page.get_by_label("Order").select_option("-tokens")
-    assert _rows(page) == [f"What stands in field {i}?" for i in (84, 64, 48, 44, 40, 24, 4)]
+    assert _rows(page) == [QUESTION.format(i) for i in (84, 64, 48, 44, 40, 24, 4)]
     page.get_by_label("Lowest score").fill("0.5")
     assert _rows(page) == []
     page.get_by_label("Outcome").select_option("")

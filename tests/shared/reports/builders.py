@@ -1,4 +1,4 @@
-"""Build the evidence of a small run, with defaults: every number in it can be checked by head."""
+"""Build the evidence of a small run, with defaults: every number in it can be checked by mental arithmetic."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from vlmhyperbench.reports.runs import ReportedRun
 from vlmhyperbench.reports.samples import write_samples
 from vlmhyperbench.reports.writers.thumbnails import Thumbnail, make_thumbnail
 from vlmhyperbench.scoring.extraction import TEXT
-from vlmhyperbench.scoring.scores import Row, score
+from vlmhyperbench.scoring.scores import Row
+from vlmhyperbench.scoring.scores import score as score_rows
 from vlmhyperbench.summaries.evidence import OpenedMetric, RunEvidence, name_metrics
 from vlmhyperbench.summaries.records import ClaimEvidence, PhaseEvidence
 from vlmhyperbench.summaries.speeds import Performance
@@ -64,12 +65,14 @@ def run_spec(*, metrics: Sequence[Metric] = (), target: Target = TARGET, **chang
 
 def metric_spec(metric: Metric) -> MetricSpec:
     """Pin a metric."""
-    found = metric.description
-    return MetricSpec(name=found.name, profile=found.profile, version=found.version, class_path=found.name)
+    described = metric.description
+    return MetricSpec(
+        name=described.name, profile=described.profile, version=described.version, class_path=described.name
+    )
 
 
 def fact(ordinal: int, text: str | None, reference: str, **changes: object) -> dict[str, object]:
-    """Make one row: answered after 10 ms at the first token and 20 + ordinal ms in all, two samples a page."""
+    """Make a row: first token after 10 ms, latency of 20 + ordinal ms, two samples per page."""
     row: dict[str, object] = {
         "phase": 1,
         "ordinal": ordinal,
@@ -138,16 +141,17 @@ def measures(metric: Metric, facts: polars.DataFrame, *, extractor: ExtractorSpe
         Row(status=row["status"], text=row["text"], references=row["references"], failure=row["failure"])
         for row in facts.iter_rows(named=True)
     ]
-    scores = score(metric, rows, extractor=extractor)
-    names = sorted({name for one in scores for name in one.measure.statistics})
+    scores = score_rows(metric, rows, extractor=extractor)
+    measured = [score.measure for score in scores]
+    names = sorted({name for measure in measured for name in measure.statistics})
     return facts.select("phase", "ordinal").with_columns(
         polars.lit(None, dtype=polars.String).alias("field"),
         polars.lit(extractor.label).alias("extractor"),
-        polars.Series("outcome", [one.outcome.value for one in scores], dtype=polars.String),
-        polars.Series("value", [one.measure.value for one in scores], dtype=polars.Float64),
-        polars.Series("reason", [one.measure.reason for one in scores], dtype=polars.String),
-        polars.Series("is_invalid", [one.is_invalid for one in scores], dtype=polars.Boolean),
-        *(polars.Series(f"stat.{name}", [one.measure.statistics.get(name, 0.0) for one in scores]) for name in names),
+        polars.Series("outcome", [score.outcome.value for score in scores], dtype=polars.String),
+        polars.Series("value", [measure.value for measure in measured], dtype=polars.Float64),
+        polars.Series("reason", [measure.reason for measure in measured], dtype=polars.String),
+        polars.Series("is_invalid", [score.is_invalid for score in scores], dtype=polars.Boolean),
+        *(polars.Series(f"stat.{name}", [measure.statistics.get(name, 0.0) for measure in measured]) for name in names),
     )
 
 
@@ -187,9 +191,9 @@ def evidence(
     spec: RunSpec | None = None,
     **changes: object,
 ) -> RunEvidence:
-    """Make a run; by default four right answers, a near miss and one lost to the infrastructure."""
-    found = [*(fact(i, "yes", "yes") for i in range(4)), fact(4, "yez", "yes"), fact(5, None, "yes")]
-    facts = facts_frame(found if rows is None else rows)
+    """Make a run; by default four right answers, a near miss and a request lost to the infrastructure."""
+    default = [*(fact(i, "yes", "yes") for i in range(4)), fact(4, "yez", "yes"), fact(5, None, "yes")]
+    facts = facts_frame(default if rows is None else rows)
     used = (ExactMatch(), Anls(), Cer()) if metrics is None else metrics
     fields: dict[str, object] = {
         "id": "r0000000-0000-0000-0000-000000000001",
@@ -246,6 +250,6 @@ def thumbnail() -> Thumbnail:
     """Make the picture of a white page."""
     buffer = io.BytesIO()
     Image.new("RGB", (192, 96), "white").save(buffer, "PNG")
-    found = make_thumbnail(buffer.getvalue())
-    assert found is not None
-    return found
+    picture = make_thumbnail(buffer.getvalue())
+    assert picture is not None
+    return picture

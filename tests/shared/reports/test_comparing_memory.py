@@ -8,7 +8,9 @@ import pytest
 from pydantic import JsonValue
 
 from tests.shared.reports.builders import run_spec
-from tests.shared.reports.test_comparing import BASELINE, GOOD, run, samples
+from tests.shared.reports.reading import values_of
+from tests.shared.reports.test_comparing import BASELINE, GOOD, run, samples, table_of
+from tests.support.wording import Wording
 from vlmhyperbench.domain.prices import Prices
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.reports.comparing import compare, rows, tables
@@ -17,18 +19,17 @@ from vlmhyperbench.summaries.evidence import RunEvidence
 from vlmhyperbench_text_metrics import Cer, ExactMatch
 
 
-def test_memory_is_written_in_mib_and_what_did_not_change_has_no_minus() -> None:
+def test_memory_is_written_in_mib_and_an_unchanged_value_has_no_minus() -> None:
     before, after = samples(GOOD), samples(run("alike", ["yes"] * 6))
-    most, less = ({"peak_memory_bytes": peak, "peak_memory_of": "engine"} for peak in (2**20 * 60, 2**20 * 60 - 1000))
+    more, less = ({"peak_memory_bytes": peak, "peak_memory_of": "engine"} for peak in (2**20 * 60, 2**20 * 60 - 1000))
     compared = compare(
-        replace(before, side=replace(before.side, headline=most)),
+        replace(before, side=replace(before.side, headline=more)),
         replace(after, side=replace(after.side, headline=less)),
     )
-    speeds = next(one for one in tables(compared) if one.name == "speeds")
-    assert speeds.rows[-1] == ("peak memory, MiB", "60.0", "60.0", "+0%")
+    assert values_of(table_of(compared, "speeds"))[-1] == ("60.0", "60.0", "+0%")
 
 
-def test_costs_are_compared_where_both_are_known_in_one_currency() -> None:
+def test_costs_are_compared_where_both_are_known_in_one_currency(wording: Wording) -> None:
     before, after = samples(GOOD), samples(run("alike", ["yes"] * 6))
     euros, dearer, dollars, unknown = (
         {"cost_total": total, "cost_per_answer": each, "cost_currency": currency, "cost_unknown": why}
@@ -36,7 +37,7 @@ def test_costs_are_compared_where_both_are_known_in_one_currency() -> None:
             (1.2, 0.2, "EUR", None),
             (1.5, 0.25, "EUR", None),
             (1.5, 0.25, "USD", None),
-            (None, None, None, "nobody wrote prices"),
+            (None, None, None, "no prices"),
         )
     )
 
@@ -46,7 +47,7 @@ def test_costs_are_compared_where_both_are_known_in_one_currency() -> None:
             replace(after, side=replace(after.side, headline=second)),
         )
         assert (rows(compared)["costs_not_compared"] is None) == (first is euros and second is dearer)
-        return next((one for one in tables(compared) if one.name == "costs"), None)
+        return next((table for table in tables(compared) if table.name == "costs"), None)
 
     known, apart, half = costs(euros, dearer), costs(euros, dollars), costs(euros, unknown)
     assert known is not None
@@ -58,7 +59,8 @@ def test_costs_are_compared_where_both_are_known_in_one_currency() -> None:
     assert [row[-1] for row in apart.rows] == ["–", "–"]
     assert half is not None
     assert half.rows[0][2:] == ("unknown", "–")
-    assert "nobody wrote prices" in half.note
+    wording(apart.note)
+    wording(half.note)
     assert costs(unknown, unknown) is None
 
 
@@ -71,8 +73,7 @@ def priced(of: RunEvidence, prices: Prices) -> RunEvidence:
 
 
 def costs_of(baseline: RunEvidence, other: RunEvidence) -> Table:
-    (costs,) = [table for table in tables(compare(samples(baseline), samples(other))) if table.name == "costs"]
-    return costs
+    return table_of(compare(samples(baseline), samples(other)), "costs")
 
 
 def changes_of(table: Table) -> dict[object, object]:
@@ -92,7 +93,7 @@ BUSIER = run_spec(metrics=(ExactMatch(), Cer()), on_invalid="zero", scenario=Sce
         BASELINE,  # its speeds are INVALID
     ],
 )
-def test_a_cost_in_all_or_by_the_hour_changes_only_where_speeds_do(other: RunEvidence) -> None:
+def test_a_total_or_hourly_cost_is_compared_only_where_speeds_are(other: RunEvidence) -> None:
     for prices in (TOKENS, HOURS):
         assert changes_of(costs_of(priced(GOOD, prices), priced(GOOD, prices))) == ALIKE
     by_token = costs_of(priced(GOOD, TOKENS), priced(other, TOKENS))

@@ -1,8 +1,10 @@
-"""What a report says of requests that failed: the server's words in its verdict and in a section of their own."""
+"""Failed requests in a report: the server's messages in the verdict and in the section on errors."""
 
 from __future__ import annotations
 
 from tests.shared.reports.builders import comparison_of, document_of, evidence, fact
+from tests.shared.reports.reading import tables_of, verdict_of
+from tests.support.wording import Wording
 from vlmhyperbench.reports.document import Table
 from vlmhyperbench.reports.sections.errors import MAX_ROWS, errors_section
 from vlmhyperbench.summaries.counting import errors_of
@@ -12,8 +14,8 @@ TOO_LONG = "http_400: {} tokens are too many [code=context_length_exceeded, type
 
 
 def refused(ordinal: int, error: str, *, failure: str = "model", http_status: int | None = 400) -> dict[str, object]:
-    told = {"status": "error", "failure": failure, "error": error, "error_code": error.partition(":")[0]}
-    return fact(ordinal, None, "yes") | told | {"http_status": http_status}
+    failed = {"status": "error", "failure": failure, "error": error, "error_code": error.partition(":")[0]}
+    return fact(ordinal, None, "yes") | failed | {"http_status": http_status}
 
 
 def a_run(*rows: dict[str, object], **changes: object):
@@ -28,25 +30,21 @@ MIXED = (
 )
 
 
-def test_errors_are_counted_by_what_was_said_the_most_frequent_first() -> None:
-    found = [
+def test_errors_are_counted_by_their_messages_the_most_frequent_first() -> None:
+    errors = [
         (group.rule, group.cause, group.code, group.http_status, group.count) for group in errors_of(a_run(*MIXED))
     ]
-    assert found == [
+    assert errors == [
         ("context_exceeded", "sample", "context_length_exceeded", 400, 2),
         ("busy", "infrastructure", "http_503", 503, 1),
     ]
 
 
-def test_a_section_has_a_row_for_each_kind_of_error() -> None:
-    section = errors_section(summarise_run(a_run(*MIXED)))
-    assert section is not None
-    (table,) = section.blocks
-    assert isinstance(table, Table)
-    assert [(row[0], row[3], row[5]) for row in table.rows] == [(2, "context_exceeded", "yes"), (1, "busy", "no")]
+def test_a_section_has_a_row_for_each_kind_of_error(wording: Wording) -> None:
     document = document_of(a_run(*MIXED))
-    assert "errors" in [section.name for section in document.sections]
-    assert "2 x HTTP 400, context_length_exceeded (counts against the model): 5000 tokens" in document.verdict[2]
+    table = tables_of(document)["errors"]
+    assert [(row[0], row[3], row[5]) for row in table.rows] == [(2, "context_exceeded", "yes"), (1, "busy", "no")]
+    wording(document.verdict[2])
 
 
 def test_a_run_without_errors_has_no_section() -> None:
@@ -63,16 +61,15 @@ def test_the_rarest_of_many_kinds_of_errors_are_left_out() -> None:
     assert str(MAX_ROWS + 1) in table.note
 
 
-def test_what_another_tool_recorded_is_told_as_its_file_says() -> None:
-    odd = refused(4, "the kettle boiled over", http_status=None) | {"error_code": "failed_in_file"}
+def test_an_error_that_another_tool_recorded_has_the_message_of_its_file() -> None:
+    odd = refused(4, "kettle", http_status=None) | {"error_code": "failed_in_file"}
     bare = refused(5, "", failure="infrastructure", http_status=None) | {"error_code": None, "error": None}
-    found = {(group.message, group.code, group.cause) for group in errors_of(a_run(odd, bare))}
-    assert found == {("the kettle boiled over", "failed_in_file", "model"), ("", "unknown", "infrastructure")}
+    errors = {(group.message, group.code, group.cause) for group in errors_of(a_run(odd, bare))}
+    assert errors == {("kettle", "failed_in_file", "model"), ("", "unknown", "infrastructure")}
 
 
-def test_a_run_that_failed_has_no_score_but_a_reason() -> None:
+def test_a_failed_run_has_a_reason_instead_of_a_score(wording: Wording) -> None:
     why = "inference: api.example refuses the requests: unknown model."
     failed = evidence([], state="FAILED", reason=why, scored=())
-    assert document_of(failed).verdict[0].endswith(f"has no score: the run failed. {why}")
-    compared = comparison_of("e", "two", "PARTIAL", [a_run(), failed])
-    assert f"has no score: the run failed. {why}" in compared.verdict[0]
+    wording(verdict_of(document_of(failed)))
+    wording(verdict_of(comparison_of("e", "two", "PARTIAL", [a_run(), failed])))

@@ -1,12 +1,14 @@
-"""A report says how much the scores depend on how answers are read, and on which answers the readings disagree."""
+"""A report says how much the scores depend on the extractor, and on which answers extractors disagree."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from tests.shared.reports.builders import document_of, evidence, fact, facts_frame, measures, metric_spec, run_spec
+from tests.shared.reports.reading import limits_of, section_of, tables_of
+from tests.support.wording import Wording
 from vlmhyperbench.domain.specs import ExtractorSpec
-from vlmhyperbench.reports.document import Estimate, Table
+from vlmhyperbench.reports.document import Estimate, Section
 from vlmhyperbench.reports.sections.extraction import extraction, spread
 from vlmhyperbench.summaries.evidence import OpenedMetric, RunEvidence, ScoredMetric, name_metrics
 from vlmhyperbench.summaries.summarising import summarise_run
@@ -40,30 +42,29 @@ def _run() -> RunEvidence:
     return evidence(ROWS, metrics=(ExactMatch(), Cer()), spec=spec, scored_otherwise=other)
 
 
-def test_the_scores_of_every_extractor_stand_side_by_side() -> None:
-    section = extraction(summarise_run(_run()), _run())
+def _section(run: RunEvidence) -> Section:
+    section = extraction(summarise_run(run), run)
     assert section is not None
-    assert section.lead.startswith("2 extractors read the same answers; text@1 is the one that counts.")
-    scores = section.blocks[0]
-    assert isinstance(scores, Table)
+    return section
+
+
+def test_the_scores_of_every_extractor_stand_side_by_side(wording: Wording) -> None:
+    section = _section(_run())
+    wording(section.lead)
+    scores = tables_of(section)["extractors"]
     assert [(row[0], row[1]) for row in scores.rows] == [("text@1", 0), ("number@2", 1)]
     values = [row[2].value for row in scores.rows if isinstance(row[2], Estimate)]
     assert values == [0.2, 0.5]
 
 
 def test_answers_on_which_they_disagree_are_listed_with_what_was_read() -> None:
-    section = extraction(summarise_run(_run()), _run())
-    assert section is not None
-    assert "they disagree on 2 answers (33.3" in section.lead
-    table = section.blocks[1]
-    assert isinstance(table, Table)
-    assert table.rows == (
+    assert tables_of(_section(_run()))["extractors-disagree"].rows == (
         ("s1", '["5"]', "0.000: It is 5", "1.000: 5"),
         ("s3", '["5"]', "0.000: none", "unscored: no_number"),
     )
 
 
-def test_extractors_that_agree_have_no_list() -> None:
+def test_extractors_that_agree_have_no_list(wording: Wording) -> None:
     run = evidence([fact(0, "5", "5")], metrics=(ExactMatch(),), spec=run_spec(extractors=(ExtractorSpec(), NUMBER)))
     (scored,) = run.scored
     same = name_metrics(
@@ -74,21 +75,19 @@ def test_extractors_that_agree_have_no_list() -> None:
         ]
     )
     alike = evidence([fact(0, "5", "5")], metrics=(ExactMatch(),), spec=run.spec, scored_otherwise={"number@2": same})
-    section = extraction(summarise_run(alike), alike)
-    assert section is not None
+    section = _section(alike)
     assert len(section.blocks) == 1
-    assert "they disagree on 0 answers" in section.lead
+    wording(section.lead)
 
 
-def test_a_run_with_one_extractor_has_no_such_chapter() -> None:
+def test_a_run_with_one_extractor_has_no_such_section() -> None:
     assert extraction(summarise_run(evidence()), evidence()) is None
 
 
-def test_the_report_has_the_chapter_and_says_that_the_score_depends_on_it() -> None:
+def test_the_report_has_the_section_and_says_that_the_score_depends_on_it(wording: Wording) -> None:
     document = document_of(_run())
-    assert "extraction" in [section.name for section in document.sections]
-    points = document.sections[-1].blocks[0]
-    assert "The score depends on how answers are read: Exact match from 0.200 to 0.500." in points.items  # type: ignore[union-attr]
+    assert section_of(document, "extraction").blocks
+    wording(limits_of(document))
 
 
 def test_a_primary_metric_that_other_extractors_lack_has_no_spread() -> None:

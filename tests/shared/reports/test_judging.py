@@ -1,4 +1,4 @@
-"""What a report says of judges: who they are, how alike they judge, what it took."""
+"""Judges in a report: who they are, how far they agree, what asking them took."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import pytest
 
 from tests.shared.domain.builders_of_jobs import JUDGING, judge_metric
 from tests.shared.reports.builders import document_of, evidence, fact, metric_spec, run_spec
+from tests.shared.reports.reading import tables_of, values_of, words_of
+from tests.support.wording import Wording
 from vlmhyperbench.domain.prices import Prices
 from vlmhyperbench.domain.publishing import public_spec
 from vlmhyperbench.domain.specs import EndpointTarget
-from vlmhyperbench.reports.document import Section, Table, write_cell
+from vlmhyperbench.reports.document import Section, Table
 from vlmhyperbench.reports.sections.judging import agreement, judges, judges_of
 from vlmhyperbench.scoring.metrics import open_metric
 from vlmhyperbench.summaries.evidence import OpenedMetric, RunEvidence, ScoredMetric, name_metrics
@@ -33,19 +35,19 @@ USE = JudgeUse(
 )
 
 
-def scored(spec_values: list[float | None], **changes: object) -> ScoredMetric:
-    """A judge that gave these values to the answers, each in both orders; the first time it changed its mind."""
+def scored(values: list[float | None], **changes: object) -> ScoredMetric:
+    """Make a judge that gave these values to the answers, each in both orders; on the first the orders disagree."""
     spec = judge_metric(**changes)
-    known = [value is not None for value in spec_values]
+    known = [value is not None for value in values]
     measures = polars.DataFrame(
         {
-            "phase": polars.Series([1] * len(spec_values), dtype=polars.Int32()),
-            "ordinal": list(range(len(spec_values))),
-            "field": polars.Series([None] * len(spec_values), dtype=polars.String()),
-            "outcome": ["scored" if one else "unscored" for one in known],
-            "value": polars.Series(spec_values, dtype=polars.Float64()),
-            "stat.orders": [float(one) for one in known],
-            "stat.orders_agree": [float(one and no > 0) for no, one in enumerate(known)],
+            "phase": polars.Series([1] * len(values), dtype=polars.Int32()),
+            "ordinal": list(range(len(values))),
+            "field": polars.Series([None] * len(values), dtype=polars.String()),
+            "outcome": ["scored" if is_known else "unscored" for is_known in known],
+            "value": polars.Series(values, dtype=polars.Float64()),
+            "stat.orders": [float(is_known) for is_known in known],
+            "stat.orders_agree": [float(is_known and no > 0) for no, is_known in enumerate(known)],
             "stat.repeats": [0.0] * len(known),
             "stat.repeats_agree": [0.0] * len(known),
         }
@@ -57,77 +59,71 @@ def scored(spec_values: list[float | None], **changes: object) -> ScoredMetric:
 def judged(values: list[float | None], *, use: JudgeUse = USE, **changes: object) -> RunEvidence:
     rows = [fact(0, "yes", "yes"), fact(1, "no", "yes"), fact(2, "no", "yes"), fact(3, "yes", "yes")]
     plain = evidence(rows, metrics=(ExactMatch(),))
-    one = scored(values, **changes)
-    spec = run_spec(metrics=(ExactMatch(),)).model_copy(update={"metrics": (metric_spec(ExactMatch()), one.spec)})
-    return evidence(rows, metrics=(ExactMatch(),), spec=spec, scored=[*plain.scored, one], judged=(use,))
+    judge = scored(values, **changes)
+    spec = run_spec(metrics=(ExactMatch(),)).model_copy(update={"metrics": (metric_spec(ExactMatch()), judge.spec)})
+    return evidence(rows, metrics=(ExactMatch(),), spec=spec, scored=[*plain.scored, judge], judged=(use,))
 
 
-def cells(run: RunEvidence) -> dict[str, str]:
-    section = judges(run)
-    assert section is not None
-    tables = [block for block in section.blocks if isinstance(block, Table)]
-    pairs = [pair for table in tables for pair in zip(table.columns, table.rows[0], strict=True)]
-    return {column.title: write_cell(cell) for column, cell in pairs}
+def section(run: RunEvidence) -> Section:
+    found = judges(run)
+    assert found is not None
+    return found
 
 
-def costs_note(section: Section) -> str:
-    return next(
-        block.note for block in section.blocks if isinstance(block, Table) and block.name.startswith("judges-costs")
-    )
+def costs(run: RunEvidence) -> Table:
+    return tables_of(section(run))["judges-costs"]
 
 
-def test_verdicts_are_laid_beside_the_first_metric() -> None:
-    found = cells(judged([0.5, 0.0, 1.0, None]))
-    assert (found["verdicts"], found["answers without a verdict"]) == ("7", "1")
-    assert found["asked of"] == "wise (both orders, 1 time)"
-    assert found["same in both orders"] == "66.7\u00a0%"
-    assert found["same when repeated"] == "–"
-    assert found["same as Exact match"] == "66.7\u00a0%"
-    assert found["kappa"] == "0.40"
+def test_verdicts_are_compared_with_the_first_metric(wording: Wording) -> None:
+    judging = section(judged([0.5, 0.0, 1.0, None]))
+    verdicts = tables_of(judging)["judges-verdicts"]
+    assert [row[1:] for row in values_of(verdicts)] == [("7", "1", "66.7 %", "–", "66.7 %", "0.40")]
+    wording(judging.lead)
+    wording(words_of(verdicts))
 
 
-def test_what_judging_took_is_said_with_its_cost() -> None:
+def test_the_cost_of_judging_is_shown_with_its_tokens_and_its_time(wording: Wording) -> None:
     prices = Prices(currency="EUR", prompt_per_million=3.0, completion_per_million=100.0)
-    found = cells(judged([1.0] * 4, prices=prices))
-    assert (found["asked here"], found["known already"], found["failed"]) == ("6", "2", "1")
-    assert (found["prompt tokens"], found["completion tokens"], found["seconds of answering"]) == ("600", "12", "1.5")
-    assert found["cost"] == "0.003000\u00a0EUR"
-    assert cells(judged([1.0] * 4))["cost"] == "unknown"
+    table = costs(judged([1.0] * 4, prices=prices))
+    assert values_of(table) == [("6", "2", "1", "600", "12", "1.5", "0.003000 EUR")]
+    wording(words_of(table))
+    assert values_of(costs(judged([1.0] * 4)))[0][-1] == "unknown"
     # 9 s at 40 an hour
-    assert cells(judged([1.0] * 4, prices=Prices(per_hour=40.0)))["cost"] == "0.1000\u00a0USD"
+    assert values_of(costs(judged([1.0] * 4, prices=Prices(per_hour=40.0))))[0][-1] == "0.1000 USD"
 
 
 @pytest.mark.parametrize("unknown", [("prompt_tokens", "completion_tokens"), ("completion_tokens",)])
-def test_a_judge_that_counts_no_tokens_costs_nobody_knows_what_and_not_nothing(unknown: tuple[str, ...]) -> None:
+def test_the_cost_of_a_judge_that_counts_no_tokens_is_unknown(unknown: tuple[str, ...], wording: Wording) -> None:
     prices = Prices(prompt_per_million=2.5, completion_per_million=10.0)
-    run = judged([1.0] * 4, prices=prices, use=replace(USE, **dict.fromkeys(unknown)))
-    found = cells(run)
-    assert [found["prompt tokens"], found["completion tokens"]].count("–") == len(unknown)
-    assert found["cost"] == "unknown"
-    section = judges(run)
-    assert section is not None
-    assert "is unknown: not every answer came with a count" in costs_note(section)
-    assert "unknown" not in costs_note(judges_of([judged([1.0] * 4, prices=prices)])[0])
+    table = costs(judged([1.0] * 4, prices=prices, use=replace(USE, **dict.fromkeys(unknown))))
+    assert values_of(table)[0][3:5].count("–") == len(unknown)
+    assert values_of(table)[0][-1] == "unknown"
+    wording(table.note)
 
 
-def test_the_cost_of_a_judge_without_prices_is_unknown_for_the_reason_that_was_pinned() -> None:
-    section = judges(judged([1.0] * 4, unpriced="nobody wrote them"))
-    assert section is not None
-    assert "nobody wrote them" in costs_note(section)
+def test_the_judges_of_several_runs_have_a_section_each() -> None:
+    plain, priced = evidence(), judged([1.0] * 4, prices=Prices(per_hour=40.0))
+    sections = judges_of([priced, plain, priced])
+    assert [part.name for part in sections] == ["judges-1", "judges-3"]
+    assert list(tables_of(sections[1])) == ["judges-verdicts-3", "judges-costs-3"]
 
 
-def test_machines_read_null_where_the_tokens_of_a_judge_are_unknown() -> None:
+def test_the_cost_of_a_judge_without_prices_is_unknown_for_the_reason_that_was_pinned(wording: Wording) -> None:
+    wording(costs(judged([1.0] * 4, unpriced="no list has its prices")).note)
+
+
+def test_the_json_has_null_where_the_tokens_of_a_judge_are_unknown() -> None:
     run = judged([1.0] * 4, use=replace(USE, prompt_tokens=None, completion_tokens=None))
     data = json.loads(json.dumps(document_of(run).data))
     [use] = data[run.id]["judges"]
     assert (use["requests"], use["prompt_tokens"], use["completion_tokens"]) == (8, None, None)
 
 
-def test_judges_that_call_everything_alike_have_no_kappa() -> None:
+def test_judges_that_call_all_answers_right_have_no_kappa() -> None:
     all_right = scored([1.0, 1.0])
-    found = agreement(all_right, all_right)
-    assert found is not None
-    assert (found.answers, found.same, found.kappa) == (2, 1.0, None)
+    both = agreement(all_right, all_right)
+    assert both is not None
+    assert (both.answers, both.same, both.kappa) == (2, 1.0, None)
     assert agreement(all_right, scored([None, None])) is None
 
 
@@ -145,6 +141,6 @@ def test_the_address_of_a_judge_hides_what_could_be_secret() -> None:
 
 
 @pytest.mark.parametrize("swap", [True, False])
-def test_the_number_of_orders_is_said(swap: bool) -> None:
+def test_the_table_shows_whether_a_judge_is_asked_in_both_orders(swap: bool, wording: Wording) -> None:
     assert JUDGING.model_copy(update={"swap": swap}).orders[0] == "reference_first"
-    assert ("both orders" in cells(judged([1.0] * 4, swap=swap))["asked of"]) is swap
+    wording(tables_of(section(judged([1.0] * 4, swap=swap)))["judges-verdicts"].rows[0][1])

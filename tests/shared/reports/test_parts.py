@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.shared.reports.builders import MS, claim, document_of, evidence, fact, performance_of
-from tests.shared.reports.timed import limits_of
+from tests.shared.reports.reading import limits_of
 from vlmhyperbench.domain.specs import EndpointTarget
 
 

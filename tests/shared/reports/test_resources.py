@@ -1,4 +1,4 @@
-"""What the engine took: summed over claims, per answer and per token, and silent where it is nobody's."""
+"""Memory and energy of the engine: summed over claims, per answer and per token, unknown where not sampled."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.shared.reports.builders import MS, claim, document_of, evidence, fact, performance_of
-from tests.shared.reports.timed import cells_of, chapter_of, table_of
+from tests.shared.reports.reading import tables_of, values_of, words_of
+from tests.support.wording import Wording
 from vlmhyperbench.reports.sections.speed import compared_speeds
 from vlmhyperbench.summaries.summarising import summarise_run
 
@@ -28,7 +29,7 @@ ROWS = [
 ]
 
 
-def test_energy_is_that_of_all_claims_by_what_they_brought() -> None:
+def test_energy_is_the_sum_over_claims_and_is_divided_by_their_answers(wording: Wording) -> None:
     run = evidence(ROWS, claims=[FIRST, NEXT])
     performance = performance_of(run)
     taken = performance.resources
@@ -36,12 +37,14 @@ def test_energy_is_that_of_all_claims_by_what_they_brought() -> None:
     assert (taken.energy_j, taken.energy_j_per_answer, taken.energy_j_per_1k_tokens) == (600.0, 300.0, 6000.0)
     assert taken.power_w == pytest.approx(600.0 / (performance.window_s or 0))
     assert performance.peak_memory_bytes == 8 * 2**30
-    assert ("energy per answer", "300 J") in cells_of(table_of(chapter_of(document_of(run)), "resources"))
+    table = tables_of(document_of(run))["resources"]
+    assert ("300 J",) in values_of(table)
+    wording(words_of(table))
 
 
-def test_two_claims_on_one_machine_at_a_time_have_no_energy_of_their_own() -> None:
-    for beside, energy_j in ((FIRST.started_at, None), (NEXT.started_at, 600.0)):
-        found = performance_of(evidence(ROWS, claims=[FIRST, replace(NEXT, started_at=beside)])).resources
+def test_two_claims_at_one_time_on_one_machine_have_no_energy_of_their_own() -> None:
+    for started_at, energy_j in ((FIRST.started_at, None), (NEXT.started_at, 600.0)):
+        found = performance_of(evidence(ROWS, claims=[FIRST, replace(NEXT, started_at=started_at)])).resources
         assert found is not None
         assert found.energy_j == energy_j
     apart = performance_of(evidence(ROWS, claims=[FIRST, replace(NEXT, started_at=FIRST.started_at, host="other")]))
@@ -56,7 +59,7 @@ def test_a_long_claim_counts_more_than_a_short_one() -> None:
     assert found.accelerator_share == pytest.approx((600 * 0.75 + 60 * 0.09) / 660)
 
 
-def test_of_a_claim_that_left_nothing_no_sample_exists() -> None:
+def test_a_claim_without_device_samples_has_no_coverage() -> None:
     found = performance_of(evidence(ROWS, claims=[FIRST, replace(NEXT, resources=None)])).resources
     assert found is not None
     assert found.coverage == 0.0
@@ -69,11 +72,11 @@ def test_energy_that_one_claim_did_not_sample_is_not_known() -> None:
     assert (found.energy_j, found.power_w, found.engine_memory_bytes) == (None, None, 3 * 2**30)
 
 
-def test_runs_stand_side_by_side_and_who_knows_nothing_has_no_cell() -> None:
-    one, two = (evidence([fact(0, "a", "a")], claims=[held], name=held.id) for held in (FIRST, claim(resources={})))
-    section = compared_speeds([summarise_run(run) for run in (one, two)], drawn=[], cut="")
-    rows = {row[0]: row[1:] for row in table_of(section, "resources").rows}
-    assert rows["energy of the accelerators"] == ("300\u00a0J", None)
+def test_runs_stand_side_by_side_and_an_unknown_value_has_no_cell() -> None:
+    first, second = (
+        evidence([fact(0, "a", "a")], claims=[held], name=held.id) for held in (FIRST, claim(resources={}))
+    )
+    section = compared_speeds([summarise_run(run) for run in (first, second)], drawn=[], cut="")
+    assert ("300 J", "–") in values_of(tables_of(section)["resources"])
     nothing = evidence([fact(0, "a", "a")], claims=[claim(resources=None)])
-    chapter = chapter_of(document_of(nothing))
-    assert not [block for block in chapter.blocks if getattr(block, "name", "") == "resources"]
+    assert "resources" not in tables_of(document_of(nothing))

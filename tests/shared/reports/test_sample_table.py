@@ -1,4 +1,4 @@
-"""All samples of a report: every one is there within the bounds, and says how it turned out."""
+"""The table of all samples of a report: every sample within the bounds, with its outcome."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ import pytest
 
 from tests.shared.reports.builders import comparison_of, document_of, evidence, fact
 from tests.shared.reports.counting_metrics import Fields
+from tests.shared.reports.reading import section_of
+from tests.support.wording import Wording
+from vlmhyperbench.analysis.mistakes import Mistake
 from vlmhyperbench.domain.specs import ExtractorSpec
 from vlmhyperbench.reports.document import Document, SampleTable
 from vlmhyperbench.reports.sections import sample_table
@@ -22,24 +25,23 @@ from vlmhyperbench_sdk.errors import InvalidInput
 
 
 def _table(document: Document) -> SampleTable:
-    (section,) = [section for section in document.sections if section.name == "samples"]
-    (table,) = section.blocks
+    (table,) = section_of(document, "samples").blocks
     assert isinstance(table, SampleTable)
     return table
 
 
-def test_every_answer_is_there_in_its_order_with_how_it_turned_out() -> None:
+def test_every_answer_is_there_in_its_order_with_its_outcome() -> None:
     rows = [
         fact(0, "yes", "yes"),
-        fact(1, "yes it is", "yes", finish_reason="length"),
+        fact(1, "yes sir", "yes", finish_reason="length"),
         fact(2, None, "yes"),
         fact(3, "", "yes", latency_ns=None, repeat=2, turn=1),
     ]
     table = _table(document_of(evidence(rows)))
     assert (table.total, table.runs, table.key) == (4, ("tiny",), ("s0", "s1", "s2", "s3"))
-    assert table.outcome == ("right", "cut off at the token limit", "failed: connection_lost", "no answer")
-    assert table.note_of == ("", "cut off at the token limit", "connection_lost", "repeat 2; turn 1")
-    assert table.answer == ("yes", "yes it is", None, "")
+    assert table.outcome == ("right", Mistake.CUT_OFF, "failed: connection_lost", Mistake.NOTHING)
+    assert table.note_of == ("", Mistake.CUT_OFF, "connection_lost", "repeat 2; turn 1")
+    assert table.answer == ("yes", "yes sir", None, "")
     assert table.references == (("yes",),) * 4
     assert table.latency_ms == (20.0, 21.0, 22.0, None)
     assert table.tokens == (11,) * 4
@@ -48,7 +50,7 @@ def test_every_answer_is_there_in_its_order_with_how_it_turned_out() -> None:
     assert [scores[0] for scores in table.scores] == [1.0, 0.0, None, 0.0]
 
 
-def test_what_was_read_and_each_field_are_shown() -> None:
+def test_the_text_that_was_read_and_the_score_of_each_field_are_shown() -> None:
     run = evidence(
         [fact(0, "total=1;date=9", "total=1;date=2"), fact(1, 'So: {"a": 1}', "total=1"), fact(2, "{}", "total=1")],
         metrics=[Fields()],
@@ -70,16 +72,14 @@ def test_what_was_read_and_each_field_are_shown() -> None:
 
 
 def test_beyond_the_bound_mistakes_come_first_and_the_note_says_where_the_rest_is(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, wording: Wording
 ) -> None:
     run = evidence([fact(i, "no" if i in (3, 5) else "yes", "yes") for i in range(8)])
     monkeypatch.setattr(sample_table, "MAX_SAMPLES", 4)
     table = _table(document_of(run))
     assert table.key == ("s0", "s1", "s3", "s5")
     assert table.total == 8
-    assert "4 answers of 8 answers" in table.note
-    assert "samples.parquet" in table.note
-    assert "vlmhyperbench export" in table.note
+    wording(table.note)
 
 
 def test_long_texts_are_cut_and_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,18 +98,14 @@ def test_runs_of_a_comparison_share_the_bound(monkeypatch: pytest.MonkeyPatch) -
     assert table.outcome == ("right",) * 6
 
 
-def test_a_run_without_metrics_groups_or_answers_has_its_samples_or_says_so() -> None:
+def test_a_run_without_metrics_or_groups_has_its_samples_and_one_without_answers_has_none() -> None:
     run = evidence([fact(0, "yes", "yes")], metrics=[])
     bare = replace(run, facts=run.facts.drop("group.doc_class", "group.question_type"))
     table = _table(document_of(bare))
     assert (table.outcome, table.scores, table.group_values) == (("not scored",), ((),), ((),))
     empty = replace(run, facts=run.facts.clear())
-    assert [section.blocks for section in document_of(empty).sections if section.name == "samples"] == [()]
-    assert _sections(comparison_of("e", "none", "DONE", []))["samples"] == ()
-
-
-def _sections(document: Document) -> dict[str, object]:
-    return {section.name: section.blocks for section in document.sections}
+    assert section_of(document_of(empty), "samples").blocks == ()
+    assert section_of(comparison_of("e", "none", "DONE", []), "samples").blocks == ()
 
 
 def test_the_page_holds_every_sample_packed() -> None:

@@ -1,4 +1,4 @@
-"""The samples file of a run: what it holds, what is refused, and files of before runs had summaries."""
+"""The samples file of a run: what it holds, what is refused, and files of the first version."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from tests.shared.reports.builders import evidence, metric_spec, reported, samples_of
 from tests.shared.reports.test_comparing import BASELINE, BETTER, policy, samples
+from tests.support.wording import Wording
 from vlmhyperbench.reports.comparing import compare, rows
 from vlmhyperbench.reports.samples import FIRST_SCHEMA, Samples, read_samples
 from vlmhyperbench.summaries.codec import to_object
@@ -20,7 +21,7 @@ from vlmhyperbench_text_metrics import ExactMatch
 
 
 def first_version(of: RunEvidence) -> Samples:
-    """Write a samples file as it was before runs had summaries, and read it."""
+    """Write a samples file of the first version, which has no summary, and read it."""
     content, summary = samples_of(of), reported(of).summary
     key = "vlmhyperbench"
     found = json.loads(polars.read_parquet_metadata(io.BytesIO(content))[key])
@@ -39,7 +40,7 @@ def first_version(of: RunEvidence) -> Samples:
     return read_samples(buffer.getvalue(), what="an old file")
 
 
-def test_a_file_of_before_runs_had_summaries_is_compared_alike() -> None:
+def test_a_file_of_the_first_version_is_compared_like_one_of_this_version() -> None:
     gate = policy({"metric": "exact_match", "min_value": 0.5}, {"share": "invalid", "max": 0.1}, {"same": ["dataset"]})
     old = compare(first_version(BASELINE), first_version(BETTER), policy=gate)
     new = compare(samples(BASELINE), samples(BETTER), policy=gate)
@@ -52,7 +53,7 @@ def test_a_run_without_metrics_has_a_file_too() -> None:
     assert empty.measured() == {}
 
 
-def test_alternative_readings_are_kept_but_not_compared() -> None:
+def test_values_of_other_extractors_are_stored_but_not_compared() -> None:
     (scored,) = evidence(metrics=(ExactMatch(),)).scored
     other = type(scored)(
         spec=metric_spec(ExactMatch()),
@@ -69,13 +70,14 @@ def test_alternative_readings_are_kept_but_not_compared() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1 nonsense PAR1", b"{}"])
-def test_what_is_no_samples_file_is_refused_by_name(content: bytes) -> None:
-    with pytest.raises(InvalidInput, match=r"odd\.parquet is no Parquet file"):
+def test_a_file_that_is_no_parquet_file_is_refused_by_name(content: bytes) -> None:
+    with pytest.raises(InvalidInput, match=r"^odd\.parquet .*Parquet"):
         read_samples(content, what="odd.parquet")
 
 
-def test_another_parquet_file_is_no_samples_file() -> None:
+def test_a_parquet_file_without_samples_is_refused(wording: Wording) -> None:
     buffer = io.BytesIO()
     polars.DataFrame({"a": [1]}).write_parquet(buffer)
-    with pytest.raises(InvalidInput, match="no samples file of a report"):
+    with pytest.raises(InvalidInput) as refused:
         read_samples(buffer.getvalue(), what="a.parquet")
+    wording(refused.value)

@@ -1,4 +1,4 @@
-"""What a run's own answers cost, from its rows: worked out by hand, shown with its origin, or unknown with a reason."""
+"""The cost of a run's own answers: computed by hand, shown with the source of the prices, or unknown with a reason."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import polars
 import pytest
 
 from tests.shared.reports.builders import MS, comparison_of, document_of, evidence, fact, facts_frame, run_spec
+from tests.shared.reports.reading import blocks_of, tables_of, words_of
+from tests.support.wording import Wording
 from vlmhyperbench.domain.prices import Prices
-from vlmhyperbench.reports.document import Document, Table
+from vlmhyperbench.reports.document import Document, Facts, Tile
 from vlmhyperbench.summaries.costs import usage_of
 from vlmhyperbench.summaries.evidence import RunEvidence
 from vlmhyperbench_text_metrics import ExactMatch
@@ -32,22 +34,12 @@ def priced(prices: Prices | None, **changes: object) -> RunEvidence:
     return evidence(ROWS, metrics=(ExactMatch(),), spec=spec)
 
 
-def cost_table_of(document: Document) -> Table:
-    [table] = [
-        block
-        for section in document.sections
-        for block in section.blocks
-        if isinstance(block, Table) and block.name == "cost"
-    ]
-    return table
-
-
 def row_of(document: Document, no: int = 0) -> dict[str, str]:
-    table = cost_table_of(document)
+    table = tables_of(document)["cost"]
     return {column.title: str(cell) for column, cell in zip(table.columns, table.rows[no], strict=True)}
 
 
-def test_only_what_was_asked_and_answered_here_counts() -> None:
+def test_only_answers_to_the_requests_of_the_run_itself_count() -> None:
     headline = document_of(priced(TOKENS)).headline[0]
     # two answers of 100 and 11 tokens: 200 x 2.5 + 22 x 10 millionths
     assert headline["cost_total"] == pytest.approx(0.00072)
@@ -56,12 +48,18 @@ def test_only_what_was_asked_and_answered_here_counts() -> None:
     assert (headline["cost_currency"], headline["cost_unknown"]) == ("USD", None)
 
 
-def test_an_hour_is_counted_from_the_first_request_to_the_last_answer() -> None:
+def test_an_hour_is_counted_from_the_first_request_to_the_last_answer(wording: Wording) -> None:
     run = priced(HOURS)
     document = document_of(run)
     window_s = document.data[run.id]["performance"]["window_s"]  # type: ignore[index, call-overload]
     assert document.headline[0]["cost_total"] == pytest.approx(36.0 * window_s / 3600)
-    assert "hours" in row_of(document)["how it is known"]
+    assert document.headline[0]["cost_basis"] == "hours"
+    wording(words_of(tables_of(document)["cost"]), HOURS=f"{window_s / 3600:.4g}")
+
+
+def cost_tiles(document: Document) -> list[Tile]:
+    """Return the tiles whose value is an amount of money."""
+    return [tile for tile in document.tiles if tile.value.endswith(("USD", "EUR"))]
 
 
 def test_a_cost_by_the_hour_is_void_where_the_speeds_are() -> None:
@@ -70,27 +68,29 @@ def test_a_cost_by_the_hour_is_void_where_the_speeds_are() -> None:
         late = replace(late, facts=late.facts.with_columns(sent_ns=polars.col("scheduled_ns") + 3 * MS))
         document = document_of(late)
         assert (document.headline[0]["cost_basis"], document.headline[0]["validity"]) == (basis, "invalid")
-        [tile] = [tile for tile in document.tiles if tile.label.startswith("cost per answer")]
-        assert (tile.label, tile.tone) == (f"cost per answer{mark}", "bad" if mark else "neutral")
-        assert cost_table_of(document).title == f"Cost{mark}"
+        [tile] = cost_tiles(document)
+        assert (tile.label.endswith(mark), tile.tone) == (True, "bad" if mark else "neutral")
+        assert tables_of(document)["cost"].title == f"Cost{mark}"
         several = comparison_of("e", "Experiment", "DONE", [late, replace(late, id="other", name="other")])
-        assert cost_table_of(several).title == "Cost"
+        assert tables_of(several)["cost"].title == "Cost"
         assert row_of(several, 1)["run"] == f"other{mark}"
 
 
-def test_a_report_shows_the_cost_with_source_and_date() -> None:
+def test_a_report_shows_the_cost_with_source_and_date(wording: Wording) -> None:
     document = document_of(priced(TOKENS))
-    assert row_of(document)["in all"] == "0.0007200\u00a0USD"
-    assert any(tile.label == "cost per answer" for tile in document.tiles)
-    facts = [text for section in document.sections for block in section.blocks for text in [str(block)]]
-    assert any("the price list, 2026-11-01" in text for text in facts)
+    wording(words_of(tables_of(document)["cost"]))
+    [tile] = cost_tiles(document)
+    wording(f"{tile.label}: {tile.value}, {tile.detail}")
+    facts = [block for block in blocks_of(document) if isinstance(block, Facts)]
+    [prices] = [text for block in facts for label, text in block.items if label == "prices"]
+    wording(prices)
 
 
 def test_an_unknown_cost_has_no_number_and_a_reason() -> None:
-    document = document_of(priced(None, unpriced="nobody wrote prices"))
-    assert set(row_of(document).values()) == {"unknown", "nobody wrote prices"}
-    assert (document.headline[0]["cost_total"], document.headline[0]["cost_unknown"]) == (None, "nobody wrote prices")
-    assert not any(tile.label == "cost per answer" for tile in document.tiles)
+    document = document_of(priced(None, unpriced="no prices"))
+    assert set(row_of(document).values()) == {"unknown", "no prices"}
+    assert (document.headline[0]["cost_total"], document.headline[0]["cost_unknown"]) == (None, "no prices")
+    assert cost_tiles(document) == []
 
 
 def test_runs_of_different_currencies_stand_side_by_side_without_comparison() -> None:

@@ -1,4 +1,4 @@
-"""Only of runs that answered for all their requests is it said that nothing beats them; the others are named."""
+"""Only runs that have a row for each request take part in the trade-offs; the others are named with a reason."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import polars
 import pytest
 
 from tests.shared.reports.builders import MS, claim, comparison_of, evidence, fact, run_spec
-from vlmhyperbench.analysis.figures import FigureSpec
+from tests.shared.reports.reading import figures_of
+from tests.support.wording import Wording
 from vlmhyperbench.domain.specs import StopRule
 from vlmhyperbench.reports.document import Section
 from vlmhyperbench.summaries.evidence import RunEvidence
 from vlmhyperbench_sdk.protocols import Metric, MetricDescription
 from vlmhyperbench_text_metrics import ExactMatch
 
-SAID = {"1": "yes", "0": "no"}
+TEXTS = {"1": "yes", "0": "no"}
 FAILED = {
     "-": {"failure": "infrastructure", "error_code": "connection_lost"},
     "m": {"failure": "model", "error_code": "timeout"},
@@ -34,8 +35,8 @@ def _run(
 ) -> RunEvidence:
     """A run whose requests are right (1), wrong (0), lost (-), failed by the model (m) or of no readable sample (u)."""
     rows = [
-        fact(no, SAID.get(one), "yes", latency_ns=latency_ms * MS, **FAILED.get(one, {}))
-        for no, one in enumerate(answers)
+        fact(no, TEXTS.get(letter), "yes", latency_ns=latency_ms * MS, **FAILED.get(letter, {}))
+        for no, letter in enumerate(answers)
     ]
     claims = [claim(resources={"engine_rss_bytes_peak": memory})]
     return evidence(rows, name=name, id=name, claims=claims, metrics=(metric or ExactMatch(),), **changes)
@@ -44,9 +45,17 @@ def _run(
 def _stopped(name: str, answers: str, *, of: int, **changes: int) -> RunEvidence:
     """A run that its rule stopped after these answers."""
     rule = StopRule(metric="exact_match@v1", rule="not_worse", margin=0.1)
-    told = {"state": "shown", "baseline_name": "whole", "samples": 2, "of": of, "unscored": 0, "low": 0.2, "high": 1.0}
+    outcome = {
+        "state": "shown",
+        "baseline_name": "base",
+        "samples": 2,
+        "of": of,
+        "unscored": 0,
+        "low": 0.2,
+        "high": 1.0,
+    }
     spec = run_spec(metrics=(ExactMatch(),), stop=rule)
-    return _run(name, answers, total=of, spec=spec, stopping=told, **changes)
+    return _run(name, answers, total=of, spec=spec, stopping=outcome, **changes)
 
 
 def _section(*runs: RunEvidence) -> Section | None:
@@ -55,53 +64,44 @@ def _section(*runs: RunEvidence) -> Section | None:
 
 
 def _drawn(section: Section) -> dict[str, list[str]]:
-    """Figure → the runs in it, from left to right."""
-    found = [block for block in section.blocks if isinstance(block, FigureSpec)]
-    return {figure.name: [str(row[0]) for row in figure.table.rows] for figure in found}
+    """Return the runs of each figure, from left to right."""
+    return {name: [str(row[0]) for row in figure.table.rows] for name, figure in figures_of(section).items()}
 
 
-def test_a_run_that_crashed_after_a_few_answers_beats_nothing() -> None:
+def test_a_run_that_crashed_after_a_few_answers_is_left_out(wording: Wording) -> None:
     whole, slow = _run("whole", "11111110"), _run("slow", "11111100", latency_ms=30, memory=2**21)
     section = _section(whole, slow, _run("crashed", "111", total=8, memory=2**19))
     assert section is not None
-    left_out = " Left out for values over a part of the requests: crashed (5 of 8 requests without a row)."
-    assert section.lead == (
-        "By exact match and median latency, nothing beats whole. By exact match and peak memory, nothing beats whole."
-        + left_out
-    )
     assert _drawn(section) == {"quality-and-latency": ["whole", "slow"], "quality-and-memory": ["whole", "slow"]}
-    assert all(block.note.endswith(left_out) for block in section.blocks if isinstance(block, FigureSpec))
+    wording(section.lead)
+    for figure in figures_of(section).values():
+        wording(figure.note)
 
 
 @pytest.mark.parametrize(
-    ("partial", "why"),
+    "partial",
     [
-        (_run("partial", "111-", memory=2**19), "1 of 4 requests lost to the infrastructure"),
-        (
-            _run("partial", "11-", total=4, memory=2**19),
-            "1 of 4 requests without a row and 1 of 4 requests lost to the infrastructure",
-        ),
-        (_stopped("partial", "11", of=4, memory=2**19), "stopped early by its rule"),
+        _run("partial", "111-", memory=2**19),
+        _run("partial", "11-", total=4, memory=2**19),
+        _stopped("partial", "11", of=4, memory=2**19),
     ],
+    ids=["lost", "lost and without a row", "stopped"],
 )
-def test_whatever_leaves_a_part_of_the_requests_unanswered_is_named(partial: RunEvidence, why: str) -> None:
+def test_the_reason_why_a_run_is_left_out_is_named(partial: RunEvidence, wording: Wording) -> None:
     section = _section(_run("whole", "1110"), _run("other", "1100", memory=2**21), partial)
     assert section is not None
-    assert section.lead.endswith(
-        "By exact match and peak memory, nothing beats whole. "
-        f"Left out for values over a part of the requests: partial ({why})."
-    )
     assert _drawn(section)["quality-and-memory"] == ["whole", "other"]
+    wording(section.lead)
 
 
-def test_the_baseline_too_is_left_out_where_it_crashed() -> None:
+def test_a_baseline_that_crashed_is_left_out_too(wording: Wording) -> None:
     section = _section(_run("base", "11", total=4, memory=2**19), _run("a", "1110"), _run("b", "1100", memory=2**21))
     assert section is not None
     assert _drawn(section)["quality-and-memory"] == ["a", "b"]
-    assert "nothing beats a. Left out" in section.lead
+    wording(section.lead)
 
 
-def test_what_the_model_failed_and_what_nobody_could_ask_or_score_leave_a_run_in_its_place() -> None:
+def test_failures_of_the_model_unreadable_samples_and_unscored_answers_leave_no_run_out(wording: Wording) -> None:
     unscored = _run("unscored", "1111")
     [exact] = unscored.scored
     nothing = polars.col("ordinal") == 3
@@ -113,21 +113,17 @@ def test_what_the_model_failed_and_what_nobody_could_ask_or_score_leave_a_run_in
     section = _section(_run("whole", "1110"), _run("failed", "111m"), _run("unreadable", "110u"), unscored)
     assert section is not None
     assert sorted(_drawn(section)["quality-and-memory"]) == ["failed", "unreadable", "unscored", "whole"]
-    assert "Left out" not in section.lead
+    wording(section.lead)
 
 
-def test_where_too_few_runs_are_whole_that_is_said_instead_of_drawn() -> None:
+def test_with_fewer_than_two_complete_runs_nothing_is_drawn_and_the_reason_is_named(wording: Wording) -> None:
     section = _section(_run("whole", "1110"), _run("crashed", "11", total=4))
     assert section is not None
     assert section.blocks == ()
-    assert section.lead == (
-        "By exact match and median latency, fewer than two runs are left to compare. "
-        "By exact match and peak memory, fewer than two runs are left to compare. "
-        "Left out for values over a part of the requests: crashed (2 of 4 requests without a row)."
-    )
+    wording(section.lead)
 
 
-def test_a_run_without_both_numbers_is_not_said_to_be_left_out() -> None:
+def test_a_run_without_both_numbers_is_not_named_as_left_out() -> None:
     nothing_answered = _run("lost", "----")
     assert _section(_run("whole", "1110"), nothing_answered) is None
     section = _section(_run("whole", "1110"), _run("other", "1100"), nothing_answered)
@@ -135,20 +131,20 @@ def test_a_run_without_both_numbers_is_not_said_to_be_left_out() -> None:
     assert "lost" not in section.lead
 
 
-def test_latency_of_another_machine_is_not_laid_beside() -> None:
+def test_latency_of_another_machine_is_not_compared(wording: Wording) -> None:
     elsewhere = _run("elsewhere", "1111", latency_ms=10)
     machine = {"cpu_model": "another", "cpu_threads": 64, "memory_total_bytes": 2**31, "devices": []}
-    elsewhere = replace(elsewhere, claims=[replace(one, machine=machine) for one in elsewhere.claims])
+    elsewhere = replace(elsewhere, claims=[replace(held, machine=machine) for held in elsewhere.claims])
     section = _section(_run("whole", "1110"), _run("other", "1100"), elsewhere)
     assert section is not None
     assert {name: set(runs) for name, runs in _drawn(section).items()} == {
         "quality-and-latency": {"whole", "other"},
         "quality-and-memory": {"whole", "other", "elsewhere"},
     }
-    assert "Left out" not in section.lead
+    wording(section.lead)
 
 
-def test_a_metric_of_which_nobody_says_which_end_is_good_has_no_front() -> None:
+def test_a_metric_without_a_direction_has_no_front() -> None:
     class Undirected(ExactMatch):
         @property
         def description(self) -> MetricDescription:

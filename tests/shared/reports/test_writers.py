@@ -286,8 +286,10 @@ def test_markup_is_escaped_in_markdown(text: str, safe: str) -> None:
 
 def test_a_comparison_is_written_in_every_format() -> None:
     document = comparison_of("e", "demo", "DONE", [evidence(name="a", id="a"), evidence(name="b", id="b")])
-    assert "Comparison of runs" in _html(document)
-    assert "Differences from the baseline" in to_markdown(document, images=()).decode()
+    html, markdown = _html(document), to_markdown(document, images=()).decode()
+    for section in document.sections:
+        assert f'<section id="{section.name}"' in html
+        assert f"## {section.title}" in markdown
     assert len(json.loads(to_json(document))["headline"]["rows"]) == 2
 
 
