@@ -76,6 +76,25 @@ def test_every_service_and_plugin_stands_in_the_import_contracts(tmp_path):
     assert plugins["source_modules"] == ["vlmhyperbench_new_plugin"]
 
 
+def test_every_service_and_plugin_is_installed_with_the_embedded_stack(tmp_path):
+    for folder, extras in (("shared/plugins/new_plugin", ""), ("services/new_service", "engine = []")):
+        (tmp_path / folder).mkdir(parents=True)
+        text = f'[project]\nversion = "0.1.0"\n[project.optional-dependencies]\n{extras}\n'
+        (tmp_path / folder / "pyproject.toml").write_text(text)
+    added = tomllib.loads(derived(PYPROJECT.read_text(), tmp_path))["project"]["optional-dependencies"]["embedded"]
+    assert added[-2:] == ["vlmhyperbench-new-plugin>=0.1,<0.2", "vlmhyperbench-new-service[engine]>=0.1,<0.2"]
+
+
+def test_a_new_room_is_closed_to_gateway_and_load_generator(tmp_path):
+    rooms = tmp_path / "shared/vlmhyperbench"
+    (rooms / "cellar").mkdir(parents=True)
+    for name in ("cellar/__init__.py", "attic.py", "errors.py", "__init__.py"):
+        (rooms / name).touch()
+    contracts = tomllib.loads(derived(PYPROJECT.read_text(), tmp_path))["tool"]["importlinter"]["contracts"]
+    (closed,) = [contract for contract in contracts if contract["name"].startswith("Gateway and load generator use")]
+    assert closed["forbidden_modules"] == ["vlmhyperbench.attic", "vlmhyperbench.cellar"]
+
+
 def test_names_of_distributions_are_unique():
     names = [_project(path)["name"] for path in MEMBERS]
     assert len(names) == len(set(names))
