@@ -6,46 +6,31 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Any, Literal, TypeAlias
 from uuid import UUID
 
-from sqlalchemy import text
+from sqlalchemy import BigInteger, Column, text
 from sqlalchemy.ext.asyncio import AsyncSession
+
+from vlmhyperbench.db.queries import table_of
+from vlmhyperbench.db.tables import FactRow
+
+_FACT = table_of(FactRow)
+_KINDS = {int: "i4", float: "f8"}
+
+
+def _kind_of(column: Column[Any]) -> str:
+    """Return a column's type in the notation of `facts.schema`."""
+    kind = "i8" if isinstance(column.type, BigInteger) else _KINDS.get(column.type.python_type, "str")
+    return f"{kind}?" if column.nullable else kind
+
 
 FACT_COLUMNS: dict[str, str] = {
     "phase": "i4",
     "ordinal": "i8",
     "phase_kind": "str",
     "is_kept": "bool",
-    "run_id": "str",  # the run that measured it
-    "source_phase": "i4",  # its phase there
-    "sample": "i8",
-    "repeat": "i4",
-    "turn": "i4",
-    "member": "i4",
-    "stream": "i4",
-    "status": "str",
-    "origin": "str",
-    "failure": "str?",
-    "error_code": "str?",
-    "http_status": "i4?",
-    "finish_reason": "str?",
-    "tries": "i4",
-    "prompt_tokens": "i4?",
-    "completion_tokens": "i4?",
-    "token_source": "str?",
-    "scheduled_ns": "i8?",
-    "sent_ns": "i8?",
-    "queue_ns": "i8?",
-    "ttft_user_ns": "i8?",
-    "ttft_service_ns": "i8?",
-    "tpot_ns": "f8?",
-    "latency_ns": "i8?",
-    "stream_end_ns": "i8?",
-    "request_sha256": "str",
-    "text_sha256": "str?",
-    "claim_id": "str",
-    "chunk": "i4",
-    "row": "i4",
+    "source_phase": "i4",  # the phase in the run that measured the row; that run is `run_id`
+    **{column.name: _kind_of(column) for column in _FACT.columns if column.name not in {"phase", "ordinal", "error"}},
 }
-"""Columns of a row and their types, in the notation of `facts.schema`."""
+"""Columns of a row and their types, in the notation of `facts.schema`; all of a fact but its error message."""
 
 _SAMPLES = ("sample", "repeat")
 _BATCH_ROWS = 10_000

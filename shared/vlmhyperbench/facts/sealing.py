@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
 from uuid import UUID
@@ -13,21 +14,27 @@ from vlmhyperbench.analysis.request_times import RequestTimes, times_of_record
 from vlmhyperbench.db.appending import NewChunk, NewFact
 from vlmhyperbench.domain.causes import MAX_ERROR, clean
 from vlmhyperbench.domain.states import FactStatus
-from vlmhyperbench.facts.schema import polars_schema, write_chunk
+from vlmhyperbench.facts.schema import CHUNK_COLUMNS, polars_schema, write_chunk
 from vlmhyperbench.storage import Storage
 
 Origin = Literal["live", "cached", "imported"]
 
+_COPIED = tuple(
+    field.name for field in fields(NewFact) if field.name in CHUNK_COLUMNS and field.name not in {"status", "error"}
+)
+"""Columns of a chunk that a fact has as they are."""
+_TIMES = tuple(field.name for field in fields(NewFact) if field.name in {time.name for time in fields(RequestTimes)})
+"""Fields of a fact that are derived from the events of an answer."""
 _WORDS = ("finish_reason", "error_code")
-"""Columns that hold text which a server wrote."""
-_MAX_CHARACTERS = 64
-"""Longest such text: servers write a word there."""
+"""Columns whose text a server wrote."""
+_MAX_WORD_CHARS = 64
+"""Maximum length of such a text: servers write a word there."""
 _UNFIT = re.compile("[\0\ud800-\udfff]")
-"""What Postgres refuses in a text: NUL, and half of a surrogate pair."""
+"""Characters that Postgres refuses in a text: NUL, and half of a surrogate pair."""
 
 
 def chunk_key(run_id: UUID, claim_id: UUID, phase: int, no: int) -> str:
-    """Return where a chunk is stored: no two claims ever write one key."""
+    """Return the storage key of a chunk: no two claims ever write the same key."""
     return f"runs/{run_id}/chunks/{claim_id}/{phase}-{no}.parquet"
 
 
@@ -71,7 +78,7 @@ def seal(
         InvalidInput: a value does not fit its column.
         Unavailable: storage is full or away.
     """
-    import polars  # a supervisor pays for it when the first chunk comes
+    import polars  # imported late: a supervisor that seals no chunk needs no polars
 
     fitting = [_fitting(row) for row in rows]
     path = folder / f"chunk-{phase}-{no}.parquet"
@@ -86,52 +93,31 @@ def seal(
         size_bytes=stored.size_bytes,
         rows=len(rows),
     )
-    return chunk, [_fact(row, place, origin) for place, row in enumerate(fitting)]
+    return chunk, [_fact(row, number, origin) for number, row in enumerate(fitting)]
 
 
 def _fitting(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row as the table can hold it: one value that it refuses would fail the whole chunk."""
-    words = {name: row[name][:_MAX_CHARACTERS] for name in _WORDS if row[name] is not None}
+    """Return a row that the table accepts: a single value that it refuses would fail the whole chunk."""
+    words = {name: row[name][:_MAX_WORD_CHARS] for name in _WORDS if row[name] is not None}
     return {**row, **{name: _UNFIT.sub("\N{REPLACEMENT CHARACTER}", word) for name, word in words.items()}}
 
 
-def _fact(row: Mapping[str, Any], place: int, origin: Origin) -> NewFact:
+def _fact(row: Mapping[str, Any], number: int, origin: Origin) -> NewFact:
     times = _times(row)
     text = row["text"]
     return NewFact(
-        ordinal=row["ordinal"],
-        row=place,
-        sample=row["sample"],
-        repeat=row["repeat"],
-        turn=row["turn"],
-        member=row["member"],
-        stream=row["stream"],
+        row=number,
         origin=origin,
         status=FactStatus.OK if row["failure"] is None else FactStatus.ERROR,
-        failure=row["failure"],
-        error_code=row["error_code"],
         error=None if row["failure"] is None or row["error"] is None else clean(row["error"], limit=MAX_ERROR),
-        http_status=row["http_status"],
-        finish_reason=row["finish_reason"],
-        tries=row["tries"],
-        prompt_tokens=row["prompt_tokens"],
-        completion_tokens=row["completion_tokens"],
-        token_source=row["token_source"],
-        scheduled_ns=row["scheduled_ns"],
-        sent_ns=row["sent_ns"],
-        queue_ns=times.queue_ns if times else None,
-        ttft_user_ns=times.ttft_user_ns if times else None,
-        ttft_service_ns=times.ttft_service_ns if times else None,
-        tpot_ns=times.tpot_ns if times else None,
-        latency_ns=times.latency_ns if times else None,
-        stream_end_ns=row["stream_end_ns"],
-        request_sha256=row["request_sha256"],
         text_sha256=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() if text is not None else None,
+        **{name: row[name] for name in _COPIED},
+        **{name: getattr(times, name) for name in _TIMES if times is not None},
     )
 
 
 def _times(row: Mapping[str, Any]) -> RequestTimes | None:
-    """The times of an answer; a failed request has none, however far it came."""
+    """Return the times of an answer; a failed request has none, even if tokens arrived."""
     if row["failure"] is not None or row["sent_ns"] is None or row["stream_end_ns"] is None:
         return None
     return times_of_record(row)
