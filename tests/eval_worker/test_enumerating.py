@@ -11,8 +11,8 @@ from PIL import Image as Pillow
 from pydantic import JsonValue
 
 from vlmhyperbench.data.manifest import ManifestSample, manifest_key, read, samples_of
-from vlmhyperbench.domain.specs import DatasetSpec, Limits
-from vlmhyperbench.errors import InvalidInput, NotFound, PluginFailure, Unavailable
+from vlmhyperbench.domain.specs import DatasetSpec, Limits, SourceRef
+from vlmhyperbench.errors import Conflict, InvalidInput, NotFound, PluginFailure, Unavailable
 from vlmhyperbench.storage import Storage, Stored, open_storage
 from vlmhyperbench.storage.folder import FolderStore
 from vlmhyperbench_eval_worker.enumerating import IndexResult, index, index_in_child
@@ -79,6 +79,15 @@ def test_samples_keep_their_order_and_images_are_stored_once(tmp_path: Path, mon
     assert rows[0].images == rows[1].images
     assert (result.samples, result.unreadable, result.group_columns) == (2, 0, ("doc_class",))
     assert (tmp_path / "storage" / rows[0].images[0].storage_key).read_bytes() == _png()
+
+
+def test_code_of_a_dataset_that_was_edited_since_the_run_was_submitted_is_a_conflict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = SourceRef(module="tests.eval_worker.test_enumerating", sha256="0" * 64)
+    with pytest.raises(Conflict) as refused:
+        _index(tmp_path, monkeypatch, _sample("a"), package=other)
+    assert refused.value.code == "plugin_version"
 
 
 def test_the_drawn_documents_are_enumerated_whole(tmp_path: Path) -> None:

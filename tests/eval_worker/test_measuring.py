@@ -7,10 +7,12 @@ import io
 import polars
 import pytest
 
-from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec
+from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec, SourceRef
+from vlmhyperbench_eval_worker.kept_measures import environment_of
 from vlmhyperbench_eval_worker.measuring import FACT_COLUMNS, MeasuredMetric, measure_metric, packages_of
-from vlmhyperbench_sdk.errors import InvalidInput
-from vlmhyperbench_text_metrics import Anls, ExactMatch
+from vlmhyperbench_sdk.errors import Conflict, InvalidInput
+from vlmhyperbench_text_metrics.anls import Anls
+from vlmhyperbench_text_metrics.exact_match import ExactMatch
 
 EXACT = MetricSpec(name="exact_match", profile="v1", version="1.0.0", class_path="exact_match")
 FINAL = ExtractorSpec(name="final_answer", version=2)
@@ -165,6 +167,16 @@ def test_metadata_reaches_the_metric() -> None:
         name="own", profile="v1", version="1.0.0", class_path="tests.eval_worker.test_measuring:FromMetadata"
     )
     assert read(measure(facts(("b", ["a"]), metadata='{"truth": "b"}'), spec))["value"].to_list() == [1.0]
+
+
+def test_code_of_a_metric_that_was_edited_since_the_run_was_submitted_is_a_conflict() -> None:
+    path = "tests.eval_worker.test_measuring:FromMetadata"
+    other = SourceRef(module=path.partition(":")[0], sha256="0" * 64)
+    spec = MetricSpec(name="own", profile="v1", version="1.0.0", class_path=path, package=other)
+    for use in (lambda: measure(facts(("b", ["a"])), spec), lambda: environment_of(spec)):
+        with pytest.raises(Conflict) as refused:
+            use()
+        assert refused.value.code == "plugin_version"
 
 
 def test_the_identity_says_what_the_numbers_are_keyed_by() -> None:

@@ -8,8 +8,9 @@ import pytest
 
 from vlmhyperbench.bounded import ChildBounds
 from vlmhyperbench.data.manifest import ManifestSample
-from vlmhyperbench.domain.specs import PackageRef, PromptStrategySpec
+from vlmhyperbench.domain.specs import PackageRef, PluginRef, PromptStrategySpec
 from vlmhyperbench.errors import Conflict, InvalidInput, PluginFailure
+from vlmhyperbench.registry.plugins import InstalledPlugins
 from vlmhyperbench_inference_worker.rendering import render_prompts
 
 pytestmark = pytest.mark.anyio
@@ -69,7 +70,7 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
 
-def _spec(name: str, *, package: PackageRef | None = None, **params: int | str) -> PromptStrategySpec:
+def _spec(name: str, *, package: PluginRef | None = None, **params: int | str) -> PromptStrategySpec:
     return PromptStrategySpec(name="p", version="1.0.0", class_path=f"prompting:{name}", package=package, params=params)
 
 
@@ -98,6 +99,21 @@ async def test_another_version_than_the_run_pins_is_a_conflict() -> None:
         with pytest.raises(Conflict) as raised:
             await render_prompts(_spec("Steps", package=pinned), SAMPLES)
         assert raised.value.code == "plugin_version"
+
+
+async def test_a_module_that_was_edited_since_the_run_was_submitted_is_a_conflict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    submitted = InstalledPlugins().pin("prompts", "prompting:Steps")
+    assert await render_prompts(_spec("Steps", package=submitted), SAMPLES)
+    (tmp_path / "prompting.py").write_text(PLUGIN.replace("Think.", "Think again."))
+    with pytest.raises(Conflict) as raised:
+        await render_prompts(_spec("Steps", package=submitted), SAMPLES)
+    assert raised.value.code == "plugin_version"
+    submitted_again = InstalledPlugins().pin("prompts", "prompting:Steps")
+    prompts = await render_prompts(_spec("Steps", package=submitted_again), SAMPLES)
+    assert {prompt.system for prompt in prompts} == {"Think again."}
 
 
 @pytest.mark.parametrize(("name", "told"), [("Breaks", "'k0': KeyError"), ("Surrogate", "surrogate")])

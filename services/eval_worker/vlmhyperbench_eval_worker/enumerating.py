@@ -23,6 +23,7 @@ from vlmhyperbench.data.manifest import ManifestSample
 from vlmhyperbench.domain.digests import canonical_json
 from vlmhyperbench.domain.specs import DatasetSpec, Limits
 from vlmhyperbench.errors import InvalidInput, PluginFailure, VlmHyperBenchError
+from vlmhyperbench.registry.plugins import require_source
 from vlmhyperbench.storage import Storage, open_storage
 from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.protocols import Dataset, DatasetSource
@@ -64,6 +65,7 @@ def index(spec: DatasetSpec, limits: Limits, storage: Storage) -> IndexResult:
     Raises:
         InvalidInput: wrong params, no sample left, or metadata that the task needs is missing.
         NotFound: the dataset's plugin or its files are not there.
+        Conflict: the code of the dataset was edited since the run was submitted.
         PluginFailure: the dataset breaks its contract.
         Unavailable: storage cannot be written.
     """
@@ -112,6 +114,7 @@ class _Enumeration:
     def _yielded(self) -> Iterator[Sample]:
         """Call the plugin; whatever it raises that is no error of ours is its failure."""
         spec = self._spec
+        require_source(spec.package, f"dataset {spec.name!r}")
         dataset: type[Dataset] = discovery.load("datasets", spec.type)
         source = DatasetSource(
             path=self._path, split=spec.split, revision=spec.revision, seed=spec.seed, params=spec.params

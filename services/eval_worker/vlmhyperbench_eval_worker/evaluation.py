@@ -17,7 +17,7 @@ from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.identity import id_of, identify
 from vlmhyperbench.domain.judging import is_judge
 from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted
-from vlmhyperbench.domain.specs import ImportTarget, RunSpec
+from vlmhyperbench.domain.specs import ImportTarget, PackageRef, RunSpec
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.facts.read import read_facts
 from vlmhyperbench.scoring.extraction import TEXT
@@ -147,8 +147,8 @@ async def _measured(job: ClaimedJob, asked: Asked, *, no: int) -> Written:
         values=measured.values,
         identity=measured.identity,
         environment=environment,
-        # Code that nobody gave a version may change unseen: what it made is never taken for what it would make.
-        fingerprint=mark if metric.package is not None or is_judge(metric) else None,
+        # What a dotted path imports from elsewhere may change unseen: its measures are always computed.
+        fingerprint=mark if isinstance(metric.package, PackageRef) or is_judge(metric) else None,
         evaluation={},
         is_kept=False,
     )

@@ -11,7 +11,7 @@ from vlmhyperbench.data.manifest import manifest_key
 from vlmhyperbench.db import manifests
 from vlmhyperbench.db.views import SampleManifestView
 from vlmhyperbench.domain.outcomes import Complete, Outcome
-from vlmhyperbench.domain.specs import ANSWERS_DATASET, DatasetSpec, Limits
+from vlmhyperbench.domain.specs import ANSWERS_DATASET, DatasetSpec, Limits, PackageRef
 from vlmhyperbench.storage import STORAGE_SCHEME
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_eval_worker.enumerating import IndexResult, index_in_bounds, index_in_child
@@ -46,7 +46,7 @@ async def _known(job: ClaimedJob, spec: DatasetSpec, digest: str) -> SampleManif
 
     A dataset that is read from files, or whose generator has no version, is always enumerated anew.
     """
-    if spec.path is not None or spec.package is None or job.job.params.get("is_fresh"):
+    if spec.path is not None or not isinstance(spec.package, PackageRef) or job.job.params.get("is_fresh"):
         return None
     async with job.runtime.database.transaction() as session:
         known = await manifests.of_dataset(session, digest)

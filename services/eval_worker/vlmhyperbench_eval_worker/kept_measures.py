@@ -18,6 +18,7 @@ from vlmhyperbench.domain.identity import SCORING
 from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec, RunSpec
 from vlmhyperbench.domain.steps import Stage
 from vlmhyperbench.errors import Damaged
+from vlmhyperbench.registry.plugins import require_source
 from vlmhyperbench.scoring.metrics import open_metric
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_eval_worker.measuring import REPORTED, VERDICTS, packages_of
@@ -78,6 +79,7 @@ def fingerprint(asked: Asked, *, environment: str) -> str:
 
 def environment_of(metric: MetricSpec) -> str:
     """Return the digest of the packages that compute a metric; its code runs in a child only."""
+    require_source(metric.package, f"metric {metric.name!r}")
     return digest_of(dict(packages_of(type(open_metric(metric)))))
 
 

@@ -22,6 +22,7 @@ import polars
 from pydantic import JsonValue
 
 from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec
+from vlmhyperbench.registry.plugins import require_source
 from vlmhyperbench.scoring import judge, reported
 from vlmhyperbench.scoring.extraction import TEXT
 from vlmhyperbench.scoring.metrics import Policy, open_answering, open_failing
@@ -85,9 +86,10 @@ def measure_metric(
         NotFound: nobody registers the metric, or there is no such extractor.
         InvalidInput: the metric refuses its profile or params, or the extractor its own; or its statistics are
             without end.
-        Conflict: the installed metric is another version than the run pins.
+        Conflict: the installed metric is another version than the run pins, or its code was edited.
         PluginFailure: the metric cannot be constructed.
     """
+    require_source(spec.package, f"metric {spec.name!r}")
     metric, failing = open_answering(spec, on_invalid=on_invalid), open_failing(spec)
     policies = {"on_model_failure": on_model_failure, "on_invalid": on_invalid}
     frames: list[polars.DataFrame] = []

@@ -8,6 +8,7 @@ from vlmhyperbench.db.claims import ClaimRecord
 from vlmhyperbench.domain.planning import target_digest
 from vlmhyperbench.domain.specs import ImportTarget
 from vlmhyperbench.errors import Conflict
+from vlmhyperbench.registry.plugins import require_source
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_inference_worker.bench import Bench
 from vlmhyperbench_inference_worker.fleet import gateway_options
@@ -21,7 +22,7 @@ async def bring_up(job: ClaimedJob, work: Work, bench: Bench) -> Serving:
     """Return the target of a job, loaded and ready.
 
     Raises:
-        Conflict: the run's answers come from a file, or a model file is not the one that was pinned.
+        Conflict: the run's answers come from a file; a model file or the adapter's code is not the one that was pinned.
         InvalidInput: a parameter is wrong, or the adapter is not allowed.
         NotFound: a model file or a secret is missing.
         Unavailable: gateway or engine did not come up.
@@ -47,6 +48,7 @@ async def _wanted(job: ClaimedJob, work: Work) -> WantedTarget:
     target = work.spec.target
     if isinstance(target, ImportTarget):
         raise Conflict("The run's answers come from a file; there is no model to load.")
+    require_source(target.adapter, f"adapter {target.backend_class!r}")
     return WantedTarget(
         digest=target_digest(work.spec),
         target=target,

@@ -20,9 +20,9 @@ from vlmhyperbench.domain.specs import (
     ExtractorSpec,
     ImportTarget,
     MetricSpec,
-    ModelTarget,
-    PackageRef,
+    PluginRef,
     RunSpec,
+    SourceRef,
 )
 
 ABSENT = "(absent)"
@@ -86,7 +86,7 @@ def identify(
         "engine": {
             "measured": [f"{name} {version}".strip() for name, version in sorted(set(engines))],
             "backend": spec.target.backend_class,
-            "adapter": _package(spec.target.adapter) if isinstance(spec.target, ModelTarget) else None,
+            "adapter": None if isinstance(spec.target, ImportTarget) else _label(spec.target.adapter),
             "params": spec.target.engine_params,
         },
         "prompt": None if is_imported else spec.prompt.model_dump(mode="json"),
@@ -106,7 +106,7 @@ def identify(
             "profile": metric.profile,
             "version": metric.version,
             "params": _without_costs(metric.params) if is_judge(metric) else metric.params,
-            "package": _package(metric.package),
+            "package": _label(metric.package),
             "environment": environment,
             "on_model_failure": spec.on_model_failure,
             "scoring": SCORING,
@@ -130,7 +130,8 @@ def definition_of(metric: MetricSpec) -> str:
     params = {
         name: value for name, value in metric.params.items() if not (is_judge(metric) and name in _NOT_THE_VERDICT)
     }
-    return digest_of({"class_path": metric.class_path, "params": params})
+    source = {"source": metric.package.sha256} if isinstance(metric.package, SourceRef) else {}
+    return digest_of({"class_path": metric.class_path, "params": params, **source})
 
 
 def may_be_paired(first: DatasetSpec, second: DatasetSpec, manifest_ids: tuple[str | None, str | None]) -> bool:
@@ -206,5 +207,5 @@ def _weights(spec: RunSpec) -> JsonValue:
     }
 
 
-def _package(package: PackageRef | None) -> str | None:
-    return None if package is None else f"{package.distribution} {package.version}"
+def _label(plugin: PluginRef | None) -> str | None:
+    return None if plugin is None else plugin.label

@@ -22,6 +22,28 @@ class PackageRef(Spec):
     distribution: Name
     version: str
 
+    @property
+    def label(self) -> str:
+        """How reports and identities name it."""
+        return f"{self.distribution} {self.version}"
+
+
+class SourceRef(Spec):
+    """The code behind a dotted path, which no distribution gives a version."""
+
+    module: Name
+    sha256: Sha256
+    """Of its source, and of the modules beside it in its package."""
+
+    @property
+    def label(self) -> str:
+        """How reports and identities name it."""
+        return f"{self.module} sha256:{self.sha256}"
+
+
+PluginRef = PackageRef | SourceRef
+"""What a run pins of a plugin: two runs with equal ones ran the same code. Told apart by their fields."""
+
 
 class ModelFile(Spec):
     """One file of a model: where it is found, and what it must hash to."""
@@ -41,7 +63,7 @@ class ModelTarget(Spec):
     backend: Name
     backend_class: Name
     """Entry-point name of the adapter, or a dotted path."""
-    adapter: PackageRef | None = None
+    adapter: PluginRef | None = None
     files: tuple[ModelFile, ...] = ()
     engine_params: dict[str, JsonValue] = Field(default_factory=dict)
     quantization: str | None = None
@@ -60,6 +82,8 @@ class EndpointTarget(Spec):
     endpoint: Annotated[str, Field(max_length=2000)]
     model_name: Name
     backend_class: Name = "openai"
+    adapter: SourceRef | None = Field(default=None, exclude_if=lambda adapter: adapter is None)
+    """Only of a dotted path; left out elsewhere, so that the digest of an endpoint stays what it was."""
     engine_params: dict[str, JsonValue] = Field(default_factory=dict)
 
     @property
@@ -113,7 +137,7 @@ class DatasetSpec(Spec):
     version: str
     type: Name
     """Entry-point name or dotted path."""
-    package: PackageRef | None = None
+    package: PluginRef | None = None
     path: str | None = None
     revision: str | None = None
     split: str | None = None
@@ -157,7 +181,7 @@ class PromptStrategySpec(Spec):
     version: str
     class_path: Name
     """Entry-point name or dotted path."""
-    package: PackageRef | None = None
+    package: PluginRef | None = None
     params: dict[str, JsonValue] = Field(default_factory=dict)
 
 
@@ -173,7 +197,7 @@ class MetricSpec(Spec):
     version: str
     class_path: str
     """Entry-point name or dotted path."""
-    package: PackageRef | None = None
+    package: PluginRef | None = None
     params: dict[str, JsonValue] = Field(default_factory=dict)
 
     @property

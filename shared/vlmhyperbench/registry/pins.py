@@ -41,7 +41,7 @@ def pin_dataset(
         name=chosen.name,
         version=entry.version,
         type=entry.type,
-        package=references.plugins.package_of("datasets", entry.type),
+        package=references.plugins.pin("datasets", entry.type),
         path=str(folder / entry.path) if entry.path is not None else None,
         revision=entry.revision,
         split=given(chosen.split, entry.split),
@@ -65,7 +65,7 @@ def pin_prompt(references: References, name: str, path: Path) -> AnyPrompt | Non
         name=name,
         version=entry.version,
         class_path=entry.class_path,
-        package=references.plugins.package_of("prompts", entry.class_path),
+        package=references.plugins.pin("prompts", entry.class_path),
         params=entry.params,
     )
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from typing import Protocol, get_args
 
-from vlmhyperbench.domain.specs import PackageRef
+from vlmhyperbench.domain.specs import PackageRef, PluginRef, SourceRef
 from vlmhyperbench.errors import Conflict
-from vlmhyperbench.registry.classes import problem_with_class
+from vlmhyperbench.registry.classes import problem_with_class, source_of, split_path
 from vlmhyperbench.registry.errors import did_you_mean
 from vlmhyperbench_sdk.discovery import Group, names, normalise, owners
 
 BUILT_IN_REPORTS = frozenset({"markdown", "html", "json", "csv"})
+_OWN = "vlmhyperbench."
+"""Our own code is known by the platform's version."""
+_imported: dict[str, SourceRef] = {}
+"""Module → the source that this process has imported."""
 
 
 class Plugins(Protocol):
@@ -25,7 +30,11 @@ class Plugins(Protocol):
         ...
 
     def package_of(self, group: Group, name: str) -> PackageRef | None:
-        """Return the distribution that registers a name, or None for a dotted path."""
+        """Return the distribution that registers a name, or None."""
+        ...
+
+    def pin(self, group: Group, name: str) -> PluginRef | None:
+        """Return what tells a plugin's code from its next version: its distribution, or the source of a dotted path."""
         ...
 
 
@@ -73,25 +82,61 @@ class InstalledPlugins:
                 return PackageRef(distribution=point.dist.name, version=point.dist.version)
         return None
 
+    def pin(self, group: Group, name: str) -> PluginRef | None:
+        if "." not in name and ":" not in name:
+            return self.package_of(group, name)
+        module, _ = split_path(name)
+        return None if module.startswith(_OWN) else source_of(module)
 
-def require_pinned(package: PackageRef | None, what: str) -> None:
-    """Check that a plugin's distribution is installed here in the version that the run pins.
+
+def require_pinned(plugin: PluginRef | None, what: str) -> None:
+    """Check that a plugin is here as the run pins it: its distribution in that version, or its source.
 
     Raises:
         Conflict: another version is, or none.
     """
-    if package is None:
+    if isinstance(plugin, SourceRef):
+        require_source(plugin, what)
+        return
+    if plugin is None:
         return
     try:
-        installed = version(package.distribution)
+        installed = version(plugin.distribution)
     except PackageNotFoundError:
         installed = "none"
-    if installed != package.version:
+    if installed != plugin.version:
         raise Conflict(
-            f"The run pins {package.distribution} {package.version} for the {what}, but {installed} is installed here.",
+            f"The run pins {plugin.distribution} {plugin.version} for the {what}, but {installed} is installed here.",
             cure="Install the pinned version, or start a new run.",
             code="plugin_version",
         )
+
+
+def require_source(plugin: PluginRef | None, what: str) -> None:
+    """Check that the code behind a dotted path is the code that the run pins; call it before the code is imported.
+
+    Raises:
+        Conflict: it was edited since.
+    """
+    if not isinstance(plugin, SourceRef):
+        return
+    if source_of(plugin.module) != plugin:
+        raise Conflict(
+            f"The code of the {what}, {plugin.module}, is not the code that the run pins.",
+            cure="Undo the edit, or start a new run.",
+            code="plugin_version",
+        )
+    if _imported.get(plugin.module) != plugin:
+        _forget(plugin.module)
+        _imported[plugin.module] = plugin
+
+
+def _forget(module: str) -> None:
+    """Have the modules of a package imported again: an idle child may have imported them before an edit."""
+    package = module.rpartition(".")[0]
+    for name in list(sys.modules):
+        if name == module or (package and package in {name, name.rpartition(".")[0]}):
+            del sys.modules[name]
 
 
 def _built_in(group: Group) -> frozenset[str]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec, PackageRef
+from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec, PluginRef
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.registry.catalogue import SINGULAR, Catalogue
 from vlmhyperbench.registry.choices import ExtractorChoice
@@ -51,7 +51,7 @@ class References:
 
     def plugin(
         self, group: Group, name: str, package: str | None, path: Path, *, package_key: str = "package"
-    ) -> PackageRef | None:
+    ) -> PluginRef | None:
         """Check that a plugin is usable and comes from the package that the entry names in `package_key`."""
         problem = self.plugins.problem_with(group, name)
         if problem is not None:
@@ -62,7 +62,7 @@ class References:
         found = self.plugins.package_of(group, name)
         if found is not None and package is not None and found.distribution != package:
             self.say(path, f"{name!r} is registered by {found.distribution}, not by {package}.", "Correct the package.")
-        return found
+        return self.plugins.pin(group, name)
 
     def metric(self, reference: str, path: Path) -> MetricSpec | None:
         """Resolve `name[@profile][:version]`."""
@@ -82,7 +82,7 @@ class References:
             profile=profile,
             version=entry.version,
             class_path=entry.class_path,
-            package=self.plugins.package_of("metrics", entry.class_path),
+            package=self.plugins.pin("metrics", entry.class_path),
             params={**entry.params, **entry.profiles.get(profile, {})},
         )
 

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path as FilePath
 
 from vlmhyperbench.domain.prices import Prices
-from vlmhyperbench.domain.specs import EndpointTarget, ModelFile, ModelTarget
+from vlmhyperbench.domain.specs import EndpointTarget, ModelFile, ModelTarget, SourceRef
 from vlmhyperbench.errors import InvalidInput, Unavailable
 from vlmhyperbench.registry.choices import EndpointChoice, ModelChoice
 from vlmhyperbench.registry.errors import Path, did_you_mean
@@ -82,12 +82,13 @@ def _endpoint(
     _check_support(references, choice.backend_class, task, path)
     for problem in problems_with(choice.engine_params):
         references.say((*path, "engine_params", *problem.path), problem.message, problem.cure)
-    references.plugin("backends", choice.backend_class, None, (*path, "backend_class"))
+    adapter = references.plugin("backends", choice.backend_class, None, (*path, "backend_class"))
     backend = _backend_of(references, choice)
     return EndpointTarget(
         endpoint=choice.endpoint,
         model_name=choice.model_name,
         backend_class=choice.backend_class,
+        adapter=adapter if isinstance(adapter, SourceRef) else None,
         engine_params={**(backend.engine_params if backend else {}), **choice.engine_params},
     )
 

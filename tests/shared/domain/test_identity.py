@@ -10,6 +10,7 @@ from tests.shared.domain.builders_of_jobs import judge_metric
 from tests.shared.reports.builders import run_spec
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.identity import ABSENT, Difference, definition_of, differences, id_of, identify
+from vlmhyperbench.domain.planning import target_digest
 from vlmhyperbench.domain.prices import Prices
 from vlmhyperbench.domain.specs import (
     DatasetSpec,
@@ -22,6 +23,7 @@ from vlmhyperbench.domain.specs import (
     PromptSpec,
     PromptStrategySpec,
     RunSpec,
+    SourceRef,
 )
 
 METRIC = MetricSpec(name="anls", profile="paper", version="1.0.0", class_path="anls")
@@ -87,6 +89,28 @@ def test_a_plugin_that_makes_the_prompts_is_known_by_package_version_and_params(
     for changed, path in ((newer, "prompt.package.version"), (longer, "prompt.params.steps")):
         found = identity(run_spec(prompt=changed))
         assert [difference.path for difference in differences(known, found)] == [path]  # type: ignore[arg-type]
+
+
+def test_a_plugin_of_a_dotted_path_is_known_by_its_source() -> None:
+    before, after = (SourceRef(module="mine", sha256=letter * 64) for letter in "ab")
+    spec = PromptStrategySpec(name="mine", version="1.0.0", class_path="mine:Prompt", package=before)
+    edited = spec.model_copy(update={"package": after})
+    assert [
+        difference.path
+        for difference in differences(identity(run_spec(prompt=spec)), identity(run_spec(prompt=edited)))  # type: ignore[arg-type]
+    ] == ["prompt.package.sha256"]
+    measured, other = (METRIC.model_copy(update={"package": source}) for source in (before, after))
+    assert identity(metric=measured) != identity(metric=other)
+    assert definition_of(measured) != definition_of(other)
+    target = EndpointTarget(endpoint="http://127.0.0.1:1", model_name="m", backend_class="mine:Adapter", adapter=before)
+    changed = target.model_copy(update={"adapter": after})
+    assert identity(run_spec(target=target)) != identity(run_spec(target=changed))
+    assert target_digest(run_spec(target=target)) != target_digest(run_spec(target=changed))
+
+
+def test_an_endpoint_whose_adapter_has_a_name_has_the_digest_that_it_always_had() -> None:
+    target = EndpointTarget(endpoint="http://127.0.0.1:1", model_name="m")
+    assert set(target.model_dump()) == {"kind", "endpoint", "model_name", "backend_class", "engine_params"}
 
 
 def test_an_endpoint_is_known_by_its_address() -> None:

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
-from vlmhyperbench.registry.plugins import InstalledPlugins
+import pytest
+
+from vlmhyperbench.domain.specs import SourceRef
+from vlmhyperbench.errors import Conflict
+from vlmhyperbench.registry.plugins import InstalledPlugins, require_pinned, require_source
+from vlmhyperbench_sdk import discovery
 
 
 def test_a_registered_name_knows_its_distribution() -> None:
@@ -21,6 +27,64 @@ def test_an_unknown_name_is_refused_with_the_nearest() -> None:
         "no dataset is registered as 'synthetic_document'.",
         "Did you mean synthetic_documents?",
     )
+
+
+def test_a_dotted_path_is_pinned_by_its_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "lonely.py").write_text("class Metric: ...\n")
+    (tmp_path / "housed").mkdir()
+    for name in ("__init__", "metric", "helper"):
+        (tmp_path / "housed" / f"{name}.py").write_text("class Metric: ...\n")
+    plugins = InstalledPlugins()
+    alone, housed = plugins.pin("metrics", "lonely:Metric"), plugins.pin("prompts", "housed.metric:Metric")
+    assert isinstance(alone, SourceRef)
+    assert isinstance(housed, SourceRef)
+    assert (alone.module, housed.module) == ("lonely", "housed.metric")
+    assert plugins.pin("metrics", "lonely.Metric") == alone
+    (tmp_path / "other.py").touch()
+    assert plugins.pin("metrics", "lonely:Metric") == alone
+    (tmp_path / "lonely.py").write_text("class Metric: pass\n")
+    assert plugins.pin("metrics", "lonely:Metric") != alone
+    (tmp_path / "housed" / "helper.py").write_text("WORDS = 3\n")
+    assert plugins.pin("prompts", "housed.metric:Metric") != housed
+
+
+def test_a_registered_name_and_our_own_code_are_pinned_by_their_versions() -> None:
+    plugins = InstalledPlugins()
+    assert plugins.pin("metrics", "anls") == plugins.package_of("metrics", "anls")
+    assert plugins.pin("metrics", "vlmhyperbench.scoring.judge:Judge") is None
+    assert plugins.pin("metrics", "sys.version") is None
+
+
+def test_an_edited_class_that_the_process_does_not_know_yet_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "growing.py").write_text("class First: ...\n")
+    assert InstalledPlugins().problem_with("metrics", "growing:Second") is not None
+    (tmp_path / "growing.py").write_text("class First: ...\nclass Second: ...\n")
+    assert InstalledPlugins().problem_with("metrics", "growing:Second") is None
+
+
+@pytest.mark.parametrize("path", ["edited:Metric", "drawer.edited:Metric"])
+def test_edited_code_is_refused_and_code_of_a_new_run_is_imported_anew(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    file = tmp_path / path.partition(":")[0].replace(".", "/")
+    file.parent.mkdir(exist_ok=True)
+    source = file.with_suffix(".py")
+    source.write_text("class Metric:\n    worth = 1\n")
+    first = InstalledPlugins().pin("metrics", path)
+    require_pinned(first, "metric 'm'")
+    assert discovery.load("metrics", path).worth == 1
+    source.write_text("class Metric:\n    worth = 22\n")
+    with pytest.raises(Conflict) as refused:
+        require_pinned(first, "metric 'm'")
+    assert refused.value.code == "plugin_version"
+    assert path.partition(":")[0] in refused.value.message
+    require_source(InstalledPlugins().pin("metrics", path), "metric 'm'")
+    assert discovery.load("metrics", path).worth == 22
 
 
 def test_a_dotted_path_needs_its_package_and_has_no_distribution() -> None:

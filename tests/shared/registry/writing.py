@@ -68,6 +68,9 @@ class Shelf:
         distribution = self.known[group].get(name)
         return PackageRef(distribution=distribution, version="1.2.3") if distribution else None
 
+    def pin(self, group: Group, name: str) -> PackageRef | None:
+        return self.package_of(group, name)
+
 
 def write(root: Path, changes: Mapping[str, str | None] | None = None) -> Path:
     """Write the files, with some of them other, more or missing."""

@@ -125,7 +125,7 @@ def _strategy(prompt: AnyPrompt) -> tuple[tuple[str, str], ...]:
     """Name the plugin that makes the prompts, with its version and params, where one does."""
     if isinstance(prompt, PromptSpec):
         return ()
-    package = f", {prompt.package.distribution} {prompt.package.version}" if prompt.package else ""
+    package = f", {prompt.package.label}" if prompt.package else ""
     return (("prompt strategy", f"{prompt.class_path}{package}"), ("prompt parameters", plain(prompt.params)))
 
 
