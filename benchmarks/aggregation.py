@@ -22,7 +22,11 @@ from rich.console import Console
 from rich.table import Table
 
 from vlmhyperbench.analysis.aggregation import AGGREGATORS, Combining, aggregate, describe, number_documents
-from vlmhyperbench_text_metrics import Anls, Cer, ExactMatch, TokenF1, Wer
+from vlmhyperbench_text_metrics.anls import Anls
+from vlmhyperbench_text_metrics.cer import Cer
+from vlmhyperbench_text_metrics.exact_match import ExactMatch
+from vlmhyperbench_text_metrics.token_f1 import TokenF1
+from vlmhyperbench_text_metrics.wer import Wer
 
 GROUPINGS = {**AGGREGATORS, "by_id": ("id",)}
 METRICS: tuple[Combining, ...] = (ExactMatch(), Anls(), TokenF1(), Cer(), Wer())

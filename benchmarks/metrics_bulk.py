@@ -20,8 +20,11 @@ from rich.console import Console
 from rich.table import Table
 
 from vlmhyperbench_sdk.protocols import Metric
-from vlmhyperbench_text_metrics import Anls, Cer, ExactMatch, Wer
+from vlmhyperbench_text_metrics.anls import Anls
+from vlmhyperbench_text_metrics.cer import Cer
+from vlmhyperbench_text_metrics.exact_match import ExactMatch
 from vlmhyperbench_text_metrics.normalise import NormaliserV1
+from vlmhyperbench_text_metrics.wer import Wer
 
 LOOPED = 100_000
 TOLERANCE = 1e-12

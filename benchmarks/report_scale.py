@@ -31,7 +31,11 @@ from vlmhyperbench_eval_worker.measuring import measure_metric
 from vlmhyperbench_reporter.bundles import MeasureFile, RunBundle
 from vlmhyperbench_reporter.composing import compose_run, render
 from vlmhyperbench_sdk.protocols import Metric
-from vlmhyperbench_text_metrics import Anls, Cer, ExactMatch, TokenF1, Wer
+from vlmhyperbench_text_metrics.anls import Anls
+from vlmhyperbench_text_metrics.cer import Cer
+from vlmhyperbench_text_metrics.exact_match import ExactMatch
+from vlmhyperbench_text_metrics.token_f1 import TokenF1
+from vlmhyperbench_text_metrics.wer import Wer
 
 METRICS: tuple[Metric, ...] = (ExactMatch(), Anls(), TokenF1(), Cer(), Wer())
 FORMATS = ("markdown", "html", "json")

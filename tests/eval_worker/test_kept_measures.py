@@ -10,7 +10,7 @@ from vlmhyperbench.domain import identity
 from vlmhyperbench.scoring.extraction import TEXT
 from vlmhyperbench_eval_worker import kept_measures
 from vlmhyperbench_eval_worker.kept_measures import Asked, fingerprint
-from vlmhyperbench_text_metrics import ExactMatch
+from vlmhyperbench_text_metrics.exact_match import ExactMatch
 
 
 def test_under_other_rules_of_scoring_measures_are_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,9 @@ from vlmhyperbench.analysis.aggregation import aggregate, describe, number_docum
 from vlmhyperbench.analysis.distributions import nearest_rank
 from vlmhyperbench.analysis.quality import summarise
 from vlmhyperbench_sdk.errors import InvalidInput
-from vlmhyperbench_text_metrics import Anls, Cer, ExactMatch
+from vlmhyperbench_text_metrics.anls import Anls
+from vlmhyperbench_text_metrics.cer import Cer
+from vlmhyperbench_text_metrics.exact_match import ExactMatch
 
 
 def _frame(values: list[float | None], **columns: list[object]) -> polars.DataFrame:

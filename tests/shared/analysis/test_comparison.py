@@ -11,7 +11,9 @@ import pytest
 from vlmhyperbench.analysis.comparison import Measured, compare_metrics, count_flips, pair
 from vlmhyperbench.analysis.results import perfect_of
 from vlmhyperbench_sdk.protocols import Metric
-from vlmhyperbench_text_metrics import Anls, Cer, ExactMatch
+from vlmhyperbench_text_metrics.anls import Anls
+from vlmhyperbench_text_metrics.cer import Cer
+from vlmhyperbench_text_metrics.exact_match import ExactMatch
 
 
 def _measured(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vlmhyperbench.analysis.comparison import SIGNIFICANT, Delta, Measured, compare_metrics
-from vlmhyperbench_text_metrics import ExactMatch
+from vlmhyperbench_text_metrics.exact_match import ExactMatch
 
 
 def measured(values: Sequence[float], *, definition: str = "", per_document: int = 1) -> Measured:

@@ -12,7 +12,11 @@ from hypothesis import strategies as st
 from vlmhyperbench.analysis import stats
 from vlmhyperbench.analysis.quality import Summary, summarise
 from vlmhyperbench_sdk.protocols import MetricDescription
-from vlmhyperbench_text_metrics import Anls, Bleu, Cer, Classification, ExactMatch
+from vlmhyperbench_text_metrics.anls import Anls
+from vlmhyperbench_text_metrics.bleu import Bleu
+from vlmhyperbench_text_metrics.cer import Cer
+from vlmhyperbench_text_metrics.classification import Classification
+from vlmhyperbench_text_metrics.exact_match import ExactMatch
 
 SCHEMA = {"outcome": polars.String, "value": polars.Float64}
 

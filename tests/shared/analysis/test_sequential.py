@@ -24,7 +24,8 @@ from vlmhyperbench.analysis.sequential import (
     random_order,
 )
 from vlmhyperbench_sdk.errors import InvalidInput
-from vlmhyperbench_text_metrics import Anls, Cer
+from vlmhyperbench_text_metrics.anls import Anls
+from vlmhyperbench_text_metrics.cer import Cer
 
 ALPHA = 0.05
 

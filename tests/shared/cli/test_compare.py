@@ -12,7 +12,7 @@ from tests.shared.reports.builders import evidence, fact, samples_of
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.main import main
 from vlmhyperbench.reports.samples import NAME
-from vlmhyperbench_text_metrics import ExactMatch
+from vlmhyperbench_text_metrics.exact_match import ExactMatch
 
 
 def _run(folder: Path, name: str, right: int) -> str:

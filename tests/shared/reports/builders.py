@@ -34,7 +34,9 @@ from vlmhyperbench.summaries.records import ClaimEvidence, PhaseEvidence
 from vlmhyperbench.summaries.speeds import Performance
 from vlmhyperbench.summaries.summarising import summarise_run
 from vlmhyperbench_sdk.protocols import Metric
-from vlmhyperbench_text_metrics import Anls, Cer, ExactMatch
+from vlmhyperbench_text_metrics.anls import Anls
+from vlmhyperbench_text_metrics.cer import Cer
+from vlmhyperbench_text_metrics.exact_match import ExactMatch
 
 CLAIM = "c0000000-0000-0000-0000-000000000001"
 PAGES = ("a" * 64, "b" * 64)

@@ -34,8 +34,10 @@ from vlmhyperbench.scoring.metrics import open_metric
 from vlmhyperbench.scoring.reported import reported_metric
 from vlmhyperbench.summaries.evidence import OpenedMetric, RunEvidence, name_metrics
 from vlmhyperbench_sdk.types import JsonObject
-from vlmhyperbench_structure_metrics import StructuralFidelity
-from vlmhyperbench_text_metrics import Anls, Cer, ExactMatch
+from vlmhyperbench_structure_metrics.structural_fidelity import StructuralFidelity
+from vlmhyperbench_text_metrics.anls import Anls
+from vlmhyperbench_text_metrics.cer import Cer
+from vlmhyperbench_text_metrics.exact_match import ExactMatch
 
 ANSWERS = ["yes", "yes", "yes", "no", "yez", None]
 

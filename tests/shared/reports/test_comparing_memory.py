@@ -16,7 +16,8 @@ from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.reports.comparing import compare, rows, tables
 from vlmhyperbench.reports.document import Table
 from vlmhyperbench.summaries.evidence import RunEvidence
-from vlmhyperbench_text_metrics import Cer, ExactMatch
+from vlmhyperbench_text_metrics.cer import Cer
+from vlmhyperbench_text_metrics.exact_match import ExactMatch
 
 
 def test_memory_is_written_in_mib_and_an_unchanged_value_has_no_minus() -> None:

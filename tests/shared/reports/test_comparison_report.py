@@ -17,7 +17,9 @@ from vlmhyperbench.reports.sections.differences import pair_runs, why_they_disag
 from vlmhyperbench.reports.writers.json import to_json
 from vlmhyperbench.reports.writers.markdown import sections_to_markdown, to_markdown
 from vlmhyperbench.summaries.evidence import RunEvidence
-from vlmhyperbench_text_metrics import Anls, Cer, ExactMatch
+from vlmhyperbench_text_metrics.anls import Anls
+from vlmhyperbench_text_metrics.cer import Cer
+from vlmhyperbench_text_metrics.exact_match import ExactMatch
 
 
 def _run(name: str, texts: str, *, latency_ms: int = 20, **changes: object) -> RunEvidence:

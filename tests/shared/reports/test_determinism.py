@@ -16,7 +16,7 @@ from vlmhyperbench.reports.writers.json import to_json
 from vlmhyperbench.reports.writers.markdown import markdown_files
 from vlmhyperbench.reports.writers.plots import to_svg
 from vlmhyperbench.summaries.evidence import RunEvidence
-from vlmhyperbench_text_metrics import ExactMatch
+from vlmhyperbench_text_metrics.exact_match import ExactMatch
 
 
 def _run(name: str, answers: str) -> RunEvidence:

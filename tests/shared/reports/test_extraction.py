@@ -12,7 +12,8 @@ from vlmhyperbench.reports.document import Estimate, Section
 from vlmhyperbench.reports.sections.extraction import extraction, spread
 from vlmhyperbench.summaries.evidence import OpenedMetric, RunEvidence, ScoredMetric, name_metrics
 from vlmhyperbench.summaries.summarising import summarise_run
-from vlmhyperbench_text_metrics import Cer, ExactMatch
+from vlmhyperbench_text_metrics.cer import Cer
+from vlmhyperbench_text_metrics.exact_match import ExactMatch
 
 NUMBER = ExtractorSpec(name="number", version=2)
 ANSWERS = ["5", "It is 5", "5 or 6", "none", "6", None]

@@ -20,7 +20,9 @@ from vlmhyperbench.reports.sections.groups import MAX_DRAWN_GROUPS
 from vlmhyperbench.reports.sections.lengths import length_figures
 from vlmhyperbench.summaries.evidence import RunEvidence
 from vlmhyperbench_sdk.protocols import Metric
-from vlmhyperbench_text_metrics import Anls, Cer, ExactMatch
+from vlmhyperbench_text_metrics.anls import Anls
+from vlmhyperbench_text_metrics.cer import Cer
+from vlmhyperbench_text_metrics.exact_match import ExactMatch
 
 EXACT = (ExactMatch(),)
 

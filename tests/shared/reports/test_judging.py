@@ -20,7 +20,7 @@ from vlmhyperbench.reports.sections.judging import agreement, judges, judges_of
 from vlmhyperbench.scoring.metrics import open_metric
 from vlmhyperbench.summaries.evidence import OpenedMetric, RunEvidence, ScoredMetric, name_metrics
 from vlmhyperbench.summaries.records import JudgeUse
-from vlmhyperbench_text_metrics import ExactMatch
+from vlmhyperbench_text_metrics.exact_match import ExactMatch
 
 USE = JudgeUse(
     metric="judged@v1",

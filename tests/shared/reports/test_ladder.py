@@ -7,7 +7,7 @@ from tests.shared.reports.reading import tables_of, words_of
 from tests.support.wording import Wording
 from vlmhyperbench.reports.document import Table
 from vlmhyperbench.reports.sections.ladder import ladders
-from vlmhyperbench_structure_metrics import StructuralFidelity
+from vlmhyperbench_structure_metrics.structural_fidelity import StructuralFidelity
 
 SCHEMA = {"type": "object", "required": ["total"], "properties": {"total": {"type": "number"}}}
 TRUTH = '{"total": 5}'

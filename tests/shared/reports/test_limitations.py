@@ -11,7 +11,7 @@ from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget
 from vlmhyperbench.reports.sections.limitations import MEASURED_ONCE, ONE_AFTER_ANOTHER, add_limitations
 from vlmhyperbench.summaries.records import PhaseEvidence
-from vlmhyperbench_text_metrics import ExactMatch
+from vlmhyperbench_text_metrics.exact_match import ExactMatch
 
 
 def test_limitations_follow_from_the_numbers(wording: Wording) -> None:

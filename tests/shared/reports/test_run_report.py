@@ -24,7 +24,10 @@ from vlmhyperbench.domain.specs import EndpointTarget, PromptSpec
 from vlmhyperbench.reports.document import Cases, Facts, Listing, write_cell
 from vlmhyperbench.reports.sections.times import adjusted_table
 from vlmhyperbench.reports.sections.wording import plain, size
-from vlmhyperbench_text_metrics import Anls, Bleu, Cer, ExactMatch
+from vlmhyperbench_text_metrics.anls import Anls
+from vlmhyperbench_text_metrics.bleu import Bleu
+from vlmhyperbench_text_metrics.cer import Cer
+from vlmhyperbench_text_metrics.exact_match import ExactMatch
 
 
 def test_the_verdict_of_a_complete_run_has_no_gap(wording: Wording) -> None:

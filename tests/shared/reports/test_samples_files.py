@@ -17,7 +17,7 @@ from vlmhyperbench.summaries.codec import to_object
 from vlmhyperbench.summaries.evidence import RunEvidence
 from vlmhyperbench.summaries.headline import headline_row
 from vlmhyperbench_sdk.errors import InvalidInput
-from vlmhyperbench_text_metrics import ExactMatch
+from vlmhyperbench_text_metrics.exact_match import ExactMatch
 
 
 def first_version(of: RunEvidence) -> Samples:

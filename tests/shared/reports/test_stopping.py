@@ -11,7 +11,7 @@ from vlmhyperbench.domain.specs import Decoding, StopRule
 from vlmhyperbench.reports.sections.stopping import say_stop, stop_section
 from vlmhyperbench.summaries.evidence import RunEvidence
 from vlmhyperbench.summaries.summarising import summarise_run
-from vlmhyperbench_text_metrics import ExactMatch
+from vlmhyperbench_text_metrics.exact_match import ExactMatch
 
 RULE = StopRule(metric="exact_match@v1", rule="not_worse", margin=0.1)
 OUTCOME = {

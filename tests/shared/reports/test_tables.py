@@ -12,7 +12,7 @@ import pytest
 from tests.shared.reports.builders import claim, evidence, fact, reported
 from vlmhyperbench.reports.writers.tables import answers_csv, metrics_detailed_csv, metrics_summary_csv
 from vlmhyperbench.summaries.evidence import RunEvidence
-from vlmhyperbench_text_metrics import ExactMatch
+from vlmhyperbench_text_metrics.exact_match import ExactMatch
 
 
 def _read(content: bytes) -> list[dict[str, str]]:

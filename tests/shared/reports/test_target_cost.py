@@ -15,7 +15,7 @@ from vlmhyperbench.domain.prices import Prices
 from vlmhyperbench.reports.document import Document, Facts, Tile
 from vlmhyperbench.summaries.costs import usage_of
 from vlmhyperbench.summaries.evidence import RunEvidence
-from vlmhyperbench_text_metrics import ExactMatch
+from vlmhyperbench_text_metrics.exact_match import ExactMatch
 
 TOKENS = Prices(
     prompt_per_million=2.5, completion_per_million=10.0, source="the price list", date=datetime.date(2026, 11, 1)

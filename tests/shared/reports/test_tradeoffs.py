@@ -14,7 +14,7 @@ from vlmhyperbench.domain.specs import StopRule
 from vlmhyperbench.reports.document import Section
 from vlmhyperbench.summaries.evidence import RunEvidence
 from vlmhyperbench_sdk.protocols import Metric, MetricDescription
-from vlmhyperbench_text_metrics import ExactMatch
+from vlmhyperbench_text_metrics.exact_match import ExactMatch
 
 TEXTS = {"1": "yes", "0": "no"}
 FAILED = {

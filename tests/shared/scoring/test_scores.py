@@ -13,7 +13,14 @@ from vlmhyperbench.scoring.reported import KEY, Reported
 from vlmhyperbench.scoring.scores import Outcome, Row, Score, outcome_of, score, wrong_answer
 from vlmhyperbench_sdk.protocols import Metric, MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, Measures
-from vlmhyperbench_text_metrics import Anls, Bleu, Cer, Classification, ExactMatch, TokenF1, VqaAccuracy, Wer
+from vlmhyperbench_text_metrics.anls import Anls
+from vlmhyperbench_text_metrics.bleu import Bleu
+from vlmhyperbench_text_metrics.cer import Cer
+from vlmhyperbench_text_metrics.classification import Classification
+from vlmhyperbench_text_metrics.exact_match import ExactMatch
+from vlmhyperbench_text_metrics.token_f1 import TokenF1
+from vlmhyperbench_text_metrics.vqa_accuracy import VqaAccuracy
+from vlmhyperbench_text_metrics.wer import Wer
 
 MODEL = Row(status="error", failure="model", error_code="timeout", references=("ab",))
 INFRASTRUCTURE = Row(status="error", failure="infrastructure", error_code="unreadable_image", references=("ab",))

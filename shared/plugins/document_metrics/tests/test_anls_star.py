@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 from scoring_support import combined, measure, value_of
 
-from vlmhyperbench_document_metrics import AnlsStar
+from vlmhyperbench_document_metrics.anls_star import AnlsStar
 
 WORDS = st.sampled_from(
     ["", "abc", "abx", " ABC ", "a  b", "a b", "xyz", "true", "1", "12.5", "ß", "e\u0301", "\ud800"]

@@ -6,7 +6,10 @@ import json
 
 import pytest
 
-from vlmhyperbench_document_metrics import AnlsStar, FieldAccuracy, FieldF1, ItemCountAccuracy
+from vlmhyperbench_document_metrics.anls_star import AnlsStar
+from vlmhyperbench_document_metrics.field_accuracy import FieldAccuracy
+from vlmhyperbench_document_metrics.field_f1 import FieldF1
+from vlmhyperbench_document_metrics.item_count import ItemCountAccuracy
 from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.protocols import Metric

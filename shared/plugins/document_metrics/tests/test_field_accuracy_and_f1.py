@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scoring_support import combined, measure, value_of
 
-from vlmhyperbench_document_metrics import FieldAccuracy, FieldF1
+from vlmhyperbench_document_metrics.field_accuracy import FieldAccuracy
+from vlmhyperbench_document_metrics.field_f1 import FieldF1
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.types import Measures
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scoring_support import value_of
 
-from vlmhyperbench_document_metrics import FieldAccuracy, FieldF1
+from vlmhyperbench_document_metrics.field_accuracy import FieldAccuracy
+from vlmhyperbench_document_metrics.field_f1 import FieldF1
 from vlmhyperbench_document_metrics.rules import RULES, Scalar, is_right, read_scalar, right_pairs
 from vlmhyperbench_document_metrics.work import Work
 

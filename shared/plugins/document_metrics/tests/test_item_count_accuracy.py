@@ -7,7 +7,7 @@ import json
 import pytest
 from scoring_support import combined, measure, value_of
 
-from vlmhyperbench_document_metrics import ItemCountAccuracy
+from vlmhyperbench_document_metrics.item_count import ItemCountAccuracy
 from vlmhyperbench_sdk.errors import InvalidInput
 
 TEA, MILK, SALT = (

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 from scoring_support import combined, measure, value_of
 
-from vlmhyperbench_document_metrics import Teds
 from vlmhyperbench_document_metrics.tables import Label, TableNode, read_table
+from vlmhyperbench_document_metrics.teds import Teds
 from vlmhyperbench_document_metrics.tree_edits import edit_distance
 
 HEAD = "<thead><tr><td><b>Item</b></td><td>Price</td></tr></thead>"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from vlmhyperbench_sdk.errors import InvalidInput
-from vlmhyperbench_structure_metrics import Ordering
+from vlmhyperbench_structure_metrics.ordering import Ordering
 
 TRUE = "[1, 2, 3, 4]"
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.testing.metrics import MetricCase, check_metric
 from vlmhyperbench_sdk.types import JsonObject, Measures
-from vlmhyperbench_structure_metrics import Ladder, StructuralFidelity, ladder_of
-from vlmhyperbench_structure_metrics.structural_fidelity import STATISTICS
+from vlmhyperbench_structure_metrics.ladder import Ladder, ladder_of
+from vlmhyperbench_structure_metrics.structural_fidelity import STATISTICS, StructuralFidelity
 
 RECEIPT: JsonObject = {
     "type": "object",

@@ -8,7 +8,7 @@ from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.protocols import Metric
 from vlmhyperbench_sdk.testing.metrics import MetricCase, check_metric, in_every_profile, names_of
-from vlmhyperbench_structure_metrics import Ordering
+from vlmhyperbench_structure_metrics.ordering import Ordering
 
 NAMES = names_of("vlmhyperbench-structure-metrics")
 METRICS: list[Metric] = [

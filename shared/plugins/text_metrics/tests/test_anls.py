@@ -7,7 +7,7 @@ from hypothesis import given
 from rapidfuzz.distance import Levenshtein
 from scoring_support import SAMPLES, combined, measure, value_of
 
-from vlmhyperbench_text_metrics import Anls
+from vlmhyperbench_text_metrics.anls import Anls
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scoring_support import SAMPLES, TEXT, combined, measure, value_of
 
-from vlmhyperbench_text_metrics import Bleu
+from vlmhyperbench_text_metrics.bleu import Bleu
 
 # The example of sacrebleu's README.
 HYPOTHESES = ["The dog bit the man.", "It wasn't surprising.", "The man had just bitten him."]

@@ -10,8 +10,8 @@ from sacrebleu.metrics import CHRF, TER
 from scoring_support import SAMPLES, TEXT, combined, measure, value_of
 
 from vlmhyperbench_sdk.protocols import Metric
-from vlmhyperbench_text_metrics import Chrf, Ter
-from vlmhyperbench_text_metrics.ter import SHIFTED_WORDS
+from vlmhyperbench_text_metrics.chrf import Chrf
+from vlmhyperbench_text_metrics.ter import SHIFTED_WORDS, Ter
 
 METRICS = [(Chrf(), CHRF()), (Chrf(profile="chrfpp"), CHRF(word_order=2)), (Ter(), TER())]
 

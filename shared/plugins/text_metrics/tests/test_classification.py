@@ -13,9 +13,16 @@ from scoring_support import measure
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.testing.metrics import MetricCase, check_metric
 from vlmhyperbench_sdk.types import Measures
-from vlmhyperbench_text_metrics import Classification, ClassScores, Confusion, confusion_of
-from vlmhyperbench_text_metrics.classification import MAX_CLASS_CHARS
-from vlmhyperbench_text_metrics.confusion import UNPARSED, Average, average_of, cell_name
+from vlmhyperbench_text_metrics.classification import MAX_CLASS_CHARS, Classification
+from vlmhyperbench_text_metrics.confusion import (
+    UNPARSED,
+    Average,
+    ClassScores,
+    Confusion,
+    average_of,
+    cell_name,
+    confusion_of,
+)
 
 CASES = [
     MetricCase(prediction=prediction, references=references)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scoring_support import SAMPLES, TEXT, combined, measure, value_of
 
 from vlmhyperbench_sdk.protocols import Metric
-from vlmhyperbench_text_metrics import Cer, Wer
+from vlmhyperbench_text_metrics.cer import Cer
+from vlmhyperbench_text_metrics.wer import Wer
 from vlmhyperbench_text_metrics.words import divide_words
 
 

@@ -7,7 +7,8 @@ from hypothesis import given
 from scoring_support import SAMPLES, combined, measure, value_of
 
 from vlmhyperbench_sdk.errors import InvalidInput
-from vlmhyperbench_text_metrics import Accuracy, ExactMatch
+from vlmhyperbench_text_metrics.accuracy import Accuracy
+from vlmhyperbench_text_metrics.exact_match import ExactMatch
 from vlmhyperbench_text_metrics.normalise import NormaliserV1
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scoring_support import combined, measure, value_of
 
-from vlmhyperbench_text_metrics import RelaxedAccuracy
+from vlmhyperbench_text_metrics.relaxed_accuracy import RelaxedAccuracy
 
 NUMBERS = st.sampled_from(["2010", "2011", "0", "0.0", "-5", "5%", "0.05", "1,000", "1000", "nan", "inf", "%", "yes"])
 

@@ -9,7 +9,7 @@ from rouge_score.rouge_scorer import RougeScorer
 from scoring_support import SAMPLES, TEXT, combined, measure, value_of
 
 from vlmhyperbench_sdk.errors import InvalidInput
-from vlmhyperbench_text_metrics import Rouge
+from vlmhyperbench_text_metrics.rouge import Rouge
 
 PROFILES = ["rouge1", "rouge2", "rougeL"]
 SCORERS = {is_stemmed: RougeScorer(PROFILES, use_stemmer=is_stemmed) for is_stemmed in (False, True)}

@@ -9,7 +9,9 @@ from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.protocols import Metric
 from vlmhyperbench_sdk.testing.metrics import check_metric, in_every_profile, names_of
 from vlmhyperbench_sdk.types import Measures
-from vlmhyperbench_text_metrics import Accuracy, ExactMatch, Rouge
+from vlmhyperbench_text_metrics.accuracy import Accuracy
+from vlmhyperbench_text_metrics.exact_match import ExactMatch
+from vlmhyperbench_text_metrics.rouge import Rouge
 
 NAMES = names_of("vlmhyperbench-text-metrics")
 METRICS: list[Metric] = [

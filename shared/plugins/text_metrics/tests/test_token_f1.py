@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from scoring_support import SAMPLES, combined, measure, value_of
 
-from vlmhyperbench_text_metrics import TokenF1
+from vlmhyperbench_text_metrics.token_f1 import TokenF1
 
 
 # Values of f1_score in SQuAD's evaluation script v2.0, which alone says what a text without words is worth.

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scoring_support import combined, measure, value_of
 
-from vlmhyperbench_text_metrics import VqaAccuracy
+from vlmhyperbench_text_metrics.vqa_accuracy import VqaAccuracy
 from vlmhyperbench_text_metrics.vqa_text import normalise_answer
 
 WORDS = ["yes", "no", "Yes!", "two", "2", "a", "dont", "1,000", "1000", "x - y"]
