@@ -25,7 +25,7 @@ from starlette.testclient import TestClient
 from vlmhyperbench_gateway.app import make_app
 from vlmhyperbench_gateway.settings import GatewaySettings
 from vlmhyperbench_sdk.gateway import LoadRequest
-from vlmhyperbench_sdk.testing.gateways import KEY, Answer, GatewayProcess
+from vlmhyperbench_sdk.testing.gateways import KEY, GatewayProcess, GatewayResponse
 from vlmhyperbench_sdk.types import JsonValue
 from vlmhyperbench_simulated.process import SimulatedProcess
 from vlmhyperbench_simulated.simulation import Simulation
@@ -237,7 +237,7 @@ def test_a_stream_whose_engine_dies_ends_with_the_reason(gateway: GatewayProcess
 def test_an_unload_cancels_a_load_in_progress(gateway: GatewayProcess) -> None:
     gateway.unload()
     slow = LoadRequest(model="sim", backend_class="simulated", engine_params={"start_ms": 3_600_000})
-    answers: list[Answer] = []
+    answers: list[GatewayResponse] = []
     loading = threading.Thread(target=lambda: answers.append(gateway.load(slow)))
     loading.start()
     _when(gateway, lambda now: now["state"] == "loading")
@@ -359,7 +359,7 @@ def test_a_port_in_use_is_said() -> None:
 def test_many_streams_pass_at_once(gateway: GatewayProcess) -> None:
     _load(gateway, tokens=8)
 
-    async def ask() -> list[Answer]:
+    async def ask() -> list[GatewayResponse]:
         return await asyncio.gather(*(asyncio.to_thread(gateway.chat, _request(stream=True)) for _ in range(2)))
 
     for _ in range(10):

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.poison import STREAMS, WHOLE, Outcome, Poison
 from vlmhyperbench_sdk.gateway import LoadRequest
-from vlmhyperbench_sdk.testing.gateways import Answer, GatewayProcess
+from vlmhyperbench_sdk.testing.gateways import GatewayProcess, GatewayResponse
 from vlmhyperbench_sdk.types import JsonValue
 
 
@@ -49,7 +49,7 @@ def gateway() -> Iterator[GatewayProcess]:
         server.shutdown()
 
 
-def _ask(gateway: GatewayProcess, poison: Poison, *, stream: bool) -> Answer:
+def _ask(gateway: GatewayProcess, poison: Poison, *, stream: bool) -> GatewayResponse:
     _Engine.next, _Engine.media_type = poison.data, "text/event-stream" if stream else "application/json"
     return gateway.chat({"model": "m", "messages": [{"role": "user", "content": "?"}], "stream": stream})
 

@@ -34,6 +34,7 @@ def load(group: Group, name: str) -> type:
         Conflict: two distributions register it.
         PluginFailure: importing it failed.
         InvalidInput: a dotted path without a class.
+        VlmHyperBenchError: its module raised it on purpose, as where a library is missing.
     """
     if ":" in name or "." in name:
         return _import(name, name)
@@ -64,7 +65,7 @@ def construct(group: Group, name: str, params: Mapping[str, JsonValue], *, calle
         raise
     except TypeError as error:
         raise InvalidInput(f"The {what} refuses its params: {error}.", cure=_known_params(found)) from error
-    except Exception as error:
+    except Exception as error:  # the plugin's constructor runs here, and may raise anything
         raise PluginFailure(f"The {what} cannot be constructed: {error}.") from error
 
 
@@ -109,7 +110,9 @@ def _import(path: str, name: str) -> type:
         raise InvalidInput(f"{path!r} is not a dotted path to a class.", cure="Write package.module:Class.")
     try:
         loaded = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # a plugin's module runs here, and may raise anything
+    except VlmHyperBenchError:
+        raise
+    except Exception as error:  # the plugin's module runs here, and may raise anything
         raise PluginFailure(
             f"The plugin {name!r} ({path}) cannot be imported: {error}.",
             cure="Install its package, or put its folder into PYTHONPATH, for the stack and for every command.",

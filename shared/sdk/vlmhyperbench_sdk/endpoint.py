@@ -63,7 +63,7 @@ _CREDENTIAL: Final = re.compile(r"(bearer|basic|token)\s|sk-", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionProblem:
-    """An error in the options: where, what, and the cure."""
+    """An error in the options."""
 
     path: tuple[str, ...]
     message: str
@@ -101,16 +101,13 @@ def read_options(params: JsonObject) -> EndpointOptions:
     """
     for problem in problems_with(params):
         raise InvalidInput(f"{'.'.join(problem.path)}: {problem.message}", cure=problem.cure)
-    headers, omit, extra = params.get("headers", {}), params.get("omit", ()), params.get("extra_body", {})
-    assert isinstance(headers, Mapping)  # noqa: S101 -- narrows what was checked
-    assert isinstance(omit, (list, tuple))  # noqa: S101
-    assert isinstance(extra, Mapping)  # noqa: S101
+    headers, omit = _object(params.get("headers")), params.get("omit")
     return EndpointOptions(
         headers={name: value for name, value in headers.items() if isinstance(value, str)},
         secret_headers={name: str(value["secret"]) for name, value in headers.items() if isinstance(value, Mapping)},
         max_tokens_field=str(params.get("max_tokens_field", "max_tokens")),
-        omit=tuple(map(str, omit)),
-        extra_body=extra,
+        omit=tuple(map(str, omit)) if isinstance(omit, (list, tuple)) else (),
+        extra_body=_object(params.get("extra_body")),
     )
 
 
@@ -119,6 +116,10 @@ def problems_with(params: JsonObject) -> Iterator[OptionProblem]:
     yield from _headers(params.get("headers", {}))
     yield from _fields(params)
     yield from _extra_body(params.get("extra_body", {}))
+
+
+def _object(value: JsonValue) -> JsonObject:
+    return value if isinstance(value, Mapping) else {}
 
 
 def _headers(headers: JsonValue) -> Iterator[OptionProblem]:

@@ -78,9 +78,9 @@ def construct_metric(class_path: str, params: Mapping[str, JsonValue], *, name: 
     """
     metric = cast("Metric", discovery.construct("metrics", class_path, params, called=name))
     try:
-        metric.description  # noqa: B018 - a description that cannot be made shows here, at the door
+        metric.description  # noqa: B018 -- reports a description that cannot be made before anything is measured
     except VlmHyperBenchError:
         raise
-    except Exception as error:
+    except Exception as error:  # the plugin's own code runs here, and may raise anything
         raise PluginFailure(f"The metric {name!r} cannot describe itself: {error}.") from error
     return metric

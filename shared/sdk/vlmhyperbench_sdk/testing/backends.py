@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from vlmhyperbench_sdk.errors import InvalidInput, PluginFailure
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.protocols import Backend
-from vlmhyperbench_sdk.testing.gateways import Answer, GatewayProcess
+from vlmhyperbench_sdk.testing.gateways import GatewayProcess, GatewayResponse
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 PIXEL = (
@@ -90,7 +90,7 @@ def _translate(backend: Backend, request: JsonObject) -> dict[str, JsonValue] | 
         body = backend.to_engine(request)
     except InvalidInput:
         body = None
-    except Exception as error:
+    except Exception as error:  # the adapter's own code runs here, and may raise anything
         raise PluginFailure(f"to_engine raises {error!r} for {str(request)[:200]}.") from error
     _expect(request == before, "to_engine changes the request that it was given")
     if body is not None:
@@ -242,9 +242,9 @@ def _check_performance(block: JsonValue) -> None:
     _expect(isinstance(block, dict) and set(block) == set(_PERFORMANCE), f"the performance block is {block}")
 
 
-def _expect_error(answer: Answer, status: int, what: str) -> None:
-    _expect(answer.status == status, f"{what} is answered {answer.status}, not {status}: {answer.body[:300]!r}")
-    _expect(answer.error_code() is not None, f"{what} is refused without error.code")
+def _expect_error(response: GatewayResponse, status: int, what: str) -> None:
+    _expect(response.status == status, f"{what} is answered {response.status}, not {status}: {response.body[:300]!r}")
+    _expect(response.error_code() is not None, f"{what} is refused without error.code")
 
 
 def _expect_gone(engine: JsonValue, how: str) -> None:

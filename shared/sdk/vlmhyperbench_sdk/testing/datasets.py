@@ -16,7 +16,7 @@ from vlmhyperbench_sdk.errors import InvalidInput, PluginFailure
 from vlmhyperbench_sdk.protocols import Dataset, DatasetSource
 from vlmhyperbench_sdk.types import Image, Sample
 
-LONGEST_KEY = 500
+MAX_KEY_CHARS = 500
 MAGIC = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"RIFF")
 """First bytes of PNG, JPEG and WEBP files."""
 
@@ -60,8 +60,8 @@ def _keys(samples: list[Sample]) -> Iterator[str]:
 
 
 def _sample(sample: Sample) -> Iterator[str]:
-    if not 0 < len(sample.key) <= LONGEST_KEY:
-        yield f"its key is empty or longer than {LONGEST_KEY} characters"
+    if not 0 < len(sample.key) <= MAX_KEY_CHARS:
+        yield f"its key is empty or longer than {MAX_KEY_CHARS} characters"
     if not isinstance(sample.references, tuple) or not all(isinstance(text, str) for text in sample.references):
         yield "references is not a tuple of strings"
     elif not all(map(_is_encodable, (sample.key, sample.question, *sample.references))):

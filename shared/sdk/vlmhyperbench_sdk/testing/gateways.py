@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, cast
 
-from vlmhyperbench_sdk.errors import Unavailable
+from vlmhyperbench_sdk.errors import NotReady, Unavailable
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
@@ -22,7 +22,7 @@ CALL_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class GatewayResponse:
     """A response of the gateway; header names are in lower case."""
 
     status: int
@@ -51,14 +51,19 @@ class GatewayProcess:
         self._arguments: Sequence[str] = arguments
         self._env = {**os.environ, **(env or {}), "VLMHB_GATEWAY_KEY": key}
         self._key = key
-        self._process: subprocess.Popen[str] | None = None
+        self._started: subprocess.Popen[str] | None = None
         self.port = 0
 
     @property
     def pid(self) -> int:
         """Process id of the gateway."""
-        assert self._process is not None  # noqa: S101
         return self._process.pid
+
+    @property
+    def _process(self) -> subprocess.Popen[str]:
+        if self._started is None:
+            raise NotReady("The gateway has not been started.", cure="Use it inside of a `with` block.")
+        return self._started
 
     def call(
         self,
@@ -67,23 +72,23 @@ class GatewayProcess:
         body: JsonObject | bytes | None = None,
         *,
         headers: Mapping[str, str] | None = None,
-    ) -> Answer:
+    ) -> GatewayResponse:
         """Send a request, with the valid key unless `headers` are given."""
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=CALL_SECONDS)
         try:
             connection.request(method, path, data, dict(headers if headers is not None else {"X-API-Key": self._key}))
             response = connection.getresponse()
-            found = {name.lower(): value for name, value in response.getheaders()}
-            return Answer(status=response.status, headers=found, body=response.read())
+            received = {name.lower(): value for name, value in response.getheaders()}
+            return GatewayResponse(status=response.status, headers=received, body=response.read())
         finally:
             connection.close()
 
-    def load(self, request: LoadRequest) -> Answer:
+    def load(self, request: LoadRequest) -> GatewayResponse:
         """Request a load and wait until it has ended."""
         return self.call("POST", "/v1/model/load", dataclasses.asdict(request))
 
-    def unload(self) -> Answer:
+    def unload(self) -> GatewayResponse:
         """Request an unload and wait until it has ended."""
         return self.call("POST", "/v1/model/unload", {})
 
@@ -91,14 +96,13 @@ class GatewayProcess:
         """Return the status of the loaded model."""
         return self.call("GET", "/v1/model/status").json()
 
-    def chat(self, request: JsonObject) -> Answer:
+    def chat(self, request: JsonObject) -> GatewayResponse:
         """Request a chat completion."""
         return self.call("POST", "/v1/chat/completions", request)
 
     def stop(self) -> int:
         """Stop the gateway in the way its worker does, and return its exit status."""
         process = self._process
-        assert process is not None  # noqa: S101
         process.terminate()
         try:
             return process.wait(30)
@@ -108,16 +112,16 @@ class GatewayProcess:
 
     def __enter__(self) -> GatewayProcess:
         argv = [sys.executable, "-m", "vlmhyperbench_gateway", *self._arguments]
-        self._process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=self._env)
-        line = cast("IO[str]", self._process.stdout).readline()
+        self._started = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=self._env)
+        line = cast("IO[str]", self._started.stdout).readline()
         if not line:
-            raise Unavailable(f"The gateway ended with status {self._process.wait()}.")
+            raise Unavailable(f"The gateway ended with status {self._started.wait()}.")
         self.port = int(json.loads(line)["port"])
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._process is not None:
-            if self._process.poll() is None:
+        if self._started is not None:
+            if self._started.poll() is None:
                 self.stop()
-            if self._process.stdout is not None:
-                self._process.stdout.close()
+            if self._started.stdout is not None:
+                self._started.stdout.close()
