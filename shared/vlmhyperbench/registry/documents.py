@@ -20,7 +20,7 @@ from vlmhyperbench.registry.errors import Path, RegistryError, field_of
 
 MAX_BYTES: Final = 1024 * 1024
 MAX_DEPTH: Final = 32
-MOST_INTEGER: Final = 2**63
+MAX_INTEGER: Final = 2**63
 _CORRECT: Final = "Correct the line; indentation and quotes are the usual reasons."
 
 _NULL: Final = frozenset({"", "~", "null", "Null", "NULL"})
@@ -184,7 +184,7 @@ class _Builder:
         if isinstance(value, float) and not math.isfinite(value):
             self._refuse(node, path, "the number is not finite", "Write a finite number.")
             return None
-        if isinstance(value, int) and abs(value) >= MOST_INTEGER:
+        if isinstance(value, int) and abs(value) >= MAX_INTEGER:
             self._refuse(node, path, "the number is too large", "Put it in quotes if it is text.")
             return None
         return value
@@ -207,7 +207,7 @@ def _plain(text: str) -> str | int | float | bool | None:
     if text in _BOOLEANS:
         return _BOOLEANS[text]
     if _INTEGER.fullmatch(text):
-        return int(text) if len(text) < 30 else MOST_INTEGER
+        return int(text) if len(text) < 30 else MAX_INTEGER
     if _FLOAT.fullmatch(text):
         return float(text)
     return math.inf if _NOT_FINITE.fullmatch(text) else text

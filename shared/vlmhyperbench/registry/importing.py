@@ -17,8 +17,7 @@ from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import Entry, TaskEntry
 from vlmhyperbench.scoring.reported import reported_metric
 
-"""Dataset class that reads the samples from the imported file itself."""
-MOST_REPORTED = 32
+MAX_REPORTED_METRICS = 32
 """Maximum number of scores reported by a file that become metrics: the most frequent ones."""
 
 
@@ -90,7 +89,7 @@ def resolve_import(
         prompt=PromptSpec(name="as-imported", version="1.0.0"),
         metrics=(
             *(metric for metric in metrics if metric is not None),
-            *map(reported_metric, found.reported[:MOST_REPORTED]),
+            *map(reported_metric, found.reported[:MAX_REPORTED_METRICS]),
         ),
         extractors=tuple(extractor for extractor in extractors if extractor is not None),
         decoding=Decoding(temperature=None, n=found.repeats),

@@ -258,7 +258,7 @@ class RunEntry(Entry, RunChoices):
     task: Slug
 
 
-MOST_RUNS = 1000
+MAX_RUNS = 1000
 """Maximum runs of an experiment: a larger matrix is probably a mistake, and it is expanded within one request."""
 
 
@@ -275,8 +275,8 @@ class Matrix(Strict):
     def _is_bounded(self) -> Matrix:
         axes = (self.targets, self.tasks, self.scenarios, self.prompts, self.decodings)
         count = math.prod(max(len(axis), 1) for axis in axes)
-        if count > MOST_RUNS:
-            message = f"it makes {count:,} combinations, and at most {MOST_RUNS:,} are allowed"
+        if count > MAX_RUNS:
+            message = f"it makes {count:,} combinations, and at most {MAX_RUNS:,} are allowed"
             raise Refused(message, cure="Split it into experiments.")
         return self
 

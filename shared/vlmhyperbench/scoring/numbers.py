@@ -72,7 +72,7 @@ _SCALES: Final = frozenset("kKMB")
 _MONEY_SCALES: Final = frozenset({"m", "b", "mm", "t", "tn"})
 _DENIED: Final = re.compile(r"\b(?:minus|negative)[ \t]+\Z", re.IGNORECASE)
 _CLOSERS: Final = ")]}%\N{DEGREE SIGN}"
-_MOST_CHARS: Final = 400
+_MAX_NUMBER_CHARS: Final = 400
 
 
 def _plain(decimal: Decimal) -> re.Pattern[str]:
@@ -108,7 +108,7 @@ def read_number(text: str, *, which: Literal["first", "last"], decimal: Decimal)
 def _written(token: re.Match[str], decimal: Decimal) -> str | None:
     """Write a token as a plain number; None where it is not one, or is beyond what can be compared."""
     signs = token["sign"].strip() + (token["inner"] or "")
-    if len(token["number"]) > _MOST_CHARS or len(signs) > 1 or signs not in _SIGNS:
+    if len(token["number"]) > _MAX_NUMBER_CHARS or len(signs) > 1 or signs not in _SIGNS:
         return None
     shown = token["number"].replace("{,}", ",").replace("{.}", ".").replace("\\,", " ")
     plain = _PLAIN[decimal].fullmatch("".join(map(_ascii, shown)))

@@ -27,7 +27,7 @@ IMAGE = ("image_path", "image")
 """Names of the column of images; it has one of them."""
 OPTIONAL = ("data_index", "split", "doc_class", "question_type", "answer_bbox")
 SEPARATORS = (";", ",", "\t")
-MOST_ERRORS = 20
+MAX_ERRORS = 20
 """So many wrong lines are named; the rest are counted."""
 
 
@@ -104,8 +104,8 @@ def _read(file: Path) -> Iterator[_Row]:
         except csv.Error as error:
             raise InvalidInput(f"{file}:{line}: {error}.", cure="Correct the quotes of this row.") from error
     if problems:
-        more = f"\n… and {len(problems) - MOST_ERRORS} more" if len(problems) > MOST_ERRORS else ""
-        raise InvalidInput("\n".join(problems[:MOST_ERRORS]) + more, cure="Correct these lines.")
+        more = f"\n… and {len(problems) - MAX_ERRORS} more" if len(problems) > MAX_ERRORS else ""
+        raise InvalidInput("\n".join(problems[:MAX_ERRORS]) + more, cure="Correct these lines.")
 
 
 def _separator(lines: IO[str]) -> str:

@@ -19,7 +19,7 @@ from vlmhyperbench_document_datasets.pages import (
 DENSE_WIDTH_PX = DENSE_HEIGHT_PX = 192
 SECOND_COLUMN = COLUMNS // 2
 GOODS = ("TEA", "BREAD", "MILK", "RICE", "SOAP", "PAPER", "CABLE", "LAMP", "SALT", "APPLE", "PEN", "INK")
-LONGEST_NAME = 6
+MAX_NAME_CHARS = 6
 COUNT_END, PRICE_END, SUM_END = 9, 16, COLUMNS
 """The columns in which the numbers of the table end, exclusive."""
 
@@ -77,7 +77,7 @@ def _items(rng: random.Random, count: int) -> tuple[list[dict[str, str]], int]:
     items: dict[str, dict[str, str]] = {}
     total = 0
     while len(items) < count:
-        name = rng.choice(GOODS) if rng.random() < 0.5 else word(rng)[:LONGEST_NAME]
+        name = rng.choice(GOODS) if rng.random() < 0.5 else word(rng)[:MAX_NAME_CHARS]
         pieces, cents = rng.randint(1, 20), rng.randint(5, 9999)
         if name not in items:
             items[name] = {

@@ -22,8 +22,8 @@ from vlmhyperbench_sdk.types import Image, Sample
 SPLITS = {"train": range(898), "test": range(898, 1797)}
 """Rows of the data, in their own order: its second half is held out, as in scikit-learn's example on these digits. The
 rows are not shuffled, so that a writer's digits stay together as far as they do in the data."""
-SIDE, MOST_INK = 8, 16
-MOST_SCALE = 64
+SIDE, MAX_INK = 8, 16
+MAX_SCALE = 64
 _SHA256 = "87ff0c9e40dc7e2c0e34e7257799c2e3f3aec1a016363bb11cad869ec428a826"
 """Of all images and then all labels, a byte each."""
 QUESTION = "Which digit is this?"
@@ -42,7 +42,7 @@ class HandwrittenDigits:
 
     def __init__(self, source: DatasetSource) -> None:
         self._split = "test" if source.split is None else source.split
-        self._scale, bad_scale = integer(source.params, "scale", default=12, least=1, most=MOST_SCALE)
+        self._scale, bad_scale = integer(source.params, "scale", default=12, least=1, most=MAX_SCALE)
         page, bad_page = choice(source.params, "page", default="square", known=("square", "wide"))
         problems = [*unknown_params(source.params, ("scale", "page")), *bad_scale, *bad_page]
         if self._split not in SPLITS:
@@ -79,7 +79,7 @@ def draw_ink(ink: NDArray[np.int64], *, scale: int, is_wide: bool) -> Grey:
         scale: the side of the square of each, in pixels.
         is_wide: whether it is in the middle of paper twice as wide.
     """
-    grey = (255 - (255 * ink + MOST_INK // 2) // MOST_INK).astype(np.uint8)
+    grey = (255 - (255 * ink + MAX_INK // 2) // MAX_INK).astype(np.uint8)
     large = grey.repeat(scale, axis=0).repeat(scale, axis=1)
     margin = SIDE // 2 * scale if is_wide else 0
     return np.pad(large, ((0, 0), (margin, margin)), constant_values=255)

@@ -13,7 +13,7 @@ from vlmhyperbench_sdk.types import JsonObject
 
 NOT_STATED = "not stated"
 """The right answer to a question about a field that is not on the page."""
-MOST_ABSENT = 3
+MAX_ABSENT = 3
 """So many absent fields can be asked for on any page without a doubt."""
 
 NEVER_PRINTED = ("cashier", "currency", "discount")

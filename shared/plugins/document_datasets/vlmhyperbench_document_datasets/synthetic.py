@@ -10,7 +10,7 @@ from vlmhyperbench_document_datasets.faces import require_other_faces
 from vlmhyperbench_document_datasets.pages import Page
 from vlmhyperbench_document_datasets.params import choice, choices, integer, refuse, unknown_params
 from vlmhyperbench_document_datasets.questions import (
-    MOST_ABSENT,
+    MAX_ABSENT,
     STYLE_RULES,
     Question,
     ask,
@@ -22,7 +22,7 @@ from vlmhyperbench_document_datasets.tiers import TIERS, draw, make_document
 from vlmhyperbench_sdk.protocols import DatasetSource
 from vlmhyperbench_sdk.types import Image, JsonValue, Sample
 
-MOST_DOCUMENTS = 1_000_000
+MAX_DOCUMENTS = 1_000_000
 PARAMS = ("documents", "page", "tier", "phrasings", "unanswerable", "rule", "answer_style", "schemas")
 _TEXTS = ("clean", "dense")
 """Tiers that have texts of their own; the others are ways to draw the clean ones."""
@@ -57,11 +57,11 @@ class SyntheticDocuments:
     def __init__(self, source: DatasetSource) -> None:
         params = source.params
         self._seed = source.seed
-        self._documents, bad_number = integer(params, "documents", default=200, least=1, most=MOST_DOCUMENTS)
+        self._documents, bad_number = integer(params, "documents", default=200, least=1, most=MAX_DOCUMENTS)
         page, bad_page = choice(params, "page", default="image", known=("image", "text"))
         self._tier, bad_tier = choice(params, "tier", default="clean", known=TIERS)
         self._phrasings, bad_phrasings = choice(params, "phrasings", default="first", known=("first", "drawn", "every"))
-        self._absent, bad_absent = integer(params, "unanswerable", default=0, least=0, most=MOST_ABSENT)
+        self._absent, bad_absent = integer(params, "unanswerable", default=0, least=0, most=MAX_ABSENT)
         rule, bad_rule = choice(params, "rule", default="question", known=("question", "prompt"))
         self._style, bad_style = choice(params, "answer_style", default="value", known=tuple(STYLE_RULES))
         self._schemas, bad_schemas = choices(params, "schemas", known=SCHEMAS)

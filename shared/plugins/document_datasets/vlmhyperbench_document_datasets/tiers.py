@@ -28,7 +28,7 @@ from vlmhyperbench_document_datasets.pages import CELL_HEIGHT_PX, CELL_WIDTH_PX,
 from vlmhyperbench_document_datasets.warping import warp
 
 TIERS = ("clean", "noisy", "shifted", "fonts", "dense")
-MOST_LINE_SHIFT_PX = CELL_WIDTH_PX // 2
+MAX_LINE_SHIFT_PX = CELL_WIDTH_PX // 2
 """How far a line of a shifted page stands off its neighbours, at most."""
 
 
@@ -81,11 +81,11 @@ def draw(page: Page, rng: random.Random, *, document: str, tier: str) -> Drawing
 def _write_unevenly(page: Page, rng: random.Random) -> Sheet:
     """Write a page with every line a few pixels off the grid, on a sheet that has room for it."""
     height_px = CELL_HEIGHT_PX * len(page.lines)
-    lefts = tuple(rng.randint(0, MOST_LINE_SHIFT_PX) for _ in page.lines)
+    lefts = tuple(rng.randint(0, MAX_LINE_SHIFT_PX) for _ in page.lines)
     return write(
         page,
         face(DEFAULT_FACE),
         left_px=lefts,
         top_px=0,
-        size=(height_px, page.width_px + MOST_LINE_SHIFT_PX + CELL_WIDTH_PX),
+        size=(height_px, page.width_px + MAX_LINE_SHIFT_PX + CELL_WIDTH_PX),
     )

@@ -14,9 +14,9 @@ from vlmhyperbench_document_datasets.drawing import FULL, Sheet
 
 ONE = 4096
 """1 as a fixed-point number: for sines, cosines and scales."""
-MOST_SINE = 160
+MAX_SINE = 160
 """2.24 degrees."""
-LEAST_SCALE, MOST_SCALE = 3480, 4500
+MIN_SCALE, MAX_SCALE = 3480, 4500
 """0.85 and 1.10."""
 _POINTS = 4
 
@@ -27,12 +27,12 @@ def warp(sheet: Sheet, rng: random.Random, *, size: tuple[int, int]) -> Sheet:
     rows, columns = np.nonzero(sheet.coverage)
     top, left = int(rows.min()), int(columns.min())
     ink_height, ink_width = int(rows.max()) + 1 - top, int(columns.max()) + 1 - left
-    sine = rng.randint(-MOST_SINE, MOST_SINE)
+    sine = rng.randint(-MAX_SINE, MAX_SINE)
     cosine = math.isqrt(ONE * ONE - sine * sine)
     wide = ink_width * cosine + ink_height * abs(sine)
     high = ink_height * cosine + ink_width * abs(sine)
     fits = min((width - 2) * ONE * ONE // wide, (height - 2) * ONE * ONE // high)
-    scale = min(rng.randint(LEAST_SCALE, MOST_SCALE), fits)
+    scale = min(rng.randint(MIN_SCALE, MAX_SCALE), fits)
     slack_x = width - 1 - wide * scale // (ONE * ONE)
     slack_y = height - 1 - high * scale // (ONE * ONE)
     # The middle of the ink, in half pixels: on the sheet, and where it goes on the page.

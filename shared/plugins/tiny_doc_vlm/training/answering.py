@@ -16,7 +16,7 @@ from training.held_out import Item
 from training.options import at_least_one
 from vlmhyperbench_sdk.errors import Unavailable
 
-MOST_TOKENS = 560
+MAX_ANSWER_TOKENS = 560
 """Longer than any right answer of the suites; with the longest question it fits into the model's context."""
 MODEL = "a committed version, a folder of exported files, or http://HOST:PORT"
 _ADDRESS = ("http://", "https://")
@@ -61,7 +61,7 @@ def answer_with_server(url: str, items: Sequence[Item], *, model: str, parallel:
     """
 
     def ask(item: Item) -> str:
-        body = {"model": model, "temperature": 0, "max_tokens": MOST_TOKENS, "messages": _messages(item)}
+        body = {"model": model, "temperature": 0, "max_tokens": MAX_ANSWER_TOKENS, "messages": _messages(item)}
         try:
             response = client.post(f"{url.rstrip('/')}/v1/chat/completions", json=body)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:

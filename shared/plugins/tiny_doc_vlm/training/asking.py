@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from training.vocabulary import END, encode
 from vlmhyperbench_document_datasets.pages import Page
 from vlmhyperbench_document_datasets.questions import (
-    MOST_ABSENT,
+    MAX_ABSENT,
     Question,
     ask,
     ask_absent,
@@ -140,7 +140,7 @@ def _draw(weights: dict[str, float], rng: random.Random) -> str:
 def _questions(page: Page, rng: random.Random, *, has_absent: bool) -> Iterator[Question]:
     yield from ask(page)
     if has_absent:
-        yield from ask_absent(page, rng, rng.randint(1, MOST_ABSENT))
+        yield from ask_absent(page, rng, rng.randint(1, MAX_ABSENT))
     # A table as a schema has it takes the room of every other question.
     if not page.items:
         yield ask_schema(page, rng.choice(SCHEMAS))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from training.vocabulary import TOKENS_PER_TILE
-from vlmhyperbench_document_datasets.digits import MOST_INK, QUESTION, SIDE, draw_ink, inks_and_labels
+from vlmhyperbench_document_datasets.digits import MAX_INK, QUESTION, SIDE, draw_ink, inks_and_labels
 from vlmhyperbench_document_datasets.drawing import Box, Grey
 from vlmhyperbench_document_datasets.faces import CHARACTERS
 from vlmhyperbench_document_datasets.pages import Page, Span
@@ -78,7 +78,7 @@ def draw_digit(rng: random.Random) -> TrainingPage:
     down, right = 1 + rng.choice((-1, 0, 0, 0, 1)), 1 + rng.choice((-1, 0, 0, 0, 1))
     ink = np.pad(inks[row], 1)[down : down + SIDE, right : right + SIDE]
     more = np.array(rng.choices((-2, -1, 0, 0, 1, 2), k=SIDE**2)).reshape(SIDE, SIDE)
-    ink = np.where(ink > 0, np.clip(ink + more, 0, MOST_INK), 0)
+    ink = np.where(ink > 0, np.clip(ink + more, 0, MAX_INK), 0)
     pixels = draw_ink(ink, scale=TILE_PX // SIDE, is_wide=True)
     unknown = np.full((2, TOKENS_PER_TILE, SLOTS), UNKNOWN)
     return TrainingPage(pixels=pixels, page=None, characters=unknown, question=QUESTION, answer=str(labels[row]))

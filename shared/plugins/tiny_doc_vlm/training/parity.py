@@ -23,7 +23,7 @@ from training.options import at_least_one, new_file, run
 
 ENVIRONMENTS = Path(__file__).parents[4] / ".venvs" / "engines"
 """Where `make parity` installs them."""
-LEAST_SAME = 0.99
+MIN_SAME_SHARE = 0.99
 KNOWN_SUITES = {tiny.FIRST: ("clean",)}
 """Version → what it learned to read, where that is not everything. Of what a model cannot read, it makes something up:
 many words are then nearly as likely, and the smallest difference shows."""
@@ -105,7 +105,7 @@ def what_is_wrong(engines: Sequence[Engine], answers: Mapping[str, Sequence[str]
     return [
         f"{label} gives other answers than {asked[0]} to more than 1 in 100 questions."
         for label in asked[1:]
-        if _same(answers[asked[0]], answers[label]) < LEAST_SAME * len(answers[label])
+        if _same(answers[asked[0]], answers[label]) < MIN_SAME_SHARE * len(answers[label])
     ]
 
 

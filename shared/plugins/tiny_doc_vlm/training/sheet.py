@@ -15,13 +15,13 @@ from training.held_out import DIGITS, Item, draw_items
 from training.options import at_least_one, new_file, run
 
 SHOWN = ("clean", "noisy", "shifted", "fonts", "dense", "wordings", "unanswerable", "sentences", "reasons", DIGITS)
-MOST_PAGES = 200
+MAX_PAGES = 200
 """Fewer than there are digits, and a picture that viewers still open."""
 COLUMNS = 4
 CELL_PX, PAGE_PX, MARGIN_PX, TEXT_PX, LINE_PX = 400, 384, 8, 13, 16
 LINE_CHARACTERS = 58
 RIGHT, WRONG, PLAIN = (0, 120, 40), (190, 0, 0), (30, 30, 30)
-MOST_LINES = 8
+MAX_LINES = 8
 
 
 def main(arguments: list[str]) -> None:
@@ -29,11 +29,11 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m training.sheet", description=__doc__)
     parser.add_argument("model", type=a_model, help=MODEL)
     parser.add_argument("sheet", type=new_file, help="the PNG to be written")
-    parser.add_argument("--pages", type=at_least_one, default=20, help=f"up to {MOST_PAGES} (default 20)")
+    parser.add_argument("--pages", type=at_least_one, default=20, help=f"up to {MAX_PAGES} (default 20)")
     add_options(parser)
     given = parser.parse_args(arguments)
-    if given.pages > MOST_PAGES:
-        parser.error(f"argument --pages: {given.pages} is more than {MOST_PAGES}")
+    if given.pages > MAX_PAGES:
+        parser.error(f"argument --pages: {given.pages} is more than {MAX_PAGES}")
     items = choose(given.pages)
     answers = answer(given.model, items, given)
     draw_sheet(items, answers).save(given.sheet, format="PNG")
@@ -88,7 +88,7 @@ def _wrapped(text: str) -> list[str]:
         for line in text.split("\n")
         for start in range(0, max(len(line), 1), LINE_CHARACTERS)
     ]
-    return lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], "…"]
+    return lines if len(lines) <= MAX_LINES else [*lines[: MAX_LINES - 1], "…"]
 
 
 if __name__ == "__main__":

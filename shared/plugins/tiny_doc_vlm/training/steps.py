@@ -16,7 +16,7 @@ from training.muon import Muon
 from training.network import Reader
 from training.recipes import Stage
 
-MOST_GRADIENT = 1.0
+MAX_GRADIENT_NORM = 1.0
 CHARACTERS_PER_TOKEN = 2
 """Of the pages' own grid."""
 
@@ -92,7 +92,7 @@ def train_step(
     if stage.text:
         total = total + stage.text * _read_text(reader, batch, tokens, tally)
     total.backward()
-    nn.utils.clip_grad_norm_(reader.parameters(), MOST_GRADIENT)
+    nn.utils.clip_grad_norm_(reader.parameters(), MAX_GRADIENT_NORM)
     optimizers.step(learning_rate)
     tally.steps += 1
 

@@ -25,8 +25,8 @@ from training.steps import Optimizers, Tally, train_step
 
 CHECKPOINT = "checkpoint.pt"
 WARM_STEPS = 100
-LEAST_OF_STAGE = 0.1
-LONGEST_MEMORY_STEPS = 500
+MIN_DECAY = 0.1
+MAX_MEMORY_STEPS = 500
 """The averaged weights, which are the ones exported, forget over a tenth of the run, and over so many steps at most."""
 LOG_STEPS, SAVE_STEPS = 25, 200
 _STOPPING = (signal.SIGTERM, signal.SIGINT)
@@ -77,7 +77,7 @@ class Schedule:
         rising = min(1.0, (number + 1) / WARM_STEPS)
         falling = min(1.0, (self.until - step) / self.decay_steps) if self.decay_steps else 1.0
         if stage.decay_steps:
-            falling = min(falling, max(LEAST_OF_STAGE, (stage.steps - number) / stage.decay_steps))
+            falling = min(falling, max(MIN_DECAY, (stage.steps - number) / stage.decay_steps))
         return min(rising, falling)
 
 
@@ -169,7 +169,7 @@ def train(plan: Plan, *, is_stopped: Callable[[], bool] = lambda: False) -> None
         stage, _ = plan.recipe.stage_at(step)
         rate = stage.learning_rate * schedule.rate_at(step)
         train_step(reader, optimizers, batch, stage, learning_rate=rate, tally=tally)
-        _follow(mean, reader, memory_steps=min(LONGEST_MEMORY_STEPS, 1 + (step - began) // 10))
+        _follow(mean, reader, memory_steps=min(MAX_MEMORY_STEPS, 1 + (step - began) // 10))
         if (step + 1) % LOG_STEPS == 0:
             seconds = (time.monotonic() - since) / tally.steps
             print(f"{time.strftime('%H:%M:%S')} {stage.name} {step + 1} {seconds:.2f} s {tally.line()}", flush=True)
