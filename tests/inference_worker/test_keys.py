@@ -30,7 +30,7 @@ from vlmhyperbench.worker.claims import ClaimedJob, WorkerContext
 from vlmhyperbench_inference_worker.bench import Bench
 from vlmhyperbench_inference_worker.fleet import Fleet
 from vlmhyperbench_inference_worker.generation import READERS, handle_generate
-from vlmhyperbench_inference_worker.keys import secret_names
+from vlmhyperbench_inference_worker.loading import secret_names
 from vlmhyperbench_inference_worker.standby import Standby
 from vlmhyperbench_inference_worker.work import Work
 from vlmhyperbench_sdk.types import JsonValue

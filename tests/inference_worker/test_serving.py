@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from tests.support.processes import eventually
-from vlmhyperbench.domain.specs import EndpointTarget, ModelFile, ModelTarget
+from vlmhyperbench.domain.specs import EndpointTarget, ModelFile, ModelTarget, SourceRef
 from vlmhyperbench.worker.gateway import GatewayOptions
 from vlmhyperbench_inference_worker.bodies import BodyOrder
 from vlmhyperbench_inference_worker.fleet import Fleet
@@ -236,6 +236,16 @@ async def test_a_fleet_keeps_no_engine_whose_weights_were_changed(fleet, options
     path.write_bytes(b"other")
     with pytest.raises(Conflict, match="SHA-256"):
         await fleet.acquire(loaded, options)
+
+
+async def test_an_adapter_whose_code_was_edited_since_the_run_was_submitted_is_a_conflict(fleet, options):
+    edited = SourceRef(module="vlmhyperbench_openai.adapter", sha256="0" * 64)
+    endpoint = EndpointTarget(
+        endpoint="http://127.0.0.1:1", model_name="m", backend_class="vlmhyperbench_openai.adapter:A", adapter=edited
+    )
+    with pytest.raises(Conflict) as refused:
+        await fleet.acquire(wanted(endpoint), options)
+    assert refused.value.code == "plugin_version"
 
 
 async def test_a_fleet_keeps_a_target_only_with_the_secrets_that_it_was_loaded_with(fleet, options):

@@ -1,4 +1,4 @@
-"""A load generator is on standby before it is needed, and a dead one is never lent."""
+"""A load generator is on standby before a job needs it, and a dead one is never lent."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.processes import eventually
+from vlmhyperbench.errors import Fenced
 from vlmhyperbench.load.process import END_SECONDS
 from vlmhyperbench_inference_worker.standby import Standby
 
@@ -22,18 +23,13 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture
-def fenced() -> asyncio.Event:
-    return asyncio.Event()
-
-
-async def test_the_one_on_standby_is_lent_once_and_ended_with_its_folder(tmp_path: Path, fenced: asyncio.Event) -> None:
+async def test_a_load_generator_on_standby_is_lent_once_and_ended_with_its_folder(tmp_path: Path) -> None:
     (tmp_path / "work" / "left-by-a-boot-that-was-killed").mkdir(parents=True)
     standby = Standby(tmp_path / "work")
     assert not (tmp_path / "work").exists()
     standby.refill()
     standby.refill()
-    async with standby.lend(fenced) as first, standby.lend(fenced) as second:
+    async with standby.lend() as first, standby.lend() as second:
         assert first.pid != second.pid
         assert first.is_running
         assert second.is_running
@@ -45,17 +41,21 @@ async def test_the_one_on_standby_is_lent_once_and_ended_with_its_folder(tmp_pat
     await standby.close()
 
 
-async def test_one_of_a_claim_that_is_lost_is_killed_at_once(tmp_path: Path, fenced: asyncio.Event) -> None:
+@pytest.mark.parametrize("end", [asyncio.CancelledError(), Fenced("lost")], ids=["cancelled", "fenced"])
+async def test_a_borrower_that_is_cancelled_or_lost_its_claim_kills_its_load_generator_at_once(
+    tmp_path: Path, end: BaseException
+) -> None:
     standby = Standby(tmp_path / "work")
-    async with standby.lend(fenced) as process:
-        os.kill(process.pid, signal.SIGSTOP)  # it obeys no request to end
-        fenced.set()
-        began = time.monotonic()
+    with pytest.raises(type(end)):
+        async with standby.lend() as process:
+            os.kill(process.pid, signal.SIGSTOP)  # a stopped process obeys no request to end
+            began = time.monotonic()
+            raise end
     assert not process.is_running
     assert time.monotonic() - began < END_SECONDS
 
 
-async def test_one_that_died_on_standby_is_replaced(tmp_path: Path, fenced: asyncio.Event) -> None:
+async def test_a_load_generator_that_died_on_standby_is_replaced(tmp_path: Path) -> None:
     standby = Standby(tmp_path / "work")
     standby.refill()
     assert standby._starting is not None
@@ -66,12 +66,12 @@ async def test_one_that_died_on_standby_is_replaced(tmp_path: Path, fenced: asyn
         return not first.is_running
 
     await eventually(is_dead, "the load generator is dead")
-    async with standby.lend(fenced) as process:
+    async with standby.lend() as process:
         assert process.is_running
         assert [process.record_folder.parent] == list((tmp_path / "work").iterdir())
 
 
-async def test_the_one_on_standby_is_ended_with_its_folder(tmp_path: Path) -> None:
+async def test_closing_ends_the_load_generator_on_standby_and_removes_its_folder(tmp_path: Path) -> None:
     standby = Standby(tmp_path / "work")
     standby.refill()
     await standby.close()
@@ -79,14 +79,12 @@ async def test_the_one_on_standby_is_ended_with_its_folder(tmp_path: Path) -> No
     assert list((tmp_path / "work").iterdir()) == []
 
 
-async def test_what_cannot_be_made_is_said_to_who_borrows_not_to_who_refills(
-    tmp_path: Path, fenced: asyncio.Event
-) -> None:
+async def test_an_error_at_the_start_is_raised_to_the_borrower_and_not_by_refill(tmp_path: Path) -> None:
     standby = Standby(tmp_path / "work")
     (tmp_path / "work").write_text("a file is in the way")
     standby.refill()
     with pytest.raises(NotADirectoryError):
-        async with standby.lend(fenced):
+        async with standby.lend():
             pass
     standby.refill()
     await standby.close()

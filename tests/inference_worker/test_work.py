@@ -1,13 +1,21 @@
-"""What a job asks besides what it measures."""
+"""What a job asks: the requests that count, and those that are sent before them."""
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.shared.reports.builders import run_spec
+from vlmhyperbench.data.images import ImageInfo
 from vlmhyperbench.data.manifest import ManifestSample
+from vlmhyperbench_inference_worker.reading import with_requests
 from vlmhyperbench_inference_worker.work import Work
 
+IMAGE = ImageInfo(sha256="0" * 64, media_type="image/png", width=1, height=1, size_bytes=1)
 SAMPLES = [ManifestSample(index=i, key=str(i), question="q", error="gone" if i == 1 else None) for i in range(6)]
 
 
@@ -25,14 +33,62 @@ def test_what_counts_nowhere_warms_no_cache_for_what_is_measured(
     measured: list[int], count: int, first: set[int], then: set[int]
 ) -> None:
     work = Work(spec=run_spec(), samples=SAMPLES, missing=measured)
-    drawn = work.draw_uncounted(count, measured)
+    drawn = work.uncounted[:count]
     assert (set(drawn[: len(first)]), set(drawn[len(first) :])) == (first, then)
     assert len(drawn) == len(set(drawn))
 
 
 def test_what_counts_nowhere_is_drawn_from_the_whole_data_set_and_the_same_again() -> None:
     samples = [ManifestSample(index=i, key=str(i), question="q") for i in range(100)]
-    first, again = (Work(spec=run_spec(), samples=samples, missing=[]).draw_uncounted(20, range(100)) for _ in range(2))
+    first, again = (Work(spec=run_spec(), samples=samples, missing=list(range(100))).uncounted[:20] for _ in range(2))
     assert first == again
     assert min(first) < 25
     assert max(first) >= 75
+
+
+@given(data=st.data(), size=st.integers(1, 12), repeats=st.integers(1, 3), warmup=st.integers(0, 5))
+def test_whatever_is_reused_every_request_that_is_still_sent_was_made(
+    data: st.DataObject, size: int, repeats: int, warmup: int
+) -> None:
+    flags = data.draw(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=size, max_size=size))
+    samples = [
+        ManifestSample(
+            index=index,
+            key=str(index),
+            question="q",
+            error="gone" if is_unreadable else None,
+            images=(IMAGE,) if has_image else (),
+        )
+        for index, (is_unreadable, has_image) in enumerate(flags)
+    ]
+    spec = run_spec()
+    spec = spec.model_copy(update={"scenario": spec.scenario.model_copy(update={"warmup_requests": warmup})})
+    missing = sorted(data.draw(st.sets(st.integers(0, size * repeats - 1))))
+    work = asyncio.run(with_requests(Work(spec=spec, samples=samples, missing=missing)))
+    rest = replace(work, missing=[ordinal for ordinal in missing if data.draw(st.booleans())])
+    assert {*rest.missing, *rest.uncounted[:warmup], *rest.probes} <= set(work.requests)
+    assert [request.ordinal for request in rest.measured] == rest.readable
+    assert all(request.ordinal == ordinal for ordinal, request in work.requests.items())
+
+
+def test_a_job_without_missing_requests_renders_no_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vlmhyperbench_inference_worker.reading.render_prompts", None)
+    work = Work(spec=run_spec(), samples=SAMPLES, missing=[])
+    assert asyncio.run(with_requests(work)) is work
+
+
+def test_the_prompt_of_a_sample_is_rendered_once_for_all_its_repeats() -> None:
+    work = asyncio.run(with_requests(Work(spec=run_spec(), samples=SAMPLES, missing=[4, 10, 16])))
+    assert [work.requests[ordinal].repeat for ordinal in (4, 10, 16)] == [0, 1, 2]
+    assert work.requests[4].prompt is work.requests[10].prompt is work.requests[16].prompt
+
+
+def test_a_sample_whose_later_repeat_is_reused_can_be_drawn_for_the_warm_up() -> None:
+    samples = [ManifestSample(index=i, key=str(i), question="q") for i in range(20)]
+    spec = run_spec()
+    spec = spec.model_copy(update={"scenario": spec.scenario.model_copy(update={"warmup_requests": 1})})
+    first, *_, last = Work(spec=spec, samples=samples, missing=list(range(20))).uncounted
+    work = asyncio.run(with_requests(Work(spec=spec, samples=samples, missing=[20 + first, 20 + last])))
+    rest = replace(work, missing=[20 + last])
+    assert rest.uncounted[0] == first
+    assert rest.uncounted[0] in work.requests

@@ -10,7 +10,6 @@ from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench.worker.ground import ground
 from vlmhyperbench_inference_worker.fleet import Fleet
 from vlmhyperbench_inference_worker.standby import Standby
-from vlmhyperbench_sdk.gateway import EngineIdentity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,11 +20,12 @@ class Bench:
     fleet: Fleet
     standby: Standby
 
-    def ground(self, engine: EngineIdentity | None) -> Ground:
-        """Say what of the machine this worker, its children and an engine run on."""
-        return ground(self.devices, pids=[engine.pid] if engine and engine.pid is not None else [])
+    @property
+    def ground(self) -> Ground:
+        """The part of the machine on which this worker, its children and the loaded engine run."""
+        return ground(self.devices, pids=self.fleet.engine_pids)
 
     async def close(self) -> None:
-        """Unload the target, and end what is on standby."""
+        """Unload the target, and end the load generator on standby."""
         await self.fleet.discard()
         await self.standby.close()

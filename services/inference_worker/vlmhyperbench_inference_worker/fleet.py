@@ -1,29 +1,17 @@
-"""What this worker keeps loaded: one target at a time, replaced when another is asked for."""
+"""The target that this worker keeps loaded: one at a time, replaced when a job wants another."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 
-from vlmhyperbench.worker.claims import WorkerContext
+from vlmhyperbench.registry.plugins import require_source
 from vlmhyperbench.worker.gateway import GatewayOptions
 from vlmhyperbench_inference_worker.serving import Serving, WantedTarget
 
 
-def gateway_options(context: WorkerContext) -> GatewayOptions:
-    """Say how a worker's gateways are started: engines and body writers get the same environment as the gateway."""
-    settings = context.settings
-    return GatewayOptions(
-        environment=replace(settings.engine_environment, variables=context.label),
-        log=settings.home / "logs" / f"gateway-{context.name}.log",
-        policy=settings.url_policy,
-        lock_fds=context.lock_fds,
-    )
-
-
 class Fleet:
-    """Residency of one slot: a target stays loaded until another one is needed, or the worker ends."""
+    """Keeps one target loaded until another target is needed, or the worker ends."""
 
     def __init__(self) -> None:
         self._serving: Serving | None = None
@@ -34,12 +22,20 @@ class Fleet:
         """Digests of the targets that are loaded now."""
         return [self._serving.wanted.digest] if self._serving is not None else []
 
+    @property
+    def engine_pids(self) -> Sequence[int]:
+        """Processes of the engines that are loaded now, as far as they run on this machine."""
+        engine = self._serving.engine if self._serving is not None else None
+        return [engine.pid] if engine is not None and engine.pid is not None else []
+
     async def acquire(self, wanted: WantedTarget, options: GatewayOptions) -> Serving:
-        """Return the serving of a target; a healthy one that is loaded is used again, any other is unloaded first.
+        """Return the serving of a target: the loaded one if it is the same and healthy; any other is unloaded first.
 
         Raises:
+            Conflict: the code of the adapter is not the code that was pinned.
             VlmHyperBenchError: it cannot be loaded, see `Serving.start`.
         """
+        require_source(wanted.target.adapter, f"adapter {wanted.target.backend_class!r}")
         async with self._lock:
             loaded = self._serving
             is_wanted = loaded is not None and (loaded.wanted.digest, loaded.wanted.secrets) == (
@@ -53,12 +49,12 @@ class Fleet:
             return self._serving
 
     async def discard(self) -> None:
-        """Unload what is loaded: it is broken, or the worker ends."""
+        """Unload the target, because it is broken or the worker ends."""
         async with self._lock:
             await self._unload()
 
     async def _unload(self) -> None:
-        # Known until it has ended: where this is cancelled, the next one ends it.
+        # The serving is forgotten after it has ended: if this is cancelled, the next call ends it.
         if self._serving is not None:
             await self._serving.close()
             self._serving = None

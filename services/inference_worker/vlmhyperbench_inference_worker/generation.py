@@ -16,11 +16,12 @@ from vlmhyperbench_inference_worker.judging import read_judging
 from vlmhyperbench_inference_worker.loading import bring_up
 from vlmhyperbench_inference_worker.plan import Load, plan_load
 from vlmhyperbench_inference_worker.probing import probe
+from vlmhyperbench_inference_worker.reading import read_work
 from vlmhyperbench_inference_worker.refusals import check_refusals
 from vlmhyperbench_inference_worker.reuse import keep_equal
 from vlmhyperbench_inference_worker.sink import Sink, write_unreadable
 from vlmhyperbench_inference_worker.watch import Watch
-from vlmhyperbench_inference_worker.work import Work, read_work
+from vlmhyperbench_inference_worker.work import Work
 
 READERS: Mapping[StepKind, Callable[[ClaimedJob], Awaitable[Work]]] = {
     StepKind.GENERATE: read_work,
@@ -52,11 +53,11 @@ async def _generate(job: ClaimedJob, work: Work, bench: Bench, watch: Watch) -> 
         return Complete(data={"requests": 0})
     if job.interruption is not None:
         return job.interruption
-    async with sending(job, bench.ground(serving.engine)) as neighbours:
+    async with sending(job, bench.ground) as neighbours:
         await probe(job, work, serving, bench.standby)
         if job.interruption is not None:
             return job.interruption
-        async with bench.standby.lend(job.fenced) as process:
+        async with bench.standby.lend() as process:
             load, sink = await plan_load(job, work, serving, process), Sink.of_claim(job, serving, process)
             if work.spec.stop is None or not load.phases.requests:
                 await write_unreadable(job, work, sink, work.missing, phase=load.phases.measured)

@@ -16,6 +16,7 @@ from vlmhyperbench.domain.judging import METRIC, Judging, Order, judge_of, judgi
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.facts.read import read_facts
 from vlmhyperbench.worker.claims import ClaimedJob
+from vlmhyperbench_inference_worker.reading import with_requests
 from vlmhyperbench_inference_worker.work import Work
 
 NO_ANSWER = "There is no answer to judge."
@@ -30,6 +31,7 @@ async def read_judging(job: ClaimedJob) -> Work:
     Raises:
         NotFound: the run does not exist any more.
         Conflict: a file in storage is not the one that was committed.
+        InvalidInput, PluginFailure, Unavailable: as `with_requests`.
     """
     async with job.runtime.database.transaction() as session:
         run = await runs.get(session, job.run_id)
@@ -40,7 +42,8 @@ async def read_judging(job: ClaimedJob) -> Work:
     judging = judging_of(judge_of(spec, str(job.job.params[METRIC])))
     answers = await read_facts(job.runtime.database, job.runtime.storage, job.run_id, payload=("text",))
     samples = await asyncio.to_thread(lambda: list(judged_samples(answers, judging, run.total or 0)))
-    return Work(spec=judging_spec(spec, judging), samples=samples, missing=missing, step=job.job.kind)
+    work = Work(spec=judging_spec(spec, judging), samples=samples, missing=missing, step=job.job.kind)
+    return await with_requests(work)
 
 
 def judged_samples(answers: polars.DataFrame, judging: Judging, total: int) -> Iterator[ManifestSample]:

@@ -1,18 +1,18 @@
-"""Bring the target of a job up: read its keys, load it or use what is loaded, record what engine it is."""
+"""Bring up the target of a job: read its secrets, load it unless it is loaded, record which engine it is."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import asyncio
+from dataclasses import asdict, replace
 
 from vlmhyperbench.db.claims import ClaimRecord
-from vlmhyperbench.domain.planning import target_digest
-from vlmhyperbench.domain.specs import ImportTarget
+from vlmhyperbench.domain.judging import is_judge, judging_of
+from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget
 from vlmhyperbench.errors import Conflict
-from vlmhyperbench.registry.plugins import require_source
-from vlmhyperbench.worker.claims import ClaimedJob
+from vlmhyperbench.secret_files import read_secrets
+from vlmhyperbench.worker.claims import ClaimedJob, WorkerContext
+from vlmhyperbench.worker.gateway import GatewayOptions
 from vlmhyperbench_inference_worker.bench import Bench
-from vlmhyperbench_inference_worker.fleet import gateway_options
-from vlmhyperbench_inference_worker.keys import read_keys
 from vlmhyperbench_inference_worker.serving import Serving, WantedTarget
 from vlmhyperbench_inference_worker.watch import machine
 from vlmhyperbench_inference_worker.work import Work
@@ -21,37 +21,56 @@ from vlmhyperbench_inference_worker.work import Work
 async def bring_up(job: ClaimedJob, work: Work, bench: Bench) -> Serving:
     """Return the target of a job, loaded and ready.
 
+    Every job reads the secrets, because their names or their files may have changed since the target was loaded.
+
     Raises:
         Conflict: the run's answers come from a file; a model file or the adapter's code is not the one that was pinned.
-        InvalidInput: a parameter is wrong, or the adapter is not allowed.
+        InvalidInput: a parameter is wrong, the adapter is not allowed, or others may read the file of a secret.
         NotFound: a model file or a secret is missing.
         Unavailable: gateway or engine did not come up.
         Fenced: the claim is lost.
     """
-    bench.standby.refill()  # it starts while the target is loaded
-    wanted = await _wanted(job, work)
-    with job.loading(wanted.load_timeout_s):
-        serving = await bench.fleet.acquire(wanted, gateway_options(job.context))
+    bench.standby.refill()  # the load generator starts while the target is loaded
+    target, load_timeout_s = work.spec.target, work.spec.limits.load_timeout_s
+    if isinstance(target, ImportTarget):
+        raise Conflict("The run's answers come from a file; there is no model to load.")
+    secrets = await asyncio.to_thread(read_secrets, job.settings.secrets_dir, secret_names(work))
+    wanted = WantedTarget(digest=work.target_digest, target=target, secrets=secrets, load_timeout_s=load_timeout_s)
+    with job.loading(load_timeout_s):
+        serving = await bench.fleet.acquire(wanted, _gateway_options(job.context))
     await job.set_resident(bench.fleet.resident)
     engine = serving.engine
-    added = ClaimRecord(
+    record = ClaimRecord(
         engine=asdict(engine) if engine else None,
         machine=machine(bench.devices),
         measured_at=serving.measured.through,
-        cores=bench.ground(engine).cores,
+        cores=bench.ground.cores,
     )
-    await job.record_claim(added)
+    await job.record_claim(record)
     return serving
 
 
-async def _wanted(job: ClaimedJob, work: Work) -> WantedTarget:
-    target = work.spec.target
-    if isinstance(target, ImportTarget):
-        raise Conflict("The run's answers come from a file; there is no model to load.")
-    require_source(target.adapter, f"adapter {target.backend_class!r}")
-    return WantedTarget(
-        digest=target_digest(work.spec),
-        target=target,
-        secrets=await read_keys(job, work),
-        load_timeout_s=work.spec.limits.load_timeout_s,
+def secret_names(work: Work) -> list[str]:
+    """Name the secrets that the target of a job may know: the run's, and those that the target itself names.
+
+    An endpoint that judges is given only the secrets that it names. A secret that a judge names belongs to that judge:
+    another endpoint is given it only if it names it as well.
+    """
+    spec, target = work.spec, work.spec.target
+    is_remote = isinstance(target, EndpointTarget)
+    if work.asks_for_metric and is_remote:
+        return target.secret_names
+    judges = [judging_of(metric).target for metric in spec.metrics if is_judge(metric)] if is_remote else []
+    withheld = {name for judge in judges for name in judge.secret_names}
+    return list(dict.fromkeys([*(name for name in spec.secrets if name not in withheld), *target.secret_names]))
+
+
+def _gateway_options(context: WorkerContext) -> GatewayOptions:
+    """Return how the worker starts gateways; engines and body writers get the same environment as the gateway."""
+    settings = context.settings
+    return GatewayOptions(
+        environment=replace(settings.engine_environment, variables=context.label),
+        log=settings.home / "logs" / f"gateway-{context.name}.log",
+        policy=settings.url_policy,
+        lock_fds=context.lock_fds,
     )

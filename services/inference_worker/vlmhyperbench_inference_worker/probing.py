@@ -22,11 +22,9 @@ from vlmhyperbench_inference_worker.refusals import refused
 from vlmhyperbench_inference_worker.requests import PlannedRequest
 from vlmhyperbench_inference_worker.serving import Serving
 from vlmhyperbench_inference_worker.standby import Standby
-from vlmhyperbench_inference_worker.work import Work, plan_requests
+from vlmhyperbench_inference_worker.work import Work
 from vlmhyperbench_sdk.load import PhasePlan
 
-MAX_PROBES = 3
-"""A prompt may be refused for itself; so many that are refused alike are not."""
 _PHASE = 0
 _OF_PROMPT = frozenset({"messages", "seed"})
 
@@ -39,7 +37,7 @@ async def probe(job: ClaimedJob, work: Work, serving: Serving, standby: Standby)
     Raises:
         TargetRefused: the target refuses what every request of the run asks for.
     """
-    asked = await choose(work)
+    asked = [work.requests[ordinal] for ordinal in work.probes]
     if not asked or options_of(asked[0]) in serving.answered_options:
         return
     failures: list[FailedRequest] = []
@@ -56,14 +54,6 @@ async def probe(job: ClaimedJob, work: Work, serving: Serving, standby: Standby)
         raise refused(found, serving)
 
 
-async def choose(work: Work) -> list[PlannedRequest]:
-    """Choose samples to ask, one with images first where the run has any; those that are not measured come first."""
-    readable = work.readable
-    drawn = work.draw_uncounted(len(work.samples), readable) if readable else []
-    drawn.sort(key=lambda ordinal: not work.sample_of(ordinal).images)
-    return await plan_requests(work, drawn[:MAX_PROBES], phase=_PHASE)
-
-
 def options_of(request: PlannedRequest) -> str:
     """Hash what a request has in common with the others of its run: everything but its prompt."""
     common = {name: value for name, value in request.request.items() if name not in _OF_PROMPT}
@@ -74,7 +64,7 @@ async def _ask(
     job: ClaimedJob, work: Work, serving: Serving, standby: Standby, request: PlannedRequest
 ) -> FailedRequest | None:
     """Ask one request and say how it failed; None where it was answered, or where nobody waited for the answer."""
-    async with standby.lend(job.fenced) as process:
+    async with standby.lend() as process:
         # The next one starts meanwhile: the samples wait for it no longer than they would without a probe.
         standby.refill()
         plan = PhasePlan(no=_PHASE, kind="warmup", count=1, params={"in_flight": 1})

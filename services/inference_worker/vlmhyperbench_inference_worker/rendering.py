@@ -41,7 +41,7 @@ async def render_prompts(
     if not asked:
         return []
     if isinstance(spec, PromptSpec) and is_linear(spec):
-        return await asyncio.to_thread(lambda: list(_render(spec, asked)))
+        return await asyncio.to_thread(lambda: [_fill(spec, sample) for sample in asked])
     with tempfile.TemporaryDirectory(prefix="vlmhb-prompts-") as folder:
         given, made = Path(folder) / "samples.jsonl", Path(folder) / "prompts.jsonl"
         rows = ([sample.key, sample.question, sample.metadata] for sample in asked)
@@ -72,8 +72,12 @@ def render_file(spec: JsonObject, given: str, made: str) -> None:
 
 def _render(spec: AnyPrompt, samples: Iterable[Sample]) -> Iterable[Prompt]:
     if isinstance(spec, PromptSpec):
-        return (render(spec, question=sample.question, metadata=sample.metadata) for sample in samples)
+        return (_fill(spec, sample) for sample in samples)
     return render_by_strategy(spec, samples)
+
+
+def _fill(spec: PromptSpec, sample: Sample) -> Prompt:
+    return render(spec, question=sample.question, metadata=sample.metadata)
 
 
 def _read(path: Path) -> Iterable[Any]:

@@ -29,9 +29,10 @@ class ImageRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRequest:
-    """One request of a phase, rendered: what is sent, and what is kept with its answer."""
+    """One request, rendered: what is sent, and what is stored with its answer."""
 
-    phase: int
+    phase: int = 0
+    """Number of its phase; 0 until that is open."""
     ordinal: int
     sample: int
     repeat: int

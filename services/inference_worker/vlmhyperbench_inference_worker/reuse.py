@@ -21,7 +21,7 @@ from vlmhyperbench.domain.states import FactStatus
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_inference_worker.files import REUSE, keep_file
 from vlmhyperbench_inference_worker.requests import PlannedRequest
-from vlmhyperbench_inference_worker.work import Work, plan_requests
+from vlmhyperbench_inference_worker.work import Work
 from vlmhyperbench_sdk.gateway import EngineIdentity
 from vlmhyperbench_sdk.types import JsonObject
 
@@ -60,11 +60,9 @@ async def keep_equal(job: ClaimedJob, work: Work, engine: EngineIdentity | None)
         Fenced: the claim is lost; nothing was kept.
     """
     phase = job.job.phase
-    # Of a run that may stop, rows of the whole dataset would be kept, and rows of its first part asked.
-    is_whole = not work.is_timed and work.spec.stop is None
-    if phase is None or not is_whole or not (work.has_parent or work.takes_cached):
+    if phase is None or not work.may_reuse:
         return work
-    requests = await plan_requests(work, work.missing, phase=phase)
+    requests = [work.requests[ordinal] for ordinal in work.missing]
     known = await _read(job, work, engine, requests)
     decisions = [decide(known, request, key=work.samples[request.sample].key) for request in requests]
     rows = [
@@ -105,7 +103,7 @@ def _against(known: Known, request: PlannedRequest, found: KeepableView | None) 
 async def _read(
     job: ClaimedJob, work: Work, engine: EngineIdentity | None, requests: Sequence[PlannedRequest]
 ) -> Known:
-    target = target_digest(work.spec)
+    target = work.target_digest
     rows: list[KeepableView] = []
     cached: list[KeepableView] = []
     is_same, found = False, None
@@ -122,7 +120,7 @@ async def _read(
                 project_id=job.job.project_id,
                 target_digest=target,
                 request_sha256=wanted,
-                kind=work.phase_kind,
+                kind=work.facts_phase,
             )
         claims = await evidence.of_claims(session, list({row.claim_id for row in (*rows, *cached)}))
     keys = await _keys(job, found) if found else []

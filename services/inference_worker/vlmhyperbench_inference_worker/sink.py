@@ -19,7 +19,7 @@ from vlmhyperbench.storage import Storage
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_inference_worker.requests import PlannedRequest
 from vlmhyperbench_inference_worker.serving import Serving
-from vlmhyperbench_inference_worker.work import Work, plan_requests
+from vlmhyperbench_inference_worker.work import Work
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -154,8 +154,7 @@ async def write_unreadable(job: ClaimedJob, work: Work, sink: Sink, ordinals: Se
     reasons = {ordinal: work.sample_of(ordinal).error for ordinal in ordinals}
     unreadable = {ordinal: reason for ordinal, reason in reasons.items() if reason is not None}
     if unreadable:
-        requests = await plan_requests(work, list(unreadable), phase=phase)
-        planned = list(zip(requests, unreadable.values(), strict=True))
+        planned = [(work.requests[ordinal], reason) for ordinal, reason in unreadable.items()]
         sealed = await asyncio.to_thread(sink.unreadable, planned, phase=phase)
         await job.append(sealed.chunk, sealed.rows)
 

@@ -1,4 +1,4 @@
-"""A load generator on standby for the next job: started while nothing is measured, so that no job waits for it."""
+"""A load generator on standby for the next job, started while nothing is measured, so that no job waits for it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from vlmhyperbench.errors import Unavailable
+from vlmhyperbench.errors import Fenced, Unavailable
 from vlmhyperbench.load.process import END_SECONDS, LoadProcess
 from vlmhyperbench.logs import get_logger
 
@@ -17,41 +17,45 @@ _LOG = get_logger(__name__)
 
 
 class Standby:
-    """Lends load generators; each has a folder of its own with `plan` and `record` in it."""
+    """Lends load generators, each with its own folder, which holds the folders `plan` and `record`."""
 
     def __init__(self, folder: Path) -> None:
-        """Own `folder`; what an earlier boot left there is removed."""
+        """Take over `folder` and remove what an earlier process of this worker left there."""
         shutil.rmtree(folder, ignore_errors=True)
         self._folder = folder
         self._starting: asyncio.Task[LoadProcess] | None = None
 
     def refill(self) -> None:
-        """Begin to start the next one; does nothing where one is ready or starts."""
+        """Begin to start the next load generator; does nothing where one is ready or starting."""
         if self._starting is None:
             self._starting = asyncio.create_task(self._start(), name="start-load")
 
     @asynccontextmanager
-    async def lend(self, fenced: asyncio.Event) -> AsyncIterator[LoadProcess]:
-        """Yield one that runs, and end it; at once where the claim is lost by then (`fenced`).
+    async def lend(self) -> AsyncIterator[LoadProcess]:
+        """Yield a load generator that runs, and end it; kill it where the borrower is cancelled or lost its claim.
 
         Raises:
             Unavailable: the load generator is not installed.
-            OSError: it cannot be started, or its folders not made.
+            OSError: the process cannot be started, or its folders cannot be created.
         """
         process = await self._ready() or await self._start()
+        term_s = END_SECONDS
         try:
             yield process
+        except (asyncio.CancelledError, Fenced):
+            term_s = 0
+            raise
         finally:
-            await _end(process, term_s=0 if fenced.is_set() else END_SECONDS)
+            await _end(process, term_s=term_s)
 
     async def close(self) -> None:
-        """End the one that is ready."""
+        """End the load generator on standby."""
         process = await self._ready()
         if process is not None:
             await _end(process, term_s=0)
 
     async def _ready(self) -> LoadProcess | None:
-        """Take the one on standby, if there is one that runs."""
+        """Take the load generator on standby; None where there is none, or it has ended."""
         starting, self._starting = self._starting, None
         try:
             process = await starting if starting is not None else None

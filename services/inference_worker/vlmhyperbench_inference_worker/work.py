@@ -1,25 +1,22 @@
-"""What a job has to ask: the run's spec, its samples, and the requests that have no row yet."""
+"""What a job has to ask: the run's spec, its samples, the requests that are missing, and those asked before them."""
 
 from __future__ import annotations
 
-import asyncio
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from uuid import UUID
 
-from vlmhyperbench.analysis.sequential import request_order
-from vlmhyperbench.data import manifest
-from vlmhyperbench.db import claims, manifests, runs
+from vlmhyperbench.data.manifest import ManifestSample
+from vlmhyperbench.domain.planning import target_digest
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.steps import STEPS, StepKind
-from vlmhyperbench.errors import NotFound
-from vlmhyperbench.worker.claims import ClaimedJob
-from vlmhyperbench_inference_worker.rendering import render_prompts
-from vlmhyperbench_inference_worker.requests import ImageRef, PlannedRequest, chat_request, options_of, request_digest
+from vlmhyperbench_inference_worker.conversations import converse
+from vlmhyperbench_inference_worker.requests import PlannedRequest
 from vlmhyperbench_sdk.load import PhaseKind
-from vlmhyperbench_sdk.types import Prompt
+
+MAX_PROBES = 3
+"""One prompt may be refused for its content; this many different prompts that are refused alike are not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,12 +24,19 @@ class Work:
     """The job at hand, read once at its start."""
 
     spec: RunSpec
-    samples: list[manifest.ManifestSample]
+    samples: list[ManifestSample]
     missing: list[int]
-    """Ordinals of the job's range that have neither an own nor a kept row, in the order in which they are asked."""
+    """Ordinals of the job's range that have neither an own nor a reused row, in the order in which they are asked."""
+    requests: Mapping[int, PlannedRequest] = field(default_factory=dict)
+    """Ordinal → request, of everything that the job may send; made once by `reading.with_requests`."""
     parent_run_id: UUID | None = None
     """The run that this one is a rerun of."""
     step: StepKind = StepKind.GENERATE
+
+    @property
+    def target_digest(self) -> str:
+        """Digest of the target: jobs with equal ones can use one loaded model."""
+        return target_digest(self.spec)
 
     @property
     def served_name(self) -> str:
@@ -41,117 +45,67 @@ class Work:
 
     @property
     def has_parent(self) -> bool:
-        """Whether it is a rerun that may keep rows of its parent."""
+        """Whether it is a rerun that may reuse rows of its parent."""
         return self.parent_run_id is not None and self.spec.reuse != "nothing"
 
     @property
     def takes_cached(self) -> bool:
-        """Whether answers of any run may be kept: only where asking again must give the same one, or for a judge."""
+        """Whether answers of any run may be reused: only those of a judge, or those that asking again must repeat."""
         return self.spec.reuse == "cache" and (self.spec.decoding.temperature == 0 or self.asks_for_metric)
 
     @property
+    def may_reuse(self) -> bool:
+        """Whether rows of other runs may stand for requests of this job.
+
+        A run that may stop early reuses none: its reused rows would be of the whole dataset, its own of the first part.
+        """
+        return not self.is_timed and self.spec.stop is None and (self.has_parent or self.takes_cached)
+
+    @property
     def asks_for_metric(self) -> bool:
-        """Whether the target is one that a metric asks, not the run's."""
+        """Whether the target is that of a metric, not the run's own."""
         return STEPS[self.step].asks == "metric"
 
     @property
-    def phase_kind(self) -> PhaseKind:
-        """Kind of the phase that all shards share."""
-        kind = STEPS[self.step].phase
-        assert kind is not None, "what is asked becomes facts"  # noqa: S101
-        return kind
+    def facts_phase(self) -> PhaseKind:
+        """Kind of the phase that all shards of the step share."""
+        return STEPS[self.step].facts_phase
 
     @property
     def is_timed(self) -> bool:
-        """The scenario restarts whole: its phase belongs to the claim that measures it."""
+        """Whether the scenario restarts as a whole: its phase belongs to the claim that measures it."""
         return self.spec.scenario.is_timed
 
-    def sample_of(self, ordinal: int) -> manifest.ManifestSample:
-        """The sample of an ordinal: ordinal = repeat · samples + sample."""
+    def sample_of(self, ordinal: int) -> ManifestSample:
+        """Return the sample of an ordinal, which is repeat · number of samples + index of the sample."""
         return self.samples[ordinal % len(self.samples)]
 
     @property
     def readable(self) -> list[int]:
-        """Those of the missing whose samples can be asked."""
+        """Those of the missing ordinals whose samples can be read, so that a request can be sent."""
         return [ordinal for ordinal in self.missing if self.sample_of(ordinal).error is None]
 
-    def draw_uncounted(self, count: int, measured: Sequence[int]) -> list[int]:
-        """Draw ordinals of so many samples that can be asked, for what counts nowhere.
+    @property
+    def measured(self) -> list[PlannedRequest]:
+        """The requests that count, in the order in which they are sent."""
+        own, scenario = [self.requests[ordinal] for ordinal in self.readable], self.spec.scenario
+        return converse(own, turns=scenario.turns) if scenario.kind == "interactive" else own
 
-        They are drawn, so that they are like the others whatever the order of the data set; those that are not
-        measured come first, since an engine may keep what it has read of the rest.
+    @property
+    def uncounted(self) -> list[int]:
+        """Samples in the order in which warm-up and baseline take them; empty where nothing can be asked.
+
+        The order is random, so that the first are like the others however the dataset is sorted. Samples that are not
+        measured come first, since an engine may still hold in its cache what it has read of a sample.
         """
-        asked = {ordinal % len(self.samples) for ordinal in measured}
-        readable = [sample.index for sample in self.samples if sample.error is None]
-        random.Random(f"aside/{self.spec.scenario.seed}").shuffle(readable)  # noqa: S311 - drawn, not secret
-        return sorted(readable, key=asked.__contains__)[:count]
+        measured = {ordinal % len(self.samples) for ordinal in self.readable}
+        if not measured:
+            return []
+        drawn = [sample.index for sample in self.samples if sample.error is None]
+        random.Random(f"aside/{self.spec.scenario.seed}").shuffle(drawn)  # noqa: S311 - drawn, not secret
+        return sorted(drawn, key=measured.__contains__)
 
-
-async def read_work(job: ClaimedJob) -> Work:
-    """Read the run's spec, its sample manifest and what is missing of the job's range.
-
-    Raises:
-        NotFound: the run or its manifest does not exist any more.
-    """
-    async with job.runtime.database.transaction() as session:
-        run = await runs.get(session, job.run_id)
-        found = await manifests.get(session, run.manifest_id or "") if run else None
-        missing = await claims.missing_ordinals(session, job.job)
-    if run is None or found is None:
-        raise NotFound(f"The run {job.run_id} or its sample manifest does not exist.")
-    spec = RunSpec.model_validate(run.spec)
-    path = await job.runtime.storage.open(found.storage_key, found.id)
-    samples = await asyncio.to_thread(_read_manifest, path)
-    if spec.stop is not None:
-        keys = [sample.key for sample in samples]
-        wanted = set(missing)
-        order = request_order(keys, repeats=spec.decoding.n, seed=spec.stop.seed)
-        missing = [ordinal for ordinal in order if ordinal in wanted]
-    return Work(spec=spec, samples=samples, missing=missing, parent_run_id=run.parent_run_id, step=job.job.kind)
-
-
-async def plan_requests(work: Work, ordinals: Sequence[int], *, phase: int) -> list[PlannedRequest]:
-    """Render the requests of ordinals, in their order.
-
-    Raises:
-        InvalidInput: a template is wrong, asks for what a sample lacks, or takes too much time or memory.
-        Unavailable: the child died.
-    """
-    samples = [work.sample_of(ordinal) for ordinal in ordinals]
-    # What cannot be asked has no prompt either: a template may need what the sample lacks.
-    askable = [sample for sample in samples if sample.error is None]
-    rendered = iter(await render_prompts(work.spec.prompt, askable))
-    prompts = [next(rendered) if sample.error is None else Prompt(user="") for sample in samples]
-    return await asyncio.to_thread(_plan_all, work, phase, ordinals, prompts)
-
-
-def _plan_all(work: Work, phase: int, ordinals: Sequence[int], prompts: Sequence[Prompt]) -> list[PlannedRequest]:
-    return [_plan(work, phase, ordinal, prompt) for ordinal, prompt in zip(ordinals, prompts, strict=True)]
-
-
-def _plan(work: Work, phase: int, ordinal: int, prompt: Prompt) -> PlannedRequest:
-    sample, spec, repeat = work.sample_of(ordinal), work.spec, ordinal // len(work.samples)
-    images = tuple(ImageRef(sha256=image.sha256, media_type=image.media_type) for image in sample.images)
-    request = chat_request(
-        model=work.served_name,
-        prompt=prompt,
-        images=images,
-        decoding=spec.decoding,
-        repeat=repeat,
-        response_format=spec.response_format,
-        options=options_of(spec.target),
-    )
-    return PlannedRequest(
-        phase=phase,
-        ordinal=ordinal,
-        sample=sample.index,
-        repeat=repeat,
-        prompt=prompt,
-        images=images,
-        request=request,
-        request_sha256=request_digest(request),
-    )
-
-
-def _read_manifest(path: Path) -> list[manifest.ManifestSample]:
-    return list(manifest.samples_of(manifest.read(path)))
+    @property
+    def probes(self) -> list[int]:
+        """Samples that are asked before all others, in the order of `uncounted`; those with images come first."""
+        return sorted(self.uncounted, key=lambda ordinal: not self.sample_of(ordinal).images)[:MAX_PROBES]

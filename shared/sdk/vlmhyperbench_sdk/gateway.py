@@ -117,6 +117,12 @@ def header_secrets(params: JsonObject) -> dict[str, str]:
     return {name: str(value["secret"]) for name, value in found if isinstance(value, Mapping) and "secret" in value}
 
 
+def named_secrets(params: JsonObject) -> list[str]:
+    """Return the names of the secrets that the params of a target name: that of its key, then those of its headers."""
+    key = params.get(KEY_PARAM)
+    return [*([key] if isinstance(key, str) else []), *header_secrets(params).values()]
+
+
 def request_headers(load: LoadRequest) -> dict[str, str]:
     """Return the headers (name → value) of every request to an endpoint: its API key and its own headers.
 

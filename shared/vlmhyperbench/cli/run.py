@@ -25,7 +25,7 @@ from vlmhyperbench.registry.documents import read_document
 from vlmhyperbench.registry.errors import RegistryError, RegistryErrors, did_you_mean, field_of
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 from vlmhyperbench.registry.validation import validate
-from vlmhyperbench_sdk.gateway import KEY_PARAM, header_secrets
+from vlmhyperbench_sdk.gateway import named_secrets
 
 _NO_TARGET = TargetFlags()
 _NOTHING_ASKED = AskedFlags()
@@ -146,9 +146,7 @@ def _add(target: TargetFlags, asked: AskedFlags, shown: Shown) -> tuple[str | No
 
 
 def _secrets_of(params: JsonValue) -> list[str]:
-    found = params if isinstance(params, dict) else {}
-    key = found.get(KEY_PARAM)
-    return [*([key] if isinstance(key, str) else []), *header_secrets(found).values()]
+    return named_secrets(params) if isinstance(params, dict) else []
 
 
 def read_entry(path: Path) -> RunEntry | ExperimentEntry:

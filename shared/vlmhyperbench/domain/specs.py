@@ -14,6 +14,7 @@ from vlmhyperbench.domain.base import Name, Refused, Sha256, Spec
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.prices import Prices
 from vlmhyperbench.domain.scenarios import ScenarioSpec
+from vlmhyperbench_sdk.gateway import named_secrets
 
 
 class PackageRef(Spec):
@@ -74,6 +75,11 @@ class ModelTarget(Spec):
         """The model's name in requests and tables."""
         return self.model
 
+    @property
+    def secret_names(self) -> list[str]:
+        """Secrets that the target names."""
+        return named_secrets(self.engine_params)
+
 
 class EndpointTarget(Spec):
     """An OpenAI-compatible endpoint that somebody else runs."""
@@ -90,6 +96,11 @@ class EndpointTarget(Spec):
     def served_name(self) -> str:
         """The model's name in requests and tables."""
         return self.model_name
+
+    @property
+    def secret_names(self) -> list[str]:
+        """Secrets that the target names."""
+        return named_secrets(self.engine_params)
 
 
 class ImportTarget(Spec):
@@ -111,6 +122,11 @@ class ImportTarget(Spec):
     def served_name(self) -> str:
         """The model's name in tables."""
         return self.model_name
+
+    @property
+    def secret_names(self) -> list[str]:
+        """Nothing is asked, so no secret is needed."""
+        return []
 
     @property
     def backend_class(self) -> str:

@@ -68,6 +68,17 @@ class StepProperties:
         """Whether each ordinal of its jobs' ranges gets its row."""
         return self.phase is not None
 
+    @property
+    def facts_phase(self) -> PhaseKind:
+        """Kind of the phase that its jobs fill with facts.
+
+        Raises:
+            LookupError: it writes no facts.
+        """
+        if self.phase is None:
+            raise LookupError(f"A step of the stage {self.stage} writes no facts.")
+        return self.phase
+
 
 STEPS: Final[Mapping[StepKind, StepProperties]] = {
     StepKind.INDEX: StepProperties(worker="evaluation", stage=Stage.INDEX, expands=True),

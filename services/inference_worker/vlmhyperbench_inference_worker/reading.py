@@ -1,0 +1,103 @@
+"""Read the work of a job that asks the run's own target, and make the requests of a job."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from vlmhyperbench.analysis.sequential import request_order
+from vlmhyperbench.data import manifest
+from vlmhyperbench.db import claims, manifests, runs
+from vlmhyperbench.domain.specs import RunSpec
+from vlmhyperbench.errors import NotFound
+from vlmhyperbench.worker.claims import ClaimedJob
+from vlmhyperbench_inference_worker.rendering import render_prompts
+from vlmhyperbench_inference_worker.requests import ImageRef, PlannedRequest, chat_request, options_of, request_digest
+from vlmhyperbench_inference_worker.work import Work
+from vlmhyperbench_sdk.types import Prompt
+
+
+async def read_work(job: ClaimedJob) -> Work:
+    """Read the run's spec and its sample manifest, and make the requests that are missing of the job's range.
+
+    Raises:
+        NotFound: the run or its manifest does not exist any more.
+        InvalidInput, PluginFailure, Unavailable: as `with_requests`.
+    """
+    async with job.runtime.database.transaction() as session:
+        run = await runs.get(session, job.run_id)
+        stored = await manifests.get(session, run.manifest_id or "") if run else None
+        missing = await claims.missing_ordinals(session, job.job)
+    if run is None or stored is None:
+        raise NotFound(f"The run {job.run_id} or its sample manifest does not exist.")
+    spec = RunSpec.model_validate(run.spec)
+    path = await job.runtime.storage.open(stored.storage_key, stored.id)
+    samples = await asyncio.to_thread(_read_manifest, path)
+    if spec.stop is not None:
+        keys = [sample.key for sample in samples]
+        wanted = set(missing)
+        order = request_order(keys, repeats=spec.decoding.n, seed=spec.stop.seed)
+        missing = [ordinal for ordinal in order if ordinal in wanted]
+    work = Work(spec=spec, samples=samples, missing=missing, parent_run_id=run.parent_run_id, step=job.job.kind)
+    return await with_requests(work)
+
+
+async def with_requests(work: Work) -> Work:
+    """Make every request that the job may send: those that are missing, and those that are sent before them.
+
+    Prompts are rendered once per sample. Rows that are reused later make `missing` shorter. Then a sample that was
+    missing may be drawn for the warm-up, so each of those has its request; no other sample moves forward in the order.
+
+    Raises:
+        NotFound, Conflict: the prompt's plugin is not installed in the version that the run pins.
+        InvalidInput: a template is wrong, asks for what a sample lacks, or takes too much time or memory.
+        PluginFailure: a plugin fails.
+        Unavailable: the child that renders prompts died.
+    """
+    if not work.missing:
+        return work
+    scenario, size = work.spec.scenario, len(work.samples)
+    drawn = [*work.uncounted[: scenario.warmup_requests + scenario.baseline_requests], *work.probes]
+    ordinals = dict.fromkeys([*work.missing, *(ordinal % size for ordinal in work.missing), *drawn])
+    samples = {ordinal % size: work.sample_of(ordinal) for ordinal in ordinals}
+    # A sample that cannot be read gets no prompt: a template may need what it lacks.
+    readable = [sample for sample in samples.values() if sample.error is None]
+    rendered = await render_prompts(work.spec.prompt, readable)
+    prompts = {sample.index: prompt for sample, prompt in zip(readable, rendered, strict=True)}
+    return replace(work, requests=await asyncio.to_thread(_plan, work, list(ordinals), prompts))
+
+
+def _plan(work: Work, ordinals: Sequence[int], prompts: Mapping[int, Prompt]) -> dict[int, PlannedRequest]:
+    return {
+        ordinal: _plan_request(work, ordinal, prompts.get(ordinal % len(work.samples), Prompt(user="")))
+        for ordinal in ordinals
+    }
+
+
+def _plan_request(work: Work, ordinal: int, prompt: Prompt) -> PlannedRequest:
+    sample, spec, repeat = work.sample_of(ordinal), work.spec, ordinal // len(work.samples)
+    images = tuple(ImageRef(sha256=image.sha256, media_type=image.media_type) for image in sample.images)
+    request = chat_request(
+        model=work.served_name,
+        prompt=prompt,
+        images=images,
+        decoding=spec.decoding,
+        repeat=repeat,
+        response_format=spec.response_format,
+        options=options_of(spec.target),
+    )
+    return PlannedRequest(
+        ordinal=ordinal,
+        sample=sample.index,
+        repeat=repeat,
+        prompt=prompt,
+        images=images,
+        request=request,
+        request_sha256=request_digest(request),
+    )
+
+
+def _read_manifest(path: Path) -> list[manifest.ManifestSample]:
+    return list(manifest.samples_of(manifest.read(path)))
