@@ -11,7 +11,7 @@ from vlmhyperbench_inference_worker.serving import Serving, WantedTarget
 
 
 class Fleet:
-    """Keeps one target loaded until another target is needed, or the worker ends."""
+    """Residency: one target stays loaded until another target is needed, or the worker ends."""
 
     def __init__(self) -> None:
         self._serving: Serving | None = None
