@@ -33,7 +33,7 @@ _ANSWER_EXTRAS: Final = frozenset(
         *("ttft_ms", "tpot_ms", "parsed", "measures"),
     }
 )
-"""What our own export says beside the form."""
+"""Fields that our own export adds to the neutral format."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class ImportedAnswer:
     references: tuple[str, ...] | None = None
     """Accepted answers; None if the file does not have them."""
     image_urls: tuple[str, ...] = ()
-    """What was asked about: data URLs, `same:` and the name of an earlier one (`pictures`), or what stands there."""
+    """Images of the question: data URLs, `same:` with the name of an earlier one (`pictures`), or other text."""
     metadata: JsonObject = field(default_factory=dict)
     """Values by which answers can be grouped: document class, subject …"""
     text: str | None = None
@@ -79,7 +79,7 @@ class AnswersFile:
     model: str | None
     task: str | None
     decoding: JsonObject
-    """What the file says of it, under the names of `domain.specs.Decoding` where they mean the same."""
+    """Sampling parameters that the file states, by our names (`domain.specs.Decoding`) if they mean the same."""
     answers: Iterator[ImportedAnswer]
     """An iterator that reads the file lazily and can be consumed once."""
     notes: list[str] = field(default_factory=list)
@@ -92,7 +92,7 @@ def answers_key(project_id: str, sha256: str) -> str:
 
 
 def write_answers(path: Path, file: AnswersFile) -> int:
-    """Write answers at `path` in the neutral form, and return how many; where anything fails, nothing is there.
+    """Write answers to `path` in the neutral format and return their number; on any failure no file is written.
 
     Raises:
         InvalidInput: an answer cannot be read, or its text is not valid Unicode.
@@ -109,19 +109,19 @@ def write_answers(path: Path, file: AnswersFile) -> int:
     except OSError as error:
         raise Unavailable(
             f"The answers cannot be written to {path}: {error.strerror or error}.",
-            cure="Free some space, or choose another place.",
+            cure="Free some space, or choose another folder.",
             code="cannot_write",
         ) from error
     return count
 
 
 def read_answers(path: Path) -> AnswersFile:
-    """Read a file in the neutral form, strictly; the header at once, answers while they are taken.
+    """Read a file in the neutral format, strictly: the header at once, the answers lazily.
 
     Raises:
         NotFound: it cannot be read.
-        InvalidInput: the header is not of this form; while answers are taken: a line is not, or a key and repeat come
-            twice. The message begins with the path and the line.
+        InvalidInput: the header is malformed; during iteration: a line is malformed, or a key and repeat are
+            duplicated. The message begins with the path and the line.
     """
     lines = lines_of(path)
     number, first = next(lines, (1, ""))
@@ -144,7 +144,7 @@ def only_once(answers: Iterator[ImportedAnswer]) -> Iterator[ImportedAnswer]:
     """Yield the answers; refuse a duplicate of key and repeat, and more answers than a file may have.
 
     Raises:
-        InvalidInput: one did, and both places are named; or there are too many.
+        InvalidInput: an answer is a duplicate (the message names both locations), or there are too many.
     """
     locations: dict[bytes, str] = {}
     for answer in answers:
@@ -244,17 +244,16 @@ def _check_texts(row: JsonObject, location: str) -> None:
 
 
 def _unfit(value: JsonValue) -> str | None:
-    """Return the worst character of all texts in a value."""
+    """Return a character of the value's texts that cannot be stored: a surrogate if there is one, else NUL."""
     if isinstance(value, str):
-        found = set() if value.isascii() and "\0" not in value else set(_UNFIT.findall(value))
-        return max(found, default=None)
+        return None if value.isascii() and "\0" not in value else max(_UNFIT.findall(value), default=None)
     if isinstance(value, Mapping):
-        found = {_unfit([name, item]) for name, item in value.items()}
+        characters = {_unfit([name, item]) for name, item in value.items()}
     elif isinstance(value, list):
-        found = {_unfit(item) for item in value}
+        characters = {_unfit(item) for item in value}
     else:
         return None
-    return max((character for character in found if character), default=None)
+    return max((character for character in characters if character), default=None)
 
 
 def _line(value: Mapping[str, object], location: str) -> bytes:

@@ -1,8 +1,8 @@
 """Read our `answers.csv`: `;` separated, at least `id` and `model_answer`; questions and references are not in it.
 
-An empty cell is missing, an empty text is a quoted one, and the apostrophe is taken away that the writer puts before
-text which a spreadsheet would run (`reports.writers.tables`), also before text that began with apostrophes of its own.
-A file that somebody else wrote has no such apostrophes: how many were taken away is noted.
+An empty cell is a missing value; a quoted empty cell is an empty text. The writer puts an apostrophe before text that a
+spreadsheet would run (`reports.writers.tables`), also if that text begins with apostrophes of its own. This apostrophe
+is removed. A file of another writer has none, so a note says how many were removed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def read_answers_csv(path: Path) -> AnswersFile:
 
     Raises:
         NotFound: the file cannot be read.
-        InvalidInput: while answers are taken: columns are missing or unknown, or a row is wrong.
+        InvalidInput: during iteration: columns are missing or unknown, or a row is malformed.
     """
     reader = _Reader(path=path)
     return AnswersFile(
@@ -66,7 +66,7 @@ class _Reader:
         while batch := list(islice(rows, _BATCH_ROWS)):
             yield from self._of(names, batch)
         if self.armed:
-            self.notes.append(f"Apostrophes before what a spreadsheet would run were taken away: {self.armed}.")
+            self.notes.append(f"Apostrophes before text that a spreadsheet would run were removed: {self.armed}.")
 
     def _check(self, names: list[str], line: int) -> None:
         problems = [f"the column {name!r} is missing" for name in REQUIRED if name not in names]
@@ -94,7 +94,7 @@ class _Reader:
 
 
 def armed(texts: list[str | None]) -> tuple[list[str | None], int]:
-    """Take the writer's apostrophes away, and say from how many texts."""
+    """Remove the writer's apostrophes; return the texts and how many of them had one."""
     try:
         import polars
     except ModuleNotFoundError as error:
@@ -102,8 +102,8 @@ def armed(texts: list[str | None]) -> tuple[list[str | None], int]:
 
     column = polars.Series(texts, dtype=polars.String)
     is_disarmed = column.str.contains(DISARMED).to_list()
-    undone = [text[1:] if text and is_one else text for text, is_one in zip(texts, is_disarmed, strict=True)]
-    return undone, sum(map(bool, is_disarmed))
+    original = [text[1:] if text and disarmed else text for text, disarmed in zip(texts, is_disarmed, strict=True)]
+    return original, sum(map(bool, is_disarmed))
 
 
 def _answer(cells: dict[str, str | None], location: str) -> ImportedAnswer:
@@ -113,7 +113,7 @@ def _answer(cells: dict[str, str | None], location: str) -> ImportedAnswer:
     error = cells.get("error")
     if text is None or status not in (None, "ok"):
         error = error or (f"status {status}" if status else "the file holds no answer")
-        text = None  # a request that failed on its way may have left a part of an answer
+        text = None  # a failed request may have left a part of an answer
     return ImportedAnswer(
         key=key,
         repeat=_count(cells, "repeat", location) or 0,

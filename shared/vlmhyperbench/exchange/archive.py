@@ -1,7 +1,8 @@
-"""Read a zip that a stranger made, one entry at a time; what is too large or too dense is refused unpacked.
+"""Read an untrusted zip, one entry at a time; an entry that is too large or too dense is refused before unpacking.
 
-inspect_ai compresses with Zstandard (method 93), which Python's zipfile learns in 3.14; polars unpacks it here. Nothing
-in polars bounds what comes out, so the block headers are read first: a block holds at most 128 KiB (RFC 8878, 3.1.1).
+inspect_ai compresses with Zstandard (method 93), which Python's zipfile supports from 3.14 on; polars unpacks it here.
+polars does not limit the size of its output, so the block headers are read first: a block holds at most 128 KiB
+(RFC 8878, section 3.1.1).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Archive:
     def __init__(self, path: Path, opened: zipfile.ZipFile, max_entry_bytes: int) -> None:
         self.path = path
         self._zip = opened
-        self._longest = max_entry_bytes
+        self._max_entry_bytes = max_entry_bytes
         self._entries = {entry.filename: entry for entry in opened.infolist()}
 
     @property
@@ -59,7 +60,7 @@ class Archive:
         """Unpack an entry.
 
         Raises:
-            InvalidInput: it is damaged, encrypted, larger than it says, or compressed in a way nobody knows.
+            InvalidInput: it is damaged, encrypted, larger than declared, or compressed by an unknown method.
         """
         entry, location = self._entries[name], f"{self.path}!{name}"
         if entry.flag_bits & _ENCRYPTED:
@@ -68,9 +69,9 @@ class Archive:
             raise InvalidInput(f"{location}: the compression is unknown.", cure="Pack it with deflate or Zstandard.")
         try:
             if entry.compress_type == ZSTANDARD:
-                return _unpacked(self._raw(entry, location), entry, self._longest, location)
+                return _unpacked(self._raw(entry, location), entry, self._max_entry_bytes, location)
             with self._zip.open(entry) as file:
-                return file.read(self._longest)
+                return file.read(self._max_entry_bytes)
         except DAMAGES as error:
             raise _damaged(location, str(error)) from error
 
@@ -129,17 +130,17 @@ def _check(entries: list[zipfile.ZipInfo], path: Path, max_entry_bytes: int, max
 
 
 def _bomb(what: str) -> InvalidInput:
-    return InvalidInput(f"{what}.", cure="Split the file, if it is what it seems.", code="too_large")
+    return InvalidInput(f"{what}.", cure="Split the file, if it is a real archive.", code="too_large")
 
 
 def _damaged(location: str, why: str) -> InvalidInput:
     return InvalidInput(f"{location}: the entry is damaged: {why}.", cure="Copy the file again.", code="damaged")
 
 
-def _unpacked(raw: bytes, entry: zipfile.ZipInfo, longest: int, location: str) -> bytes:
+def _unpacked(raw: bytes, entry: zipfile.ZipInfo, max_bytes: int, location: str) -> bytes:
     """Decompress Zstandard; the result must match the directory."""
-    if _most_bytes(raw, location) > longest + _BLOCK_BYTES:
-        raise _bomb(f"{location} holds more than {longest >> 20} MiB")
+    if _max_unpacked_bytes(raw, location) > max_bytes + _BLOCK_BYTES:
+        raise _bomb(f"{location} holds more than {max_bytes >> 20} MiB")
     try:
         import polars
     except ModuleNotFoundError as error:
@@ -153,11 +154,11 @@ def _unpacked(raw: bytes, entry: zipfile.ZipInfo, longest: int, location: str) -
     if len(text) + 1 == entry.file_size:
         text += b"\n"
     if len(text) != entry.file_size or zlib.crc32(text) != entry.CRC:
-        raise _damaged(location, "its checksum is another")
+        raise _damaged(location, "its checksum does not match")
     return text
 
 
-def _most_bytes(raw: bytes, location: str) -> int:
+def _max_unpacked_bytes(raw: bytes, location: str) -> int:
     """Return the maximum number of bytes that the frames can hold."""
     at = total = 0
     while at < len(raw):

@@ -2,8 +2,8 @@
 
 The first is the Hub's format of evaluation results (https://huggingface.co/docs/hub/eval-results, and huggingface_hub's
 `EvalResultEntry`): one number per benchmark and task, the run's first metric. The second is the older `model-index` of
-a model card (`EvalResult`), which has a place for every metric; its content goes between the dashes of `README.md`.
-A number out of which answers are missing says so, in `notes` and in the metric's name and `args`.
+a model card (`EvalResult`), which holds every metric; its content goes between the dashes of `README.md`. If answers
+are missing in a number, `notes` and the metric's name and `args` say so.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TASK_TYPE: Final = "image-text-to-text"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hub:
-    """Where on the Hub the numbers belong; what is None is named as we name it."""
+    """Names on the Hub; None stands for our own name."""
 
     dataset: str | None = None
     """Id of the benchmark's dataset: `owner/name`."""

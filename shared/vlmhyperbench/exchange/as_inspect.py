@@ -1,8 +1,8 @@
 """Write a run as an `.eval` log: a zip with one JSON file per answer, which inspect_ai and its viewer open.
 
-Log version 2, as inspect_ai 0.3.285 writes and reads it. What a metric cannot score is NaN with a reason, which is how
-inspect_ai writes an unscored sample: its own metrics leave it out. Images are attachments of their samples, as
-inspect_ai writes them; beyond the bounds of `pictures` they are only named by their SHA-256.
+Log version 2, as inspect_ai 0.3.285 writes and reads it. An unscored sample is NaN with a reason, as inspect_ai writes
+it; its own metrics leave it out. Images are attachments of their samples, as inspect_ai writes them; beyond the limits
+of `pictures` only their SHA-256 is written.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def write_inspect(
     staging: Staging,
     pictures: Pictures | None = None,
 ) -> None:
-    """Write one file at `out`; without `pictures` images are only named.
+    """Write one file to `out`; without `pictures` only the hashes of images are written.
 
     Raises:
         InvalidInput: the name does not end in `.eval`, by which inspect_ai knows its logs.
@@ -75,7 +75,7 @@ class _Totals:
         self._samples: set[int] = set()
 
     def add(self, sample: ExportedSample) -> None:
-        """Count one; tokens are known only while they are known of every answer."""
+        """Count an answer; a sum of tokens is known only if the tokens of every answer are."""
         self.answers += 1
         self._samples.add(sample.sample)
         if sample.failure is not None:
@@ -149,16 +149,16 @@ def _plan(run: ExportedRun) -> JsonObject:
 
 def _config(run: ExportedRun) -> JsonObject:
     names = ("temperature", "top_p", "top_k", "max_tokens", "seed")
-    found: JsonObject = {name: run.decoding[name] for name in names if run.decoding.get(name) is not None}
-    return {**found, "stop_seqs": run.decoding["stop"]} if run.decoding.get("stop") else found
+    config: JsonObject = {name: run.decoding[name] for name in names if run.decoding.get(name) is not None}
+    return {**config, "stop_seqs": run.decoding["stop"]} if run.decoding.get("stop") else config
 
 
 def _scores(run: ExportedRun) -> list[JsonValue]:
-    """Return the report's numbers; one that nobody can define is left out, and its score says so."""
-    found: list[JsonValue] = []
+    """Return the numbers of the report; an undefined number is left out."""
+    scores: list[JsonValue] = []
     for score in run.headline:
         numbers = {METRIC: score.value, "ci_low": score.ci_low, "ci_high": score.ci_high}
-        found.append(
+        scores.append(
             {
                 "name": score.key,
                 "scorer": score.key,
@@ -181,7 +181,7 @@ def _scores(run: ExportedRun) -> list[JsonValue]:
                 },
             }
         )
-    return found
+    return scores
 
 
 def _identity(profile: str, version: str | None) -> JsonObject:
@@ -189,10 +189,10 @@ def _identity(profile: str, version: str | None) -> JsonObject:
 
 
 def _usage(run: ExportedRun, totals: _Totals) -> JsonObject:
-    asked, said = totals.prompt_tokens, totals.completion_tokens
-    if asked is None or said is None or not totals.answered:
+    prompt, completion = totals.prompt_tokens, totals.completion_tokens
+    if prompt is None or completion is None or not totals.answered:
         return {}
-    return {run.model: {"input_tokens": asked, "output_tokens": said, "total_tokens": asked + said}}
+    return {run.model: {"input_tokens": prompt, "output_tokens": completion, "total_tokens": prompt + completion}}
 
 
 def _add(archive: zipfile.ZipFile, name: str, value: JsonObject) -> None:

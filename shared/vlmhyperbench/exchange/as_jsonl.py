@@ -1,6 +1,6 @@
-"""Write a run as JSON Lines: a header, then one line per request, in the form that `import` reads again.
+"""Write a run as JSON Lines: a header, then one line per request, in the format that `import` reads.
 
-Every line has the fields of the neutral form (`answers`); what only we know stands beside them.
+Every line has the fields of the neutral format (`answers`), and further fields of our own.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Write a run as lm-evaluation-harness does: `samples_<task>_<date>.jsonl` and `results_<date>.json`.
 
 The layout is that of lm_eval 0.4.13.dev0 (`evaluator.py`, `loggers/evaluation_tracker.py`, `result_schema.py`). An
-extractor is what the harness calls a filter: each answer has one row per extractor. What the harness has no word for
-stands under `vlmhyperbench` in each row. A metric without a value is not in a row's `metrics`: its reason is under
+extractor is what the harness calls a filter: each answer has one row per extractor. Values for which the harness has no
+field are under `vlmhyperbench` in each row. A metric without a value is not in a row's `metrics`: its reason is under
 `vlmhyperbench.unscored`.
 """
 
@@ -48,7 +48,7 @@ def write_lm_eval(run: ExportedRun, samples: Iterable[ExportedSample], *, out: P
 
 
 def model_folder(model: str) -> str:
-    """Return a model's name fit for a folder: the harness's replacements, and nothing that leaves the folder."""
+    """Return the name of a model's folder: with the harness's replacements, and never a path out of the folder."""
     return re.sub(r'["<>:/|\\?*\[\]\x00-\x1f]+', "__", model)[:150].lstrip(".") or "model"
 
 
@@ -102,7 +102,7 @@ def _rows(run: ExportedRun, sample: ExportedSample) -> Iterator[JsonObject]:
 
 
 def _prompt(sample: ExportedSample) -> str:
-    """Return the prompt as the harness keeps it: text, or messages as JSON where there is a system prompt."""
+    """Return the prompt in the harness's form: text, or with a system prompt messages as JSON."""
     user = sample.user_prompt if sample.user_prompt is not None else sample.question or ""
     if sample.system_prompt is None:
         return user

@@ -37,7 +37,7 @@ _OF_MEASURE: Final = ("metric", "profile", "version", "extractor", "field", "val
 def write_parquet(run: ExportedRun, samples: Iterable[ExportedSample], *, out: Path, staging: Staging) -> None:
     """Write one file at `out`; the run's header is JSON in its metadata.
 
-    Batches become files of their own first, which one pass joins: no more than some batches are held at a time.
+    Each batch is written to a file of its own, and the files are joined in one pass, so that memory stays bounded.
     """
     import polars
 
@@ -56,9 +56,9 @@ def write_parquet(run: ExportedRun, samples: Iterable[ExportedSample], *, out: P
 
 
 def write_csv(run: ExportedRun, samples: Iterable[ExportedSample], *, out: Path, staging: Staging) -> None:
-    """Write one `;` separated file at `out`; text that a spreadsheet would run is disarmed as in our reports.
+    """Write one `;` separated file to `out`; text that a spreadsheet would run is disarmed as in our reports.
 
-    A request that nothing was measured of has one row without a metric.
+    A request without measures has one row without a metric.
     """
     import polars
 
@@ -172,7 +172,7 @@ def _csv_rows(run: ExportedRun, sample: ExportedSample) -> Iterator[tuple[object
 
 
 def _reference(references: Sequence[str]) -> str:
-    """Write one reference as it is, and several, none, or one that looks like a list as a list in JSON."""
+    """Write a single reference as it is; several, none, or one that looks like a list are written as a JSON list."""
     is_plain = len(references) == 1 and not references[0].startswith("[")
     return references[0] if is_plain else json.dumps(list(references), ensure_ascii=False)
 
@@ -182,7 +182,7 @@ def _text(value: object) -> str | None:
 
 
 def _visible(text: str | None) -> str | None:
-    """Write NUL as U+FFFD: many readers of CSV end a file there."""
+    """Replace NUL by U+FFFD: many CSV readers end a file at NUL."""
     return None if text is None else text.replace("\x00", "\N{REPLACEMENT CHARACTER}")
 
 

@@ -1,4 +1,4 @@
-"""Turn a file of any tool into the neutral form: in a child, since nobody knows what a stranger's file holds."""
+"""Convert a file of any tool to the neutral format, in a child process because the file is untrusted."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def convert(
     given: JsonObject = {name: None if value is None else str(value) for name, value in options.items()}
     notes = await run_bounded(convert_here, str(path), str(out), format, given, what=str(path), bounds=bounds)
     if not isinstance(notes, list):
-        raise Unavailable(f"The process that read {path} gave no answer.")
+        raise Unavailable(f"The process that read {path} returned no result.")
     return list(map(str, notes))
 
 

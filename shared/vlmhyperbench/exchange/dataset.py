@@ -1,4 +1,4 @@
-"""The samples of an imported file, where no dataset is named: each with the question and references that it tells."""
+"""The dataset of an import without a named dataset: the questions and references of the imported file."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from vlmhyperbench_sdk.types import Sample
 class AnswersDataset:
     """Yield one sample per key of a file of answers, in the file's order; repeats are answers of one sample.
 
-    What is asked, and about which images, is what the first answer says that knows its references. The file is read
-    twice: no more of it is held than what tells its samples apart, and images that several samples share.
+    A sample's question and images are those of its first answer that has references. The file is read twice, so that
+    only the samples' keys and the images that several samples share are held in memory.
     """
 
     def __init__(self, source: DatasetSource) -> None:

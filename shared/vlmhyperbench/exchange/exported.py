@@ -37,7 +37,7 @@ class ExportedScore:
     """Number of answers that could not be parsed."""
     lower: float | None
     upper: float | None
-    """Bounds of the value over all values that the answers without one could have."""
+    """Bounds of the value, whatever the scores of the answers without a value may be."""
     evaluation_id: str | None
 
     @property
@@ -147,7 +147,7 @@ class ExportedSample:
     latency_ms: float | None
     measures: tuple[ExportedMeasure, ...]
     parsed: Mapping[str, str | None] = field(default_factory=dict)
-    """By extractor: what it reads out of the text, None for nothing; without an entry nobody knows."""
+    """Extractor → the parsed answer, None if it could not parse one; without an entry this is unknown."""
 
     @property
     def failure(self) -> str | None:

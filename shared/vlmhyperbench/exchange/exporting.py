@@ -1,7 +1,6 @@
 """Convert a finished run from the API into the exported form, page by page.
 
-Text is made fit for every format here: half of a surrogate pair becomes U+FFFD, and so does NUL, except in what the
-model wrote.
+Text is made valid for every format here: lone surrogates become U+FFFD, and so does NUL, except in the model's output.
 """
 
 from __future__ import annotations
@@ -66,10 +65,10 @@ def exported_run(run: RunDetail) -> ExportedRun:
 
 
 def exported_samples(run: RunDetail, pages: Iterable[Sequence[Result]]) -> Iterator[ExportedSample]:
-    """Yield every request of a run in order; one page is held at a time.
+    """Yield every request of a run in order; one page is held in memory at a time.
 
     Raises:
-        Conflict: there is none.
+        Conflict: the run has no request that counts.
     """
     is_empty, order = True, _Order(run.spec)
     for page in pages:
@@ -95,7 +94,7 @@ def clean(text: str) -> str:
 
 
 class _Order:
-    """Where a measure stands among those of its answer, and how its metric is named: as in the report."""
+    """The order of an answer's measures and the names of metrics, both as in the report."""
 
     def __init__(self, spec: RunSpec) -> None:
         self._metrics = {(metric_spec.name, metric_spec.profile): i for i, metric_spec in enumerate(spec.metrics)}
@@ -110,18 +109,18 @@ class _Order:
         return self._versions.get((name, profile))
 
     def rank(self, measure: ExportedMeasure) -> tuple[int, str, str, int, str, str]:
-        """Sort metrics and extractors as the spec has them, the whole answer before its fields."""
+        """Return the sort key of a measure: metrics and extractors as in the spec, the whole answer before fields."""
         metric = self._metrics.get((measure.metric, measure.profile), len(self._metrics))
         extractor = self._extractors.get(measure.extractor, len(self._extractors))
         return metric, measure.metric, measure.profile, extractor, measure.extractor, measure.field or ""
 
 
 def _versions(metrics: Sequence[MetricSpec]) -> dict[tuple[str, str], str]:
-    """Versions by name and profile; none where a run has two of them."""
-    found: dict[tuple[str, str], set[str]] = {}
+    """Return versions by name and profile; a metric with two versions in the run has none."""
+    known: dict[tuple[str, str], set[str]] = {}
     for spec in metrics:
-        found.setdefault((spec.name, spec.profile), set()).add(spec.version)
-    return {key: next(iter(versions)) for key, versions in found.items() if len(versions) == 1}
+        known.setdefault((spec.name, spec.profile), set()).add(spec.version)
+    return {key: next(iter(versions)) for key, versions in known.items() if len(versions) == 1}
 
 
 def _sample(spec: RunSpec, order: _Order, result: Result, parsed: dict[str, str | None]) -> ExportedSample:
@@ -176,27 +175,27 @@ def _measure(order: _Order, measure: MeasureValue) -> ExportedMeasure:
 
 
 def _parsed(spec: RunSpec, page: Sequence[Result]) -> dict[str, Sequence[str | None]]:
-    """Read the answers of a page by every extractor that this version still has."""
+    """Parse the answers of a page with every extractor that the installed version has."""
     texts = [result.text or "" for result in page]
-    found: dict[str, Sequence[str | None]] = {}
+    parsed: dict[str, Sequence[str | None]] = {}
     for extractor in spec.extractors:
         read = _read(texts, extractor)
         if read is not None:
-            found[extractor.label] = read
-    return found
+            parsed[extractor.label] = read
+    return parsed
 
 
 def _read(texts: list[str], extractor: ExtractorSpec) -> Sequence[str | None] | None:
     try:
         return extract(texts, extractor=extractor).texts
-    except (NotFound, InvalidInput):  # the run was scored by a version that had it
+    except (NotFound, InvalidInput):  # the run was scored by another version, which had the extractor
         return None
 
 
 def _prompts(spec: RunSpec, question: str | None, metadata: JsonObject) -> tuple[str | None, str | None]:
-    """Return what was asked, where the API's columns are enough to know: it has no metadata but short texts.
+    """Return system and user prompt if they can be rendered from the API's data, whose only metadata are short texts.
 
-    A template that is not linear is left out as well: it is rendered with bounds where the run was asked, not here.
+    A template that is not linear is not rendered, because that needs a child process with bounds.
     """
     if question is None or isinstance(spec.target, ImportTarget) or not _is_known(spec.prompt):
         return None, None
@@ -213,7 +212,7 @@ def _is_known(prompt: AnyPrompt) -> TypeGuard[PromptSpec]:
 
 
 def _needs_metadata(prompt: PromptSpec) -> bool:
-    """Say whether a template reads metadata; the kind of document, which only chooses one, is known."""
+    """Say whether a template reads metadata beyond the document type, which only chooses the template."""
     own = (prompt.system_prompt, prompt.user_prompt, prompt.fixed_system_prompt, prompt.fixed_prompt)
     mapped = (
         text for template in prompt.type_mapping.values() for text in (template.system_prompt, template.user_prompt)
@@ -223,10 +222,10 @@ def _needs_metadata(prompt: PromptSpec) -> bool:
 
 def _scores(run: RunDetail) -> tuple[ExportedScore, ...]:
     spec, headline = run.spec, run.headline
-    versions, found = _versions(spec.metrics), []
+    versions, scores = _versions(spec.metrics), []
     for score in headline.scores if headline is not None else ():
         name, profile = _named(spec.metrics, score.metric)
-        found.append(
+        scores.append(
             ExportedScore(
                 key=score.metric,
                 metric=name,
@@ -243,11 +242,11 @@ def _scores(run: RunDetail) -> tuple[ExportedScore, ...]:
                 evaluation_id=score.evaluation_id or None,
             )
         )
-    return tuple(found)
+    return tuple(scores)
 
 
 def _named(metrics: Sequence[MetricSpec], key: str) -> tuple[str, str]:
-    """Find the metric that a headline's key names."""
+    """Return name and profile of the metric that a headline's key names."""
     for spec in metrics:
         if key in {spec.name, f"{spec.name}@{spec.profile}"}:
             return spec.name, spec.profile

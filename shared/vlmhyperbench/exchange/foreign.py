@@ -20,15 +20,15 @@ MAX_GROUP_CHARS = 200
 
 
 def foreign_object(text: str | bytes, location: str, *, max_values: int | None = MAX_VALUES) -> dict[str, JsonValue]:
-    """Parse a JSON object as Python's own writer makes it: `NaN` and infinities are read as null.
+    """Parse a JSON object as Python's `json` writes it: `NaN` and infinities are read as null.
 
     Raises:
-        InvalidInput: it is not one, a key comes twice, or it is nested too deeply or holds too many values.
+        InvalidInput: it is not a JSON object, has a duplicate key, is nested too deeply or holds too many values.
     """
     try:
         text = decoded(text)
         check_structure(text, what=f"{location}: the JSON", max_depth=MAX_DEPTH, max_values=max_values)
-        value = json.loads(text, object_pairs_hook=unique_members, parse_constant=_nobody_knows, parse_float=_finite)
+        value = json.loads(text, object_pairs_hook=unique_members, parse_constant=_unknown, parse_float=_finite)
     except RecursionError as error:
         raise InvalidInput(f"{location}: the JSON is nested too deeply.") from error
     except ValueError as error:
@@ -103,10 +103,10 @@ def key_of(value: JsonValue, location: str, field: str) -> str:
 
 
 def listed(text: str, *, exact: bool) -> tuple[str, ...]:
-    """Return the texts of a list that Python wrote into a text, or the text itself.
+    """Return the items of a list of texts that is written in Python's notation, or the text itself.
 
-    A list of numbers stays text: `[2, 5]` may be an interval. With `exact`, only what Python shows letter by letter is
-    a list; without, quotes and spaces may differ.
+    A list of numbers remains a text, because `[2, 5]` may be an interval. With `exact`, the text must be what Python's
+    `repr` gives; otherwise quotes and spaces may differ.
     """
     if not (text.startswith("[") and text.endswith("]")):
         return (text,)
@@ -128,7 +128,7 @@ def groups_in(values: JsonObject, without: Iterable[str] = ()) -> dict[str, Json
 
 
 def chat_text(content: JsonValue) -> str:
-    """Return the text of a chat message's content: itself, or its text parts, one per line."""
+    """Return the text of a chat message's content; several text parts are joined by line ends."""
     if isinstance(content, str):
         return content
     parts = [object_in(part) for part in list_in(content)]
@@ -148,12 +148,12 @@ def asked_in(messages: JsonValue) -> str | None:
 
 def decoding_in(values: JsonObject, names: Mapping[str, str]) -> dict[str, JsonValue]:
     """Return the sampling parameters that are set, under our names; `names` maps the tool's names to ours."""
-    found: dict[str, JsonValue] = {}
+    decoding: dict[str, JsonValue] = {}
     for theirs, ours in names.items():
         value = values.get(theirs)
-        if value is not None and ours not in found:
-            found[ours] = [value] if ours == "stop" and isinstance(value, str) else value
-    return found
+        if value is not None and ours not in decoding:
+            decoding[ours] = [value] if ours == "stop" and isinstance(value, str) else value
+    return decoding
 
 
 def _is_group(value: JsonValue) -> bool:
@@ -162,7 +162,7 @@ def _is_group(value: JsonValue) -> bool:
     return isinstance(value, bool | int | float)
 
 
-def _nobody_knows(_name: str) -> None:
+def _unknown(_name: str) -> None:
     return None
 
 

@@ -1,10 +1,10 @@
 """Read logs of inspect_ai: `.eval` (a zip with one entry per sample) and `.json`.
 
-The form is that of inspect_ai 0.3, log version 2 (`log/_log.py`, `log/_recorders/`), the samples whole or in chunks. An
-answer is the first choice of the sample's output. A sample that ended in an error counts as failed, as it does there,
-whatever the model had said before. Scores are numbers as `value_to_float` makes them: C 1, P 0.5, I and N 0; a value
-with several parts is as many scores, `scorer/part`. What it cannot convert (it warns, and counts 0) and what it calls
-unscored (NaN) is no score here.
+The format is that of inspect_ai 0.3, log version 2 (`log/_log.py`, `log/_recorders/`), the samples whole or in chunks.
+An answer is the first choice of the sample's output. A sample that ended in an error counts as failed, as in
+inspect_ai, even if the model had answered before. Scores are converted as by inspect_ai's `value_to_float`: C 1, P 0.5,
+I and N 0; a value with several parts gives a score for each, `scorer/part`. Values that inspect_ai cannot convert (it
+warns, and counts 0) and values that it calls unscored (NaN) are not scores here.
 """
 
 from __future__ import annotations
@@ -54,23 +54,23 @@ _DECODING: Final = {
 
 
 def read_inspect_log(path: Path) -> AnswersFile:
-    """Read a log; of a `.eval` one sample is held at a time.
+    """Read a log; of a `.eval` file one sample is held in memory at a time.
 
     Raises:
         NotFound: it cannot be read.
-        InvalidInput: it is no log, was cut off, or is a bomb; while answers are taken: a sample is damaged.
+        InvalidInput: it is no log, was cut off, or is a zip bomb; during iteration: a sample is damaged.
     """
     log = _Log(path=path)
     if _is_zip(path):
         with open_archive(path) as archive:
             header = _header(archive)
-            log.look_at(header, sum(_SAMPLE.fullmatch(name) is not None for name in archive.names))
+            log.note_header(header, sum(_SAMPLE.fullmatch(name) is not None for name in archive.names))
             if archive.replaced:
                 log.notes.append(f"{archive.replaced} entries were replaced by later ones of the same name.")
         return log.file(header, log.from_zip())
     whole = _whole(path)
     samples = list_in(whole.pop("samples", None))
-    log.look_at(whole, len(samples))
+    log.note_header(whole, len(samples))
     return log.file(whole, log.from_json(samples))
 
 
@@ -83,15 +83,15 @@ class _Log:
     pictured: set[str] = field(default_factory=set)
     """Samples whose images were already read in an earlier epoch."""
 
-    def look_at(self, header: JsonObject, count: int) -> None:
-        """Note what the header says of the samples that are there, or not."""
+    def note_header(self, header: JsonObject, count: int) -> None:
+        """Note what the header says about the evaluation; `count` is the number of samples in the log."""
         status, evaluated = text_in(header.get("status")), object_in(header.get("eval"))
         if not evaluated:
             raise InvalidInput(f"{self.path} is no log of inspect_ai: it has no `eval`.", cure="Give a .eval file.")
         if status != "success":
-            self.notes.append(f"The evaluation did not end well: its status is {status or 'unknown'}.")
+            self.notes.append(f"The evaluation was not successful: its status is {status or 'unknown'}.")
         if header.get("invalidated") is True:
-            self.notes.append("The log was invalidated by whoever made it.")
+            self.notes.append("The log was invalidated by its author.")
         total = count_in(object_in(header.get("results")).get("total_samples"))
         if total is not None and total != count:
             self.notes.append(f"The log holds {count} of {total} samples.")
@@ -177,7 +177,7 @@ class _Log:
         )
 
     def images(self, key: str, sample: JsonObject) -> tuple[str, ...]:
-        """Return the images of what the user said, once per sample; what the log left out is said by what is there."""
+        """Return the images of the user's messages, once per sample; an image that is missing is named by its text."""
         if key in self.pictured:
             return ()
         urls = [_attached(url, sample) for url in _images_in(sample.get("input"))]
@@ -188,7 +188,7 @@ class _Log:
     def scores(self, sample: JsonObject) -> dict[str, float]:
         """Return the sample's scores as numbers, by scorer or `scorer/part`."""
         old = {"score": sample["score"]} if "score" in sample else {}
-        found: dict[str, float] = {}
+        scores: dict[str, float] = {}
         for scorer, score in (object_in(sample.get("scores")) or old).items():
             value = object_in(score).get("value")
             if isinstance(value, dict):
@@ -200,10 +200,10 @@ class _Log:
             for name, item in parts.items():
                 number = _number(item)
                 if number is not None:
-                    found[name] = number
+                    scores[name] = number
                 elif item is not None:
                     self.odd[f"Values of {name} that are no number"] += 1
-        return found
+        return scores
 
 
 def _is_zip(path: Path) -> bool:
@@ -218,8 +218,8 @@ def _header(archive: Archive) -> JsonObject:
     """Return the header; for an unfinished log, that written at its start."""
     for name in ("header.json", "_journal/start.json"):
         if name in archive.names:
-            found = foreign_object(archive.read(name), f"{archive.path}!{name}")
-            return found if name == "header.json" else {**found, "status": "started"}
+            header = foreign_object(archive.read(name), f"{archive.path}!{name}")
+            return header if name == "header.json" else {**header, "status": "started"}
     raise InvalidInput(f"{archive.path} is no log of inspect_ai: it has no header.", cure="Give a .eval file.")
 
 
@@ -251,8 +251,8 @@ def _failure(sample: JsonObject, *, is_answered: bool) -> str | None:
 def _references(target: JsonValue) -> tuple[str, ...] | None:
     """Return the targets; inspect_ai writes an empty text for a sample without targets."""
     texts = [target] if isinstance(target, str) else list_in(target)
-    found = tuple(text for text in texts if isinstance(text, str))
-    return found if any(found) else None
+    references = tuple(text for text in texts if isinstance(text, str))
+    return references if any(references) else None
 
 
 def _reasoning(content: JsonValue) -> str | None:
@@ -277,12 +277,13 @@ def _prompt_tokens(usage: JsonObject) -> int | None:
 def _resolved(text: str, sample: JsonObject, location: str) -> str:
     if not text.startswith(_ATTACHMENT):
         return text
-    found = object_in(sample.get("attachments")).get(text.removeprefix(_ATTACHMENT))
-    if not isinstance(found, str):
+    attachment = object_in(sample.get("attachments")).get(text.removeprefix(_ATTACHMENT))
+    if not isinstance(attachment, str):
         raise InvalidInput(
-            f"{location}: the answer is an attachment that the sample does not hold.", cure="Give the log."
+            f"{location}: the answer is an attachment that the sample does not hold.",
+            cure="Give the log as inspect_ai wrote it.",
         )
-    return found
+    return attachment
 
 
 def _images_in(asked: JsonValue) -> Iterator[str]:
@@ -295,8 +296,8 @@ def _images_in(asked: JsonValue) -> Iterator[str]:
 
 
 def _attached(url: str, sample: JsonObject) -> str:
-    found = object_in(sample.get("attachments")).get(url.removeprefix(_ATTACHMENT))
-    return found if url.startswith(_ATTACHMENT) and isinstance(found, str) else url
+    attachment = object_in(sample.get("attachments")).get(url.removeprefix(_ATTACHMENT))
+    return attachment if url.startswith(_ATTACHMENT) and isinstance(attachment, str) else url
 
 
 def _number(value: JsonValue) -> float | None:

@@ -25,20 +25,20 @@ _SUMMARY_CHARS: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleId:
-    """What tells a sample from all others of a log."""
+    """The unique identification of a sample in a log."""
 
     id: str
     epoch: int
 
 
 class SampleIds:
-    """Gives each answer an id and an epoch that no other has, and that are fit for the name of a file in a zip."""
+    """Gives each answer a unique pair of id and epoch that is valid in the name of a zip entry."""
 
     def __init__(self) -> None:
         self._taken: set[tuple[str, int]] = set()
 
     def of(self, sample: ExportedSample) -> SampleId:
-        """Return the place of the next answer: its key and repeat, or what is free after them."""
+        """Return the id of the next answer: its key and repeat, or the next free epoch."""
         name, epoch = _plain(sample.key), sample.repeat + 1
         while (name, epoch) in self._taken:
             epoch += 1
@@ -47,7 +47,7 @@ class SampleIds:
 
 
 def sample_of(run: ExportedRun, sample: ExportedSample, sample_id: SampleId, images: Mapping[str, str]) -> JsonObject:
-    """Return the sample as `samples/<id>_epoch_<epoch>.json` has it; `images` are data URLs by their hashes."""
+    """Return the content of `samples/<id>_epoch_<epoch>.json`; `images` maps hashes to data URLs."""
     asked = _asked(sample, sample_id, images)
     answer = _answer(run, sample, sample_id)
     latency_s = None if sample.latency_ms is None else sample.latency_ms / 1000
@@ -74,7 +74,7 @@ def sample_of(run: ExportedRun, sample: ExportedSample, sample_id: SampleId, ima
 
 
 def summary_of(whole: JsonObject) -> JsonObject:
-    """Return what `summaries.json` has of a sample: the same, with long texts cut as inspect_ai cuts them."""
+    """Return a sample's entry of `summaries.json`, with long texts truncated as by inspect_ai."""
     error, scores = whole["error"], whole["scores"]
     return {
         "id": whole["id"],
@@ -108,12 +108,12 @@ def _asked(sample: ExportedSample, sample_id: SampleId, images: Mapping[str, str
 
 
 def _image(sha256: str) -> JsonObject:
-    """Name an image as inspect_ai does in messages: its content stands once, among the sample's attachments."""
+    """Return an image part that refers to the sample's attachments, as inspect_ai writes it."""
     return {"type": "image", "image": f"attachment://{sha256}", "detail": "auto"}
 
 
 def _without_images(asked: JsonValue) -> JsonValue:
-    """Say where images are, as inspect_ai does in summaries, which have no attachments."""
+    """Replace images by a text, as inspect_ai does in summaries, which have no attachments."""
     if isinstance(asked, list):
         return list(map(_without_images, asked))
     if not isinstance(asked, Mapping):
@@ -154,15 +154,15 @@ def _output(run: ExportedRun, sample: ExportedSample, answer: JsonObject | None,
 
 
 def _usage(run: ExportedRun, sample: ExportedSample) -> JsonObject:
-    """Return tokens only where both counts are known: inspect_ai reads a missing one as zero."""
-    asked, said = sample.prompt_tokens, sample.completion_tokens
-    if asked is None or said is None:
+    """Return the token counts if both are known, because inspect_ai reads a missing count as zero."""
+    prompt, completion = sample.prompt_tokens, sample.completion_tokens
+    if prompt is None or completion is None:
         return {}
-    return {run.model: {"input_tokens": asked, "output_tokens": said, "total_tokens": asked + said}}
+    return {run.model: {"input_tokens": prompt, "output_tokens": completion, "total_tokens": prompt + completion}}
 
 
 def _metadata(sample: ExportedSample) -> JsonObject:
-    """Return the sample's metadata; what we add cannot hide it."""
+    """Return the sample's metadata; our additions are in a key of their own."""
     own: JsonObject = {
         "key": sample.key,
         "question": sample.question,
@@ -191,7 +191,7 @@ def _metadata(sample: ExportedSample) -> JsonObject:
 
 
 def _name(run: ExportedRun, measure: ExportedMeasure) -> str:
-    """Name a score as the report does; one that another extractor read says so."""
+    """Name a score as the report does; unless it is of the first extractor, with the extractor."""
     return measure.key if measure.extractor == run.extractors[0] else f"{measure.key} ({measure.extractor})"
 
 
@@ -213,7 +213,7 @@ def _score(sample: ExportedSample, measure: ExportedMeasure) -> JsonObject:
 
 
 def _plain(key: str) -> str:
-    """Keep a key that a zip can hold as a name; another gets a part of its hash, so that two stay two."""
+    """Return a key if it is valid as a zip entry's name; otherwise a readable form with a part of its hash."""
     parts = key.split("/")
     is_plain = _PLAIN_ID.fullmatch(key) and not any(part in {"", ".", ".."} for part in parts)
     if is_plain:

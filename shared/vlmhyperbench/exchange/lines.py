@@ -32,7 +32,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
 
     Raises:
         NotFound: the file cannot be read.
-        InvalidInput: it is not UTF-8, or a line is too long to be held.
+        InvalidInput: it is not UTF-8, or a line is too long.
     """
     try:
         with path.open("rb") as file:
@@ -50,10 +50,10 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def rows_of(path: Path, delimiter: str) -> Iterator[tuple[int, list[str | None]]]:
-    """Yield every row of a table with the line where it begins; a cell may hold line ends inside quotes.
+    """Yield every row of a table with the number of its first line; a quoted cell may contain line ends.
 
-    Quotes are doubled inside quotes (RFC 4180). An empty cell is None, a quoted empty text is one. Blank lines between
-    rows are left out.
+    Quotes are doubled inside quotes (RFC 4180). An empty cell is None; a quoted empty cell is an empty text. Blank
+    lines between rows are skipped.
 
     Raises:
         NotFound: the file cannot be read.
@@ -85,7 +85,7 @@ def cannot_read(path: Path, error: OSError) -> NotFound:
 
 
 def not_installed(error: ModuleNotFoundError) -> Unavailable:
-    """Report a missing library that reading needs."""
+    """Return the error for a missing library that reading needs."""
     return extras.not_installed(error, "Reading this file", extra="exchange")
 
 
@@ -93,8 +93,8 @@ def _decoded(line: bytes, path: Path, number: int) -> str:
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
-        found = "UTF-16" if number == 1 and line.startswith(_UTF16) else f"not UTF-8: {error.reason}"
-        raise InvalidInput(f"{path}:{number}: the text is {found}.", cure="Save it as UTF-8.") from error
+        what = "UTF-16" if number == 1 and line.startswith(_UTF16) else f"not UTF-8: {error.reason}"
+        raise InvalidInput(f"{path}:{number}: the text is {what}.", cure="Save it as UTF-8.") from error
 
 
 def _cells(row: str, delimiter: str, location: str) -> list[str | None]:

@@ -1,12 +1,12 @@
 """Read lm-evaluation-harness samples: `samples_<task>_<date>.jsonl`, as `--log_samples` writes them.
 
-The form is that of lm_eval 0.4 (`evaluator.py`, `loggers/evaluation_tracker.py`, `result_schema.py`). An answer is what
-the model wrote (`resps`), not what a filter made of it: our own extractors read it. A file has the samples once per
-filter; the scores of one filter are taken. Several responses to one sample are its repeats. Its scores then belong to
-all of them together, and are taken only where the filter kept the first response as it is: for that one.
+The format is that of lm_eval 0.4 (`evaluator.py`, `loggers/evaluation_tracker.py`, `result_schema.py`). An answer is
+the model's output (`resps`), not the output of a filter, because our own extractors parse it. A file has the samples
+once per filter; the scores of one filter are used. Several responses to a sample are its repeats. Its scores then apply
+to all of them together: they are used only if the filter returns the first response unchanged, and for that response.
 
-Samples of multiple choice by log-likelihood hold no text that a model wrote, and are refused. Of a sample's metrics
-only numbers are scores; what is a list or an object feeds an aggregate of the harness.
+Samples of multiple choice by log-likelihood contain no text of a model and are refused. Only numbers among a sample's
+metrics are scores; lists and objects are inputs of the harness's aggregates.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ def read_lm_eval(
 
     Args:
         path: The samples.
-        filter_name: Whose scores are taken; by default those of the filter that comes first.
-        results: `results_<date>.json` of the same evaluation; it says which model and which version.
-        key: A field of the documents that is the sample's id; by default `doc_id` is.
+        filter_name: The filter whose scores are used; by default the first filter of the file.
+        results: `results_<date>.json` of the same evaluation, which names the model and the version.
+        key: Field of the documents that is the sample's id; by default `doc_id`.
 
     Raises:
         NotFound: a file cannot be read.
-        InvalidInput: it is of another form; while answers are taken: a sample is.
+        InvalidInput: the file has another format; during iteration: a sample is malformed.
     """
     first = next((foreign_object(line, f"{path}:{no}") for no, line in lines_of(path) if line.strip()), None)
     if first is None:
@@ -108,24 +108,24 @@ def _from_results(path: Path, settings: _Settings) -> _Settings:
     try:
         if path.stat().st_size > MAX_RESULTS_BYTES:
             raise InvalidInput(f"{path} is larger than {MAX_RESULTS_BYTES >> 20} MiB.", cure="Name results_*.json.")
-        found = foreign_object(path.read_bytes(), str(path))
+        content = foreign_object(path.read_bytes(), str(path))
     except OSError as error:
         raise cannot_read(path, error) from error
-    tasks = object_in(found.get("results"))
+    tasks = object_in(content.get("results"))
     if not tasks:
         raise InvalidInput(f"{path} holds no results of lm-eval.", cure="Name the results_*.json of the samples.")
     task = settings.task or (next(iter(tasks)) if len(tasks) == 1 else None)
     if task is not None and task not in tasks:
-        raise InvalidInput(f"{path} knows nothing of the task {task!r}.", cure="Name the results of these samples.")
-    config = object_in(found.get("config"))
+        raise InvalidInput(f"{path} has no results of the task {task!r}.", cure="Name the results of these samples.")
+    config = object_in(content.get("config"))
     given = config.get("model_args")
     named = object_in(given) or dict(part.partition("=")[::2] for part in (text_in(given) or "").split(","))
     return _Settings(
         task=task,
         decoding=settings.decoding,
-        version=text_in(found.get("lm_eval_version")),
-        samples=count_in(object_in(object_in(found.get("n-samples")).get(task or "")).get("effective")),
-        model=text_in(found.get("model_name")) or text_in(named.get("pretrained")) or text_in(named.get("model")),
+        version=text_in(content.get("lm_eval_version")),
+        samples=count_in(object_in(object_in(content.get("n-samples")).get(task or "")).get("effective")),
+        model=text_in(content.get("model_name")) or text_in(named.get("pretrained")) or text_in(named.get("model")),
     )
 
 
@@ -196,16 +196,16 @@ class _Reader:
             return None
         if not isinstance(target, str):
             return tuple(str(text) for text in target) if isinstance(target, list) else (str(target),)
-        found = listed(target, exact=True)
-        if found != (target,):
+        references = listed(target, exact=True)
+        if references != (target,):
             self._note("Targets that are lists are read as several accepted answers.")
-        return found
+        return references
 
     def _scores(self, row: JsonObject, texts: list[str]) -> dict[str, float]:
         scores = _scores(row)
         filtered = list_in(row.get("filtered_resps"))
         if len(texts) > 1 and filtered[:1] != texts[:1]:
-            self._note("A sample has several responses, and a score of all of them: no answer has one of its own.")
+            self._note("A score of a sample with several responses applies to all of them, so no answer has a score.")
             return {}
         return scores
 
@@ -215,7 +215,7 @@ class _Reader:
 
 
 def _own(asked: ImportedAnswer, row: JsonObject, own: JsonObject, texts: list[str]) -> ImportedAnswer:
-    """Read a row that our own export wrote: what the harness has no word for stands beside."""
+    """Read a row of our own export, which has further fields."""
     return replace(
         asked,
         repeat=count_in(own.get("repeat")) or 0,
@@ -233,22 +233,22 @@ def _own(asked: ImportedAnswer, row: JsonObject, own: JsonObject, texts: list[st
 def _scores(row: JsonObject) -> dict[str, float]:
     named = row.get("metrics")
     names = [str(name) for name in named] if isinstance(named, list) else [name for name in row if name not in _FIXED]
-    found = {name: number_in(row.get(name)) for name in names}
-    return {name: value for name, value in found.items() if value is not None}
+    scores = {name: number_in(row.get(name)) for name in names}
+    return {name: value for name, value in scores.items() if value is not None}
 
 
 def _arguments(row: JsonObject) -> list[JsonValue]:
-    """Return the arguments of each request, in order; versions of the tool write an object or a list."""
+    """Return the arguments of each request, in order; depending on its version, the tool writes an object or a list."""
     given = row.get("arguments")
     calls = list(given.values()) if isinstance(given, dict) else list_in(given)
     return [list(call.values()) if isinstance(call, dict) else call for call in calls]
 
 
 def _asked_with(row: JsonObject, location: str) -> JsonObject:
-    """Return how the answer was generated.
+    """Return the sampling parameters of the answer.
 
     Raises:
-        InvalidInput: it was not generated.
+        InvalidInput: the answer was not generated.
     """
     calls = [list_in(call) for call in _arguments(row)]
     is_generated = all(len(call) > 1 and isinstance(call[1], dict) for call in calls)
@@ -266,8 +266,8 @@ def _responses(row: JsonObject, location: str) -> list[str]:
     requests = list_in(row.get("resps"))
     if len(requests) > 1:
         raise InvalidInput(
-            f"{location}: the sample has {len(requests)} requests, and nobody can say which is its answer.",
-            cure="Evaluate a task that asks once per sample.",
+            f"{location}: the sample has {len(requests)} requests, so its answer is ambiguous.",
+            cure="Evaluate a task with one request per sample.",
         )
     return [str(argument) for request in requests for argument in list_in(request)]
 

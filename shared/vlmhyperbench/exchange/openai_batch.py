@@ -1,8 +1,8 @@
-"""Read the output of the OpenAI Batch API, which other servers write too: JSON Lines with `custom_id` and `response`.
+"""Read the output of the OpenAI Batch API and compatible servers: JSON Lines with `custom_id` and `response`.
 
 Bodies are those of chat completions, completions and responses (platform.openai.com/docs/api-reference/batch). The
-batch's input, where it is given, says what was asked and how; a request without a line in the output is a failed one,
-and so is a body that is no answer by the rule of `vlmhyperbench_sdk.completions`.
+batch's input, if given, provides the questions and the sampling parameters. A request without a line in the output has
+failed, and so has a request whose body is no answer by the rules of `vlmhyperbench_sdk.completions`.
 """
 
 from __future__ import annotations
@@ -47,11 +47,12 @@ def read_openai_batch(path: Path, *, requests: Path | None = None) -> AnswersFil
 
     Raises:
         NotFound: a file cannot be read.
-        InvalidInput: it is of another form; while answers are taken: a line is.
+        InvalidInput: the file has another format; during iteration: a line is malformed.
     """
     asked = _asked(requests) if requests is not None else None
     reader = _Reader(path=path, asked=asked)
-    body = next((found for _, row in _rows(path) if (found := _body(row)).get("model")), {})
+    bodies = (_body(row) for _, row in _rows(path))
+    body = next((body for body in bodies if body.get("model")), {})
     sent = asked.first if asked else body
     return AnswersFile(
         format=FORMAT,
@@ -181,18 +182,20 @@ def _answers(asked: ImportedAnswer, body: JsonObject, wanted: int) -> Iterator[I
             cure="Give a batch of /v1/chat/completions, /v1/completions or /v1/responses.",
         )
     usage = object_in(body.get("usage"))
-    said = token_count(usage.get("completion_tokens", usage.get("output_tokens")))
+    completion_tokens = token_count(usage.get("completion_tokens", usage.get("output_tokens")))
     asked = replace(asked, prompt_tokens=token_count(usage.get("prompt_tokens", usage.get("input_tokens"))))
     if body.get("object") == "response" or "output" in body:
-        yield _of_response(replace(asked, completion_tokens=said), body)
+        yield _of_response(replace(asked, completion_tokens=completion_tokens), body)
         return
     for index, choice in enumerate(read_completion(body, wanted)):
-        yield _of_choice(replace(asked, repeat=index, completion_tokens=said if wanted == 1 else None), choice)
+        # A usage with several choices counts the tokens of all of them.
+        tokens = completion_tokens if wanted == 1 else None
+        yield _of_choice(replace(asked, repeat=index, completion_tokens=tokens), choice)
 
 
-def _of_choice(asked: ImportedAnswer, said: Said) -> ImportedAnswer:
-    finish = _FINISH.get(said.finish_reason or "", said.finish_reason)
-    return replace(asked, text=said.text, reasoning=said.reasoning or None, finish_reason=finish)
+def _of_choice(asked: ImportedAnswer, choice: Said) -> ImportedAnswer:
+    finish = _FINISH.get(choice.finish_reason or "", choice.finish_reason)
+    return replace(asked, text=choice.text, reasoning=choice.reasoning or None, finish_reason=finish)
 
 
 def _of_response(asked: ImportedAnswer, body: JsonObject) -> ImportedAnswer:
@@ -200,27 +203,27 @@ def _of_response(asked: ImportedAnswer, body: JsonObject) -> ImportedAnswer:
     status, error = text_in(body.get("status")), object_in(body.get("error"))
     if error or status in {"failed", "cancelled"}:
         return replace(asked, error=text_in(error.get("message")) or f"the response is {status}")
-    said: list[str] = []
-    thought: list[str] = []
+    texts: list[str] = []
+    reasoning: list[str] = []
     items = _objects(body.get("output"), "output")
     for item in items:
         if item.get("type") == "message":
-            said += _texts(_objects(item.get("content"), "content"), ("text", "refusal"))
+            texts += _texts(_objects(item.get("content"), "content"), ("text", "refusal"))
         elif item.get("type") == "reasoning":
             content, summary = list_in(item.get("content")), list_in(item.get("summary"))
-            thought += _texts(map(object_in, content), ("text",)) or _texts(map(object_in, summary), ("text",))
+            reasoning += _texts(map(object_in, content), ("text",)) or _texts(map(object_in, summary), ("text",))
     if not items and status != "incomplete":
         raise BadAnswer("its output is empty")
     reason = text_in(object_in(body.get("incomplete_details")).get("reason"))
     finish = _FINISH.get(reason or "", reason) if status == "incomplete" else "stop"
-    return replace(asked, text="".join(said), reasoning="\n".join(thought) or None, finish_reason=finish)
+    return replace(asked, text="".join(texts), reasoning="\n".join(reasoning) or None, finish_reason=finish)
 
 
 def _objects(value: JsonValue, name: str) -> list[JsonObject]:
-    """Return a list of objects.
+    """Return a value that must be a list of objects.
 
     Raises:
-        BadAnswer: it is none.
+        BadAnswer: it is not.
     """
     if not isinstance(value, list) or not all(isinstance(part, dict) for part in value):
         raise BadAnswer(f"its {name} is no list of objects")
@@ -228,7 +231,7 @@ def _objects(value: JsonValue, name: str) -> list[JsonObject]:
 
 
 def _texts(parts: Iterable[JsonObject], names: tuple[str, ...]) -> list[str]:
-    found = [part[name] for part in parts for name in names if part.get(name) is not None]
-    if not all(isinstance(text, str) for text in found):
+    values = [part[name] for part in parts for name in names if part.get(name) is not None]
+    if not all(isinstance(value, str) for value in values):
         raise BadAnswer("a text of its output is no text")
-    return [str(text) for text in found]
+    return [str(value) for value in values]

@@ -1,7 +1,7 @@
-"""Read our own exports as CSV and Parquet (`as_tables`): the same answers, references, failures and ids come back.
+"""Read our own exports as CSV and Parquet (`as_tables`), with all answers, references, failures and ids.
 
-CSV has a row per answer, metric, extractor and field, and rows of one answer stand together. The numbers that count are
-those of the whole answer by the run's first extractor: they become what the file reports.
+CSV has a row per answer, metric, extractor and field; the rows of an answer are adjacent. The scores of the whole
+answer with the run's first extractor become the scores that the file reports.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def read_csv(path: Path) -> AnswersFile:
 
     Raises:
         NotFound: the file cannot be read.
-        InvalidInput: while answers are taken: it is none, or a row is wrong.
+        InvalidInput: during iteration: it is no such export, or a row is malformed.
     """
     return AnswersFile(
         format=CSV, tool=None, model=None, task=None, decoding={}, answers=_of_rows(path, _cells(path)), notes=[]
@@ -52,14 +52,14 @@ def read_parquet(path: Path) -> AnswersFile:
 
     Raises:
         NotFound: the file cannot be read.
-        InvalidInput: it is none; while answers are taken: a row is wrong.
+        InvalidInput: it is no such export; during iteration: a row is malformed.
     """
     try:
         import polars
     except ModuleNotFoundError as error:
         raise not_installed(error) from error
 
-    head_of(path, 1)  # says so where the file is not there
+    head_of(path, 1)  # raises NotFound if the file is missing
     try:
         text = polars.read_parquet_metadata(path).get(RUN_KEY)
         schema = polars.read_parquet_schema(path)
@@ -122,7 +122,7 @@ def _of_row(row: Mapping[str, Any], first_extractor: object, location: str) -> I
 
 
 def _cells(path: Path) -> Iterator[tuple[int, dict[str, str | None]]]:
-    """Yield the rows by column, armed again."""
+    """Yield the rows by column, without the apostrophes of the writer."""
     rows = rows_of(path, ";")
     line, header = next(rows, (1, []))
     names = [cell or "" for cell in header]
@@ -180,8 +180,8 @@ def _references(cell: str | None, location: str) -> tuple[str, ...]:
         return ()
     if not cell.startswith("["):
         return (cell,)
-    found = parse_json(cell, what=f"{location}: the reference", any_text=True)
-    return tuple(map(str, list_in(found)))
+    references = parse_json(cell, what=f"{location}: the reference", any_text=True)
+    return tuple(map(str, list_in(references)))
 
 
 def _metadata(text: str | None, location: str) -> JsonObject:
@@ -207,7 +207,7 @@ def _key(key: str | None, location: str) -> str:
 
 
 def _repeat(value: float | None, location: str) -> int:
-    found = count_in(value)
-    if found is None:
-        raise InvalidInput(f"{location}: the repeat is no number from 0.", cure="Export the run again.")
-    return found
+    repeat = count_in(value)
+    if repeat is None:
+        raise InvalidInput(f"{location}: the repeat is no whole number from 0.", cure="Export the run again.")
+    return repeat

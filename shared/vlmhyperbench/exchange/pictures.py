@@ -32,12 +32,12 @@ def data_url(data: bytes) -> str:
 
 
 def digest_of_url(url: str) -> str:
-    """Name a data URL."""
+    """Return the SHA-256 by which a data URL is referred to."""
     return hashlib.sha256(url.encode(errors="surrogatepass")).hexdigest()
 
 
 class Budget:
-    """What images of one file may still take; what is beyond is left out, and counted."""
+    """Limits the size of all images of a file; images beyond it are left out and counted."""
 
     def __init__(self) -> None:
         self.left_out = 0
@@ -46,28 +46,28 @@ class Budget:
 
     def of(self, urls: list[str]) -> tuple[str, ...]:
         """Return the images of an answer in the neutral format: a data URL at its first use, then a reference."""
-        found, of_sample = [], 0
+        images, of_sample = [], 0
         for url in urls[: MAX_PER_SAMPLE + 1]:
             if not url.startswith(_DATA):
-                found.append(url[:_MAX_SHOWN_CHARS])
+                images.append(url[:_MAX_SHOWN_CHARS])
                 continue
             digest = digest_of_url(url)
             if digest in self._known:
-                found.append(SAME + digest)
+                images.append(SAME + digest)
             elif len(url) > min(self._left, MAX_OF_SAMPLE_BYTES - of_sample):
                 self.left_out += 1
-                found.append(f"an image of {len(url) >> 20} MiB, beyond what a file may hold")
+                images.append(f"an image of {len(url) >> 20} MiB, beyond what a file may hold")
             else:
                 self._known.add(digest)
                 self._left -= len(url)
                 of_sample += len(url)
-                found.append(url)
-        return tuple(found)
+                images.append(url)
+        return tuple(images)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoImage(Image):
-    """What a file has in an image's place."""
+    """Placeholder for an image that the file does not contain; reading it raises the reason."""
 
     reason: str = ""
     data: bytes | None = b""
@@ -77,7 +77,7 @@ class NoImage(Image):
 
 
 def image_of(url: str, known: Mapping[str, str]) -> Image:
-    """Return the image that an answer names; one that is none says so when it is read. Nothing is ever fetched."""
+    """Return the image that an answer names, or a placeholder if it is missing or invalid; nothing is ever fetched."""
     url = known.get(url.removeprefix(SAME), "") if url.startswith(SAME) else url
     if not url.startswith(_DATA):
         return NoImage(reason=f"The file does not hold the image, but {url[:_MAX_SHOWN_CHARS]!r}.")
@@ -92,7 +92,7 @@ def image_of(url: str, known: Mapping[str, str]) -> Image:
 
 @dataclass(slots=True)
 class Pictures:
-    """Images of a run on their way out, as data URLs, within the same bounds."""
+    """Images of an exported run as data URLs, within the same limits."""
 
     fetch: Callable[[str], bytes]
     """SHA-256 → content."""
@@ -101,18 +101,18 @@ class Pictures:
     _last: tuple[str, str] = ("", "")
 
     def of(self, images: tuple[str, ...]) -> dict[str, str]:
-        """Return the images of one answer by hash: an answer has all of its images, or none."""
-        found: dict[str, str] = {}
+        """Return the images of an answer by hash: all of its images, or none."""
+        urls: dict[str, str] = {}
         try:
             for sha256 in images if self._left else ():
                 if self._last[0] != sha256:  # questions about the same page are adjacent
                     self._last = (sha256, data_url(self.fetch(sha256)))
-                found[sha256] = self._last[1]
+                urls[sha256] = self._last[1]
         except NotFound:
-            found = {}
-        size = sum(map(len, found.values()))
-        if len(found) < len(set(images)) or size > min(self._left, MAX_OF_SAMPLE_BYTES):
+            urls = {}
+        size = sum(map(len, urls.values()))
+        if len(urls) < len(set(images)) or size > min(self._left, MAX_OF_SAMPLE_BYTES):
             self.left_out += len(images)
             return {}
         self._left -= size
-        return found
+        return urls

@@ -50,31 +50,31 @@ def read(
     key: str | None = None,
     requests: Path | None = None,
 ) -> AnswersFile:
-    """Read a file's answers; they are read while they are taken.
+    """Read a file's answers lazily.
 
-    Half of a surrogate pair becomes U+FFFD, as in answers that we ask for ourselves.
+    Lone surrogates become U+FFFD, as in answers that we request ourselves.
 
     Args:
         path: The file.
-        format: One of `FORMATS`; by default it is found out.
-        filter_name: Of lm-eval: whose scores are taken.
+        format: One of `FORMATS`; by default it is detected.
+        filter_name: Of lm-eval: the filter whose scores are used.
         results: Of lm-eval: `results_*.json`, which names the model.
         key: Of lm-eval: the field of the documents that is the sample's id.
         requests: Of OpenAI: the batch's input, which has the questions.
 
     Raises:
         NotFound: a file cannot be read.
-        InvalidInput: nobody can say what the file is, it is not what it should be, or an option is not for it; while
-            answers are taken: one is wrong, a sample's key and repeat come twice, or there is none.
+        InvalidInput: the format is unknown, the file is malformed, or an option is not for its format; during
+            iteration: an answer is malformed, a sample's key and repeat are duplicated, or there is no answer.
     """
-    found = detect(path) if format == AUTO else format
-    if found not in FORMATS:
+    detected = detect(path) if format == AUTO else format
+    if detected not in FORMATS:
         raise InvalidInput(f"There is no format {format!r}.", cure=f"Choose one of {', '.join(FORMATS)}.", code="usage")
     given = {"filter_name": filter_name, "results": results, "key": key, "requests": requests}
-    for option, whose in _OPTIONS.items():
-        if given[option] is not None and whose != found:
-            raise InvalidInput(f"The file is {found}: {option} is for {whose}.", cure="Leave it out.", code="usage")
-    match found:
+    for option, owner in _OPTIONS.items():
+        if given[option] is not None and owner != detected:
+            raise InvalidInput(f"The file is {detected}: {option} is for {owner}.", cure="Leave it out.", code="usage")
+    match detected:
         case lm_eval.FORMAT:
             file = lm_eval.read_lm_eval(path, filter_name=filter_name, results=results, key=key)
         case inspect_log.FORMAT:
@@ -98,7 +98,7 @@ def read(
         model=_shown(file.model),
         task=_shown(file.task),
         decoding=cast("JsonObject", _clean(file.decoding)),
-        answers=_some(checked, path),
+        answers=_not_empty(checked, path),
     )
 
 
@@ -112,22 +112,22 @@ def detect(path: Path) -> str:
     head = head_of(path, _HEAD_BYTES)
     if head.startswith(b"PAR1"):
         return own_tables.PARQUET
-    found = _of_zip(path, head) if head.startswith(b"PK") else _of_text(path, head)
-    if found is None:
+    detected = _of_zip(path, head) if head.startswith(b"PK") else _of_text(path, head)
+    if detected is None:
         known = "; ".join(f"{name} ({what})" for name, what in FORMATS.items())
         raise InvalidInput(
-            f"{path} is of no format that is known here.",
+            f"The format of {path} is unknown.",
             cure=f"Give one of: {known}.",
             code="unknown_format",
         )
-    return found
+    return detected
 
 
 def _of_zip(path: Path, head: bytes) -> str | None:
     try:
         with zipfile.ZipFile(path) as opened:
             names = opened.namelist()
-    except DAMAGES:  # cut off: the first entry's name still tells
+    except DAMAGES:  # a zip that was cut off is known by the name of its first entry
         size = int.from_bytes(head[26:28], "little")
         names = [head[_LOCAL_NAME_AT : _LOCAL_NAME_AT + size].decode("utf-8", "replace")]
     if any(name.startswith(_INSPECT_NAMES) for name in names):
@@ -173,7 +173,7 @@ def _batch(row: JsonObject, path: Path) -> str:
     raise InvalidInput(f"{path} is a batch's input.", cure="Give its output, and name this file as its requests.")
 
 
-def _some(answers: Iterator[ImportedAnswer], path: Path) -> Iterator[ImportedAnswer]:
+def _not_empty(answers: Iterator[ImportedAnswer], path: Path) -> Iterator[ImportedAnswer]:
     is_any = False
     for answer in answers:
         is_any = True
@@ -183,10 +183,10 @@ def _some(answers: Iterator[ImportedAnswer], path: Path) -> Iterator[ImportedAns
 
 
 def _fit(answer: ImportedAnswer) -> ImportedAnswer:
-    """Return an answer that can be stored: whole Unicode, and NUL only in what the model wrote.
+    """Return an answer that can be stored: valid Unicode, and NUL only in the model's output.
 
     Raises:
-        InvalidInput: its key or a reference cannot be changed without meaning another one.
+        InvalidInput: its key or a reference is invalid; they are not repaired, because they would mean something else.
     """
     if not 0 < len(answer.key) <= MAX_KEY_CHARS or _shown(answer.key) != answer.key:
         raise InvalidInput(
@@ -199,7 +199,7 @@ def _fit(answer: ImportedAnswer) -> ImportedAnswer:
         raise InvalidInput(f"{answer.location}: a reference holds a NUL character.", cure="Take it out.")
     error = _shown(answer.error)
     if answer.text is None and not error:
-        error = "the file says neither an answer nor why there is none"
+        error = "the file has neither an answer nor an error"
     return dataclasses.replace(
         answer,
         question=_shown(answer.question),

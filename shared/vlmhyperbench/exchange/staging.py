@@ -61,10 +61,10 @@ class Staging:
 
 @contextmanager
 def staged(out: Path) -> Iterator[Staging]:
-    """Give places for the files of an export to `out`; they are there when the block ends well, and else none is.
+    """Stage the files of an export to `out`: they are published if the block succeeds, and removed otherwise.
 
     Raises:
-        Unavailable: they cannot be written.
+        Unavailable: the files cannot be written.
     """
     staging, is_published = Staging(), False
     try:
@@ -77,6 +77,6 @@ def staged(out: Path) -> Iterator[Staging]:
     except OSError as error:
         raise Unavailable(
             f"The export cannot be written to {out}: {error.strerror or error}.",
-            cure="Free some space, or name another place with --out.",
+            cure="Free some space, or name another folder with --out.",
             code="cannot_write",
         ) from error

@@ -11,7 +11,8 @@ from vlmhyperbench.exchange.answers import read_answers
 from vlmhyperbench.wire.answers import Answers
 from vlmhyperbench_sdk.types import JsonObject
 
-MOST_REPEATS = 64
+MAX_REPEATS = 64
+"""Maximum number of answers to a sample."""
 MAX_REPORTED = 1000
 """Maximum number of distinct scores that a file may report."""
 BOUNDS = ChildBounds(memory_bytes=1024**3, cpu_s=300, wall_s=600)
@@ -19,17 +20,17 @@ BOUNDS = ChildBounds(memory_bytes=1024**3, cpu_s=300, wall_s=600)
 
 
 async def summarise(path: Path, *, sha256: str, bounds: ChildBounds = BOUNDS) -> Answers:
-    """Check a whole file in the neutral form in a bounded child; complaints call a place `line:NUMBER`.
+    """Validate a whole file in the neutral format in a bounded child; errors name the location `line:NUMBER`.
 
     Raises:
-        InvalidInput: a line is not of the form, a key and repeat come twice, there are no answers, or too many; with
-            its line.
+        InvalidInput: a line is malformed, a key and repeat are duplicated, there are no answers or too many; with the
+            line.
     """
     try:
-        found = await run_bounded(summarise_here, str(path), sha256, what="the file", bounds=bounds)
+        summary = await run_bounded(summarise_here, str(path), sha256, what="the file", bounds=bounds)
     except InvalidInput as error:
         raise InvalidInput(error.message.replace(str(path), "line"), cure=error.cure, code=error.code) from error
-    return Answers.model_validate(found)
+    return Answers.model_validate(summary)
 
 
 def summarise_here(path: str, sha256: str) -> JsonObject:
@@ -44,15 +45,15 @@ def summarise_here(path: str, sha256: str) -> JsonObject:
         if len(reported) > MAX_REPORTED:
             raise InvalidInput(
                 f"{answer.location}: the file reports more than {MAX_REPORTED} different scores.",
-                cure="Leave out what is no score.",
+                cure="Leave out fields that are no scores.",
             )
         answers += 1
         repeats = max(repeats, answer.repeat + 1)
         referenced += answer.references is not None
     if not answers:
         raise InvalidInput("The file holds no answers.", cure="Import a file with at least one.")
-    if repeats > MOST_REPEATS:
-        raise InvalidInput(f"A sample has {repeats} answers, more than {MOST_REPEATS}.", cure="Import fewer of them.")
+    if repeats > MAX_REPEATS:
+        raise InvalidInput(f"A sample has {repeats} answers, more than {MAX_REPEATS}.", cure="Import fewer of them.")
     return {
         "sha256": sha256,
         "format": file.format,

@@ -1,8 +1,8 @@
 """Read predictions of VLMEvalKit: the table that it writes after inference, or after evaluation, as tsv, csv or xlsx.
 
-The form is that of `vlmeval/inference.py` and `vlmeval/smp/file.py`: pandas writes it, with an empty cell where a value
-is missing. A prediction is always text there, so its empty cell is an empty answer. A prediction that begins as the
-kit's message of failure is a failed request. Scores are the columns of `SCORES`, where a cell is a number.
+The format is that of `vlmeval/inference.py` and `vlmeval/smp/file.py`: pandas writes it, with an empty cell for a
+missing value. A prediction is always text, so an empty cell is an empty answer. A prediction that begins with the kit's
+failure message is a failed request. Scores are the numbers in the columns of `SCORES`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _CONTROL: Final = re.compile(r"_x(00[01][0-9A-F])_")
 """Escapes of control characters in xlsx, which openpyxl does not decode."""
 
 _NO_WORKBOOK: Final = (*DAMAGES, LookupError, TypeError, AttributeError, SyntaxError, AssertionError)
-"""What openpyxl raises where the parts of a workbook are not what they should be; parsers of XML raise SyntaxError."""
+"""Errors that openpyxl raises for malformed workbooks; XML parsers raise SyntaxError."""
 
 Cells = Mapping[str, str | None]
 
@@ -52,7 +52,7 @@ def read_vlmevalkit(path: Path) -> AnswersFile:
 
     Raises:
         NotFound: it cannot be read.
-        InvalidInput: it has no `index` or `prediction`; while answers are taken: a row is wrong.
+        InvalidInput: it has no `index` or `prediction`; during iteration: a row is malformed.
     """
     reader = _Reader(path=path)
     model, dataset = _named(path)
@@ -93,7 +93,7 @@ class _Reader:
             self.cut += is_workbook and any(text and len(text) >= MAX_CELL_CHARS for text in cells.values())
         if self.cut:
             self.notes.append(
-                f"{self.cut} rows have a cell of {MAX_CELL_CHARS} characters, where xlsx cuts: write tsv instead."
+                f"{self.cut} rows have a cell of {MAX_CELL_CHARS} characters, where xlsx truncates: write tsv instead."
             )
 
 
@@ -175,18 +175,19 @@ def _sheet(path: Path) -> Iterator[tuple[int, tuple[object, ...]]]:
     try:
         with path.open("rb") as file:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # about styles and extensions: only values are read
+                warnings.simplefilter("ignore")  # warnings are about styles and extensions, and only values are read
                 book = openpyxl.load_workbook(file, read_only=True)
             for no, row in enumerate(book.worksheets[0].iter_rows(), 1):
                 yield no, tuple(map(_written, row))
     except _NO_WORKBOOK as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
         raise InvalidInput(
-            f"{path} cannot be read as a workbook: {error}.", cure="Copy it again, or write tsv instead."
+            f"{path} cannot be read as a workbook: {reason}.", cure="Copy it again, or write tsv instead."
         ) from error
 
 
 def _written(cell: Any) -> object:
-    """Return what was written into a cell: a text that begins with `=` is what a model said, not what it adds up to."""
+    """Return a cell's value; of a text that begins with `=`, the text itself and not the result of a formula."""
     value = cell.value
     return value.text if cell.data_type == "f" and hasattr(value, "text") else value
 

@@ -9,6 +9,7 @@ import polars
 import pytest
 
 from tests.shared.exchange.exported_run import METRICS, exported, failed, measure, result, results, run, samples, spec
+from tests.support.wording import Wording
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.exchange.answers import read_answers, write_answers
 from vlmhyperbench.exchange.as_inspect import write_inspect
@@ -35,8 +36,8 @@ def _wanted() -> list[ExportedSample]:
     return samples([*results(), repeat, odd])
 
 
-def _reported(one: ExportedSample) -> dict[str, float]:
-    return {m.key: m.value for m in one.whole("text@1") if m.value is not None}
+def _reported(answer: ExportedSample) -> dict[str, float]:
+    return {m.key: m.value for m in answer.whole("text@1") if m.value is not None}
 
 
 @pytest.mark.parametrize("format_", WRITERS)
@@ -47,19 +48,23 @@ def test_every_answer_and_every_reported_score_comes_back(tmp_path: Path, format
         write(exported(), _wanted(), out=out, staging=staging)
     (path,) = tmp_path.glob(name)
     file = read(path)
-    found = {(one.key, one.repeat): one for one in file.answers}
+    found = {(answer.key, answer.repeat): answer for answer in file.answers}
     assert file.format == format_
     assert file.task == "document-qa"
-    assert {key: one.text for key, one in found.items()} == {(one.key, one.repeat): one.text for one in _wanted()}
-    assert {key: one.error for key, one in found.items()} == {(one.key, one.repeat): one.failure for one in _wanted()}
-    for one in _wanted():
-        back = found[one.key, one.repeat]
-        assert {name: back.reported.get(name) for name in _reported(one)} == _reported(one)
-        assert (back.question, back.reasoning) == (one.question, one.reasoning)
-        assert (back.prompt_tokens, back.completion_tokens) == (one.prompt_tokens, one.completion_tokens)
-        assert (back.latency_ms, back.finish_reason) == (one.latency_ms, one.finish_reason)
-        assert back.references == one.references
-        assert dict(back.metadata) == dict(one.metadata)
+    assert {key: answer.text for key, answer in found.items()} == {
+        (answer.key, answer.repeat): answer.text for answer in _wanted()
+    }
+    assert {key: answer.error for key, answer in found.items()} == {
+        (answer.key, answer.repeat): answer.failure for answer in _wanted()
+    }
+    for answer in _wanted():
+        back = found[answer.key, answer.repeat]
+        assert {name: back.reported.get(name) for name in _reported(answer)} == _reported(answer)
+        assert (back.question, back.reasoning) == (answer.question, answer.reasoning)
+        assert (back.prompt_tokens, back.completion_tokens) == (answer.prompt_tokens, answer.completion_tokens)
+        assert (back.latency_ms, back.finish_reason) == (answer.latency_ms, answer.finish_reason)
+        assert back.references == answer.references
+        assert dict(back.metadata) == dict(answer.metadata)
     assert found["page/4", 0].text == clean(HOSTILE)
     assert found["page/0", 1].reported["anls"] == 0.1 + 0.2
 
@@ -72,7 +77,7 @@ def test_what_has_no_score_is_reported_by_none(tmp_path: Path) -> None:
         with staged(out) as staging:
             write(exported(), _wanted(), out=out, staging=staging)
         (path,) = folder.glob(name)
-        unscored = next(one for one in read(path).answers if one.key == "page/2")
+        unscored = next(answer for answer in read(path).answers if answer.key == "page/2")
         assert dict(unscored.reported) == {"exact_match": 0.0}
 
 
@@ -105,16 +110,25 @@ def test_our_own_tables_come_back_whole(tmp_path: Path, format_: str, write: Cal
     file = read(path)
     found = list(file.answers)
     assert (file.format, len(found)) == (format_, len(wanted))
-    for back, one in zip(found, wanted, strict=True):
-        assert (back.key, back.repeat, back.text, back.references) == (one.key, one.repeat, one.text, one.references)
-        assert (back.question, back.reasoning, back.error) == (one.question, one.reasoning, one.failure)
-        assert (back.failure, back.finish_reason, back.latency_ms) == (one.blamed, one.finish_reason, one.latency_ms)
-        assert (back.prompt_tokens, back.completion_tokens) == (one.prompt_tokens, one.completion_tokens)
-        assert (dict(back.metadata), dict(back.reported)) == (dict(one.metadata), _reported(one))
-    assert {answer.failure for answer in found} == {None, "model", "infrastructure"}
+    for answer, sample in zip(found, wanted, strict=True):
+        assert (answer.key, answer.repeat, answer.text, answer.references) == (
+            sample.key,
+            sample.repeat,
+            sample.text,
+            sample.references,
+        )
+        assert (answer.question, answer.reasoning, answer.error) == (sample.question, sample.reasoning, sample.failure)
+        assert (answer.failure, answer.finish_reason, answer.latency_ms) == (
+            sample.blamed,
+            sample.finish_reason,
+            sample.latency_ms,
+        )
+        assert (answer.prompt_tokens, answer.completion_tokens) == (sample.prompt_tokens, sample.completion_tokens)
+        assert (dict(answer.metadata), dict(answer.reported)) == (dict(sample.metadata), _reported(sample))
+    assert {sample.failure for sample in found} == {None, "model", "infrastructure"}
     assert write_answers(tmp_path / "neutral", read(path)) == len(wanted)
-    assert [answer.failure for answer in read_answers(tmp_path / "neutral").answers] == [
-        answer.blamed for answer in wanted
+    assert [sample.failure for sample in read_answers(tmp_path / "neutral").answers] == [
+        sample.blamed for sample in wanted
     ]
 
 
@@ -142,7 +156,8 @@ def test_a_table_that_only_looks_like_ours_is_refused(tmp_path: Path, text: str)
         list(read(path).answers)
 
 
-def test_another_parquet_file_is_refused(tmp_path: Path) -> None:
+def test_another_parquet_file_is_refused(tmp_path: Path, wording: Wording) -> None:
     polars.DataFrame({"a": [1]}).write_parquet(tmp_path / "a")
-    with pytest.raises(InvalidInput, match="no export of a run"):
+    with pytest.raises(InvalidInput) as refused:
         read(tmp_path / "a")
+    wording(refused.value)

@@ -17,15 +17,18 @@ from tests.shared.exchange.exported_run import (
     samples,
     spec,
 )
+from tests.support.wording import Wording
 from vlmhyperbench.domain.specs import EndpointTarget, ExtractorSpec, ImportTarget, PromptText
 from vlmhyperbench.errors import Conflict, NotReady
+from vlmhyperbench.exchange.exported import NOT_STORED
 from vlmhyperbench.exchange.exporting import clean, exported_samples
 
 
 @pytest.mark.parametrize("state", ["QUEUED", "INDEXED", "RUNNING"])
-def test_a_run_that_has_not_ended_is_refused(state: str) -> None:
-    with pytest.raises(NotReady, match=f"{RUN} has not ended: it is {state.lower()}"):
+def test_a_run_that_has_not_ended_is_refused(state: str, wording: Wording) -> None:
+    with pytest.raises(NotReady) as refused:
         exported(run(state=type(run().state)(state)))
+    wording(refused.value, RUN=RUN)
 
 
 @pytest.mark.parametrize("state", ["SUCCEEDED", "PARTIAL", "FAILED", "CANCELLED"])
@@ -33,16 +36,18 @@ def test_a_run_that_has_ended_anyhow_is_exported(state: str) -> None:
     assert exported(run(state=type(run().state)(state))).state == state
 
 
-def test_a_run_without_an_answer_is_refused_with_its_reason() -> None:
+def test_a_run_without_an_answer_is_refused_with_its_reason(wording: Wording) -> None:
     detail = run(state=type(run().state)("FAILED"), reason="no model", done=0)
-    with pytest.raises(Conflict, match="ended failed without an answer: no model"):
+    with pytest.raises(Conflict) as refused:
         list(exported_samples(detail, [[]]))
+    wording(refused.value)
 
 
-def test_a_cancelled_run_says_how_many_answers_do_not_count() -> None:
+def test_a_cancelled_run_says_how_many_answers_do_not_count(wording: Wording) -> None:
     detail = run(state=type(run().state)("CANCELLED"), done=245)
-    with pytest.raises(Conflict, match="without an answer that counts; 245 came before its phase became void"):
+    with pytest.raises(Conflict) as refused:
         list(exported_samples(detail, [[]]))
+    wording(refused.value)
 
 
 def test_measures_stand_in_the_order_of_the_spec_the_first_extractor_first() -> None:
@@ -52,32 +57,32 @@ def test_measures_stand_in_the_order_of_the_spec_the_first_extractor_first() -> 
         measure("anls", field="date"),
         measure("anls"),
     ]
-    (one,) = samples([result(measures=given_ones)])
-    found = [(m.metric, m.extractor, m.field) for m in one.measures]
+    (sample,) = samples([result(measures=given_ones)])
+    found = [(m.metric, m.extractor, m.field) for m in sample.measures]
     assert found == [
         ("anls", "text@1", None),
         ("anls", "text@1", "date"),
         ("anls", "json_repaired@1", None),
         ("exact_match", "text@1", None),
     ]
-    assert [m.metric for m in one.whole("text@1")] == ["anls", "exact_match"]
+    assert [m.metric for m in sample.whole("text@1")] == ["anls", "exact_match"]
 
 
 def test_a_measure_has_the_version_that_the_spec_pins() -> None:
-    (one,) = samples([result(measures=[measure("exact_match"), measure("unknown")])])
-    assert [(m.metric, m.version) for m in one.measures] == [("exact_match", "2.0.0"), ("unknown", None)]
+    (sample,) = samples([result(measures=[measure("exact_match"), measure("unknown")])])
+    assert [(m.metric, m.version) for m in sample.measures] == [("exact_match", "2.0.0"), ("unknown", None)]
 
 
 def test_two_profiles_of_one_metric_are_named_apart() -> None:
     strict = METRICS[0].model_copy(update={"profile": "strict"})
     detail = run(pinned=spec(metrics=(*METRICS, strict)))
-    (one,) = samples([result(measures=[measure("anls"), measure("anls", profile="strict")])], detail)
-    assert [m.key for m in one.measures] == ["anls@paper", "anls@strict"]
+    (sample,) = samples([result(measures=[measure("anls"), measure("anls", profile="strict")])], detail)
+    assert [m.key for m in sample.measures] == ["anls@paper", "anls@strict"]
 
 
 def test_what_could_not_be_read_is_invalid_and_of_the_rest_nobody_says_so() -> None:
-    (one,) = samples([result(measures=[measure("anls", None), measure("exact_match")])])
-    assert [m.is_invalid for m in one.measures] == [True, None]
+    (sample,) = samples([result(measures=[measure("anls", None), measure("exact_match")])])
+    assert [m.is_invalid for m in sample.measures] == [True, None]
 
 
 def test_parsed_answers_are_what_the_extractors_read() -> None:
@@ -89,36 +94,34 @@ def test_parsed_answers_are_what_the_extractors_read() -> None:
 
 def test_what_an_extractor_of_another_version_read_is_unknown() -> None:
     newer = ExtractorSpec(name="json_repaired", version=99)
-    (one,) = samples([result()], run(pinned=spec(extractors=(ExtractorSpec(), newer))))
-    assert one.parsed == {"text@1": "blue"}
+    (sample,) = samples([result()], run(pinned=spec(extractors=(ExtractorSpec(), newer))))
+    assert sample.parsed == {"text@1": "blue"}
 
 
 def test_the_prompt_is_rendered_where_it_follows_from_the_question() -> None:
     detail = run(pinned=spec(prompt=prompt(system_prompt="Be brief.", user_prompt="Q: {{ question }}")))
-    (one,) = samples([result(7)], detail)
-    assert (one.system_prompt, one.user_prompt) == ("Be brief.", "Q: What colour is box 7?")
+    (sample,) = samples([result(7)], detail)
+    assert (sample.system_prompt, sample.user_prompt) == ("Be brief.", "Q: What colour is box 7?")
 
 
 def test_the_kind_of_document_chooses_the_prompt() -> None:
     mapped = prompt(type_mapping={"form": PromptText(user_prompt="On this form: {{ question }}")})
-    (one,) = samples([result(7)], run(pinned=spec(prompt=mapped)))
-    assert one.user_prompt == "On this form: What colour is box 7?"
+    (sample,) = samples([result(7)], run(pinned=spec(prompt=mapped)))
+    assert sample.user_prompt == "On this form: What colour is box 7?"
 
 
 def test_a_prompt_that_reads_metadata_or_was_asked_elsewhere_is_unknown() -> None:
     reads = prompt(user_prompt="{{ metadata.doc_class }}: {{ question }}")
     elsewhere = ImportTarget(model_name="m", format="lm-eval", answers="0" * 64)
     for pinned in (spec(prompt=reads), spec(target=elsewhere)):
-        (one,) = samples([result()], run(pinned=pinned))
-        assert (one.system_prompt, one.user_prompt) == (None, None)
+        (sample,) = samples([result()], run(pinned=pinned))
+        assert (sample.system_prompt, sample.user_prompt) == (None, None)
 
 
-def test_scores_come_from_the_report_in_the_order_of_the_spec() -> None:
+def test_scores_come_from_the_report_in_the_order_of_the_spec(wording: Wording) -> None:
     first, second = exported().headline
     assert (first.metric, first.profile, first.version, first.value, first.n) == ("anls", "paper", "1.0.0", 0.7, 2)
-    assert first.gap == (
-        "answers without a value: 1, with them it is between 0.35 and 0.85; answers that could not be read: 1"
-    )
+    wording(first.gap)
     assert (second.key, second.value, second.gap) == ("exact_match", 0.5, "")
 
 
@@ -152,17 +155,17 @@ def test_half_of_a_pair_is_replaced_and_a_whole_one_is_its_letter() -> None:
 
 
 def test_nul_stays_only_in_what_the_model_wrote() -> None:
-    (one,) = samples([result(0, "a\x00", reasoning="b\x00", question="c\x00", references=["d\x00"], key="e\x00")])
-    assert (one.text, one.reasoning) == ("a\x00", "b\x00")
+    (sample,) = samples([result(0, "a\x00", reasoning="b\x00", question="c\x00", references=["d\x00"], key="e\x00")])
+    assert (sample.text, sample.reasoning) == ("a\x00", "b\x00")
     fffd = "\N{REPLACEMENT CHARACTER}"
-    assert (one.question, one.references, one.key) == (f"c{fffd}", (f"d{fffd}",), f"e{fffd}")
+    assert (sample.question, sample.references, sample.key) == (f"c{fffd}", (f"d{fffd}",), f"e{fffd}")
 
 
 def test_an_answer_whose_text_is_gone_says_so() -> None:
-    (one,) = samples([result(0, None)])
-    assert one.failure == "the answer is not stored any more"
+    (sample,) = samples([result(0, None)])
+    assert sample.failure == NOT_STORED
 
 
 def test_a_sample_that_nobody_knows_any_more_is_named_by_its_place() -> None:
-    (one,) = samples([result(7, key=None, question=None, references=[], group={})])
-    assert (one.key, one.question, one.user_prompt) == ("7", None, None)
+    (sample,) = samples([result(7, key=None, question=None, references=[], group={})])
+    assert (sample.key, sample.question, sample.user_prompt) == ("7", None, None)

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from tests.shared.exchange.exported_run import RUN, exported, run, spec
+from tests.support.wording import Wording
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.exchange.as_huggingface import Hub, write_huggingface
 from vlmhyperbench.exchange.exported import ExportedRun
@@ -26,7 +27,9 @@ def _write(folder: Path, header: ExportedRun | None = None, hub: Hub = HUB) -> t
     return yaml.safe_load(entries.read_text()), index["model-index"]
 
 
-def test_the_first_metric_is_the_benchmarks_number_with_dataset_task_and_source(tmp_path: Path) -> None:
+def test_the_first_metric_is_the_benchmarks_number_with_dataset_task_and_source(
+    tmp_path: Path, wording: Wording
+) -> None:
     (entry,), _ = _write(tmp_path)
     notes = entry.pop("notes")
     assert entry == {
@@ -35,13 +38,13 @@ def test_the_first_metric_is_the_benchmarks_number_with_dataset_task_and_source(
         "date": "2026-01-02T03:05:05.250000+00:00",
         "source": {"url": "https://example.org/results", "name": exported().tool},
     }
-    assert "anls (profile paper 1.0.0), read by text@1; 2 of 4 answers scored" in notes
     assert f"run {RUN}" in notes
+    wording(notes, RUN=RUN, TOOL=exported().tool)
 
 
 def test_a_number_says_in_its_notes_and_its_name_which_answers_are_missing(tmp_path: Path) -> None:
     (entry,), (index,) = _write(tmp_path)
-    missing = "answers without a value: 1, with them it is between 0.35 and 0.85"
+    missing = exported().headline[0].gap
     assert missing in entry["notes"]
     anls, match = (result["metrics"][0] for result in index["results"])
     assert missing in anls["name"]
@@ -49,9 +52,10 @@ def test_a_number_says_in_its_notes_and_its_name_which_answers_are_missing(tmp_p
     assert match["name"] == "exact_match (2 of 4 answers scored)"
 
 
-def test_a_run_that_did_not_succeed_says_so(tmp_path: Path) -> None:
+def test_the_notes_state_that_a_run_did_not_succeed(tmp_path: Path, wording: Wording) -> None:
     (entry,), _ = _write(tmp_path, exported(run(state=type(run().state)("PARTIAL"))))
-    assert "the run ended partial" in entry["notes"]
+    assert "ended partial" in entry["notes"]
+    wording(entry["notes"], RUN=RUN, TOOL=exported().tool)
 
 
 def test_every_metric_has_its_place_in_the_model_index_as_a_number(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.shared.exchange.reading import answers, taken, write
+from tests.support.wording import Wording
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.exchange.answers_csv import DISARMED, KNOWN
 from vlmhyperbench.exchange.lines import rows_of
@@ -28,7 +29,9 @@ def test_the_columns_and_the_pattern_are_those_of_the_writer() -> None:
     assert tables._FORMULA.replace("^", "^'") == DISARMED
 
 
-@given(st.lists(st.tuples(_text.filter(lambda one: one.strip("\r\n\0")), st.none() | _text), min_size=1, max_size=5))
+@given(
+    st.lists(st.tuples(_text.filter(lambda answer: answer.strip("\r\n\0")), st.none() | _text), min_size=1, max_size=5)
+)
 @settings(deadline=None, max_examples=100)
 def test_what_our_writer_disarms_is_armed_again(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str | None]]
@@ -42,35 +45,33 @@ def test_what_our_writer_disarms_is_armed_again(
     path = tmp_path_factory.mktemp("csv") / "answers.csv"
     path.write_bytes(b"id;model_answer;error\n" + tables.csv_rows(frame))
     found = answers(path)
-    assert [one.text for one in found] == texts
-    assert [one.key for one in found] == [f"k{no}" for no in range(len(rows))]
+    assert [answer.text for answer in found] == texts
+    assert [answer.key for answer in found] == [f"k{no}" for no in range(len(rows))]
 
 
 def test_every_column_is_read(tmp_path: Path) -> None:
     rows = '1;"blue; ""dark""\nor so";ok;stop;;1;20;2;250.5;1;2;;;ab;2026-01-01;\n2;;error;;timeout;3;;;;;;;;;;1\n'
-    file, (one, two) = taken(write(tmp_path / "answers.csv", f"\ufeff{HEADER}\n{rows}"))
+    file, (answer, two) = taken(write(tmp_path / "answers.csv", f"\ufeff{HEADER}\n{rows}"))
     assert (file.format, file.model, file.notes) == ("answers-csv", None, [])
-    assert (one.text, one.error, one.finish_reason) == ('blue; "dark"\nor so', None, "stop")
-    assert (one.prompt_tokens, one.completion_tokens, one.latency_ms) == (20, 2, 250.5)
+    assert (answer.text, answer.error, answer.finish_reason) == ('blue; "dark"\nor so', None, "stop")
+    assert (answer.prompt_tokens, answer.completion_tokens, answer.latency_ms) == (20, 2, 250.5)
     assert (two.text, two.error, two.prompt_tokens, two.latency_ms) == (None, "timeout", None, None)
-    assert (one.repeat, two.repeat) == (0, 1)
-    assert (one.location, two.location) == (f"{tmp_path}/answers.csv:2", f"{tmp_path}/answers.csv:4")
+    assert (answer.repeat, two.repeat) == (0, 1)
+    assert (answer.location, two.location) == (f"{tmp_path}/answers.csv:2", f"{tmp_path}/answers.csv:4")
 
 
-def test_an_empty_text_is_an_answer_and_an_empty_cell_is_none(tmp_path: Path) -> None:
+def test_an_empty_text_is_an_answer_and_an_empty_cell_is_none(tmp_path: Path, wording: Wording) -> None:
     path = write(tmp_path / "answers.csv", 'id;model_answer;status\na;"";ok\nb;;quarantined\nc;;\nd;half an;error\n')
-    assert [(one.text, one.error) for one in answers(path)] == [
-        ("", None),
-        (None, "status quarantined"),
-        (None, "the file holds no answer"),
-        (None, "status error"),
-    ]
+    first, *failed = answers(path)
+    assert (first.text, first.error) == ("", None)
+    assert [answer.text for answer in failed] == [None] * 3
+    wording("\n".join(str(answer.error) for answer in failed))
 
 
-def test_apostrophes_that_were_taken_away_are_counted(tmp_path: Path) -> None:
+def test_removed_apostrophes_are_counted(tmp_path: Path, wording: Wording) -> None:
     file, found = taken(write(tmp_path / "answers.csv", "id;model_answer\n'=1;'-x\nb;'y\n"))
-    assert [(one.key, one.text) for one in found] == [("=1", "-x"), ("b", "'y")]
-    assert file.notes == ["Apostrophes before what a spreadsheet would run were taken away: 2."]
+    assert [(answer.key, answer.text) for answer in found] == [("=1", "-x"), ("b", "'y")]
+    wording("\n".join(file.notes))
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 
 from tests.shared.exchange.reading import DATA, answers, taken, write
 from tests.shared.exchange.zips import HEADER, frame, zipped, zstandard
+from tests.support.wording import Wording
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.exchange.archive import open_archive
 
@@ -25,7 +26,7 @@ def read(path: Path, name: str, **limits: int) -> bytes:
 
 @pytest.mark.parametrize("blocks", [(TEXT,), (TEXT[:5], TEXT[5:]), (TEXT[:-1],), (b"[", *[(b" ", 100_000)] * 3, b"]")])
 def test_zstandard_is_unpacked_to_the_byte(tmp_path: Path, blocks: tuple[bytes | tuple[bytes, int], ...]) -> None:
-    whole = b"".join(one if isinstance(one, bytes) else one[0] * one[1] for one in blocks)
+    whole = b"".join(answer if isinstance(answer, bytes) else answer[0] * answer[1] for answer in blocks)
     path = zstandard(tmp_path / "a", "x.json", frame(*blocks), size=len(whole), crc=zlib.crc32(whole))
     assert read(path, "x.json") == whole
 
@@ -37,82 +38,95 @@ def test_zstandard_in_several_frames_and_behind_one_to_skip_is_unpacked(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("packed", "size", "why"),
+    ("packed", "size"),
     [
-        (frame(TEXT), len(TEXT) + 5, "its checksum is another"),
-        (frame(TEXT.replace(b"a", b"b")), len(TEXT), "its checksum is another"),
-        (frame(TEXT)[:-3], len(TEXT), "it ends too early"),
-        (frame(TEXT)[:9], len(TEXT), "it ends too early"),
-        (TEXT, len(TEXT), "it is not Zstandard"),
-        (frame(b"\xff" * 9), 9, ""),
-        (b"", 1, ""),
+        (frame(TEXT), len(TEXT) + 5),
+        (frame(TEXT.replace(b"a", b"b")), len(TEXT)),
+        (frame(TEXT)[:-3], len(TEXT)),
+        (frame(TEXT)[:9], len(TEXT)),
+        (TEXT, len(TEXT)),
+        (frame(b"\xff" * 9), 9),
+        (b"", 1),
     ],
+    ids=["size", "checksum", "end", "beginning", "format", "encoding", "empty"],
 )
-def test_damaged_zstandard_is_refused(tmp_path: Path, packed: bytes, size: int, why: str) -> None:
+def test_damaged_zstandard_is_refused(tmp_path: Path, packed: bytes, size: int, wording: Wording) -> None:
     path = zstandard(tmp_path / "a", "x.json", packed, size=size, crc=zlib.crc32(TEXT))
-    with pytest.raises(InvalidInput, match=f"the entry is damaged: {why}"):
+    with pytest.raises(InvalidInput) as refused:
         read(path, "x.json")
+    assert refused.value.code == "damaged"
+    wording(refused.value)
 
 
-def test_a_bomb_of_zstandard_that_lies_about_its_size_is_refused_by_its_blocks(tmp_path: Path) -> None:
+def test_a_bomb_of_zstandard_that_lies_about_its_size_is_refused_by_its_blocks(
+    tmp_path: Path, wording: Wording
+) -> None:
     packed = frame(*[(b" ", 128 * 1024)] * 4096)
     assert len(packed) < 17_000
     path = zstandard(tmp_path / "a", "x.json", packed, size=1000, crc=0)
-    with pytest.raises(InvalidInput, match="holds more than 64 MiB") as refused:
+    with pytest.raises(InvalidInput) as refused:
         read(path, "x.json")
+    wording(refused.value)
     assert refused.value.code == "too_large"
 
 
-def test_an_entry_that_is_too_large_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
+def test_an_entry_that_is_too_large_is_refused_before_it_is_unpacked(tmp_path: Path, wording: Wording) -> None:
     path = zipped(tmp_path / "a", {"x.json": bytes(65 * MIB)})
     assert path.stat().st_size < 100_000
-    with pytest.raises(InvalidInput, match="holds 65 MiB, more than 64"):
+    with pytest.raises(InvalidInput) as refused:
         read(path, "x.json")
+    wording(refused.value)
 
 
-def test_an_entry_that_is_too_dense_is_refused_and_a_small_one_is_not(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="packed more than 1000 times"):
+def test_an_entry_that_is_too_dense_is_refused_and_a_small_one_is_not(tmp_path: Path, wording: Wording) -> None:
+    with pytest.raises(InvalidInput) as refused:
         read(zipped(tmp_path / "a", {"x.json": bytes(8 * MIB)}), "x.json")
+    wording(refused.value)
     assert len(read(zipped(tmp_path / "b", {"x.json": bytes(MIB)}), "x.json")) == MIB
 
 
-def test_entries_that_are_too_large_together_are_refused(tmp_path: Path) -> None:
+def test_entries_that_are_too_large_together_are_refused(tmp_path: Path, wording: Wording) -> None:
     path = zipped(tmp_path / "a", {str(no): bytes(MIB) for no in range(5)})
-    with pytest.raises(InvalidInput, match="holds 5 MiB, more than 4"):
+    with pytest.raises(InvalidInput) as refused:
         read(path, "0", max_total_bytes=4 * MIB)
+    wording(refused.value)
 
 
-def test_an_entry_that_unpacks_to_more_than_it_says_is_refused(tmp_path: Path) -> None:
+def test_an_entry_that_unpacks_to_more_than_it_says_is_refused(tmp_path: Path, wording: Wording) -> None:
     path = zipped(tmp_path / "a", {"x.json": bytes(8 * MIB)})
     whole = path.read_bytes()
     path.write_bytes(whole.replace((8 * MIB).to_bytes(4, "little"), (1000).to_bytes(4, "little")))
-    with pytest.raises(InvalidInput, match="the entry is damaged: Bad CRC"):
+    with pytest.raises(InvalidInput) as refused:
         read(path, "x.json")
+    wording(refused.value)
 
 
-def test_encrypted_entries_and_other_compressions_are_refused(tmp_path: Path) -> None:
+def test_encrypted_entries_and_other_compressions_are_refused(tmp_path: Path, wording: Wording) -> None:
     path = zipped(tmp_path / "a", {"x.json": b"1"}, method=zipfile.ZIP_LZMA)
-    with pytest.raises(InvalidInput, match="the compression is unknown"):
+    with pytest.raises(InvalidInput) as refused:
         read(path, "x.json")
+    wording(refused.value)
     path = zipped(tmp_path / "b", {"x.json": b"1"}, method=zipfile.ZIP_STORED)
     whole = bytearray(path.read_bytes())
     whole[whole.find(b"PK\1\2") + 8] |= 1
-    with pytest.raises(InvalidInput, match="the entry is encrypted"):
+    with pytest.raises(InvalidInput) as refused:
         read(write(path, bytes(whole)), "x.json")
+    wording(refused.value)
 
 
-def test_a_zip_cut_anywhere_says_so(tmp_path: Path) -> None:
+def test_a_zip_that_was_cut_off_anywhere_is_refused(tmp_path: Path, wording: Wording) -> None:
     whole = (DATA / "inspect_ai-0.3.285.eval").read_bytes()
     for size in range(40, len(whole) - 1, 97):
-        with pytest.raises(InvalidInput, match="was cut off, or is still being written") as refused:
+        with pytest.raises(InvalidInput) as refused:
             answers(write(tmp_path / "cut.eval", whole[:size]))
         assert refused.value.code == "cut_off"
+    wording(refused.value)
 
 
 def test_every_byte_that_changed_is_noticed_or_makes_no_difference(tmp_path: Path) -> None:
     true = DATA / "inspect_ai-0.3.285.eval"
     whole = true.read_bytes()
-    good = [(one.key, one.repeat, one.text, one.reported) for one in answers(true)]
+    good = [(answer.key, answer.repeat, answer.text, answer.reported) for answer in answers(true)]
     refused = 0
     for at in range(0, len(whole), 61):
         path = write(tmp_path / "a.eval", whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
@@ -121,8 +135,8 @@ def test_every_byte_that_changed_is_noticed_or_makes_no_difference(tmp_path: Pat
         except InvalidInput:
             refused += 1
             continue
-        same = [(one.key, one.repeat, one.text, one.reported) for one in found] == good
-        assert same or "The log holds 5 of 6 samples." in file.notes
+        same = [(answer.key, answer.repeat, answer.text, answer.reported) for answer in found] == good
+        assert same or any("5 of 6" in note for note in file.notes)
     assert refused > 50
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.shared.exchange.reading import DATA, answers, taken, write, write_lines
+from tests.support.wording import Wording
 from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
 from vlmhyperbench.exchange import lines
 from vlmhyperbench.exchange.answers import SCHEMA, read_answers, write_answers
@@ -77,16 +79,22 @@ def test_the_wrong_file_of_a_tool_is_named(tmp_path: Path, content: str, complai
         read(write(tmp_path / "a", content))
 
 
-def test_a_file_that_is_not_there_a_format_that_is_none_and_an_option_of_another_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="cannot be read"):
+def test_a_file_that_is_not_there_a_format_that_is_none_and_an_option_of_another_are_refused(
+    tmp_path: Path, wording: Wording
+) -> None:
+    with pytest.raises(NotFound) as refused:
         read(tmp_path / "none")
+    wording(refused.value)
     path = write_lines(tmp_path / "a", BATCH)
-    with pytest.raises(InvalidInput, match="There is no format 'excel'"):
+    with pytest.raises(InvalidInput) as refused:
         read(path, "excel")
-    with pytest.raises(InvalidInput, match="filter_name is for lm-eval"):
+    wording(refused.value)
+    with pytest.raises(InvalidInput) as refused:
         read(path, filter_name="strict")
-    with pytest.raises(InvalidInput, match="requests is for openai-batch"):
+    wording(refused.value)
+    with pytest.raises(InvalidInput) as refused:
         read(write_lines(tmp_path / "b", LM_EVAL), requests=path)
+    wording(refused.value)
 
 
 def test_text_in_utf16_is_named(tmp_path: Path) -> None:
@@ -95,15 +103,17 @@ def test_text_in_utf16_is_named(tmp_path: Path) -> None:
         answers(path, "vlmevalkit")
 
 
-def test_bytes_that_are_no_utf8_are_named_with_their_line(tmp_path: Path) -> None:
+def test_bytes_that_are_no_utf8_are_named_with_their_line(tmp_path: Path, wording: Wording) -> None:
     path = write(tmp_path / "a", json.dumps(LM_EVAL).encode() + b'\n{"doc_id": 1, "resps": [["\xff"]]}\n')
-    with pytest.raises(InvalidInput, match="a:2: the text is not UTF-8"):
+    with pytest.raises(InvalidInput) as refused:
         answers(path)
+    wording(refused.value)
 
 
-def test_a_file_without_answers_is_refused_once_it_is_read(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="holds no answers"):
+def test_a_file_without_answers_is_refused_once_it_is_read(tmp_path: Path, wording: Wording) -> None:
+    with pytest.raises(InvalidInput) as refused:
         answers(write_lines(tmp_path / "a", HEADER))
+    wording(refused.value)
 
 
 def test_surrogates_are_joined_or_replaced_and_nul_stays_only_in_the_answer(tmp_path: Path) -> None:
@@ -148,23 +158,33 @@ def test_every_true_file_becomes_the_neutral_form_and_stays_as_it_is(tmp_path: P
             *(file.format, file.tool, file.model),
             file.decoding,
         )
-        kept = [(one.key, one.repeat, one.text, one.error, one.references, one.reported) for one in again.answers]
-        assert kept == [(one.key, one.repeat, one.text, one.error, one.references, one.reported) for one in found]
+        kept = [
+            (answer.key, answer.repeat, answer.text, answer.error, answer.references, answer.reported)
+            for answer in again.answers
+        ]
+        assert kept == [
+            (answer.key, answer.repeat, answer.text, answer.error, answer.references, answer.reported)
+            for answer in found
+        ]
 
 
-def test_a_line_and_a_row_too_long_to_be_held_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_and_a_row_too_long_to_be_held_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording: Wording
+) -> None:
     monkeypatch.setattr(lines, "MAX_LINE_BYTES", 1000)
     path = write(tmp_path / "a.tsv", "index\tprediction\n1\t" + "x" * 1000 + "\n")
-    with pytest.raises(InvalidInput, match=r"a\.tsv:2: the line is longer"):
+    with pytest.raises(InvalidInput) as refused:
         answers(path)
+    wording(refused.value)
     path = write(tmp_path / "b.tsv", 'index\tprediction\n1\t"' + "x\n" * 600)
-    with pytest.raises(InvalidInput, match=r"b\.tsv:2: a quote of the row that begins here is never closed"):
+    with pytest.raises(InvalidInput) as refused:
         answers(path)
+    wording(refused.value)
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_every_reader_says_that_a_file_is_not_there(tmp_path: Path, format: str) -> None:  # noqa: A002
-    with pytest.raises(NotFound, match="cannot be read"):
+def test_every_reader_refuses_a_file_that_does_not_exist(tmp_path: Path, format: str) -> None:  # noqa: A002
+    with pytest.raises(NotFound, match=re.escape(str(tmp_path / "none"))):
         answers(tmp_path / "none", format)
 
 
@@ -181,6 +201,6 @@ def test_every_reader_refuses_a_file_of_another_form(tmp_path: Path, format: str
 )
 def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, name: str, library: str) -> None:
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(Unavailable, match=f"needs the library {library}") as refused:
+    with pytest.raises(Unavailable, match=library) as refused:
         answers(DATA / name)
     assert refused.value.code == "not_installed"

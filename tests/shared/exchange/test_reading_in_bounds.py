@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.shared.exchange.reading import answers, write
+from tests.support.wording import Wording
 from vlmhyperbench.bounded import TOO_MUCH, ChildBounds
 from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable, VlmHyperBenchError
 from vlmhyperbench.exchange import answers as neutral
@@ -62,14 +63,14 @@ def test_a_file_that_reports_a_new_score_with_every_answer_is_refused(tmp_path: 
         asyncio.run(summarise(_file(tmp_path / "scores", lines), sha256="0" * 64))
 
 
-def test_what_another_tool_wrote_is_read_in_a_child_as_it_is_here(tmp_path: Path) -> None:
+def test_a_file_of_another_tool_is_read_in_a_child_as_in_this_process(tmp_path: Path, wording: Wording) -> None:
     source = write(tmp_path / "answers.csv", "id;model_answer\na;'=1\nb;'-2\n")
     notes = asyncio.run(convert(source, tmp_path / "neutral"))
     assert [(answer.key, answer.text) for answer in read_answers(tmp_path / "neutral").answers] == [
         ("a", "=1"),
         ("b", "-2"),
     ]
-    assert notes == ["Apostrophes before what a spreadsheet would run were taken away: 2."]
+    wording("\n".join(notes))
     assert [answer.text for answer in answers(source)] == ["=1", "-2"]
 
 
