@@ -25,8 +25,7 @@ from vlmhyperbench.worker.children import CpuChildren
 from vlmhyperbench.worker.claims import ClaimedJob, WorkerContext
 from vlmhyperbench.worker.gateway import GatewayOptions
 from vlmhyperbench_inference_worker.drive import Driven, EngineLost, drive
-from vlmhyperbench_inference_worker.phases import Phases
-from vlmhyperbench_inference_worker.plan import Load
+from vlmhyperbench_inference_worker.plan import Load, Phases
 from vlmhyperbench_inference_worker.requests import PlannedRequest
 from vlmhyperbench_inference_worker.serving import Serving, WantedTarget
 from vlmhyperbench_inference_worker.sink import Sink

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 from uuid import UUID, uuid4
 
 import pytest
@@ -37,8 +38,13 @@ from vlmhyperbench_sdk.types import JsonValue
 
 pytestmark = pytest.mark.anyio
 
-Ask = Callable[[RunSpec], Awaitable[list[Outcome]]]
-"""Does the GENERATE jobs of a run, one after the other: its own, then its judge's."""
+SAMPLE = manifest.ManifestSample(index=0, key="k", question="?", references=("yes",))
+
+
+class Ask(Protocol):
+    """Does the GENERATE jobs of a run of one sample, one after the other: its own, then its judge's."""
+
+    def __call__(self, spec: RunSpec, *, sample: manifest.ManifestSample = SAMPLE) -> Awaitable[list[Outcome]]: ...
 
 
 class Endpoint:
@@ -114,9 +120,9 @@ async def ask(runtime: Runtime, fleet: Fleet, tmp_path: Path) -> AsyncIterator[A
         await room.finish(held, outcome)
         return outcome
 
-    async def ask_all(spec: RunSpec) -> list[Outcome]:
+    async def ask_all(spec: RunSpec, *, sample: manifest.ManifestSample = SAMPLE) -> list[Outcome]:
         run = await room.add_run(spec)
-        await _index(room, runtime, run.id)
+        await _index(room, runtime, run.id, sample)
         jobs = [job for kind in READERS for job in await room.jobs_of(run.id, kind)]
         return [await do(job) for job in jobs]
 
@@ -124,11 +130,11 @@ async def ask(runtime: Runtime, fleet: Fleet, tmp_path: Path) -> AsyncIterator[A
     await standby.close()
 
 
-async def _index(room: EngineRoom, runtime: Runtime, run_id: UUID) -> None:
+async def _index(room: EngineRoom, runtime: Runtime, run_id: UUID, sample: manifest.ManifestSample) -> None:
     """Do the INDEX job of a run: one sample, in a manifest that can be read."""
     [job] = await room.jobs_of(run_id, StepKind.INDEX)
     held = await room.take(job.id, await room.add_worker("evaluation"))
-    manifest_id, data = manifest.write([manifest.ManifestSample(index=0, key="k", question="?", references=("yes",))])
+    manifest_id, data = manifest.write([sample])
     key = manifest.manifest_key(manifest_id)
     runtime.storage.put(key, data)
     async with runtime.database.transaction() as session:
@@ -139,7 +145,7 @@ async def _index(room: EngineRoom, runtime: Runtime, run_id: UUID) -> None:
             storage_key=key,
             size_bytes=len(data),
             samples=1,
-            unreadable=0,
+            unreadable=int(sample.error is not None),
             group_columns=(),
         )
     await room.finish(held, Complete(data={"manifest_id": manifest_id, "samples": 1, "unreadable": 0}))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 
 from vlmhyperbench.domain.outcomes import Complete, Outcome, Preempted
-from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.errors import TargetRefused
 from vlmhyperbench.worker.claims import ClaimedJob
@@ -62,17 +61,10 @@ async def _generate(job: ClaimedJob, work: Work, bench: Bench, watch: Watch) -> 
             if work.spec.stop is None or not load.phases.requests:
                 await write_unreadable(job, work, sink, work.missing, phase=load.phases.measured)
             if not load.phases.requests:
-                return await _close_unasked(job, work, load)
+                return Complete(data={"requests": 0, "phase": load.phases.measured})
             driven = await drive(job, load, sink, watch)
             await record_cost(job, driven, watch, neighbours)
             return await _close(job, work, load, sink, driven)
-
-
-async def _close_unasked(job: ClaimedJob, work: Work, load: Load) -> Outcome:
-    """End a job of which no sample can be asked."""
-    if work.is_timed:
-        await job.close_phase(load.phases.measured, PhaseState.COMPLETE, count=len(work.missing))
-    return Complete(data={"requests": 0, "phase": load.phases.measured})
 
 
 async def _close(job: ClaimedJob, work: Work, load: Load, sink: Sink, driven: Driven) -> Outcome:

@@ -1,59 +1,95 @@
-"""Plan a load: open its phases, have bodies written by the adapter's `to_engine`, and write a table of them."""
+"""Plan a load: open its phases, and write the requests of all of them as the load generator reads them."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-
-import numpy as np
+from dataclasses import dataclass, field, replace
 
 from vlmhyperbench.data.images import image_key
+from vlmhyperbench.domain.arrivals import Arrivals, Instants, draw_arrivals
 from vlmhyperbench.domain.units import NS_PER_S
-from vlmhyperbench.load.plan import BODIES, RequestTable, blank_requests, write_plan
+from vlmhyperbench.load.plan import BODIES
 from vlmhyperbench.load.process import LoadProcess
 from vlmhyperbench.storage import Storage
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_inference_worker.bodies import BodyOrder
-from vlmhyperbench_inference_worker.conversations import cut_marks, marked
-from vlmhyperbench_inference_worker.phases import Phases, open_phases
 from vlmhyperbench_inference_worker.requests import PlannedRequest
 from vlmhyperbench_inference_worker.serving import Serving
+from vlmhyperbench_inference_worker.tables import write_rendered, write_tables
 from vlmhyperbench_inference_worker.work import Work
-from vlmhyperbench_sdk.load import (
-    PLAN_VERSION,
-    Endpoint,
-    LoadLimits,
-    LoadPlan,
-)
+from vlmhyperbench_sdk.load import PLAN_VERSION, Endpoint, LoadLimits, LoadPlan, PhaseKind, PhasePlan
+from vlmhyperbench_sdk.types import JsonObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phases:
+    """What a claim is to drive."""
+
+    plans: list[PhasePlan]
+    """The phases in the order in which they are driven."""
+    requests: list[PlannedRequest]
+    """Of all phases; each names its own."""
+    schedules: dict[int, Instants] = field(default_factory=dict)
+    """Phase → when its requests are sent, of open loops."""
+
+    @property
+    def measured(self) -> int:
+        """Number of the phase that the job is about; it is driven last."""
+        return self.plans[-1].no
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What is driven: which load generator asks which target for what."""
+    """What is driven: which load generator sends which requests to which target."""
 
     process: LoadProcess
     phases: Phases
     serving: Serving
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """A phase that has no number yet."""
+
+    kind: PhaseKind
+    requests: Sequence[PlannedRequest]
+    params: JsonObject
+    count: int
+    """Rows that the phase will have."""
+    is_own: bool = False
+    """Whether it is the phase that the job is about."""
+
+
 async def plan_load(job: ClaimedJob, work: Work, serving: Serving, process: LoadProcess) -> Load:
-    """Open the phases of a claim and write everything that its load generator needs.
+    """Open the phases that the job does not have yet, and write what the load generator needs, if anything is asked.
 
     Raises:
-        InvalidInput: a prompt cannot be made, or the engine cannot do what a request asks.
+        InvalidInput: a schedule cannot be made, or the engine cannot do what a request asks.
         Unavailable: the child that writes bodies ended, or an image cannot be read.
         Fenced: the claim is lost.
     """
-    load = Load(process=process, phases=await open_phases(job, work), serving=serving)
-    if load.phases.requests:
+    plans, requests = list[PhasePlan](), list[PlannedRequest]()
+    for part in (_own(work), *_uncounted(work)):
+        no = job.job.phase if part.is_own and not work.is_timed else None
+        if no is None:
+            no = await job.open_phase(part.kind, params=part.params, count=part.count, is_own=part.is_own)
+        plans.append(PhasePlan(no=no, kind=part.kind, count=len(part.requests), params=part.params))
+        requests += [replace(request, phase=no) for request in part.requests]
+    own, *uncounted = plans
+    arrivals, schedules = work.spec.scenario.arrivals, dict[int, Instants]()
+    if arrivals is not None and own.count:
+        distribution = Arrivals(**arrivals.model_dump())
+        schedules[own.no] = draw_arrivals(distribution, count=own.count, seed=work.spec.scenario.seed)
+    phases = Phases(plans=[*uncounted, own], requests=requests, schedules=schedules)
+    load = Load(process=process, phases=phases, serving=serving)
+    if requests:
         await fill(load, work, job.runtime.storage)
     return load
 
 
 async def fill(load: Load, work: Work, storage: Storage) -> None:
-    """Write bodies, requests table and `plan.json`, in this order.
+    """Write bodies, tables and `plan.json`, in this order.
 
     Raises:
         InvalidInput: the engine cannot do what a request asks.
@@ -63,7 +99,7 @@ async def fill(load: Load, work: Work, storage: Storage) -> None:
     hashes = list({image.sha256 for request in phases.requests for image in request.images})
     paths = await storage.open_all([(image_key(sha256), sha256) for sha256 in hashes])
     rendered = folder / "rendered.jsonl"
-    await asyncio.to_thread(_write_rendered, rendered, phases.requests)
+    await asyncio.to_thread(write_rendered, rendered, phases.requests)
     order = BodyOrder(
         backend_class=serving.wanted.target.backend_class,
         requests=rendered,
@@ -73,49 +109,47 @@ async def fill(load: Load, work: Work, storage: Storage) -> None:
     await serving.bodies.write(order)
     await asyncio.to_thread(rendered.unlink)
     measured, spec = serving.measured, work.spec
+    limits = LoadLimits(
+        request_timeout_s=spec.limits.request_timeout_s, tries=1 if work.is_timed else spec.limits.tries
+    )
     plan = LoadPlan(
         version=PLAN_VERSION,
         phases=tuple(phases.plans),
         endpoint=Endpoint(url=measured.url, headers=measured.headers),
-        limits=LoadLimits(
-            request_timeout_s=spec.limits.request_timeout_s, tries=1 if work.is_timed else spec.limits.tries
-        ),
+        limits=limits,
         seed=spec.scenario.seed,
         counts={"requests": len(phases.requests)},
     )
-    await asyncio.to_thread(_write, folder, plan, phases, round(spec.scenario.think_s * NS_PER_S))
+    think_ns = round(spec.scenario.think_s * NS_PER_S)
+    await asyncio.to_thread(write_tables, folder, plan, phases.requests, schedules=phases.schedules, think_ns=think_ns)
 
 
-def _write_rendered(path: Path, planned: Sequence[PlannedRequest]) -> None:
-    with path.open("w", encoding="utf-8") as lines:
-        for place, request in enumerate(planned):
-            lines.write(f'{{"ordinal": {place}, "request": {marked(request)}}}\n')
+def _own(work: Work) -> _Part:
+    """Return the phase that the job is about."""
+    scenario = work.spec.scenario
+    params: JsonObject = {"in_flight": min(scenario.streams, len(work.missing))}
+    if scenario.arrivals is not None:
+        params = {**params, "arrivals": scenario.arrivals.process}
+    return _Part(
+        kind=scenario.kind if work.is_timed else work.facts_phase,
+        requests=work.measured,
+        params=params,
+        count=len(work.missing),  # samples that cannot be read have rows too
+        is_own=True,
+    )
 
 
-def _write(folder: Path, plan: LoadPlan, phases: Phases, think_ns: int) -> None:
-    """Write `plan.json` and the tables beside the bodies."""
-    offsets_path = folder / f"{BODIES}.npy"
-    offsets = np.load(offsets_path, allow_pickle=False)
-    offsets_path.unlink()
-    turns = [
-        (request.phase, request.ordinal, request.conversation)
-        for request in phases.requests
-        if request.conversation is not None
+def _uncounted(work: Work) -> list[_Part]:
+    """Return the warm-up and the baseline, where the scenario has them and anything can be asked."""
+    scenario = work.spec.scenario
+    warmup, baseline = scenario.warmup_requests, scenario.baseline_requests
+    drawn = [work.requests[ordinal] for ordinal in work.uncounted[: warmup + baseline]]
+    parts: list[tuple[PhaseKind, list[PlannedRequest], int]] = [
+        ("warmup", drawn[:warmup], scenario.streams),
+        ("baseline", drawn[-baseline:] if baseline else [], 1),
     ]
-    places = cut_marks(folder / BODIES, offsets, phases.requests) if turns else []
-    table = _table(offsets, phases, think_ns)
-    write_plan(folder, plan=plan, requests=table, schedules=phases.schedules, turns=turns, places=places)
-
-
-def _table(offsets: np.ndarray, phases: Phases, think_ns: int) -> RequestTable:
-    planned = phases.requests
-    table = blank_requests(len(planned))
-    for name in ("phase", "ordinal", "sample", "repeat", "turn", "request_sha256"):
-        table[name] = [getattr(request, name) for request in planned]
-    table["body_offset"], table["body_bytes"] = offsets["offset"], offsets["bytes"]
-    table["think_ns"] = np.where(table["turn"] > 0, think_ns, 0)
-    for phase in phases.plans:
-        if phase.kind == "multi_stream":
-            own = table["phase"] == phase.no
-            table["stream"][own] = np.arange(np.count_nonzero(own)) % int(str(phase.params["in_flight"]))
-    return table
+    return [
+        _Part(kind=kind, requests=requests, params={"in_flight": streams}, count=len(requests))
+        for kind, requests, streams in parts
+        if requests
+    ]

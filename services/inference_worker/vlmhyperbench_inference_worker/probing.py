@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from vlmhyperbench.domain.causes import FailedRequest, find_refusal_of_all, needs_another_probe, read_failure
-from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.logs import SecretMasker
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_inference_worker.drive import ending
-from vlmhyperbench_inference_worker.phases import Phases
-from vlmhyperbench_inference_worker.plan import Load, fill
+from vlmhyperbench_inference_worker.plan import Load, Phases, fill
 from vlmhyperbench_inference_worker.refusals import refused
 from vlmhyperbench_inference_worker.requests import PlannedRequest
 from vlmhyperbench_inference_worker.serving import Serving
@@ -26,7 +24,6 @@ from vlmhyperbench_inference_worker.work import Work
 from vlmhyperbench_sdk.load import PhasePlan
 
 _PHASE = 0
-_OF_PROMPT = frozenset({"messages", "seed"})
 
 
 async def probe(job: ClaimedJob, work: Work, serving: Serving, standby: Standby) -> None:
@@ -38,13 +35,13 @@ async def probe(job: ClaimedJob, work: Work, serving: Serving, standby: Standby)
         TargetRefused: the target refuses what every request of the run asks for.
     """
     asked = [work.requests[ordinal] for ordinal in work.probes]
-    if not asked or options_of(asked[0]) in serving.answered_options:
+    if not asked or asked[0].options_sha256 in serving.answered_options:
         return
     failures: list[FailedRequest] = []
     for request in asked:
         failed = await _ask(job, work, serving, standby, request)
         if failed is None:
-            serving.answered_options.add(options_of(request))
+            serving.answered_options.add(request.options_sha256)
             return
         failures = [*failures, failed]
         if not needs_another_probe(failed):
@@ -52,12 +49,6 @@ async def probe(job: ClaimedJob, work: Work, serving: Serving, standby: Standby)
     found = find_refusal_of_all(failures)
     if found is not None:
         raise refused(found, serving)
-
-
-def options_of(request: PlannedRequest) -> str:
-    """Hash what a request has in common with the others of its run: everything but its prompt."""
-    common = {name: value for name, value in request.request.items() if name not in _OF_PROMPT}
-    return digest_of({**common, "has_images": bool(request.images)})
 
 
 async def _ask(

@@ -17,6 +17,8 @@ from vlmhyperbench_sdk.endpoint import EndpointOptions, read_options
 from vlmhyperbench_sdk.types import Prompt
 
 USUAL: Final = EndpointOptions()
+_OF_PROMPT: Final = frozenset({"messages", "seed"})
+"""Fields that differ between requests of one run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +45,12 @@ class PlannedRequest:
     turn: int = 0
     conversation: int | None = None
     """Number of the conversation that it is a turn of."""
+
+    @property
+    def options_sha256(self) -> str:
+        """Hash of what it shares with other requests of its run: everything but the prompt and the images."""
+        shared = {name: value for name, value in self.request.items() if name not in _OF_PROMPT}
+        return digest_of({**shared, "has_images": bool(self.images)})
 
 
 def chat_request(
