@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from vlmhyperbench.data.images import image_key
-from vlmhyperbench.domain.arrivals import Arrivals, Instants, draw_arrivals
+from vlmhyperbench.domain.arrivals import Instants
 from vlmhyperbench.domain.units import NS_PER_S
 from vlmhyperbench.load.plan import BODIES
 from vlmhyperbench.load.process import LoadProcess
@@ -65,7 +65,7 @@ async def plan_load(job: ClaimedJob, work: Work, serving: Serving, process: Load
     """Open the phases that the job does not have yet, and write what the load generator needs, if anything is asked.
 
     Raises:
-        InvalidInput: a schedule cannot be made, or the engine cannot do what a request asks.
+        InvalidInput: the instants cannot be drawn, or the engine cannot do what a request asks.
         Unavailable: the child that writes bodies ended, or an image cannot be read.
         Fenced: the claim is lost.
     """
@@ -77,10 +77,8 @@ async def plan_load(job: ClaimedJob, work: Work, serving: Serving, process: Load
         plans.append(PhasePlan(no=no, kind=part.kind, count=len(part.requests), params=part.params))
         requests += [replace(request, phase=no) for request in part.requests]
     own, *uncounted = plans
-    arrivals, schedules = work.spec.scenario.arrivals, dict[int, Instants]()
-    if arrivals is not None and own.count:
-        distribution = Arrivals(**arrivals.model_dump())
-        schedules[own.no] = draw_arrivals(distribution, count=own.count, seed=work.spec.scenario.seed)
+    instants = work.instants
+    schedules = {own.no: instants} if instants is not None else {}
     phases = Phases(plans=[*uncounted, own], requests=requests, schedules=schedules)
     load = Load(process=process, phases=phases, serving=serving)
     if requests:

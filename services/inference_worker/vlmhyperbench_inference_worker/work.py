@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from vlmhyperbench.data.manifest import ManifestSample
+from vlmhyperbench.domain.arrivals import Arrivals, Instants, draw_arrivals
 from vlmhyperbench.domain.planning import target_digest
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.steps import STEPS, StepKind
@@ -90,6 +91,18 @@ class Work:
         """The requests that count, in the order in which they are sent."""
         own, scenario = [self.requests[ordinal] for ordinal in self.readable], self.spec.scenario
         return converse(own, turns=scenario.turns) if scenario.kind == "interactive" else own
+
+    @property
+    def instants(self) -> Instants | None:
+        """When the requests that count are sent; None where each waits for an answer, or nothing can be asked.
+
+        Raises:
+            InvalidInput: the instants of the scenario cannot be drawn.
+        """
+        arrivals, count = self.spec.scenario.arrivals, len(self.readable)
+        if arrivals is None or not count:
+            return None
+        return draw_arrivals(Arrivals(**arrivals.model_dump()), count=count, seed=self.spec.scenario.seed)
 
     @property
     def uncounted(self) -> list[int]:
